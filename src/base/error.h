@@ -1,0 +1,23 @@
+// base: what every folder shares: errors, files, names.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace dpo {
+
+// Something the user can mend: bad input, a missing file, a full disk. Each problem is one complete
+// message (who, what came, what is expected, what to try); several are reported together.
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(std::string problem);
+  explicit UserError(std::vector<std::string> problems);
+
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+}  // namespace dpo

@@ -1,0 +1,33 @@
+#include "base/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo {
+
+std::string read_text_file(const std::filesystem::path& path, const std::string& what, std::size_t limit) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw UserError(fmt::format("{}: {} is a folder, expected a file", what, path.string()));
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError(fmt::format("{}: cannot read {}: {}", what, path.string(), std::strerror(errno)));
+  std::string text;
+  // Read by pieces: the size of a pipe or of /proc files is not known beforehand.
+  char piece[1 << 16];
+  while (in.read(piece, sizeof piece) || in.gcount() > 0) {
+    text.append(piece, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > limit)
+      throw UserError(fmt::format("{}: {} is larger than {} bytes", what, path.string(), limit));
+  }
+  if (in.bad()) throw UserError(fmt::format("{}: reading {} failed", what, path.string()));
+  return text;
+}
+
+}  // namespace dpo

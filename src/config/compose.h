@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+
+namespace dpo::config {
+
+class Tree;  // the untyped values with their origins
+
+struct Request {
+  std::vector<std::string> overrides;                 // as on the command line
+  std::optional<std::filesystem::path> config_file;   // --config FILE
+  std::vector<std::filesystem::path> config_dirs;     // --config-dir DIR, searched before the built-in presets
+};
+
+struct Resolved {
+  RunConfig values;
+  std::shared_ptr<const Tree> tree;
+  std::vector<std::string> notes;  // worth telling, not wrong (an added key that nothing reads)
+};
+
+// Composes presets, file and overrides, checks the result against the schema, and throws one UserError
+// with every problem found.
+Resolved compose(const Request& request);
+
+// The same run with some keys changed ("gradient_accumulation_steps=1"); checks as compose does.
+RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides);
+
+// The resolved configuration as YAML that compose accepts again, each value with its origin as a comment.
+std::string to_yaml(const Resolved& resolved);
+
+}  // namespace dpo::config

@@ -1,0 +1,76 @@
+// config: what a run is asked to do: the schema of all keys, their composition from presets, files and
+// the command line, and the typed result that everything else reads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpo::config {
+
+struct ModelConfig {
+  std::string name_or_path;
+  std::optional<std::string> tokenizer_name_or_path;
+  std::optional<std::string> archive;
+  std::optional<std::string> block_name;
+  std::string policy_dtype;
+  std::optional<std::string> fsdp_policy_mp;
+  std::optional<std::string> reference_dtype;
+};
+
+struct LossConfig {
+  std::string name;
+  double beta = 0;
+  double label_smoothing = 0;
+  bool reference_free = false;
+};
+
+struct WandbConfig {
+  bool enabled = false;
+  std::optional<std::string> entity;
+  std::string project;
+};
+
+struct PlanConfig {
+  bool strict = false;
+  std::optional<std::string> lengths;
+};
+
+// Every key of a run. Defaults, help and checks stand in schema.cpp, once.
+struct RunConfig {
+  std::int64_t seed = 0;
+  std::int64_t data_seed = 0;
+  std::string exp_name;
+  std::int64_t batch_size = 0;
+  std::int64_t eval_batch_size = 0;
+  bool debug = false;
+  std::optional<std::int64_t> fsdp_port;
+  std::vector<std::string> datasets;
+  std::vector<std::string> local_dirs;
+  std::optional<std::string> local_run_dir;
+  bool sample_during_eval = false;
+  std::int64_t n_eval_model_samples = 0;
+  bool do_first_eval = false;
+  double lr = 0;
+  std::int64_t gradient_accumulation_steps = 0;
+  double max_grad_norm = 0;
+  std::int64_t max_length = 0;
+  std::int64_t max_prompt_length = 0;
+  std::optional<std::int64_t> n_epochs;
+  std::optional<std::int64_t> n_examples;
+  std::int64_t n_eval_examples = 0;
+  std::string trainer;
+  std::string optimizer;
+  std::int64_t warmup_steps = 0;
+  bool activation_checkpointing = false;
+  std::int64_t eval_every = 0;
+  double minimum_log_interval_secs = 0;
+  std::string reference;
+  ModelConfig model;
+  LossConfig loss;
+  WandbConfig wandb;
+  PlanConfig plan;
+};
+
+}  // namespace dpo::config
