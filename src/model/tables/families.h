@@ -1,0 +1,41 @@
+// One function per layout of tensors; the table of a whole model is made from it in table.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/tables/table.h"
+
+namespace dpo::model {
+
+struct FamilyTable {
+  std::vector<Tensor> embedding;
+  std::string layer_prefix;        // "transformer.h." + number + "."
+  std::vector<Tensor> layer;       // names without the prefix
+  std::vector<Tensor> head;
+};
+
+FamilyTable gpt2_table(const Shape& shape);
+FamilyTable gpt_neox_table(const Shape& shape);
+FamilyTable gptj_table(const Shape& shape);
+FamilyTable llama_table(const Shape& shape);  // Llama, Mistral, Qwen2, Qwen3
+
+// The vocabulary is split by rows, in the embedding and in the head alike.
+inline Tensor embedding_tensor(std::string name, const Shape& s) {
+  return {std::move(name), {s.vocabulary, s.hidden}, 0, false};
+}
+inline Tensor head_tensor(std::string name, const Shape& s) {
+  return {std::move(name), {s.vocabulary, s.hidden}, 0, true};
+}
+// Norms and biases of outputs that are summed over ranks: each rank holds them whole.
+inline Tensor whole_vector(std::string name, std::int64_t size) { return {std::move(name), {size}, std::nullopt, false}; }
+inline Tensor split_vector(std::string name, std::int64_t size) { return {std::move(name), {size}, 0, false}; }
+// A matrix [out, in] whose outputs are divided over ranks, and one whose inputs are.
+inline Tensor split_outputs(std::string name, std::int64_t out, std::int64_t in) {
+  return {std::move(name), {out, in}, 0, true};
+}
+inline Tensor split_inputs(std::string name, std::int64_t out, std::int64_t in) {
+  return {std::move(name), {out, in}, 1, true};
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,29 @@
+#include "model/tables/families.h"
+
+namespace dpo::model {
+
+// One norm feeds attention and MLP; no biases in the attention, one in the head.
+FamilyTable gptj_table(const Shape& s) {
+  const std::int64_t h = s.hidden;
+  FamilyTable t;
+  t.embedding = {embedding_tensor("transformer.wte.weight", s)};
+  t.layer_prefix = "transformer.h.";
+  t.layer = {
+      whole_vector("ln_1.weight", h),
+      whole_vector("ln_1.bias", h),
+      split_outputs("attn.q_proj.weight", h, h),
+      split_outputs("attn.k_proj.weight", h, h),
+      split_outputs("attn.v_proj.weight", h, h),
+      split_inputs("attn.out_proj.weight", h, h),
+      split_outputs("mlp.fc_in.weight", s.ffn, h),
+      split_vector("mlp.fc_in.bias", s.ffn),
+      split_inputs("mlp.fc_out.weight", h, s.ffn),
+      whole_vector("mlp.fc_out.bias", h),
+  };
+  t.head = {whole_vector("transformer.ln_f.weight", h), whole_vector("transformer.ln_f.bias", h)};
+  if (!s.tied_embeddings) t.head.push_back(head_tensor("lm_head.weight", s));
+  t.head.push_back(split_vector("lm_head.bias", s.vocabulary));
+  return t;
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,152 @@
+#include "model/tables/shape.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace dpo::model {
+namespace {
+
+using nlohmann::json;
+
+// Reads members of a config.json with messages that name the file and the key.
+class Reader {
+ public:
+  Reader(const json& object, const std::string& origin) : object_(object), origin_(origin) {}
+
+  std::int64_t size(const char* key) const {
+    const auto found = optional_size(key);
+    if (!found) fail(fmt::format("'{}' is missing", key));
+    return *found;
+  }
+
+  std::optional<std::int64_t> optional_size(const char* key) const {
+    const auto it = object_.find(key);
+    if (it == object_.end() || it->is_null()) return std::nullopt;
+    // No real model comes near; larger values would overflow the products of sizes below.
+    constexpr std::int64_t kLargest = 1 << 24;
+    if (!it->is_number_integer() || it->get<std::int64_t>() < 1 || it->get<std::int64_t>() > kLargest)
+      fail(fmt::format("'{}' is {}, expected a whole number from 1 to {}", key, it->dump(), kLargest));
+    return it->get<std::int64_t>();
+  }
+
+  bool flag(const char* key, bool otherwise) const {
+    const auto it = object_.find(key);
+    if (it == object_.end() || it->is_null()) return otherwise;
+    if (!it->is_boolean()) fail(fmt::format("'{}' is {}, expected true or false", key, it->dump()));
+    return it->get<bool>();
+  }
+
+  [[noreturn]] void fail(const std::string& what) const { throw UserError(fmt::format("{}: {}", origin_, what)); }
+
+ private:
+  const json& object_;
+  const std::string& origin_;
+};
+
+Shape read_gpt2_like(const Reader& in, Family family, bool tied) {
+  Shape s;
+  s.family = family;
+  s.layers = in.size("n_layer");
+  s.hidden = in.size("n_embd");
+  s.ffn = in.optional_size("n_inner").value_or(4 * s.hidden);
+  s.heads = in.size("n_head");
+  s.kv_heads = s.heads;
+  s.head_dim = s.hidden / s.heads;
+  s.vocabulary = in.size("vocab_size");
+  s.context = in.size("n_positions");
+  s.tied_embeddings = in.flag("tie_word_embeddings", tied);
+  s.mlp_bias = true;
+  s.attention_bias = family == Family::gpt2;
+  s.parallel_residual = family == Family::gptj;
+  return s;
+}
+
+Shape read_modern(const Reader& in, Family family) {
+  Shape s;
+  s.family = family;
+  s.layers = in.size("num_hidden_layers");
+  s.hidden = in.size("hidden_size");
+  s.ffn = in.size("intermediate_size");
+  s.heads = in.size("num_attention_heads");
+  s.vocabulary = in.size("vocab_size");
+  s.context = in.size("max_position_embeddings");
+  s.tied_embeddings = in.flag("tie_word_embeddings", false);
+  if (family == Family::gpt_neox) {
+    s.kv_heads = s.heads;
+    s.head_dim = s.hidden / s.heads;
+    s.attention_bias = in.flag("attention_bias", true);
+    s.mlp_bias = true;
+    s.parallel_residual = in.flag("use_parallel_residual", true);
+  } else {
+    s.kv_heads = in.optional_size("num_key_value_heads").value_or(s.heads);
+    s.head_dim = in.optional_size("head_dim").value_or(s.hidden / s.heads);
+    s.attention_bias = in.flag("attention_bias", false);
+    s.mlp_bias = in.flag("mlp_bias", false);
+  }
+  return s;
+}
+
+void check_heads(const Shape& s, const Reader& in) {
+  if (s.heads % s.kv_heads != 0)
+    in.fail(fmt::format("{} attention heads cannot share {} key/value heads evenly", s.heads, s.kv_heads));
+  const bool derived = s.head_dim == s.hidden / s.heads;
+  if (derived && s.hidden % s.heads != 0)
+    in.fail(fmt::format("a hidden size of {} cannot be split over {} heads", s.hidden, s.heads));
+}
+
+struct FamilyEntry {
+  const char* model_type;
+  Family family;
+  const char* name;
+};
+
+constexpr FamilyEntry kFamilies[] = {
+    {"gpt2", Family::gpt2, "GPT-2"},    {"gpt_neox", Family::gpt_neox, "GPT-NeoX"},
+    {"gptj", Family::gptj, "GPT-J"},    {"llama", Family::llama, "Llama"},
+    {"mistral", Family::mistral, "Mistral"}, {"qwen2", Family::qwen2, "Qwen2"},
+    {"qwen3", Family::qwen3, "Qwen3"},
+};
+
+Family read_family(const json& object, const Reader& in) {
+  const auto it = object.find("model_type");
+  if (it == object.end() || !it->is_string()) in.fail("'model_type' is missing or not a string");
+  const std::string type = it->get<std::string>();
+  std::vector<std::string> known;
+  for (const FamilyEntry& entry : kFamilies) {
+    if (type == entry.model_type) return entry.family;
+    known.emplace_back(entry.model_type);
+  }
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  in.fail(fmt::format("model_type '{}' is not supported (supported: {}){}", type, list, did_you_mean(type, known)));
+}
+
+}  // namespace
+
+Shape parse_shape(std::string_view config_json, const std::string& origin) {
+  const json object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  const Reader in(object, origin);
+  if (!object.is_object()) in.fail("not a JSON object");
+  const Family family = read_family(object, in);
+  Shape shape;
+  switch (family) {
+    case Family::gpt2: shape = read_gpt2_like(in, family, /*tied=*/true); break;
+    case Family::gptj: shape = read_gpt2_like(in, family, /*tied=*/false); break;
+    default: shape = read_modern(in, family); break;
+  }
+  check_heads(shape, in);
+  return shape;
+}
+
+std::string_view family_name(Family family) {
+  for (const FamilyEntry& entry : kFamilies)
+    if (entry.family == family) return entry.name;
+  return "unknown";
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,81 @@
+#include "model/tables/table.h"
+
+#include <functional>
+#include <numeric>
+
+#include "model/tables/families.h"
+
+namespace dpo::model {
+namespace {
+
+std::int64_t sum_over(const std::vector<Tensor>& tensors, const std::function<std::int64_t(const Tensor&)>& value) {
+  std::int64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += value(tensor);
+  return sum;
+}
+
+Family layout_of(Family family) {
+  switch (family) {
+    case Family::mistral:
+    case Family::qwen2:
+    case Family::qwen3: return Family::llama;
+    default: return family;
+  }
+}
+
+}  // namespace
+
+std::int64_t Tensor::count() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t Block::count() const {
+  return sum_over(tensors, [](const Tensor& t) { return t.count(); });
+}
+
+std::int64_t Block::matmul_count() const {
+  return sum_over(tensors, [](const Tensor& t) { return t.multiplies_tokens ? t.count() : 0; });
+}
+
+std::int64_t Block::count_on_rank(std::int64_t degree) const {
+  return sum_over(tensors, [degree](const Tensor& t) {
+    return t.split ? (t.count() + degree - 1) / degree : t.count();
+  });
+}
+
+std::int64_t TensorTable::count() const {
+  std::int64_t sum = 0;
+  for (const Block& block : blocks) sum += block.count();
+  return sum;
+}
+
+std::int64_t TensorTable::body_matmul_count() const {
+  std::int64_t sum = 0;
+  for (const Block& block : blocks)
+    if (block.kind == BlockKind::layer) sum += block.matmul_count();
+  return sum;
+}
+
+TensorTable tensor_table(const Shape& shape) {
+  TensorTable table;
+  const FamilyTable family = [&] {
+    switch (layout_of(shape.family)) {
+      case Family::gpt2: return gpt2_table(shape);
+      case Family::gpt_neox: return gpt_neox_table(shape);
+      case Family::gptj: return gptj_table(shape);
+      default: return llama_table(shape);
+    }
+  }();
+  table.blocks.push_back({BlockKind::embedding, family.embedding});
+  for (std::int64_t i = 0; i < shape.layers; ++i) {
+    Block layer{BlockKind::layer, family.layer};
+    const std::string prefix = family.layer_prefix + std::to_string(i) + ".";
+    for (Tensor& tensor : layer.tensors) tensor.name = prefix + tensor.name;
+    table.blocks.push_back(std::move(layer));
+  }
+  table.blocks.push_back({BlockKind::head, family.head});
+  table.head_matmul_count = shape.vocabulary * shape.hidden;
+  return table;
+}
+
+}  // namespace dpo::model

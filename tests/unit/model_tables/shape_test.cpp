@@ -1,0 +1,59 @@
+#include "model/tables/shape.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace dpo::model {
+namespace {
+
+std::string message_of(const std::string& json) {
+  try {
+    parse_shape(json, "m/config.json");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 176,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 128)";
+
+TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
+  const Shape llama = parse_shape(std::string(kLlama) + "}", "m");
+  EXPECT_EQ(llama.kv_heads, 4);
+  EXPECT_EQ(llama.head_dim, 16);
+  EXPECT_FALSE(llama.tied_embeddings);
+  const Shape gpt2 = parse_shape(
+      R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_inner":null,"vocab_size":9,"n_positions":4})", "m");
+  EXPECT_EQ(gpt2.ffn, 32);
+  EXPECT_TRUE(gpt2.tied_embeddings);
+}
+
+TEST(Shape, SaysWhichFileAndKeyIsWrong) {
+  struct Case {
+    std::string json, expected;
+  };
+  const std::string llama = kLlama;
+  const Case cases[] = {
+      {"", "m/config.json: not a JSON object"},
+      {"[]", "not a JSON object"},
+      {"{\"a\": ", "not a JSON object"},
+      {"{}", "'model_type' is missing"},
+      {R"({"model_type": 3})", "'model_type' is missing or not a string"},
+      {R"({"model_type": "lama"})", "did you mean 'llama'?"},
+      {R"({"model_type": "bert"})", "supported: gpt2, gpt_neox"},
+      {R"({"model_type": "llama"})", "'num_hidden_layers' is missing"},
+      {R"({"model_type": "gpt2", "n_layer": "two"})", "'n_layer' is \"two\", expected a whole number"},
+      {R"({"model_type": "gpt2", "n_layer": 0})", "'n_layer' is 0"},
+      {R"({"model_type": "gpt2", "n_layer": 99999999999999999999})", "'n_layer' is"},
+      {R"({"model_type": "gpt2", "n_layer": -1})", "'n_layer' is -1"},
+      {llama + R"(, "tie_word_embeddings": "yes"})", "'tie_word_embeddings' is \"yes\", expected true or false"},
+      {llama + R"(, "num_key_value_heads": 3})", "4 attention heads cannot share 3 key/value heads"},
+      {llama + R"(, "num_attention_heads": 5})", "a hidden size of 64 cannot be split over 5 heads"},
+  };
+  for (const Case& c : cases) EXPECT_NE(message_of(c.json).find(c.expected), std::string::npos) << message_of(c.json);
+}
+
+}  // namespace
+}  // namespace dpo::model

@@ -1,0 +1,87 @@
+#include "model/tables/table.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+
+namespace dpo::model {
+namespace {
+
+Shape shipped(const std::string& name) {
+  const std::string path = std::string(DPO_SOURCE_DIR) + "/configs/architecture/" + name + ".json";
+  return parse_shape(read_text_file(path, "test"), name);
+}
+
+TEST(TensorTable, CountsTheParametersThatTheModelsArePublishedWith) {
+  struct Case {
+    const char* name;
+    std::int64_t parameters;
+  };
+  const Case cases[] = {
+      {"gpt2", 124'439'808},
+      {"gpt2-medium", 354'823'168},
+      {"gpt2-large", 774'030'080},
+      {"gpt2-xl", 1'557'611'200},
+      {"EleutherAI--gpt-j-6b", 6'050'882'784},
+      {"EleutherAI--pythia-70m", 70'426'624},
+      {"EleutherAI--pythia-160m", 162'322'944},
+      {"EleutherAI--pythia-410m", 405'334'016},
+      {"EleutherAI--pythia-1b", 1'011'781'632},
+      {"EleutherAI--pythia-1.4b", 1'414'647'808},
+      {"EleutherAI--pythia-2.8b", 2'775'208'960},
+      {"EleutherAI--pythia-6.9b", 6'857'302'016},
+      {"EleutherAI--pythia-12b", 11'846'072'320},
+      {"huggyllama--llama-7b", 6'738'415'616},
+      {"meta-llama--Llama-2-7b-hf", 6'738'415'616},
+      {"meta-llama--Llama-2-13b-hf", 13'015'864'320},
+      {"meta-llama--Llama-3.2-1B", 1'235'814'400},
+      {"meta-llama--Llama-3.2-3B", 3'212'749'824},
+      {"meta-llama--Llama-3.1-8B", 8'030'261'248},
+      {"mistralai--Mistral-7B-v0.1", 7'241'732'096},
+      {"Qwen--Qwen2.5-0.5B", 494'032'768},
+      {"Qwen--Qwen2.5-1.5B", 1'543'714'304},
+      {"Qwen--Qwen2.5-7B", 7'615'616'512},
+      {"Qwen--Qwen3-0.6B", 596'049'920},
+      {"Qwen--Qwen3-1.7B", 1'720'574'976},
+      {"Qwen--Qwen3-8B", 8'190'735'360},
+  };
+  for (const Case& c : cases) EXPECT_EQ(tensor_table(shipped(c.name)).count(), c.parameters) << c.name;
+}
+
+TEST(TensorTable, NamesEveryTensorOnce) {
+  for (const char* name : {"gpt2", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-70m", "Qwen--Qwen3-0.6B"}) {
+    std::set<std::string> names;
+    std::size_t tensors = 0;
+    for (const Block& block : tensor_table(shipped(name)).blocks) {
+      for (const Tensor& tensor : block.tensors) names.insert(tensor.name);
+      tensors += block.tensors.size();
+    }
+    EXPECT_EQ(names.size(), tensors) << name;
+  }
+  EXPECT_EQ(tensor_table(shipped("gpt2")).blocks[12].tensors[2].name, "transformer.h.11.attn.c_attn.weight");
+}
+
+TEST(TensorTable, MatricesThatTokensPassThrough) {
+  const Shape shape = shipped("EleutherAI--pythia-2.8b");
+  const TensorTable table = tensor_table(shape);
+  // Per layer: 3h*h + h*h + 4h*h + 4h*h = 12 h^2.
+  EXPECT_EQ(table.body_matmul_count(), 32 * 12 * shape.hidden * shape.hidden);
+  EXPECT_EQ(table.head_matmul_count, 50304 * 2560);
+}
+
+TEST(TensorTable, RanksOfTensorParallelismHoldTogetherTheWholePlusCopiesOfWhatIsNotSplit) {
+  for (const char* name : {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
+    for (const Block& block : tensor_table(shipped(name)).blocks) {
+      std::int64_t whole = 0;
+      for (const Tensor& tensor : block.tensors) whole += tensor.split ? 0 : tensor.count();
+      EXPECT_EQ(block.count_on_rank(1), block.count());
+      EXPECT_GE(2 * block.count_on_rank(2), block.count() + whole) << name;
+      EXPECT_LE(2 * block.count_on_rank(2), block.count() + whole + 2 * std::ssize(block.tensors)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpo::model
