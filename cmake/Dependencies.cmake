@@ -1,8 +1,42 @@
-# The third-party libraries, as targets of their own names.
-find_package(yaml-cpp REQUIRED)
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
+# The third-party libraries, as imported targets. They are made here, from a header and library names, and
+# not by find_package: the package files of these libraries differ between distributions (names of targets)
+# and some are refused by CMake 4. The folder that `./run deps` makes is looked at first, then the system.
+
+set(DPO_DEPS "$ENV{DPO_DEPS}" CACHE PATH "A folder made by ./run deps; empty: the system's libraries")
+if(DPO_DEPS)
+  list(PREPEND CMAKE_PREFIX_PATH ${DPO_DEPS})
+endif()
+
+# dpo_dependency(TARGET HEADER some/header.h [LIBRARIES name ...] PACKAGE debian-package)
+function(dpo_dependency target)
+  cmake_parse_arguments(ARG "" "HEADER;PACKAGE" "LIBRARIES" ${ARGN})
+  string(MAKE_C_IDENTIFIER ${target} id)
+  set(hint "It comes with the package ${ARG_PACKAGE}: ./run build installs it, or DPO_DEPS=DIR provides it.")
+
+  find_path(${id}_INCLUDE ${ARG_HEADER})
+  mark_as_advanced(${id}_INCLUDE)
+  if(NOT ${id}_INCLUDE)
+    message(FATAL_ERROR "The header ${ARG_HEADER} was not found. ${hint}")
+  endif()
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${target} INTERFACE ${${id}_INCLUDE})
+
+  foreach(name ${ARG_LIBRARIES})
+    find_library(${id}_${name} ${name})
+    mark_as_advanced(${id}_${name})
+    if(NOT ${id}_${name})
+      message(FATAL_ERROR "The library ${name} was not found. ${hint}")
+    endif()
+    target_link_libraries(${target} INTERFACE ${${id}_${name}})
+  endforeach()
+endfunction()
+
+find_package(Threads REQUIRED)
+dpo_dependency(fmt::fmt HEADER fmt/format.h LIBRARIES fmt PACKAGE libfmt-dev)
+dpo_dependency(yaml-cpp HEADER yaml-cpp/yaml.h LIBRARIES yaml-cpp PACKAGE libyaml-cpp-dev)
+dpo_dependency(nlohmann_json::nlohmann_json HEADER nlohmann/json.hpp PACKAGE nlohmann-json3-dev)
+dpo_dependency(CLI11::CLI11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 if(DPO_TESTS)
-  find_package(GTest REQUIRED)
+  dpo_dependency(GTest::gtest_main HEADER gtest/gtest.h LIBRARIES gtest_main gtest PACKAGE libgtest-dev)
+  target_link_libraries(GTest::gtest_main INTERFACE Threads::Threads)
 endif()

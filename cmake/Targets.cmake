@@ -2,7 +2,8 @@
 # folder with only that, so a dependency that the design does not allow fails to link.
 
 function(dpo_compile_options target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror>)
   if(DPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${DPO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${DPO_SANITIZE})
@@ -10,12 +11,34 @@ function(dpo_compile_options target)
 endfunction()
 
 # dpo_library(NAME SOURCES a.cpp ... USES dpo_base ...)
+# A folder that uses dpo::torch gets its headers precompiled.
 function(dpo_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${ARG_USES})
   dpo_compile_options(${name})
+  if(dpo::torch IN_LIST ARG_USES)
+    target_precompile_headers(${name} REUSE_FROM dpo_torch_headers)
+  endif()
+endfunction()
+
+if(TARGET dpo::torch)
+  # Compiles nothing but the headers that most users of LibTorch include, once for all of them.
+  add_library(dpo_torch_headers STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_headers.cpp)
+  target_link_libraries(dpo_torch_headers PUBLIC dpo::torch)
+  dpo_compile_options(dpo_torch_headers)
+  target_precompile_headers(dpo_torch_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/torch_headers.h)
+endif()
+
+# dpo_program(NAME SOURCES main.cpp USES ...): an executable in the build folder itself.
+function(dpo_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_USES})
+  dpo_compile_options(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  add_dependencies(dpo_programs ${name})
 endfunction()
 
 # dpo_test(FOLDER SOURCES a_test.cpp ...): the unit tests of src/FOLDER, one executable.
@@ -30,4 +53,22 @@ function(dpo_test folder)
   dpo_compile_options(${name})
   add_test(NAME unit.${suffix} COMMAND ${name})
   set_tests_properties(unit.${suffix} PROPERTIES LABELS unit)
+endfunction()
+
+# dpo_script_test(NAME LABEL label COMMAND ...): a test that is a script. It finds the program in the
+# variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as skipped.
+function(dpo_script_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} SKIP_RETURN_CODE 77
+    ENVIRONMENT "DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+  if(ARG_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()
+
+# dpo_python_test(NAME script.py): the same, run by the Python of the test environment.
+function(dpo_python_test name script)
+  dpo_script_test(${name} LABEL parity
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/python ${CMAKE_CURRENT_SOURCE_DIR}/${script})
 endfunction()

@@ -1,0 +1,46 @@
+# LibTorch as the target dpo::torch, and Arrow as dpo::arrow, straight from their folders.
+# LibTorch's own package file is not used: it asks for a whole CUDA toolkit wherever the library was built
+# with CUDA, also on a machine that has neither and links the CPU part alone.
+
+set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "A libtorch folder or a Python's torch folder; empty: built without")
+option(DPO_CUDA "Build the CUDA part (needs nvcc and a LibTorch with CUDA)" OFF)
+set(PYARROW "$ENV{PYARROW}" CACHE PATH "A Python's pyarrow folder; empty: built without Parquet")
+
+if(LIBTORCH)
+  foreach(file lib/libtorch_cpu.so lib/libc10.so include/ATen/core/Tensor.h)
+    if(NOT EXISTS ${LIBTORCH}/${file})
+      message(FATAL_ERROR "LIBTORCH=${LIBTORCH} is not a LibTorch: ${file} is not in it. "
+                          "Expected: an unpacked libtorch archive, or the folder of a Python's torch.")
+    endif()
+  endforeach()
+  add_library(dpo::torch INTERFACE IMPORTED GLOBAL)
+  target_include_directories(dpo::torch INTERFACE
+    ${LIBTORCH}/include ${LIBTORCH}/include/torch/csrc/api/include)
+  target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
+  # Its libraries find each other by themselves; the linker need not look for them too.
+  target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
+endif()
+
+if(DPO_CUDA)
+  if(NOT EXISTS "${LIBTORCH}/lib/libtorch_cuda.so")
+    message(FATAL_ERROR "DPO_CUDA=ON needs a LibTorch with CUDA; LIBTORCH=${LIBTORCH} has no libtorch_cuda.so.")
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  # Nothing refers to libtorch_cuda by name: it registers its kernels when it is loaded, so it must stay.
+  target_link_libraries(dpo::torch INTERFACE
+    -Wl,--no-as-needed ${LIBTORCH}/lib/libtorch_cuda.so ${LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed
+    CUDA::cudart)
+endif()
+
+file(GLOB dpo_arrow_libraries ${PYARROW}/libarrow.so.* ${PYARROW}/libparquet.so.*)
+if(PYARROW AND dpo_arrow_libraries)
+  file(STRINGS ${PYARROW}/include/arrow/util/config.h dpo_arrow_version REGEX "ARROW_VERSION_STRING")
+  string(REGEX MATCH "[0-9.]+" dpo_arrow_version "${dpo_arrow_version}")
+  add_library(dpo::arrow INTERFACE IMPORTED GLOBAL)
+  target_include_directories(dpo::arrow INTERFACE ${PYARROW}/include)
+  target_link_libraries(dpo::arrow INTERFACE ${dpo_arrow_libraries})
+endif()

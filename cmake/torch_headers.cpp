@@ -1,0 +1,1 @@
+// Empty: its target exists to compile torch_headers.h once.

@@ -1,0 +1,77 @@
+"""Checks that the folders of src/ include each other only in the directions that the design allows.
+
+The linker catches a wrong call; this catches a wrong header. Usage: layers.py SRC
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# folder: the folders it may include; what those may include, it may as well.
+ALLOWED = {
+    "base": [],
+    "config": ["base"],
+    "text": ["base"],
+    "data": ["base", "config", "text"],
+    "ops": ["base"],
+    "model/tables": ["base"],
+    "model": ["base", "ops", "model/tables"],
+    "loss": ["base"],
+    "comm": ["base"],
+    "shard": ["comm", "model"],
+    "optim": ["comm"],
+    "checkpoint": ["base", "model"],
+    "hub": ["base"],
+    "plan": ["config", "model/tables"],
+    "report": ["base"],
+    "train": ["config", "text", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint", "hub",
+              "plan", "report"],
+    "cli": ["train"],
+}
+# These build without LibTorch; in cli only the engine (files engine_*) may use it.
+LIGHT = {"base", "config", "text", "data", "model/tables", "loss", "plan", "hub", "report", "cli"}
+
+QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
+
+
+def reachable(folder: str) -> set[str]:
+    found = {folder}
+    for other in ALLOWED[folder]:
+        found |= reachable(other)
+    return found
+
+
+def folder_of(path: str) -> str | None:
+    """The folder of the longest name that holds this path: model/tables before model."""
+    return max((name for name in ALLOWED if path.startswith(name + "/")), key=len, default=None)
+
+
+def problems_of(path: Path, src: Path) -> list[str]:
+    name = path.relative_to(src).as_posix()
+    folder = folder_of(name)
+    if folder is None:
+        return [f"{name}: no such folder in the design; add it to tests/layers.py with what it may include"]
+    problems = []
+    engine = name.startswith("cli/engine_")
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        include = QUOTED.match(line)
+        if include:
+            other = folder_of(include[1])
+            if other not in reachable(folder):
+                problems.append(f'{name}:{number}: {folder} may not include "{include[1]}"')
+        if LIBTORCH.match(line) and folder in LIGHT and not engine:
+            problems.append(f"{name}:{number}: {folder} builds without LibTorch")
+    return problems
+
+
+def main() -> int:
+    src = Path(sys.argv[1])
+    files = [path for suffix in ("h", "cpp", "cu", "cuh") for path in sorted(src.rglob(f"*.{suffix}"))]
+    problems = [problem for path in files for problem in problems_of(path, src)]
+    print("\n".join(problems) or f"{len(files)} files, all in order")
+    return 1 if problems or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
