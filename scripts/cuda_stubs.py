@@ -14,8 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Come with every system that has a C++ compiler.
-BASE = re.compile(r"(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux)")
+# Come with every system that has a C++ compiler; and the GPU's driver, which torch itself tries to load to see
+# whether there is one, so that it must stay absent.
+KEPT = re.compile(r"(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda)\.so|ld-linux)")
 # How the names of NVIDIA's functions begin.
 NVIDIA = re.compile(r"(cu|nccl|nv)")
 
@@ -38,7 +39,7 @@ def main(torch: Path, site_packages: Path) -> None:
     nvidia = sorted(torch.parent.glob("nvidia/*/lib/*.so*"))
     present = {path.name for path in libraries + nvidia}
     needed = {name for path in libraries for name in re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d", path))}
-    absent = sorted(name for name in needed - present if not BASE.match(name))
+    absent = sorted(name for name in needed - present if not KEPT.match(name))
     if not absent:
         return
 
