@@ -3,6 +3,8 @@
 # with CUDA, also on a machine that has neither and links the CPU part alone.
 
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "A libtorch folder or a Python's torch folder; empty: built without")
+file(STRINGS ${PROJECT_SOURCE_DIR}/versions.env dpo_tested_torch REGEX "^TORCH_VERSION=")
+string(REPLACE "TORCH_VERSION=" "" dpo_tested_torch ${dpo_tested_torch})
 option(DPO_CUDA "Build the CUDA part (needs nvcc and a LibTorch with CUDA)" OFF)
 set(PYARROW "$ENV{PYARROW}" CACHE PATH "A Python's pyarrow folder; empty: built without Parquet")
 
@@ -14,8 +16,10 @@ if(LIBTORCH)
     endif()
   endforeach()
   add_library(dpo::torch INTERFACE IMPORTED GLOBAL)
-  target_include_directories(dpo::torch INTERFACE
-    ${LIBTORCH}/include ${LIBTORCH}/include/torch/csrc/api/include)
+  # It carries headers of other projects too (fmt among them, of another version than the library we link):
+  # -idirafter lets everybody else's headers win.
+  target_compile_options(dpo::torch INTERFACE
+    "SHELL:-idirafter \"${LIBTORCH}/include\"" "SHELL:-idirafter \"${LIBTORCH}/include/torch/csrc/api/include\"")
   target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
   # Its libraries find each other by themselves; the linker need not look for them too.
   target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
@@ -36,10 +40,12 @@ if(DPO_CUDA)
     CUDA::cudart)
 endif()
 
+set(dpo_arrow_folder "")
 file(GLOB dpo_arrow_libraries ${PYARROW}/libarrow.so.* ${PYARROW}/libparquet.so.*)
 if(PYARROW AND dpo_arrow_libraries)
   file(STRINGS ${PYARROW}/include/arrow/util/config.h dpo_arrow_version REGEX "ARROW_VERSION_STRING")
   string(REGEX MATCH "[0-9.]+" dpo_arrow_version "${dpo_arrow_version}")
+  set(dpo_arrow_folder ${PYARROW})
   add_library(dpo::arrow INTERFACE IMPORTED GLOBAL)
   target_include_directories(dpo::arrow INTERFACE ${PYARROW}/include)
   target_link_libraries(dpo::arrow INTERFACE ${dpo_arrow_libraries})

@@ -1,0 +1,82 @@
+#include "cli/doctor.h"
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dpo {
+namespace {
+
+using nlohmann::json;
+
+std::string gib(const json& bytes) {
+  return bytes.is_null() ? "unknown" : fmt::format("{:.1f} GiB", bytes.get<double>() / (1ull << 30));
+}
+
+std::string text_or(const json& value, const std::string& otherwise) {
+  return value.is_null() ? otherwise : value.get<std::string>();
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  return fmt::format("{:<10}{}\n", name, value);
+}
+
+std::string libtorch_row(const json& libtorch) {
+  if (!libtorch["found"].get<bool>()) return row("LibTorch", "not usable");
+  const std::string version = libtorch["version"].get<std::string>();
+  const std::string tested = libtorch["tested_version"].get<std::string>();
+  return row("LibTorch",
+             fmt::format("{}{}, {}, {} threads, {} CUDA, in {}", version,
+                         version == tested ? "" : fmt::format(" (tested is {})", tested),
+                         libtorch["cpu_instructions"].get<std::string>(), libtorch["threads"].get<int>(),
+                         libtorch["cuda_part"].get<bool>() ? "with" : "without",
+                         libtorch["folder"].get<std::string>()));
+}
+
+}  // namespace
+
+std::string doctor_text(const json& report) {
+  const json& cpu = report["cpu"];
+  std::string text = row("dpo", report["version"].get<std::string>());
+  text += row("CPU",
+              fmt::format("{}, {} cores, {} threads, {} memory ({} available)",
+                          text_or(cpu["model"], "unknown model"), cpu["cores"].get<int>(),
+                          cpu["threads"].get<int>(), gib(cpu["memory_bytes"]), gib(cpu["available_bytes"])));
+  for (const json& gpu : report["gpus"]) {
+    text += row("GPU", fmt::format("{}, {}, compute capability {}", gpu["name"].get<std::string>(),
+                                   gib(gpu["memory_bytes"]), gpu["compute_capability"].get<std::string>()));
+  }
+  if (report["gpus"].empty()) text += row("GPU", "none");
+  text += row("driver", text_or(report["driver"], "none"));
+  text += libtorch_row(report["libtorch"]);
+  text += row("NCCL", text_or(report["nccl"], "none"));
+  text += row("MPI", text_or(report["mpi"], "none"));
+  const json& arrow = report["arrow"];
+  text += row("Arrow", arrow.is_null() ? "none"
+                                       : fmt::format("{}, in {}", arrow["version"].get<std::string>(),
+                                                     arrow["folder"].get<std::string>()));
+  text += row("nvcc", text_or(report["nvcc"], "none"));
+  for (const json& disk : report["disk"]) {
+    text += row("disk",
+                fmt::format("{} free of {} for {}, in {}", gib(disk["free_bytes"]), gib(disk["total_bytes"]),
+                            disk["use"].get<std::string>(), disk["path"].get<std::string>()));
+  }
+  for (const json& item : report["missing"]) {
+    text += fmt::format("\nmissing: {}\n  prevents: {}\n  what to do: {}\n", item["what"].get<std::string>(),
+                        item["prevents"].get<std::string>(), item["advice"].get<std::string>());
+  }
+  return text;
+}
+
+int run_doctor(bool as_json, std::ostream& out) {
+  const json report = doctor_report();
+  out << (as_json ? report.dump(2) + "\n" : doctor_text(report));
+  const bool complete = std::none_of(report["missing"].begin(), report["missing"].end(),
+                                     [](const json& item) { return item["required"].get<bool>(); });
+  return complete ? 0 : 1;
+}
+
+}  // namespace dpo

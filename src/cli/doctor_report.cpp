@@ -1,0 +1,204 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/doctor.h"
+#include "cli/engine.h"
+
+namespace dpo {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// What a command prints, if it exists and succeeds.
+std::optional<std::string> output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"),
+                                                   ::pclose);
+  if (!pipe) return std::nullopt;
+  std::string text;
+  for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get()))
+    text.push_back(static_cast<char>(c));
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+json first_line_of(const std::string& command) {
+  const std::optional<std::string> text = output_of(command);
+  return text ? json(first_line(*text)) : json();
+}
+
+// "Key : value" lines, as files under /proc have them; every value of a key that is asked for.
+std::vector<std::string> proc_values(const fs::path& file, const std::string& key) {
+  std::ifstream in(file);
+  std::vector<std::string> values;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos || line.compare(0, key.size(), key) != 0) continue;
+    if (line.find_last_not_of(" \t", colon - 1) + 1 != key.size()) continue;
+    const std::size_t start = line.find_first_not_of(" \t", colon + 1);
+    values.push_back(start == std::string::npos ? "" : line.substr(start));
+  }
+  return values;
+}
+
+json memory_bytes(const std::string& key) {
+  const std::vector<std::string> values = proc_values("/proc/meminfo", key);
+  if (values.empty()) return {};
+  return std::strtoull(values.front().c_str(), nullptr, 10) * 1024;  // the file says kB and means KiB
+}
+
+json describe_cpu() {
+  const std::vector<std::string> models = proc_values("/proc/cpuinfo", "model name");
+  const std::vector<std::string> packages = proc_values("/proc/cpuinfo", "physical id");
+  const std::vector<std::string> cores = proc_values("/proc/cpuinfo", "core id");
+  std::set<std::pair<std::string, std::string>> distinct;
+  for (std::size_t i = 0; i < std::min(packages.size(), cores.size()); ++i) {
+    distinct.emplace(packages[i], cores[i]);
+  }
+  const unsigned threads = std::thread::hardware_concurrency();
+  return {{"model", models.empty() ? json() : json(models.front())},
+          {"cores", distinct.empty() ? threads : distinct.size()},
+          {"threads", threads},
+          {"memory_bytes", memory_bytes("MemTotal")},
+          {"available_bytes", memory_bytes("MemAvailable")}};
+}
+
+// GPUs as the driver's own tool lists them, for a program that cannot ask by itself.
+json gpus_of_driver() {
+  const auto text =
+      output_of("nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits");
+  json gpus = json::array();
+  std::istringstream lines(text.value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(", ");
+    const std::size_t last = line.rfind(", ");
+    if (first == std::string::npos || first == last) continue;
+    gpus.push_back({{"name", line.substr(0, first)},
+                    {"compute_capability", line.substr(first + 2, last - first - 2)},
+                    {"memory_bytes", std::strtoull(line.c_str() + last + 2, nullptr, 10) << 20}});
+  }
+  return gpus;
+}
+
+json describe_nvcc() {
+  std::optional<std::string> text = output_of("nvcc --version");
+  if (!text) text = output_of("/usr/local/cuda/bin/nvcc --version");
+  if (!text) return {};
+  const std::size_t release = text->find("release ");
+  return release == std::string::npos ? first_line(*text) : first_line(text->substr(release + 8));
+}
+
+json describe_arrow() {
+  const std::string folder = DPO_ARROW_FOLDER;
+  if (folder.empty()) return {};
+  return {{"version", DPO_ARROW_VERSION}, {"folder", folder}};
+}
+
+fs::path hugging_face_cache() {
+  if (const char* home = std::getenv("HF_HOME")) return home;
+  const char* user = std::getenv("HOME");
+  return fs::path(user == nullptr ? "/" : user) / ".cache" / "huggingface";
+}
+
+// Free space where runs and downloads are written: the folder itself, or the nearest one above it that
+// exists.
+json describe_disk() {
+  json disks = json::array();
+  for (const auto& [use, folder] : {std::pair<std::string, fs::path>{"runs", fs::current_path()},
+                                    {"models and data sets", hugging_face_cache()}}) {
+    fs::path existing = folder;
+    std::error_code error;
+    while (!fs::exists(existing, error) && existing.has_relative_path()) existing = existing.parent_path();
+    const fs::space_info space = fs::space(existing, error);
+    disks.push_back({{"use", use},
+                     {"path", folder.string()},
+                     {"free_bytes", error ? json() : json(space.available)},
+                     {"total_bytes", error ? json() : json(space.capacity)}});
+  }
+  return disks;
+}
+
+json missing(const std::string& what, const std::string& prevents, const std::string& advice,
+             bool required = false) {
+  return {{"what", what}, {"prevents", prevents}, {"advice", advice}, {"required", required}};
+}
+
+json list_missing(const json& report) {
+  json list = json::array();
+  const json& libtorch = report["libtorch"];
+  if (!libtorch["found"].get<bool>()) {
+    list.push_back(missing("LibTorch", "everything that computes: train, score, sample, eval",
+                           libtorch["problem"].get<std::string>(), true));
+  } else if (!report["gpus"].empty() && !libtorch["cuda_part"].get<bool>()) {
+    list.push_back(missing("the CUDA part of this program", "using the GPU",
+                           report["nvcc"].is_null() ? "install a CUDA toolkit (nvcc), then ./run build"
+                                                    : "./run build, with a torch that has CUDA"));
+  }
+  if (report["gpus"].empty()) {
+    list.push_back(missing("an NVIDIA GPU", "training at full speed",
+                           report["driver"].is_null()
+                               ? "none is seen: runs go on the CPU"
+                               : "the driver is there but shows no GPU: see nvidia-smi"));
+  }
+  if (report["mpi"].is_null()) {
+    list.push_back(missing("Open MPI", "runs of several processes",
+                           "apt-get install openmpi-bin libopenmpi-dev, or load your cluster's module"));
+  }
+  if (report["arrow"].is_null()) {
+    list.push_back(
+        missing("Arrow", "reading Parquet files", "pip install pyarrow for python3, then ./run build"));
+  }
+  return list;
+}
+
+}  // namespace
+
+json doctor_report() {
+  json report;
+  report["version"] = DPO_VERSION;
+  report["cpu"] = describe_cpu();
+  report["driver"] = nullptr;
+  for (const std::string& line : proc_values("/proc/driver/nvidia/version", "NVRM version"))
+    report["driver"] = line;
+
+  const EngineOutput engine = output_of_engine({"devices"});
+  json& libtorch = report["libtorch"];
+  if (engine.succeeded) {
+    libtorch = json::parse(engine.text);
+    libtorch["tested_version"] = DPO_TESTED_TORCH;
+    report["gpus"] = libtorch["cuda_part"].get<bool>() ? libtorch["gpus"] : gpus_of_driver();
+    report["nccl"] = libtorch["nccl"];
+    libtorch.erase("gpus");
+    libtorch.erase("nccl");
+  } else {
+    libtorch["problem"] = engine.text;
+    report["gpus"] = gpus_of_driver();
+    report["nccl"] = nullptr;
+  }
+  libtorch["found"] = engine.succeeded;
+
+  report["mpi"] = first_line_of("mpirun --version");
+  report["arrow"] = describe_arrow();
+  report["nvcc"] = describe_nvcc();
+  report["disk"] = describe_disk();
+  report["missing"] = list_missing(report);
+  return report;
+}
+
+}  // namespace dpo

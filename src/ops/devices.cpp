@@ -1,0 +1,42 @@
+#include "ops/devices.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <fmt/format.h>
+
+namespace dpo {
+namespace {
+
+std::filesystem::path folder_of_loaded_library() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &info) == 0) return {};
+  return std::filesystem::canonical(info.dli_fname).parent_path().parent_path();
+}
+
+// NCCL comes as a part of LibTorch, so it is asked where that brought it, without its header.
+std::optional<std::string> nccl_version() {
+  using GetVersion = int (*)(int*);
+  const auto get_version = reinterpret_cast<GetVersion>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  int code = 0;
+  if (get_version == nullptr || get_version(&code) != 0) return std::nullopt;
+  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+}  // namespace
+
+TensorLibrary describe_tensor_library() {
+  TensorLibrary library;
+  library.version = TORCH_VERSION;
+  library.folder = folder_of_loaded_library();
+  library.cpu_instructions = at::get_cpu_capability();
+  library.threads = at::get_num_threads();
+  library.cuda_part = has_cuda_part();
+  library.nccl_version = nccl_version();
+  library.gpus = list_gpus();
+  return library;
+}
+
+}  // namespace dpo
