@@ -5,23 +5,24 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/run_config.h"
 
 namespace dpo::config {
 
-class Tree;  // the untyped values with their origins
+struct Node;  // an untyped value with its origin
 
 struct Request {
-  std::vector<std::string> overrides;                 // as on the command line
-  std::optional<std::filesystem::path> config_file;   // --config FILE
-  std::vector<std::filesystem::path> config_dirs;     // --config-dir DIR, searched before the built-in presets
+  std::vector<std::string> overrides;                // as on the command line
+  std::optional<std::filesystem::path> config_file;  // --config FILE
+  std::vector<std::filesystem::path> config_dirs;    // --config-dir DIR, searched before the built-in presets
 };
 
 struct Resolved {
   RunConfig values;
-  std::shared_ptr<const Tree> tree;
+  std::shared_ptr<const Node> tree;
   std::vector<std::string> notes;  // worth telling, not wrong (an added key that nothing reads)
 };
 
@@ -32,7 +33,7 @@ Resolved compose(const Request& request);
 // The same run with some keys changed ("gradient_accumulation_steps=1"); checks as compose does.
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides);
 
-// The resolved configuration as YAML that compose accepts again, each value with its origin as a comment.
-std::string to_yaml(const Resolved& resolved);
+// Where the value of a key came from: "default", "my.yaml:3", "command line", "environment variable X".
+std::string origin_of(const Resolved& resolved, std::string_view key);
 
 }  // namespace dpo::config

@@ -1,0 +1,185 @@
+#include "config/compose.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/apply.h"
+#include "config/interpolate.h"
+#include "config/read.h"
+#include "config/schema.h"
+#include "config/sources.h"
+
+namespace dpo::config {
+namespace {
+
+using Kind = Node::Kind;
+using Problems = std::vector<std::string>;
+
+// A preset that the command line chooses: model=pythia28.
+struct Choice {
+  std::string name;
+  Origin origin;
+};
+using Choices = std::map<std::string, Choice>;
+
+// The words of the command line: presets to choose, and changes to make in order.
+struct Words {
+  Choices choices;
+  std::vector<Override> changes;
+};
+
+// Runs `work`, and adds the problems that it throws to `problems`.
+template <class Work>
+void collect(Problems& problems, Work work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+  }
+}
+
+void choose(Words& words, const Override& word) {
+  const auto fail = [&](const std::string& what) {
+    throw UserError(fmt::format("{}: {} (command line: {})", word.key, what, shown(word.word)));
+  };
+  if (word.kind == Override::Kind::Delete)
+    fail(fmt::format("a run needs it, it cannot be removed; choose another preset: {}=NAME", word.key));
+  if (word.kind != Override::Kind::Change)
+    fail(fmt::format("it has a preset already; write {}=NAME without '+' to choose another", word.key));
+  if (word.value->kind != Kind::Text || word.value->text.empty())
+    fail(fmt::format("got {}, expected the name of one preset", shown(*word.value)));
+  words.choices[word.key] = {word.value->text, word.value->origin};
+}
+
+Words read_words(std::span<const std::string> overrides, Problems& problems) {
+  Words words;
+  for (const std::string& text : overrides)
+    collect(problems, [&] {
+      Override word = parse_override(text);
+      const bool is_map = word.value && word.value->kind == Kind::Map;
+      if (is_group(word.key) && !is_map)
+        choose(words, word);
+      else
+        words.changes.push_back(std::move(word));
+    });
+  return words;
+}
+
+// One step of putting the tree together: a document's own values (group empty), or a preset.
+struct Layer {
+  std::string group;
+  Choice preset;
+  Node values;
+};
+
+// The layers of all documents in order. A group that a later document names takes its place from there; one
+// that the command line chooses also replaces what a document without a defaults list says about it.
+std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& choices) {
+  std::vector<Layer> layers;
+  for (Document& document : documents) {
+    for (const Document::Default& entry : document.defaults) {
+      if (entry.group.empty() && entry.name == "_self_") {
+        if (!document.has_defaults)
+          for (const auto& [group, choice] : choices)
+            std::erase_if(document.values.children, [&](const Node& child) { return child.name == group; });
+        layers.push_back({"", {}, std::move(document.values)});
+        continue;
+      }
+      if (!is_group(entry.group))
+        throw UserError(fmt::format("defaults: got '{}', expected _self_, 'model: NAME' or 'loss: NAME' ({})",
+                                    shown(entry.group.empty() ? entry.name : entry.group), entry.origin.phrase()));
+      std::erase_if(layers, [&](const Layer& layer) { return layer.group == entry.group; });
+      const auto chosen = choices.find(entry.group);
+      const Choice preset = chosen != choices.end() ? chosen->second : Choice{entry.name, entry.origin};
+      layers.push_back({entry.group, preset, make_map({})});
+    }
+  }
+  return layers;
+}
+
+Node section(std::string name, Node values) {
+  Node wrapped = make_map(values.origin);
+  values.name = std::move(name);
+  wrapped.children.push_back(std::move(values));
+  return wrapped;
+}
+
+// A section written as a plain value in a file would hide what the presets say; say so here, with the remedy.
+void check_sections(const Node& values, Problems& problems) {
+  for (const Node& child : values.children) {
+    if (!is_section(child.name) || child.kind == Kind::Map) continue;
+    const std::string remedy =
+        is_group(child.name) ? fmt::format("; to choose a preset write 'defaults: [_self_, {}: NAME]'", child.name) : "";
+    problems.push_back(
+        fmt::format("{}: got {}, expected a map of keys ({}){}", child.name, shown(child), child.origin.phrase(), remedy));
+  }
+}
+
+// A preset that cannot be had leaves a Broken section, so that its keys are not reported as missing too.
+Node load_preset(const Sources& sources, const std::string& group, const Choice& choice, Problems& problems) {
+  Node values;
+  values.kind = Kind::Broken;
+  collect(problems, [&] { values = sources.preset(group, choice.name, choice.origin); });
+  return values;
+}
+
+Node compose_tree(const Request& request, const Choices& choices, Problems& problems) {
+  const Sources sources(request.config_dirs);
+  std::vector<Document> documents = sources.primaries();
+  if (request.config_file) documents.push_back(sources.file(*request.config_file));
+  Node tree = make_map({});
+  for (Layer& layer : layers_of(std::move(documents), choices)) {
+    check_sections(layer.values, problems);
+    merge(tree, layer.group.empty() ? std::move(layer.values)
+                                    : section(layer.group, load_preset(sources, layer.group, layer.preset, problems)));
+  }
+  return tree;
+}
+
+Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems) {
+  for (const Override& change : changes) collect(problems, [&] { apply(tree, change); });
+  if (count_nodes(tree) > kMostNodes) throw UserError(fmt::format("more than {} values", kMostNodes));
+  fill_defaults(tree);
+  interpolate(tree, problems);
+  fill_defaults(tree);
+  Resolved resolved;
+  resolved.values = read_tree(tree, problems, resolved.notes);
+  if (!problems.empty()) throw UserError(problems);
+  resolved.tree = std::make_shared<const Node>(std::move(tree));
+  return resolved;
+}
+
+}  // namespace
+
+Resolved compose(const Request& request) {
+  Problems problems;
+  const Words words = read_words(request.overrides, problems);
+  Node tree;
+  bool complete = false;
+  collect(problems, [&] {
+    tree = compose_tree(request, words.choices, problems);
+    complete = true;
+  });
+  if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
+  return finish(std::move(tree), words.changes, std::move(problems));
+}
+
+RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {
+  Problems problems;
+  const Words words = read_words(overrides, problems);
+  Node tree = write_tree(base);
+  const Sources built_in({});
+  for (const auto& [group, choice] : words.choices)
+    assign(*find_child(tree, group), load_preset(built_in, group, choice, problems));
+  return finish(std::move(tree), words.changes, std::move(problems)).values;
+}
+
+std::string origin_of(const Resolved& resolved, std::string_view key) {
+  const Node* const node = find_node(*resolved.tree, split_path(key));
+  return node ? node->origin.label() : "default";
+}
+
+}  // namespace dpo::config

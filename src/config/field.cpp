@@ -1,0 +1,123 @@
+#include "config/field.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "config/scalar.h"
+
+namespace dpo::config {
+namespace {
+
+using Kind = Node::Kind;
+
+// The environment holds only text; where a number or a boolean is wanted, it is read as a file's would be.
+Node typed(const Node& node) {
+  const bool untyped = node.kind == Kind::Text && node.origin.kind == Origin::Kind::Environment;
+  return untyped ? yaml_scalar(node.text, node.origin) : node;
+}
+
+}  // namespace
+
+bool convert(const Node& node, std::int64_t& value) {
+  const Node number = typed(node);
+  const auto parsed = number.kind == Kind::Int ? to_int(number.text) : std::nullopt;
+  if (parsed) value = *parsed;
+  return parsed.has_value();
+}
+
+bool convert(const Node& node, double& value) {
+  const Node number = typed(node);
+  const bool is_number = number.kind == Kind::Int || number.kind == Kind::Float;
+  const auto parsed = is_number ? to_double(number.text) : std::nullopt;
+  if (!parsed || !std::isfinite(*parsed)) return false;
+  value = *parsed;
+  return true;
+}
+
+bool convert(const Node& node, bool& value) {
+  const Node boolean = typed(node);
+  value = boolean.text == "true";
+  return boolean.kind == Kind::Bool;
+}
+
+bool convert(const Node& node, std::string& value) {
+  const bool scalar = node.kind == Kind::Text || node.kind == Kind::Int || node.kind == Kind::Float ||
+                      node.kind == Kind::Bool;
+  value = node.text;
+  return scalar;
+}
+
+bool convert(const Node& node, std::vector<std::string>& value) {
+  if (node.kind != Kind::List) return false;
+  return std::all_of(node.children.begin(), node.children.end(), [&](const Node& child) {
+    return convert(child, value.emplace_back());
+  });
+}
+
+Node to_node(std::int64_t value) { return make_scalar(Kind::Int, fmt::format("{}", value), {}); }
+Node to_node(double value) { return make_scalar(Kind::Float, float_text(value), {}); }
+Node to_node(bool value) { return make_scalar(Kind::Bool, value ? "true" : "false", {}); }
+Node to_node(const std::string& value) { return make_scalar(Kind::Text, value, {}); }
+
+Node to_node(const std::vector<std::string>& value) {
+  Node list;
+  list.kind = Kind::List;
+  for (const std::string& item : value) list.children.push_back(to_node(item));
+  return list;
+}
+
+Field only_for(std::vector<std::string> losses, Field field) {
+  field.losses = std::move(losses);
+  return field;
+}
+
+Check<bool> yes_or_no() {
+  return {"true or false", [](const bool&) { return true; }};
+}
+
+Check<std::int64_t> at_least(std::int64_t least) {
+  return {fmt::format("a whole number >= {}", least), [=](const std::int64_t& value) { return value >= least; }};
+}
+
+Check<std::int64_t> between(std::int64_t least, std::int64_t most) {
+  return {fmt::format("a whole number from {} to {}", least, most),
+          [=](const std::int64_t& value) { return least <= value && value <= most; }};
+}
+
+Check<double> above(double bound) {
+  return {fmt::format("a number > {}", bound), [=](const double& value) { return value > bound; }};
+}
+
+Check<double> not_below(double bound) {
+  return {fmt::format("a number >= {}", bound), [=](const double& value) { return value >= bound; }};
+}
+
+Check<double> from_to_below(double least, double bound) {
+  return {fmt::format("a number >= {} and < {}", least, bound),
+          [=](const double& value) { return least <= value && value < bound; }};
+}
+
+Check<std::string> text(std::string what) {
+  return {std::move(what), [](const std::string& value) {
+            return !value.empty() && value.find_first_of("\n\r\t") == std::string::npos;
+          }};
+}
+
+Check<std::string> one_of(std::vector<std::string> choices) {
+  const std::string expected = fmt::format("one of {}", fmt::join(choices, ", "));
+  const auto holds = [choices](const std::string& value) {
+    return std::find(choices.begin(), choices.end(), value) != choices.end();
+  };
+  return {expected, holds, choices};
+}
+
+Check<std::vector<std::string>> texts(std::string what) {
+  return {std::move(what), [](const std::vector<std::string>& values) {
+            return !values.empty() && std::none_of(values.begin(), values.end(), [](const std::string& value) {
+              return value.empty() || value.find_first_of("\n\r\t") != std::string::npos;
+            });
+          }};
+}
+
+}  // namespace dpo::config

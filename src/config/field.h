@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/node.h"
+#include "config/run_config.h"
+
+namespace dpo::config {
+
+// One key of the configuration, bound to its member of RunConfig.
+struct Field {
+  std::string key;           // "model.archive"
+  std::string default_text;  // as YAML; ??? must be set by the user
+  std::string expected;      // "a whole number >= 1"
+  std::string help;
+  std::vector<std::string> choices;  // when only these are valid
+  std::vector<std::string> losses;   // when only these losses have the key
+  bool nullable = false;
+  bool is_text = false;
+
+  std::function<bool(const Node&, RunConfig&)> read;  // false: not what is expected
+  std::function<Node(const RunConfig&)> write;
+};
+
+// What a value of type T must satisfy, and how to say so.
+template <class T>
+struct Check {
+  std::string expected;
+  std::function<bool(const T&)> holds;
+  std::vector<std::string> choices = {};
+};
+
+// An untyped value as a T, if it is one; and back.
+bool convert(const Node& node, std::int64_t& value);
+bool convert(const Node& node, double& value);
+bool convert(const Node& node, bool& value);
+bool convert(const Node& node, std::string& value);
+bool convert(const Node& node, std::vector<std::string>& value);
+Node to_node(std::int64_t value);
+Node to_node(double value);
+Node to_node(bool value);
+Node to_node(const std::string& value);
+Node to_node(const std::vector<std::string>& value);
+
+template <class T>
+bool read_member(const Node& node, const Check<T>& check, T& member) {
+  T value{};
+  if (!convert(node, value) || !check.holds(value)) return false;
+  member = std::move(value);
+  return true;
+}
+
+template <class T>
+bool read_member(const Node& node, const Check<T>& check, std::optional<T>& member) {
+  if (node.kind == Node::Kind::Null) return member.reset(), true;
+  T value{};
+  if (!read_member(node, check, value)) return false;
+  member = std::move(value);
+  return true;
+}
+
+template <class T>
+Node to_node(const std::optional<T>& member) {
+  return member ? to_node(*member) : make_scalar(Node::Kind::Null, "null", {});
+}
+
+template <class T>
+struct Nullable : std::false_type {
+  using Value = T;
+};
+template <class T>
+struct Nullable<std::optional<T>> : std::true_type {
+  using Value = T;
+};
+
+template <class Member>
+using CheckOf = Check<typename Nullable<Member>::Value>;
+
+template <class Member, class Access>
+Field make_field(std::string key, Access access, std::string default_text, CheckOf<Member> check, std::string help) {
+  Field field;
+  field.key = std::move(key);
+  field.default_text = std::move(default_text);
+  field.nullable = Nullable<Member>::value;
+  field.is_text = std::is_same_v<typename Nullable<Member>::Value, std::string>;
+  field.expected = check.expected + (field.nullable ? ", or null" : "");
+  field.choices = check.choices;
+  field.help = std::move(help);
+  field.read = [access, check](const Node& node, RunConfig& config) {
+    return read_member(node, check, access(config));
+  };
+  field.write = [access](const RunConfig& config) { return to_node(access(config)); };
+  return field;
+}
+
+template <class Member>
+Field field(std::string key, Member RunConfig::*member, std::string default_text, CheckOf<Member> check,
+            std::string help) {
+  const auto access = [member](auto& config) -> auto& { return config.*member; };
+  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check), std::move(help));
+}
+
+template <class Section, class Member>
+Field field(std::string key, Section RunConfig::*section, Member Section::*member, std::string default_text,
+            CheckOf<Member> check, std::string help) {
+  const auto access = [section, member](auto& config) -> auto& { return (config.*section).*member; };
+  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check), std::move(help));
+}
+
+// The same field, of these losses only.
+Field only_for(std::vector<std::string> losses, Field field);
+
+Check<bool> yes_or_no();
+Check<std::int64_t> at_least(std::int64_t least);
+Check<std::int64_t> between(std::int64_t least, std::int64_t most);
+Check<double> above(double bound);
+Check<double> not_below(double bound);
+Check<double> from_to_below(double least, double bound);
+Check<std::string> text(std::string what);
+Check<std::string> one_of(std::vector<std::string> choices);
+Check<std::vector<std::string>> texts(std::string what);
+
+}  // namespace dpo::config

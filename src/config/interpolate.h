@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/node.h"
+
+namespace dpo::config {
+
+// Replaces every ${other.key}, ${.sibling} and ${oc.env:NAME,default} in the tree by its value. What cannot be
+// resolved is added to `problems` and left as a Broken node.
+void interpolate(Node& root, std::vector<std::string>& problems);
+
+// Text that interpolate() turns back into `text`: "${" is written "\${".
+std::string escape_interpolations(const std::string& text);
+
+}  // namespace dpo::config

@@ -1,0 +1,143 @@
+#include "config/read.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/nearest.h"
+#include "config/assets.h"
+#include "config/scalar.h"
+#include "config/schema.h"
+
+namespace dpo::config {
+namespace {
+
+using Kind = Node::Kind;
+using Texts = std::vector<std::string>;
+
+bool applies(const Field& field, const std::string& loss) {
+  return field.losses.empty() || std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
+}
+
+std::string loss_name(const Node& tree) {
+  const Node* const name = find_node(tree, {"loss", "name"});
+  return name ? name->text : "";
+}
+
+// The end of a message: what the user probably wanted to write.
+std::string hint(const Field& field, const Node& node) {
+  if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
+  if (field.expected.starts_with("a list") && node.kind == Kind::Text)
+    return fmt::format("; write {}=[{}]", field.key, shown(node.text));
+  if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
+    const auto value = to_double(node.text);
+    if (value && std::abs(*value) < 1e15 && std::floor(*value) == *value)
+      return fmt::format("; write {}={:.0f}", field.key, *value);
+  }
+  const bool quoted_number = node.kind == Kind::Text && !field.is_text && node.origin.kind != Origin::Kind::Environment &&
+                             yaml_scalar(node.text, {}).kind != Kind::Text;
+  return quoted_number ? "; write it without quotes" : "";
+}
+
+std::string unset_problem(const Field& field, const Node& node) {
+  std::string remedy = fmt::format("write {}=VALUE, {}", field.key, field.expected);
+  if (field.key == "model.name_or_path")
+    remedy = fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(assets_in("model"), ", "), remedy);
+  const std::string origin =
+      node.origin.kind == Origin::Kind::Default ? "" : fmt::format(" ({})", node.origin.phrase());
+  return fmt::format("{}: not set, and a run needs it; {}{}", field.key, remedy, origin);
+}
+
+void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config, Texts& problems) {
+  if (node.kind == Kind::Broken) return;
+  if (!applies(field, loss))
+    return problems.push_back(fmt::format("{}: only the loss {} has it, and the loss is {} ({})", field.key,
+                                          fmt::join(field.losses, " or "), shown(loss), node.origin.phrase()));
+  if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));
+  if (!field.read(node, config))
+    problems.push_back(fmt::format("{}: got {}, expected {} ({}){}", field.key, shown(node), field.expected,
+                                   node.origin.phrase(), hint(field, node)));
+}
+
+void check_name(const Node& node, const std::string& key, Texts& problems, Texts& notes) {
+  if (find_field(key)) return;
+  const std::string near = did_you_mean_key(key);
+  if (node.added)
+    return notes.push_back(fmt::format("{}: nothing reads this key ({}){}", shown(key), node.origin.phrase(), near));
+  if (key == "hydra")
+    return problems.push_back(fmt::format("hydra: Hydra's own settings do not exist here; remove them ({})",
+                                          node.origin.phrase()));
+  problems.push_back(fmt::format("{}: there is no such key ({}){}", shown(key), node.origin.phrase(),
+                                 near.empty() ? fmt::format("; to keep a key that nothing reads, call it +{}",
+                                                            shown(node.name))
+                                              : near));
+}
+
+void check_names(const Node& tree, Texts& problems, Texts& notes) {
+  for (const Node& child : tree.children) {
+    if (!is_section(child.name)) {
+      check_name(child, child.name, problems, notes);
+    } else if (child.kind == Kind::Map) {
+      for (const Node& grandchild : child.children)
+        check_name(grandchild, child.name + "." + grandchild.name, problems, notes);
+    } else if (child.kind != Kind::Broken) {
+      problems.push_back(fmt::format("{}: got {}, expected a map of keys ({})", child.name, shown(child),
+                                     child.origin.phrase()));
+    }
+  }
+}
+
+}  // namespace
+
+void fill_defaults(Node& tree) {
+  const std::string loss = loss_name(tree);
+  for (const Field& field : schema()) {
+    if (!applies(field, loss)) continue;
+    const Path path = split_path(field.key);
+    Node* parent = &tree;
+    if (path.size() == 2) {
+      parent = find_child(tree, path[0]);
+      if (!parent) {
+        parent = &tree.children.emplace_back(make_map({}));
+        parent->name = path[0];
+      }
+    }
+    if (parent->kind != Kind::Map || find_child(*parent, path.back())) continue;
+    Node value = default_of(field);
+    value.name = path.back();
+    parent->children.push_back(std::move(value));
+  }
+}
+
+RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
+  RunConfig config;
+  const std::string loss = loss_name(tree);
+  for (const Field& field : schema())
+    if (const Node* const node = find_node(tree, split_path(field.key)))
+      read_field(field, *node, loss, config, problems);
+  check_names(tree, problems, notes);
+  if (problems.empty() && !config.n_epochs && !config.n_examples)
+    problems.push_back(fmt::format(
+        "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or n_examples=NUMBER",
+        find_child(tree, "n_epochs")->origin.phrase(), find_child(tree, "n_examples")->origin.phrase()));
+  return config;
+}
+
+Node write_tree(const RunConfig& config) {
+  Node tree = make_map({});
+  for (const Field& field : schema()) {
+    if (!applies(field, config.loss.name)) continue;
+    const Path path = split_path(field.key);
+    Node value = field.write(config);
+    value.name = path.back();
+    Node* parent = &tree;
+    if (path.size() == 2 && !(parent = find_child(tree, path[0]))) {
+      parent = &tree.children.emplace_back(make_map({}));
+      parent->name = path[0];
+    }
+    parent->children.push_back(std::move(value));
+  }
+  return tree;
+}
+
+}  // namespace dpo::config

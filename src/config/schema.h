@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/field.h"
+
+namespace dpo::config {
+
+// Every key, in the order in which it is printed. Parsing, defaults, checks, configs/config.yaml and
+// docs/configuration.md all derive from this list.
+const std::vector<Field>& schema();
+
+const Field* find_field(std::string_view key);
+std::vector<std::string> all_keys();
+
+// The maps of keys: model, loss, wandb, plan. Those that presets fill are groups.
+const std::vector<std::string>& sections();
+const std::vector<std::string>& groups();
+bool is_section(std::string_view name);
+bool is_group(std::string_view name);
+
+// "; did you mean 'loss.beta'?" for a key that is misspelt or lacks its section, or nothing.
+std::string did_you_mean_key(std::string_view key);
+
+Node default_of(const Field& field);
+
+}  // namespace dpo::config

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/node.h"
+
+namespace dpo::config {
+
+// A file of configuration, without its `defaults` list, which stands beside it.
+struct Document {
+  struct Default {
+    std::string group;  // empty: another preset of the same group
+    std::string name;   // "_self_": the document's own values
+    Origin origin;
+  };
+
+  Node values;
+  bool has_defaults = false;
+  std::vector<Default> defaults;  // with _self_, which comes last where the file does not say
+};
+
+// The configuration files that can be named: those of the user's folders first, then the built-in ones.
+class Sources {
+ public:
+  explicit Sources(std::vector<std::filesystem::path> folders);
+
+  // config.yaml as built in, then the first one of the user's folders if any.
+  std::vector<Document> primaries() const;
+  Document file(const std::filesystem::path& path) const;
+
+  std::vector<std::string> presets(const std::string& group) const;
+  bool has_preset(const std::string& group, const std::string& name) const;
+
+  // The preset with those that it builds on (its own defaults list). Throws a UserError for an unknown name,
+  // which came from `origin`.
+  Node preset(const std::string& group, const std::string& name, const Origin& origin) const;
+
+ private:
+  Node preset(const std::string& group, const std::string& name, const Origin& origin, Path& above) const;
+  Document load(const std::string& group, const std::string& name) const;
+
+  std::vector<std::filesystem::path> folders_;
+};
+
+}  // namespace dpo::config

@@ -1,0 +1,235 @@
+#include "config/yaml_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+// The order matters: eventhandler.h of some versions uses what yaml.h declares.
+#include <yaml-cpp/eventhandler.h>
+
+#include "base/error.h"
+#include "config/scalar.h"
+
+namespace dpo::config {
+namespace {
+
+using Kind = Node::Kind;
+
+constexpr std::string_view kYamlTag = "tag:yaml.org,2002:";
+
+// Builds nodes from the parser's events. yaml-cpp's own tree would unfold aliases without bound, forget
+// duplicate keys and recurse as deep as the input says.
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(std::string name) : name_(std::move(name)) {}
+
+  bool has_document() const { return done_; }
+  Node take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(make_scalar(Kind::Null, "null", origin(mark)), mark, anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) fail(mark, "an alias refers to the value that it stands in");
+    nodes_ += count_nodes(found->second);
+    if (open_.size() + depth_of(found->second) > kDeepestNesting) fail_deep(mark);
+    add(found->second, mark, YAML::NullAnchor);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    add(scalar(mark, tag, value), mark, anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(Kind::List, "seq", mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(Kind::Map, "map", mark, tag, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    Node node;
+    YAML::Mark mark;
+    YAML::anchor_t anchor;
+    bool has_key = false;
+    std::string key;
+    YAML::Mark key_mark;
+    std::vector<Node> merged = {};  // the maps of << keys, whose values yield to the map's own
+  };
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
+    throw UserError(fmt::format("{}:{}:{}: {}", name_, mark.line + 1, mark.column + 1, what));
+  }
+  [[noreturn]] void fail_deep(const YAML::Mark& mark) const {
+    fail(mark, fmt::format("nested more than {} levels deep", kDeepestNesting));
+  }
+
+  Origin origin(const YAML::Mark& mark) const {
+    if (name_.empty()) return {};
+    return {Origin::Kind::File, fmt::format("{}:{}", name_, mark.line + 1)};
+  }
+
+  Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
+    if (tag == "!" || tag == fmt::format("{}str", kYamlTag)) return make_scalar(Kind::Text, value, origin(mark));
+    const bool plain = tag.empty() || tag == "?";
+    Node node = yaml_scalar(value, origin(mark));
+    const auto asked = [&](std::string_view type) { return tag == fmt::format("{}{}", kYamlTag, type); };
+    if (node.kind == Kind::Int && asked("float")) node.kind = Kind::Float;
+    if (plain || (node.kind == Kind::Int && asked("int")) || (node.kind == Kind::Float && asked("float")) ||
+        (node.kind == Kind::Bool && asked("bool")) || (node.kind == Kind::Null && asked("null")))
+      return node;
+    fail(mark, fmt::format("the tag '{}' does not fit '{}'; leave it out", shown(tag), shown(value)));
+  }
+
+  void open(Kind kind, std::string_view type, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    if (!tag.empty() && tag != "?" && tag != "!" && tag != fmt::format("{}{}", kYamlTag, type))
+      fail(mark, fmt::format("unknown tag '{}'; leave it out", shown(tag)));
+    if (!open_.empty() && open_.back().node.kind == Kind::Map && !open_.back().has_key)
+      fail(mark, "a list or map as a key; expected a name");
+    if (open_.size() >= kDeepestNesting) fail_deep(mark);
+    Node node;
+    node.kind = kind;
+    node.origin = origin(mark);
+    open_.push_back({std::move(node), mark, anchor, false, {}, mark});
+  }
+
+  void close() {
+    Open finished = std::move(open_.back());
+    open_.pop_back();
+    for (Node& map : finished.merged)
+      for (Node& child : map.children)
+        if (!find_child(finished.node, child.name)) finished.node.children.push_back(std::move(child));
+    add(std::move(finished.node), finished.mark, finished.anchor);
+  }
+
+  void add(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (++nodes_ > kMostNodes) fail(mark, fmt::format("more than {} values", kMostNodes));
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+    if (open_.empty()) {
+      root_ = std::move(node);
+      done_ = true;
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.kind == Kind::List)
+      parent.node.children.push_back(std::move(node));
+    else if (!parent.has_key)
+      add_key(parent, node, mark);
+    else
+      add_value(parent, std::move(node), mark);
+  }
+
+  void add_key(Open& parent, const Node& node, const YAML::Mark& mark) {
+    if (!node.is_scalar()) fail(mark, "a list or map as a key; expected a name");
+    parent.key = node.text;
+    parent.key_mark = mark;
+    parent.has_key = true;
+    const bool added = parent.key.size() > 1 && parent.key.front() == '+';
+    const std::string_view name = std::string_view(parent.key).substr(added ? 1 : 0);
+    if (const auto first = key_lines_.find({open_.size(), open_.back().mark.pos, std::string(name)});
+        first != key_lines_.end())
+      fail(mark, fmt::format("'{}' is given twice, first in line {}", shown(name), first->second + 1));
+    key_lines_[{open_.size(), open_.back().mark.pos, std::string(name)}] = mark.line;
+  }
+
+  void add_value(Open& parent, Node node, const YAML::Mark& mark) {
+    parent.has_key = false;
+    if (parent.key == "<<") return add_merged(parent, std::move(node), mark);
+    node.added = parent.key.size() > 1 && parent.key.front() == '+';
+    node.name = parent.key.substr(node.added ? 1 : 0);
+    parent.node.children.push_back(std::move(node));
+  }
+
+  void add_merged(Open& parent, Node node, const YAML::Mark& mark) {
+    if (node.kind == Kind::Map) {
+      parent.merged.push_back(std::move(node));
+      return;
+    }
+    const bool maps = node.kind == Kind::List && std::all_of(node.children.begin(), node.children.end(),
+                                                             [](const Node& n) { return n.kind == Kind::Map; });
+    if (!maps) fail(mark, "'<<' takes a map or a list of maps");
+    for (Node& map : node.children) parent.merged.push_back(std::move(map));
+  }
+
+  std::string name_;
+  Node root_;
+  bool done_ = false;
+  std::size_t nodes_ = 0;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, Node> anchors_;
+  std::map<std::tuple<std::size_t, int, std::string>, int> key_lines_;  // (depth, map's position, key) -> line
+};
+
+void check_bytes(std::string_view text, const std::string& name) {
+  if (text.size() > kLargestFile)
+    throw UserError(fmt::format("{}: larger than {} bytes; this is no configuration", name, kLargestFile));
+  const std::size_t bad = first_bad_byte(text);
+  if (bad == std::string_view::npos) return;
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
+  throw UserError(fmt::format("{}:{}: byte 0x{:02x} is not text; expected UTF-8 without control characters",
+                              name, line, static_cast<unsigned char>(text[bad])));
+}
+
+}  // namespace
+
+Node read_yaml(std::string_view text, const std::string& name) {
+  check_bytes(text, name);
+  Builder builder(name);
+  try {
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    parser.HandleNextDocument(builder);
+    Builder second(name);
+    if (parser.HandleNextDocument(second))
+      throw UserError(fmt::format("{}: more than one document ('---'); expected one", name));
+  } catch (const YAML::Exception& error) {
+    if (error.mark.is_null()) throw UserError(fmt::format("{}: {}", name, error.msg));
+    throw UserError(fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, error.msg));
+  }
+  Node root = builder.take();
+  if (root.kind == Kind::Null) root = make_map(root.origin);
+  if (root.kind != Kind::Map)
+    throw UserError(fmt::format("{}: got {} at the top level, expected a map (KEY: VALUE lines)", name, shown(root)));
+  return root;
+}
+
+Node read_default_yaml(std::string_view text) { return read_yaml(text, ""); }
+
+std::size_t first_bad_byte(std::string_view text) {
+  const auto continues = [&](std::size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x80) {
+      if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) return i;
+      ++i;
+      continue;
+    }
+    const std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+    if (c < 0xC2 || c > 0xF4) return i;
+    for (std::size_t k = 1; k < length; ++k)
+      if (!continues(i + k)) return i;
+    const auto second = static_cast<unsigned char>(text[i + 1]);
+    const bool overlong = (c == 0xE0 && second < 0xA0) || (c == 0xF0 && second < 0x90);
+    const bool surrogate = c == 0xED && second >= 0xA0;
+    if (overlong || surrogate || (c == 0xF4 && second >= 0x90)) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace dpo::config

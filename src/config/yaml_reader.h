@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/node.h"
+
+namespace dpo::config {
+
+inline constexpr std::size_t kLargestFile = 1u << 20;  // bytes of a configuration file
+
+// A YAML document whose top level is a map (an empty document is an empty map). Anchors, aliases and merge
+// keys are resolved; every node's origin is `name`:line. Throws a UserError that names `name`:line:column for
+// whatever is not such a document, and for one that would nest too deeply or unfold to too many values.
+Node read_yaml(std::string_view text, const std::string& name);
+
+// The same for built-in text, whose values count as defaults.
+Node read_default_yaml(std::string_view text);
+
+// Where `text` stops being UTF-8 that a configuration can hold (no control characters but tab and line
+// ends), or npos.
+std::size_t first_bad_byte(std::string_view text);
+
+}  // namespace dpo::config
