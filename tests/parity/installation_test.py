@@ -10,9 +10,10 @@ import torch
 
 
 class Installation(unittest.TestCase):
-    def setUp(self) -> None:
+    @classmethod
+    def setUpClass(cls) -> None:
         answer = subprocess.run([os.environ["DPO_PROGRAM"], "doctor", "--json"], check=True, capture_output=True)
-        self.libtorch = json.loads(answer.stdout)["libtorch"]
+        cls.libtorch = json.loads(answer.stdout)["libtorch"]
 
     def test_is_the_one_of_the_program(self) -> None:
         self.assertEqual(Path(torch.__file__).resolve().parent, Path(self.libtorch["folder"]).resolve())

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# A clean copy, built with the network refused and the folder that ./run deps makes.
+# shellcheck source=tests/e2e/common.sh
+source "$(dirname "$0")/common.sh"
+
+[[ ${CI:-} == true ]] || skip "it builds the project once more; CI=true runs it"
+unshare -n true 2>/dev/null || skip "unshare -n is not allowed here"
+
+deps="$work/some deps"
+"$copy/run" deps --into "$deps" || skip "./run deps did not work; is there a network?"
+megabytes=$(du -sm "$deps" | cut -f1)
+((megabytes < 40)) || fail "the folder has $megabytes MB"
+
+offline() { unshare -n env PIP_RETRIES=0 PATH="$PATH" "$@"; }
+
+if ! python3 -c 'import torch' 2>/dev/null; then
+  LIBTORCH='' expect_failure "Is the network reachable? LIBTORCH=DIR names one that is there." \
+    offline env -u LIBTORCH "$copy/run" build
+fi
+rm -rf "$copy/.deps"
+
+LIBTORCH=$("$DPO_PROGRAM" doctor --json | sed -nE 's/^ *"folder": "(.*torch)",?$/\1/p')
+export LIBTORCH
+[[ -n $LIBTORCH ]] || fail "doctor names no LibTorch"
+offline env DPO_DEPS="$deps" "$copy/run" build || fail "the build"
+[[ ! -e $copy/.deps/venv ]] || fail "pip was used"
+if grep -E '^[^#]*_INCLUDE:PATH=' "$copy/build/CMakeCache.txt" | grep -vF "=$deps/include"; then
+  fail "a library of the system was used, and not the one of the folder"
+fi
+# The folder as a user would find it: without build settings in the environment.
+"$copy/build/dpo" --version
+"$copy/build/dpo" doctor >/dev/null || fail "doctor finds something missing"
+DPO_DEPS="$deps" offline "$copy/run" config loss=sft exp_name=offline >/dev/null || fail "dpo config"
