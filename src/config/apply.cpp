@@ -25,7 +25,7 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
     fail(change, fmt::format("there is no such place in the list, which has {} value(s)", list->children.size()),
          fmt::format("; write the whole list: {}=[...]", join_path({path.begin(), path.end() - 1})));
   const std::string hint = did_you_mean_key(key);
-  fail(change, fmt::format("there is no key '{}'", shown(key)),
+  fail(change, key == change.key ? "there is no such key" : fmt::format("there is no key '{}'", shown(key)),
        hint.empty() ? fmt::format("; to add it nevertheless, write +{}", shown(change.word)) : hint);
 }
 
