@@ -33,6 +33,7 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
 Node& make_place(Node& tree, const Path& path, const Origin& origin) {
   Node* node = &tree;
   std::string key;
+  bool inside_added = false;  // what is below an added key is added with it
   for (const std::string& name : path) {
     key += key.empty() ? name : "." + name;
     Node* next = find_child(*node, name);
@@ -40,10 +41,11 @@ Node& make_place(Node& tree, const Path& path, const Origin& origin) {
       if (node->kind != Kind::Map) assign(*node, make_map(origin));
       Node child = make_map(origin);
       child.name = name;
-      child.added = !is_known(key);
+      child.added = !inside_added && !is_known(key);
       next = &node->children.emplace_back(std::move(child));
     }
     node = next;
+    inside_added = inside_added || node->added;
   }
   return *node;
 }

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "config/schema.h"
-#include "config/yaml_reader.h"
 
 namespace dpo::config {
 namespace {

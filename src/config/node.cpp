@@ -110,19 +110,6 @@ std::size_t depth_of(const Node& node) {
   return deepest + 1;
 }
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t kLongest = 80;
-  std::string out;
-  for (const unsigned char c : text) {
-    if (out.size() >= kLongest && (c & 0xC0) != 0x80) return out + "...";  // never inside a UTF-8 character
-    if (c < 0x20 || c == 0x7F)
-      out += fmt::format("\\x{:02x}", c);
-    else
-      out += static_cast<char>(c);
-  }
-  return out;
-}
-
 std::string shown(const Node& node) {
   switch (node.kind) {
     case Node::Kind::Null: return "null";

@@ -6,11 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "config/text.h"
+
 namespace dpo::config {
 
 // Bounds that keep hostile input from exhausting the stack or the memory. No honest configuration comes near.
 inline constexpr std::size_t kDeepestNesting = 64;
 inline constexpr std::size_t kMostNodes = 100'000;
+inline constexpr std::size_t kLongestName = 256;
 
 // Where a value was written, for messages and for `dpo config`.
 struct Origin {
@@ -73,8 +76,7 @@ bool equal_values(const Node& a, const Node& b);
 std::size_t count_nodes(const Node& node);
 std::size_t depth_of(const Node& node);
 
-// The value as the user would write it, shortened and with control characters escaped: for messages.
+// The value as the user would write it, for messages.
 std::string shown(const Node& node);
-std::string shown(std::string_view text);
 
 }  // namespace dpo::config

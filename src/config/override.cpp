@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "config/scalar.h"
-#include "config/yaml_reader.h"
 
 namespace dpo::config {
 namespace {
@@ -95,6 +94,7 @@ class Reader {
     }
     if (at_ == start) fail("there is no key; expected KEY=VALUE");
     if (part_starts) fail("the key ends in a dot; expected names joined by dots");
+    if (at_ - start > kLongestName) fail(fmt::format("the key is longer than {} characters", kLongestName));
     if (parts > kDeepestNesting) fail(fmt::format("the key has more than {} parts", kDeepestNesting));
     return word_.substr(start, at_ - start);
   }
@@ -141,6 +141,7 @@ class Reader {
     do {
       if (at_end()) fail("the map is not closed; expected '}'");
       const std::string name = read_plain("/-\\+.$%*@?|_", "name").text;
+      if (name.size() > kLongestName) fail(fmt::format("a name is longer than {} characters", kLongestName));
       if (at_end() || next() != ':') fail("a map is written {name: value}; there is no ':' after a name");
       ++at_;
       skip_blanks();

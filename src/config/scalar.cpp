@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <regex>
 
 #include <fmt/format.h>
 
@@ -13,12 +12,50 @@ namespace {
 
 using Kind = Node::Kind;
 
-// std::regex recurses once per character; no number is this long.
-constexpr std::size_t kLongestNumber = 128;
+constexpr std::size_t kLongestNumber = 128;  // characters; nothing longer is a number
+constexpr std::string_view kDigits = "0123456789";
 
-bool matches(std::string_view text, const std::regex& pattern) {
-  return std::regex_match(text.begin(), text.end(), pattern);
-}
+// Reads a text from its start, one class of characters after the other.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : rest_(text) {}
+
+  bool at_end() const { return rest_.empty(); }
+
+  bool eat(std::string_view any_of) {
+    const bool found = !rest_.empty() && any_of.find(rest_.front()) != std::string_view::npos;
+    if (found) rest_.remove_prefix(1);
+    return found;
+  }
+
+  bool eat_word(std::string_view word) {
+    const bool found = rest_.starts_with(word);
+    if (found) rest_.remove_prefix(word.size());
+    return found;
+  }
+
+  bool eat_run(std::string_view of) {
+    const std::size_t length = std::min(rest_.find_first_not_of(of), rest_.size());
+    rest_.remove_prefix(length);
+    return length > 0;
+  }
+
+  // 20_000: an underscore only between digits.
+  bool eat_digits() {
+    if (!eat_run(kDigits)) return false;
+    while (rest_.size() > 1 && rest_[0] == '_' && kDigits.find(rest_[1]) != std::string_view::npos) {
+      eat("_");
+      eat_run(kDigits);
+    }
+    return true;
+  }
+
+  // The same without leading zeros.
+  bool eat_whole() { return rest_.starts_with('0') ? eat("0") : eat_digits(); }
+
+ private:
+  std::string_view rest_;
+};
 
 bool may_be_number(std::string_view text) {
   return !text.empty() && text.size() <= kLongestNumber && text.find_first_of("+-.0123456789iInN") == 0;
@@ -88,29 +125,53 @@ std::string canonical_float(std::string_view written) {
 }
 
 bool is_yaml_int(std::string_view text) {
-  static const std::regex pattern(
-      "[-+]?(0b[01_]+|0[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])+)");
-  return matches(text, pattern);
+  Cursor cursor(text);
+  cursor.eat("+-");
+  if (cursor.eat_word("0b")) return cursor.eat_run("01_") && cursor.at_end();
+  if (cursor.eat_word("0x")) return cursor.eat_run("0123456789abcdefABCDEF_") && cursor.at_end();
+  if (cursor.eat("0")) return cursor.eat_run("01234567_"), cursor.at_end();
+  if (!cursor.eat("123456789")) return false;
+  cursor.eat_run("0123456789_");
+  while (cursor.eat(":")) {
+    const bool tens = cursor.eat("012345");
+    if (!cursor.eat(kDigits) && !tens) return false;
+  }
+  return cursor.at_end();
 }
 
 bool is_yaml_float(std::string_view text) {
-  static const std::regex pattern(
-      "[-+]?[0-9][0-9_]*\\.[0-9_]*([eE][-+]?[0-9]+)?|[-+]?[0-9]+(_[0-9]+)*[eE][-+]?[0-9]+|"
-      "\\.[0-9][0-9_]*([eE][-+][0-9]+)?|[-+]?\\.(inf|Inf|INF)|\\.(nan|NaN|NAN)");
-  return matches(text, pattern);
+  Cursor cursor(text);
+  const bool sign = cursor.eat("+-");
+  const bool whole = cursor.eat_run(kDigits) && (cursor.eat_run("0123456789_"), true);
+  const bool point = cursor.eat(".");
+  if (!whole && point && (cursor.eat_word("inf") || cursor.eat_word("Inf") || cursor.eat_word("INF"))) return cursor.at_end();
+  if (!whole && sign) return false;
+  if (!whole && point && (cursor.eat_word("nan") || cursor.eat_word("NaN") || cursor.eat_word("NAN"))) return cursor.at_end();
+  if (!whole && !(point && cursor.eat(kDigits))) return false;
+  cursor.eat_run(point ? "0123456789_" : "");
+  if (!cursor.eat("eE")) return point && cursor.at_end();
+  const bool exponent_sign = cursor.eat("+-");
+  return (whole || exponent_sign) && cursor.eat_run(kDigits) && cursor.at_end();
 }
 
 bool is_word_int(std::string_view text) {
-  static const std::regex pattern("[-+]?(0|[1-9](_?[0-9])*)");
-  return matches(text, pattern);
+  Cursor cursor(text);
+  cursor.eat("+-");
+  return cursor.eat_whole() && cursor.at_end();
 }
 
 bool is_word_float(std::string_view text) {
-  static const std::regex pattern(
-      "[-+]?((0|[1-9](_?[0-9])*)\\.|(0|[1-9](_?[0-9])*)?\\.[0-9](_?[0-9])*|"
-      "((0|[1-9](_?[0-9])*)\\.?|(0|[1-9](_?[0-9])*)?\\.[0-9](_?[0-9])*)[eE][-+]?[0-9](_?[0-9])*|"
-      "[iI][nN][fF]|[nN][aA][nN])");
-  return matches(text, pattern);
+  Cursor cursor(text);
+  cursor.eat("+-");
+  const std::string_view name = text.substr(text.find_first_not_of("+-") == 0 ? 0 : 1);
+  if (lower(name) == "inf" || lower(name) == "nan") return true;
+  const bool whole = cursor.eat_whole();
+  const bool point = cursor.eat(".");
+  const bool fraction = point && cursor.eat_digits();
+  if (!whole && !fraction) return false;
+  if (!cursor.eat("eE")) return point && cursor.at_end();
+  cursor.eat("+-");
+  return cursor.eat_digits() && cursor.at_end();
 }
 
 bool any_of(std::string_view text, std::initializer_list<std::string_view> names) {

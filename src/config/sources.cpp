@@ -26,8 +26,22 @@ Document::Default read_default(const Node& entry) {
                               shown(entry), entry.origin.phrase()));
 }
 
+// "+name: value" in a file is what +name=value is on the command line.
+void read_plus_signs(Node& map) {
+  for (Node& child : map.children) {
+    if (is_section(child.name) && child.kind == Kind::Map) read_plus_signs(child);
+    if (child.name.size() < 2 || child.name.front() != '+') continue;
+    const std::string name = child.name.substr(1);
+    if (find_child(map, name))
+      throw UserError(fmt::format("'{}' is given twice, with and without '+' ({})", shown(name), child.origin.phrase()));
+    child.name = name;
+    child.added = true;
+  }
+}
+
 Document as_document(Node values) {
   Document document;
+  read_plus_signs(values);
   if (Node* const list = find_child(values, "defaults")) {
     if (list->kind != Kind::List)
       throw UserError(fmt::format("defaults: got {}, expected a list such as [_self_, model: pythia28] ({})",

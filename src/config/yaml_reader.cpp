@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "config/scalar.h"
+#include "config/text.h"
 
 namespace dpo::config {
 namespace {
@@ -66,8 +67,8 @@ class Builder : public YAML::EventHandler {
     YAML::Mark mark;
     YAML::anchor_t anchor;
     bool has_key = false;
-    std::string key;
-    YAML::Mark key_mark;
+    std::string key = {};
+    std::map<std::string, int> key_lines = {};
     std::vector<Node> merged = {};  // the maps of << keys, whose values yield to the map's own
   };
 
@@ -84,6 +85,7 @@ class Builder : public YAML::EventHandler {
   }
 
   Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
+    if (first_bad_byte(value) != std::string::npos) fail(mark, "a value holds control characters; expected text");
     if (tag == "!" || tag == fmt::format("{}str", kYamlTag)) return make_scalar(Kind::Text, value, origin(mark));
     const bool plain = tag.empty() || tag == "?";
     Node node = yaml_scalar(value, origin(mark));
@@ -105,7 +107,7 @@ class Builder : public YAML::EventHandler {
     Node node;
     node.kind = kind;
     node.origin = origin(mark);
-    open_.push_back({std::move(node), mark, anchor, false, {}, mark});
+    open_.push_back({std::move(node), mark, anchor});
   }
 
   void close() {
@@ -136,22 +138,17 @@ class Builder : public YAML::EventHandler {
 
   void add_key(Open& parent, const Node& node, const YAML::Mark& mark) {
     if (!node.is_scalar()) fail(mark, "a list or map as a key; expected a name");
+    if (node.text.size() > kLongestName) fail(mark, fmt::format("a key is longer than {} characters", kLongestName));
     parent.key = node.text;
-    parent.key_mark = mark;
     parent.has_key = true;
-    const bool added = parent.key.size() > 1 && parent.key.front() == '+';
-    const std::string_view name = std::string_view(parent.key).substr(added ? 1 : 0);
-    if (const auto first = key_lines_.find({open_.size(), open_.back().mark.pos, std::string(name)});
-        first != key_lines_.end())
-      fail(mark, fmt::format("'{}' is given twice, first in line {}", shown(name), first->second + 1));
-    key_lines_[{open_.size(), open_.back().mark.pos, std::string(name)}] = mark.line;
+    const auto [first, is_new] = parent.key_lines.emplace(parent.key, mark.line);
+    if (!is_new) fail(mark, fmt::format("'{}' is given twice, first in line {}", shown(parent.key), first->second + 1));
   }
 
   void add_value(Open& parent, Node node, const YAML::Mark& mark) {
     parent.has_key = false;
     if (parent.key == "<<") return add_merged(parent, std::move(node), mark);
-    node.added = parent.key.size() > 1 && parent.key.front() == '+';
-    node.name = parent.key.substr(node.added ? 1 : 0);
+    node.name = parent.key;
     parent.node.children.push_back(std::move(node));
   }
 
@@ -172,7 +169,6 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Node> anchors_;
-  std::map<std::tuple<std::size_t, int, std::string>, int> key_lines_;  // (depth, map's position, key) -> line
 };
 
 void check_bytes(std::string_view text, const std::string& name) {
@@ -198,8 +194,9 @@ Node read_yaml(std::string_view text, const std::string& name) {
     if (parser.HandleNextDocument(second))
       throw UserError(fmt::format("{}: more than one document ('---'); expected one", name));
   } catch (const YAML::Exception& error) {
-    if (error.mark.is_null()) throw UserError(fmt::format("{}: {}", name, error.msg));
-    throw UserError(fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, error.msg));
+    const std::string what = shown(error.msg);
+    if (error.mark.is_null()) throw UserError(fmt::format("{}: {}", name, what));
+    throw UserError(fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, what));
   }
   Node root = builder.take();
   if (root.kind == Kind::Null) root = make_map(root.origin);
@@ -209,27 +206,5 @@ Node read_yaml(std::string_view text, const std::string& name) {
 }
 
 Node read_default_yaml(std::string_view text) { return read_yaml(text, ""); }
-
-std::size_t first_bad_byte(std::string_view text) {
-  const auto continues = [&](std::size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x80) {
-      if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) return i;
-      ++i;
-      continue;
-    }
-    const std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-    if (c < 0xC2 || c > 0xF4) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if (!continues(i + k)) return i;
-    const auto second = static_cast<unsigned char>(text[i + 1]);
-    const bool overlong = (c == 0xE0 && second < 0xA0) || (c == 0xF0 && second < 0x90);
-    const bool surrogate = c == 0xED && second >= 0xA0;
-    if (overlong || surrogate || (c == 0xF4 && second >= 0x90)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 }  // namespace dpo::config

@@ -17,8 +17,4 @@ Node read_yaml(std::string_view text, const std::string& name);
 // The same for built-in text, whose values count as defaults.
 Node read_default_yaml(std::string_view text);
 
-// Where `text` stops being UTF-8 that a configuration can hold (no control characters but tab and line
-// ends), or npos.
-std::size_t first_bad_byte(std::string_view text);
-
 }  // namespace dpo::config

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dpo::config {
+
+// Where `text` stops being UTF-8 that a configuration can hold (no control characters but tab and line
+// ends), or npos.
+std::size_t first_bad_byte(std::string_view text);
+
+// The text for a message: on one line, shortened, with what cannot be printed as \xNN.
+std::string shown(std::string_view text);
+
+}  // namespace dpo::config

@@ -1,0 +1,131 @@
+// Runs the fuzz target without libFuzzer on a fixed series of inputs: valid ones, spoilt by mutations that know
+// the grammar. Usage: config_fuzz [COUNT [SEED [words|file]]]
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "config_fuzz.h"
+
+namespace {
+
+using namespace std::string_literals;
+
+const std::string kWordSeeds[] = {
+    "lr=5e-7",
+    "loss=dpo\nloss.beta=0.1",
+    "model=pythia28\nmodel.archive=run/LATEST/policy.pt",
+    "datasets=[hh,shp]",
+    "wandb={enabled: false, entity: null}",
+    "+new.key=[1, {a: b, c: [d]}]",
+    "++batch_size=20_000",
+    "~n_epochs\nn_examples=100",
+    "~wandb.entity=null",
+    "exp_name='a b'",
+    "exp_name=\"it\\'s \\\"quoted\\\" \\\\\"",
+    "exp_name=${oc.env:DPO_FUZZ,default}",
+    "batch_size=${oc.env:DPO_FUZZ}",
+    "max_length=${max_prompt_length}",
+    "exp_name=run-${lr}-${loss.name}",
+    "+a=${b}\n+b=${a}",
+    "+a={x: ${.y}, y: 2}\n+b=[${a.x}, ${a}]",
+    "exp_name=a\\,b\\ c",
+    "loss=ipo\nloss.beta=???",
+    "model=[pythia28]",
+    "seed=-1\nlr=nan\nmax_grad_norm=inf",
+    "datasets.0=shp",
+    "+x=choice(a,b)",
+    "exp_name=\\${lr}",
+};
+
+const std::string kFileSeeds[] = {
+    "defaults: [_self_, {model: pythia28}, {loss: dpo}]\nloss: {beta: 0.1}\n",
+    "defaults:\n  - model: gptj\n  - _self_\nlr: 1e-5\nmodel:\n  policy_dtype: bfloat16\n",
+    "lr: 5e-7\nbatch_size: 0x10\neval_every: 1:30\ndebug: yes\n",
+    "datasets: &names [hh, shp]\nlocal_dirs: *names\n",
+    "wandb: &w {enabled: off}\n+other: {<<: *w, x: 1}\n",
+    "loss:\n  name: dpo\n  beta: 0.1\n  label_smoothing: .1\n",
+    "# comment\nexp_name: \"quoted \\u00e9 \\n text\"\nn_examples: ~\n",
+    "local_run_dir: |\n  folded\n  text\n",
+    "local_dirs:\n- a\n- >-\n  b\n  c\n",
+    "+extra:\n  - {a: 1}\n  - [2.5, .inf, null, !!str 5]\n  - ${oc.env:DPO_FUZZ}\n",
+    "max_length: ${oc.env:DPO_FUZZ}\nmax_prompt_length: ${max_length}\n",
+    "+a: &a [x, x]\n+b: &b [*a, *a]\n+c: [*b, *b]\n",
+    "? lr\n: 1\n? [a, b]\n: 2\n",
+    "--- \nseed: 1\n...\n",
+};
+
+const std::string kTokens[] = {
+    "=", "+", "++", "~", "[", "]", "{", "}", "'", "\"", "\\", ",", ":", ": ", "\n", "  ", "\t", "- ", "#", "${", "}",
+    "${oc.env:", "${.", "???", "null", "true", "no", "1e5", "-", "0", "20_000", ".inf", "nan", "&a ", "*a", "<<: ",
+    "!!int ", "|\n", ">\n", "? ", "---\n", "...\n", "%YAML 1.2\n", "model", "loss", "beta", "lr", "defaults", "_self_",
+    "dpo", "pythia28", "wandb", ".", "/", "..", "$", "@", "(", ")", "choice(", "\xc3\xa9", "\xff", "\x7f", "\r\n",
+    "\xef\xbb\xbf", "\xe2\x80\xa8", "9223372036854775808", "1e999", "\\u0000", "\\", "  - ", "+x", "exp_name", "\0"s,
+};
+
+class Mutator {
+ public:
+  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+
+  template <std::size_t N>
+  std::string make(const std::string (&seeds)[N]) {
+    std::string text = pick(seeds);
+    if (below(3) == 0) text += "\n" + pick(seeds);
+    for (std::size_t rounds = below(5); rounds > 0; --rounds) mutate(text);
+    return text;
+  }
+
+ private:
+  std::size_t below(std::size_t bound) { return random_() % bound; }
+
+  template <std::size_t N>
+  const std::string& pick(const std::string (&list)[N]) {
+    return list[below(N)];
+  }
+
+  void mutate(std::string& text) {
+    const std::size_t at = below(text.size() + 1);
+    const std::size_t length = below(std::min<std::size_t>(text.size() - at, 12) + 1);
+    switch (below(7)) {
+      case 0: text.insert(at, pick(kTokens)); break;
+      case 1: text.replace(at, length, pick(kTokens)); break;
+      case 2: text.erase(at, length); break;
+      case 3: text.insert(below(text.size() + 1), std::string(text, at, length)); break;
+      case 4:
+        if (at < text.size()) text[at] = static_cast<char>(below(256));
+        break;
+      case 5: text.insert(at, std::string(1, static_cast<char>(32 + below(95)))); break;
+      case 6: text.insert(at, repeated(pick(kTokens))); break;
+    }
+  }
+
+  // Mostly short; now and then as deep as nesting can be tried.
+  std::string repeated(const std::string& token) {
+    std::string out;
+    for (std::size_t n = below(200) == 0 ? 2000 : below(80); n > 0; --n) out += token;
+    return out;
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long count = argc > 1 ? std::atol(argv[1]) : 20000;
+  const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  const std::string only = argc > 3 ? argv[3] : "";
+  Mutator mutator(seed);
+  long runs[2] = {0, 0};
+  long accepted[2] = {0, 0};
+  for (long i = 0; i < count; ++i) {
+    const bool file = only.empty() ? i % 2 == 1 : only == "file";
+    const std::string input = file ? mutator.make(kFileSeeds) : mutator.make(kWordSeeds);
+    ++runs[file];
+    accepted[file] += try_input(file ? InputKind::File : InputKind::Words, input);
+  }
+  std::printf("command lines: %ld, accepted %ld; files: %ld, accepted %ld\n", runs[0], accepted[0], runs[1],
+              accepted[1]);
+  return accepted[0] + accepted[1] > 0 ? 0 : 1;
+}
