@@ -4,7 +4,8 @@
 function(dpo_compile_options target)
   # No -Wrestrict: g++ 12 sees an overlap in every "literal" + std::string (its bug 105651).
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-restrict -Werror>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
   if(DPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${DPO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${DPO_SANITIZE})

@@ -1,5 +1,4 @@
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,8 +10,8 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/doctor.h"
@@ -94,6 +93,17 @@ json gpus_of_driver() {
                     {"memory_bytes", std::strtoull(line.c_str() + last + 2, nullptr, 10) << 20}});
   }
   return gpus;
+}
+
+// The version alone, out of "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
+json describe_driver() {
+  const std::vector<std::string> lines = proc_values("/proc/driver/nvidia/version", "NVRM version");
+  if (lines.empty()) return {};
+  std::istringstream words(lines.front());
+  for (std::string word; words >> word;) {
+    if (word.find_first_not_of("0123456789.") == std::string::npos) return word;
+  }
+  return lines.front();
 }
 
 json describe_nvcc() {
