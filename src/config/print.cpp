@@ -94,9 +94,10 @@ void take_origins(Node& node, const Node& from) {
 
 void take_added(Node& node, const Node& from) {
   for (const Node& child : from.children) {
-    if (child.added)
+    Node* const same = find_child(node, child.name);
+    if (child.added && !same)
       node.children.push_back(child);
-    else if (Node* const same = find_child(node, child.name); same && same->kind == Kind::Map)
+    else if (same && same->kind == Kind::Map)
       take_added(*same, child);
   }
 }
