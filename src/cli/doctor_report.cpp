@@ -183,9 +183,7 @@ json doctor_report() {
   json report;
   report["version"] = DPO_VERSION;
   report["cpu"] = describe_cpu();
-  report["driver"] = nullptr;
-  for (const std::string& line : proc_values("/proc/driver/nvidia/version", "NVRM version"))
-    report["driver"] = line;
+  report["driver"] = describe_driver();
 
   const EngineOutput engine = output_of_engine({"devices"});
   json& libtorch = report["libtorch"];
