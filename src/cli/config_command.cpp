@@ -1,43 +1,47 @@
-#include "cli/config_command.h"
-
-#include <ostream>
-
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include "cli/commands.h"
 #include "config/print.h"
 
-namespace dpo {
+namespace dpo::cli {
+namespace {
 
-void add_run_words(CLI::App& command, config::Request& request) {
-  command.add_option("KEY=VALUE", request.overrides,
-                     "Choices of presets (model=pythia28 loss=dpo) and values (loss.beta=0.1 +new=1 ~key)");
-  command.add_option("--config", request.config_file, "A YAML file with values, laid over the defaults");
-  command.add_option("--config-dir", request.config_dirs,
-                     "A folder with config.yaml, model/NAME.yaml, loss/NAME.yaml of your own; may be repeated")
-      ->allow_extra_args(false);
+struct ConfigArguments {
+  config::Request request;
+  bool json = false;
+  bool defaults = false;
+  bool markdown = false;
+};
+
+int print_config(const ConfigArguments& arguments) {
+  if (arguments.defaults) {
+    fmt::print("{}", config::default_config_yaml());
+  } else if (arguments.markdown) {
+    fmt::print("{}", config::configuration_markdown());
+  } else {
+    const config::Resolved resolved = config::compose(arguments.request);
+    print_notes(resolved.notes);
+    fmt::print("{}", arguments.json ? config::to_json(resolved) + "\n" : config::to_yaml(resolved));
+  }
+  return 0;
 }
 
-void add_config_options(CLI::App& command, ConfigOptions& options) {
-  add_run_words(command, options.request);
-  const auto json = command.add_flag("--json", options.json, "Print the values as JSON, without their origins");
-  const auto defaults =
-      command.add_flag("--defaults", options.defaults, "Print configs/config.yaml as the schema defines it");
-  const auto markdown =
-      command.add_flag("--markdown", options.markdown, "Print docs/configuration.md: every key with its meaning");
+}  // namespace
+
+void add_config_command(CLI::App& program, Action& action) {
+  CLI::App& command = *program.add_subcommand("config", "the resolved configuration, each value with its origin");
+  const auto arguments = std::make_shared<ConfigArguments>();
+  add_run_arguments(command, arguments->request);
+  const auto json = command.add_flag("--json", arguments->json, "the values as JSON, without their origins");
+  const auto defaults = command.add_flag("--defaults", arguments->defaults, "configs/config.yaml as the schema defines it");
+  const auto markdown = command.add_flag("--markdown", arguments->markdown, "docs/configuration.md: every key explained");
   json->excludes(defaults)->excludes(markdown);
   defaults->excludes(markdown);
+  command.callback([&command, &action, arguments] {
+    arguments->request.overrides = overrides_of(command);
+    action = [arguments] { return print_config(*arguments); };
+  });
 }
 
-void run_config(const ConfigOptions& options, std::ostream& out, std::ostream& notes) {
-  if (options.defaults) {
-    out << config::default_config_yaml();
-  } else if (options.markdown) {
-    out << config::configuration_markdown();
-  } else {
-    const config::Resolved resolved = config::compose(options.request);
-    for (const std::string& note : resolved.notes) notes << "note: " << note << "\n";
-    out << (options.json ? config::to_json(resolved) + "\n" : config::to_yaml(resolved));
-  }
-}
-
-}  // namespace dpo
+}  // namespace dpo::cli

@@ -1,0 +1,61 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "plan/output.h"
+#include "plan/surroundings.h"
+
+namespace dpo::cli {
+namespace {
+
+struct PlanArguments {
+  config::Request request;
+  plan::MachineRequest machine;
+  bool fit = false;
+  bool json = false;
+};
+
+bool wants_colours() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+int print_plan(const PlanArguments& arguments) {
+  const config::Resolved resolved = config::compose(arguments.request);
+  print_notes(resolved.notes);
+  const plan::Machine machine = plan::find_machine(arguments.machine);
+  const plan::Inputs in = plan::gather_inputs(resolved.values, machine);
+  const plan::Plan plan = plan::make_plan(in);
+  std::optional<plan::Fit> fit;
+  if (arguments.fit) fit = plan::find_fastest(in);
+  if (arguments.json) {
+    fmt::print("{}", plan::to_json(plan, in, fit));
+  } else {
+    fmt::print("{}", plan::to_text(plan, in, wants_colours()));
+    if (fit) fmt::print("{}", plan::to_text(*fit, plan));
+    if (arguments.fit && !fit) fmt::print("\nNothing fits: no split, precision or trainer makes this batch run here.\n");
+  }
+  const bool found = !arguments.fit || fit.has_value();
+  return plan.good() || (arguments.fit && found) ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program, Action& action) {
+  CLI::App& command = *program.add_subcommand("plan", "what a run will need: rules, memory, time, disk and advice");
+  const auto arguments = std::make_shared<PlanArguments>();
+  add_run_arguments(command, arguments->request);
+  command.add_option("--gpus", arguments->machine.gpus, "GPUs in each machine (default: those of this machine)")
+      ->type_name("N")
+      ->take_last();
+  command.add_option("--nodes", arguments->machine.nodes, "machines (default: 1)")->type_name("M")->take_last();
+  command.add_option("--device", arguments->machine.device, "a name of configs/device/, or a YAML file like those")
+      ->type_name("NAME")
+      ->take_last();
+  command.add_flag("--fit", arguments->fit, "search for the fastest plan that fits and print its overrides");
+  command.add_flag("--json", arguments->json, "one JSON object instead of tables");
+  command.callback([&command, &action, arguments] {
+    arguments->request.overrides = overrides_of(command);
+    action = [arguments] { return print_plan(*arguments); };
+  });
+}
+
+}  // namespace dpo::cli

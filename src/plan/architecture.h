@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "model/tables/shape.h"
+
+namespace dpo::plan {
+
+struct Architecture {
+  model::Shape shape;
+  std::string origin;  // where its config.json was found
+};
+
+// The sizes of the model that `model.name_or_path` names: from a local folder, from the Hugging Face cache,
+// or from the figures shipped in configs/architecture/. Nothing is downloaded.
+Architecture find_architecture(const std::string& name_or_path);
+
+}  // namespace dpo::plan

@@ -1,0 +1,59 @@
+// plan: what a run will do to its machine, before it touches it: rules, memory, time, disk and advice.
+// Everything here is arithmetic over the configuration, the model's tensor table and figures of the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "model/tables/table.h"
+#include "plan/lengths.h"
+#include "plan/machine.h"
+#include "plan/precision.h"
+
+namespace dpo::plan {
+
+// What was looked up on this machine; nothing else of the plan depends on where it is made.
+struct Surroundings {
+  std::optional<double> free_disk;     // bytes where runs are written; unknown for another machine
+  std::string run_folder;              // where that is
+  std::optional<bool> archive_exists;  // model.archive, when it is set
+};
+
+struct Inputs {
+  config::RunConfig run;
+  Machine machine;
+  model::Shape shape;
+  std::shared_ptr<const model::TensorTable> table;
+  Lengths lengths;
+  std::vector<std::string> unmeasured;  // data sets without statistics: `lengths` stands in for them
+  Surroundings surroundings;
+};
+
+enum class Trainer { basic, sharded, tensor };
+enum class Reference { none, live, cached };
+
+// The inputs with everything derived that the formulas share.
+struct Case {
+  const Inputs& in;
+  Trainer trainer{};
+  Reference reference{};
+  Precision precision{};
+  std::int64_t ranks = 1;        // GPUs
+  std::int64_t data_ranks = 1;   // GPUs that divide the batch among themselves
+  ExampleTokens example{};
+  double examples = 0;           // of one microbatch on one data rank
+  double tokens = 0;             // mean of those examples
+  double peak_tokens = 0;        // what memory must be there for
+  double response_rows = 0;
+  double peak_response_rows = 0;
+  double attended = 0;
+};
+
+// `reference` says what to assume where the configuration leaves it open (reference=auto).
+Case make_case(const Inputs& in, Reference reference_if_auto);
+
+}  // namespace dpo::plan

@@ -1,0 +1,103 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/output.h"
+
+namespace dpo::plan {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// Whole numbers as such: 8, not 8.0.
+json number(double value) {
+  const double rounded = std::round(value);
+  if (rounded == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(rounded);
+  return value;
+}
+
+json rules(const Plan& plan) {
+  json list = json::array();
+  for (const Finding& finding : plan.findings) {
+    json remedies = json::array();
+    for (const Remedy& remedy : finding.remedies)
+      remedies.push_back({{"overrides", remedy.overrides}, {"reason", remedy.reason}});
+    list.push_back({{"id", finding.id},
+                    {"verdict", name_of(finding.verdict)},
+                    {"message", finding.message},
+                    {"remedies", remedies}});
+  }
+  return list;
+}
+
+json memory(const Memory& memory) {
+  json parts = json::object();
+  for (const MemoryPart& part : memory.parts) parts[part.name] = number(std::round(part.bytes));
+  return {{"per_gpu_bytes", parts},
+          {"total_bytes", number(std::round(memory.total()))},
+          {"available_bytes", number(std::round(memory.available))}};
+}
+
+json time(const Timing& t) {
+  return {{"step_seconds", t.step},
+          {"optimizer_seconds", t.optimizer},
+          {"microbatch_compute_seconds", t.microbatch.compute},
+          {"microbatch_communication_seconds", t.microbatch.communication},
+          {"microbatch_seconds", t.microbatch.elapsed},
+          {"examples_per_second", t.examples_per_second},
+          {"tokens_per_second", t.tokens_per_second},
+          {"model_flops_utilization", t.model_flops_utilization},
+          {"tokens_to_hide_communication", t.threshold.scale_well},
+          {"tokens_to_beat_one_gpu", t.threshold.beat_one_gpu},
+          {"examples", t.examples},
+          {"updates", t.updates},
+          {"evaluations", t.evaluations},
+          {"training_hours", t.training_hours},
+          {"evaluation_hours", t.evaluation_hours},
+          {"reference_hours", t.reference_hours},
+          {"total_hours", t.total_hours()},
+          {"energy_kwh", t.energy_kwh},
+          {"cost_usd", t.cost_usd}};
+}
+
+json resolved(const Plan& plan, const Inputs& in) {
+  const config::RunConfig& run = plan.resolved;
+  return {{"model", run.model.name_or_path},
+          {"parameters", in.table->count()},
+          {"loss", run.loss.name},
+          {"trainer", run.trainer},
+          {"device", in.machine.device.name},
+          {"gpus", in.machine.gpus},
+          {"nodes", in.machine.nodes},
+          {"batch_size", run.batch_size},
+          {"gradient_accumulation_steps", run.gradient_accumulation_steps},
+          {"eval_batch_size", run.eval_batch_size},
+          {"eval_every", run.eval_every},
+          {"policy_dtype", run.model.policy_dtype},
+          {"compute_dtype", run.model.fsdp_policy_mp.value_or(run.model.policy_dtype)},
+          {"activation_checkpointing", run.activation_checkpointing},
+          {"optimizer", run.optimizer},
+          {"reference", name_of(plan.reference)},
+          {"lengths", in.lengths.name}};
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>& fit) {
+  json out;
+  out["fits"] = plan.fits();
+  out["examples_per_gpu"] = number(plan.examples_per_gpu);
+  out["tokens_per_gpu"] = plan.tokens_per_gpu;
+  out["rules"] = rules(plan);
+  out["memory"] = memory(plan.memory);
+  out["time"] = time(plan.timing);
+  out["disk"] = {{"checkpoint_bytes", number(std::round(plan.disk.checkpoint))},
+                 {"checkpoints", plan.disk.checkpoints},
+                 {"total_bytes", number(std::round(plan.disk.total()))}};
+  out["resolved"] = resolved(plan, in);
+  out["notes"] = in.machine.notes;
+  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.step}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace dpo::plan

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dpo::plan {
+
+// How long the texts of a data set are, in tokens before truncation, and how many there are.
+struct Lengths {
+  std::string name;
+  std::int64_t train_prompts = 0, train_pairs = 0;
+  std::int64_t test_prompts = 0, test_pairs = 0;
+  std::vector<double> prompt;    // means of equal parts of the prompts, rising
+  std::vector<double> response;  // the same of responses, with their end-of-text token
+  double longest_prompt = 0, longest_response = 0;
+};
+
+Lengths load_lengths(const std::string& name_or_file);
+
+// What one example (a prompt with its responses) costs after truncation, each token computed once.
+struct ExampleTokens {
+  double mean = 0;           // tokens
+  double deviation = 0;      // standard deviation of that
+  double largest = 0;
+  double response_mean = 0;  // of them, tokens of responses: rows of the head
+  double response_largest = 0;
+  double attended = 0;       // pairs (query, key) of causal attention, mean
+  double repeated = 0;       // tokens if every response carried its own copy of the prompt, mean
+};
+
+// `responses`: 1 for SFT, 2 for a preference pair. Prompt and responses are taken as independent.
+ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
+                             int responses);
+
+}  // namespace dpo::plan

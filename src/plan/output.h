@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace dpo::plan {
+
+// One JSON object: examples_per_gpu, rules, memory, time, disk, resolved, fits (and `fit` after a search).
+std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>& fit);
+
+// The plan for people: what is planned, rules, memory, time. Colours only when asked for.
+std::string to_text(const Plan& plan, const Inputs& in, bool colours);
+std::string to_text(const Fit& fit, const Plan& before);
+
+std::string_view name_of(Verdict verdict);
+std::string_view name_of(Reference reference);
+
+}  // namespace dpo::plan

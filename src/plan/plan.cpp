@@ -1,0 +1,108 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/remedies.h"
+#include "plan/rules.h"
+
+namespace dpo::plan {
+namespace {
+
+double to_double(std::int64_t count) { return static_cast<double>(count); }
+
+Trainer trainer_of(const std::string& name) {
+  if (name == "FSDPTrainer") return Trainer::sharded;
+  return name == "TensorParallelTrainer" ? Trainer::tensor : Trainer::basic;
+}
+
+Reference reference_of(const config::RunConfig& run, Reference if_auto) {
+  if (!needs_reference(run.loss)) return Reference::none;
+  if (run.reference == "live") return Reference::live;
+  return run.reference == "cached" ? Reference::cached : if_auto;
+}
+
+// Several examples of random length: the mean and three deviations of their sum, within what is possible.
+double peak_of(double mean, double deviation, double largest, double examples) {
+  return std::min(largest * std::max(1.0, examples), mean * examples + 3 * deviation * std::sqrt(examples));
+}
+
+Disk disk_of(const Case& c, const Timing& timing) {
+  Disk disk;
+  if (c.in.run.debug) return disk;
+  const Precision& p = c.precision;
+  const double parameters = to_double(c.in.table->count());
+  const double kept = to_double(p.master > 0 ? p.master : p.weights);
+  disk.checkpoint = parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
+  // One at each evaluation after the first, and LATEST.
+  disk.checkpoints = timing.evaluations - (c.in.run.do_first_eval ? 1 : 0) + 1;
+  return disk;
+}
+
+Plan assess_with(const Inputs& in, Reference if_auto) {
+  const Case c = make_case(in, if_auto);
+  Plan plan;
+  plan.resolved = in.run;
+  plan.resolved.eval_every = std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
+  plan.trainer = c.trainer;
+  plan.reference = c.reference;
+  plan.precision = c.precision;
+  plan.examples_per_gpu = c.examples;
+  plan.tokens_per_gpu = c.tokens;
+  plan.example = c.example;
+  plan.memory = memory_per_gpu(c);
+  plan.timing = timing_of(c, plan.resolved.eval_every);
+  plan.disk = disk_of(c, plan.timing);
+  plan.findings = check_rules(c, plan);
+  return plan;
+}
+
+}  // namespace
+
+Case make_case(const Inputs& in, Reference reference_if_auto) {
+  Case c{.in = in};
+  c.trainer = trainer_of(in.run.trainer);
+  c.reference = reference_of(in.run, reference_if_auto);
+  c.precision = precision_of(in.run);
+  c.ranks = in.machine.ranks();
+  c.data_ranks = c.trainer == Trainer::sharded ? c.ranks : 1;
+  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length, is_preference(in.run.loss) ? 2 : 1);
+  c.examples = to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.data_ranks);
+  c.tokens = c.example.mean * c.examples;
+  c.peak_tokens = peak_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
+  c.response_rows = c.example.response_mean * c.examples;
+  c.peak_response_rows = std::min(c.peak_tokens, c.example.response_largest * std::max(1.0, c.examples));
+  c.attended = c.example.attended * c.examples;
+  return c;
+}
+
+bool Plan::has(Verdict verdict) const {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.verdict == verdict; });
+}
+
+const Finding* Plan::find(std::string_view id) const {
+  const auto it = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.id == id; });
+  return it == findings.end() ? nullptr : &*it;
+}
+
+Plan assess(const Inputs& in) {
+  Plan plan = assess_with(in, Reference::live);
+  const bool open = plan.reference == Reference::live && in.run.reference == "auto";
+  // Scores of a second epoch are those of the first, and a cached reference needs no memory.
+  const bool several_epochs = plan.timing.examples > in.lengths.train_pairs;
+  if (open && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);
+  return plan;
+}
+
+Plan make_plan(const Inputs& in) {
+  Plan plan = assess(in);
+  for (Finding& finding : plan.findings) {
+    if (finding.verdict < Verdict::warning || !finding.remedies.empty()) continue;
+    finding.remedies = remedies_for(finding, in);
+    if (finding.id == "memory" && finding.remedies.empty())
+      finding.message += "; no precision, split, checkpointing or trainer makes it fit";
+  }
+  return plan;
+}
+
+}  // namespace dpo::plan

@@ -1,0 +1,29 @@
+#include "plan/precision.h"
+
+namespace dpo::plan {
+namespace {
+
+std::int64_t bytes_of(const std::string& dtype) { return dtype == "float32" ? 4 : 2; }
+
+}  // namespace
+
+Precision precision_of(const config::RunConfig& run) {
+  const std::string& stored = run.model.policy_dtype;
+  const std::string& compute = run.model.fsdp_policy_mp.value_or(stored);
+  Precision p;
+  p.weights = bytes_of(compute);
+  p.gradients = p.weights;
+  p.half = p.weights == 2;
+  p.master = p.half && stored == "float32" ? 4 : 0;
+  p.state = bytes_of(stored);
+  // 16-bit gradients are summed over ranks in float32, or many ranks would lose the small ones.
+  p.reduction = 4;
+  p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
+  return p;
+}
+
+bool is_preference(const config::LossConfig& loss) { return loss.name != "sft"; }
+
+bool needs_reference(const config::LossConfig& loss) { return is_preference(loss) && !loss.reference_free; }
+
+}  // namespace dpo::plan

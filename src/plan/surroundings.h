@@ -1,0 +1,14 @@
+#pragma once
+
+#include "plan/inputs.h"
+
+namespace dpo::plan {
+
+// Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, when it is
+// planned for this machine, its disk. Only reads; downloads nothing.
+Inputs gather_inputs(const config::RunConfig& run, const Machine& machine);
+
+// The folder where runs are kept: the first of local_dirs that exists, else the last.
+std::string local_dir_of(const config::RunConfig& run);
+
+}  // namespace dpo::plan

@@ -1,0 +1,165 @@
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "plan/output.h"
+
+namespace dpo::plan {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+constexpr std::size_t kWidth = 100;
+
+// Puts ANSI colours around words, or nothing.
+class Paint {
+ public:
+  explicit Paint(bool colours) : colours_(colours) {}
+  std::string bold(const std::string& text) const { return wrap("1", text); }
+  std::string verdict(Verdict verdict, const std::string& text) const {
+    switch (verdict) {
+      case Verdict::ok: return wrap("32", text);
+      case Verdict::hint: return wrap("36", text);
+      case Verdict::warning: return wrap("33", text);
+      case Verdict::error: return wrap("31", text);
+    }
+    return text;
+  }
+
+ private:
+  std::string wrap(const char* code, const std::string& text) const {
+    return colours_ ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
+  }
+  bool colours_;
+};
+
+// Breaks a message into lines of the terminal, each indented like the first.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out;
+  std::size_t column = indent;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find(' ', start), text.size());
+    const std::size_t length = end - start;
+    if (column > indent && column + 1 + length > kWidth) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, start, length);
+    column += length;
+    start = end + 1;
+  }
+  return out;
+}
+
+std::string duration(double hours) {
+  const double seconds = hours * 3600;
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1000);
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  if (hours < 2) return fmt::format("{:.0f} min", hours * 60);
+  if (hours < 72) return fmt::format("{:.1f} h", hours);
+  return fmt::format("{:.1f} days", hours / 24);
+}
+
+std::string precision_text(const Plan& plan) {
+  const auto& model = plan.resolved.model;
+  if (plan.precision.master > 0) return *model.fsdp_policy_mp + " over float32 weights";
+  return model.fsdp_policy_mp.value_or(model.policy_dtype);
+}
+
+std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
+  const config::RunConfig& run = plan.resolved;
+  const Machine& machine = in.machine;
+  const std::string devices =
+      machine.nodes > 1 ? fmt::format("{} machines x {} x {}", machine.nodes, machine.gpus, machine.device.name)
+                        : fmt::format("{} x {}", machine.gpus, machine.device.name);
+  std::string out = paint.bold(fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path,
+                                           fmt::join(run.datasets, ", ")));
+  out += fmt::format("\n{} ({:.2f}B parameters), {}, {}, {}, {}\n", model::family_name(in.shape.family),
+                     static_cast<double>(in.table->count()) / 1e9, devices, run.trainer, precision_text(plan),
+                     run.optimizer);
+  return out;
+}
+
+std::string rules_text(const Plan& plan, const Paint& paint) {
+  constexpr std::size_t kIndent = 26;
+  std::string out = "\n" + paint.bold("Rules") + "\n";
+  for (const Finding& finding : plan.findings) {
+    out += fmt::format("  {} {:<15} {}\n", paint.verdict(finding.verdict, fmt::format("{:<7}", name_of(finding.verdict))),
+                       finding.id, wrapped(finding.message, kIndent));
+    for (const Remedy& remedy : finding.remedies)
+      out += fmt::format("{0}-> {1}\n{0}   {2}\n", std::string(kIndent, ' '), fmt::join(remedy.overrides, " "),
+                         wrapped(remedy.reason, kIndent + 3));
+  }
+  return out;
+}
+
+std::string memory_text(const Plan& plan, const Paint& paint) {
+  std::string out = "\n" + paint.bold("Memory per GPU, GiB") + "\n";
+  for (const MemoryPart& part : plan.memory.parts)
+    if (part.bytes > 0) out += fmt::format("  {:<20} {:>8.2f}\n", part.name, part.bytes / kGib);
+  const char* verdict = plan.fits() ? "fits" : "does not fit";
+  out += fmt::format("  {:<20} {:>8.2f}  of {:.1f}: {}\n", "total", plan.memory.total() / kGib,
+                     plan.memory.available / kGib,
+                     paint.verdict(plan.fits() ? Verdict::ok : Verdict::error, verdict));
+  return out;
+}
+
+std::string time_text(const Plan& plan, const Paint& paint) {
+  const Timing& t = plan.timing;
+  const char* unit = is_preference(plan.resolved.loss) ? "pairs" : "examples";
+  std::string out = "\n" + paint.bold("Time") + "\n";
+  const auto line = [&out](const char* name, const std::string& text) { out += fmt::format("  {:<20} {}\n", name, text); };
+  line("update", fmt::format("{}: {} x {} of compute and communication, optimizer {}", duration(t.step / 3600),
+                             plan.resolved.gradient_accumulation_steps, duration(t.microbatch.elapsed / 3600),
+                             duration(t.optimizer / 3600)));
+  if (t.microbatch.communication > 0)
+    line("in a microbatch", fmt::format("compute {}, communication {} ({:.0f} % of compute)",
+                                        duration(t.microbatch.compute / 3600),
+                                        duration(t.microbatch.communication / 3600),
+                                        100 * t.microbatch.communication / t.microbatch.compute));
+  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
+                            t.tokens_per_second, 100 * t.model_flops_utilization));
+  line("run", fmt::format("{} updates over {} {}, {} evaluations: {}", t.updates, t.examples, unit, t.evaluations,
+                          duration(t.total_hours())));
+  line("energy and cost", fmt::format("{:.1f} kWh, about {:.0f} USD", t.energy_kwh, t.cost_usd));
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok: return "ok";
+    case Verdict::hint: return "hint";
+    case Verdict::warning: return "warning";
+    case Verdict::error: return "error";
+  }
+  return "";
+}
+
+std::string_view name_of(Reference reference) {
+  switch (reference) {
+    case Reference::none: return "none";
+    case Reference::live: return "live";
+    case Reference::cached: return "cached";
+  }
+  return "";
+}
+
+std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
+  const Paint paint(colours);
+  std::string out = heading(plan, in, paint);
+  for (const std::string& note : in.machine.notes) out += wrapped("note: " + note, 0) + "\n";
+  return out + rules_text(plan, paint) + memory_text(plan, paint) + time_text(plan, paint);
+}
+
+std::string to_text(const Fit& fit, const Plan& before) {
+  if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
+  return fmt::format("\nFastest that fits: {} an update instead of {}; add\n  {}\n", duration(fit.plan.timing.step / 3600),
+                     duration(before.timing.step / 3600), fmt::join(fit.overrides, " "));
+}
+
+}  // namespace dpo::plan

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+#include "plan/inputs.h"
+
+namespace dpo::plan {
+
+// Seconds of one microbatch on one GPU.
+struct Microbatch {
+  double compute = 0;        // policy forward and backward, reference forward
+  double communication = 0;  // all of it, hidden under compute or not
+  double elapsed = 0;        // both, overlapped as far as they can be
+};
+
+// How many tokens per GPU and microbatch hide the communication of a sharded run.
+struct TokenThreshold {
+  double scale_well = 0;    // compute hides gathers and scatters in the backward pass
+  double beat_one_gpu = 0;  // below this, all GPUs together are slower than one alone
+};
+
+struct Timing {
+  Microbatch microbatch;
+  double optimizer = 0;  // seconds per update
+  double step = 0;       // seconds per update, accumulation included
+  double examples_per_second = 0;
+  double tokens_per_second = 0;
+  double model_flops_utilization = 0;  // of the devices' peak
+  TokenThreshold threshold;            // zero unless sharded over several GPUs
+
+  std::int64_t examples = 0;     // trained on in the whole run
+  std::int64_t updates = 0;
+  std::int64_t evaluations = 0;
+  double training_hours = 0;
+  double evaluation_hours = 0;   // sampling included
+  double reference_hours = 0;    // scoring the data once for a cached reference
+  double energy_kwh = 0;
+  double cost_usd = 0;
+
+  double total_hours() const { return training_hours + evaluation_hours + reference_hours; }
+};
+
+Timing timing_of(const Case& c, std::int64_t eval_every);
+
+}  // namespace dpo::plan

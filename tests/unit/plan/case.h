@@ -1,0 +1,53 @@
+// Plans for tests: a command line as a user would type it, on devices that need not exist.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "config/compose.h"
+#include "plan/plan.h"
+#include "plan/surroundings.h"
+
+namespace dpo::plan {
+
+inline std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// "--gpus N", "--nodes N" and "--device NAME" among the words are taken as the program takes them. Nothing of this
+// machine is looked at.
+inline Inputs inputs_of(const std::string& line) {
+  config::Request request;
+  MachineRequest machine;
+  machine.gpus = 1;
+  machine.device = "a100-80gb";
+  const auto words = words_of("exp_name=test " + line);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--gpus")
+      machine.gpus = std::stoll(words[++i]);
+    else if (words[i] == "--nodes")
+      machine.nodes = std::stoll(words[++i]);
+    else if (words[i] == "--device")
+      machine.device = words[++i];
+    else
+      request.overrides.push_back(words[i]);
+  }
+  return gather_inputs(config::compose(request).values, find_machine(machine));
+}
+
+inline Plan plan_of(const std::string& line) { return make_plan(inputs_of(line)); }
+
+inline Verdict verdict_of(const Plan& plan, const std::string& id) { return plan.find(id)->verdict; }
+
+// The reference configurations, with which the original's headline results were made.
+inline const std::string kReferenceSft =
+    "model=pythia28 datasets=[hh] loss=sft gradient_accumulation_steps=2 batch_size=64 eval_batch_size=32 "
+    "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 --gpus 4 ";
+inline const std::string kReferenceDpo =
+    "model=pythia28 datasets=[hh] loss=dpo loss.beta=0.1 gradient_accumulation_steps=2 batch_size=32 eval_batch_size=32 "
+    "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 model.archive=sft/LATEST --gpus 4 ";
+
+}  // namespace dpo::plan

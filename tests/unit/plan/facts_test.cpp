@@ -1,0 +1,110 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/assets.h"
+#include "plan/lengths.h"
+#include "plan/machine.h"
+
+namespace dpo::plan {
+namespace {
+
+class FactFiles : public testing::Test {
+ protected:
+  FactFiles() : folder_(std::filesystem::path(testing::TempDir()) / "dpo_facts_test") {
+    std::filesystem::create_directories(folder_);
+  }
+  ~FactFiles() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& text) const {
+    const auto path = folder_ / "mine.yaml";
+    std::ofstream(path) << text;
+    return path.string();
+  }
+
+  template <class Load>
+  static std::string message_of(Load load) {
+    try {
+      load();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  std::filesystem::path folder_;
+};
+
+constexpr const char* kDevice =
+    "memory_gib: 80\nmemory_gbytes_per_second: 2000\nbf16_tflops: 300\nfp32_tflops: 20\nefficiency: 0.5\n"
+    "link_gbytes_per_second: 200\nnetwork_gbytes_per_second: 25\nwatts: 400\nusd_per_hour: 2\n";
+
+TEST_F(FactFiles, EveryShippedDeviceLoads) {
+  const auto names = config::assets_in("device");
+  EXPECT_EQ(names, (std::vector<std::string>{"a100-40gb", "a100-80gb", "b200", "cpu", "h100", "h200", "l40s", "rtx4090"}));
+  for (const std::string& name : names) {
+    const Device device = load_device(name);
+    EXPECT_GT(device.half_rate, device.single_rate) << name;
+    EXPECT_GT(device.memory, 1e9) << name;
+    EXPECT_EQ(device.is_cpu, name == "cpu");
+  }
+}
+
+TEST_F(FactFiles, ADeviceOfOnesOwnLoads) {
+  EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12);
+}
+
+TEST_F(FactFiles, BadDevicesAreNamed) {
+  struct Case {
+    std::string text, expected;
+  };
+  const std::string good = kDevice;
+  const Case cases[] = {
+      {"", "expected keys with values"},
+      {"a: [", "not valid YAML, line"},
+      {"- 1", "expected keys with values"},
+      {"memory_gib: 80", "'memory_gbytes_per_second' is missing"},
+      {good + "wats: 3", "unknown key 'wats'; did you mean 'watts'?"},
+      {good + "matches: yes", "'matches' is 'yes', expected a list"},
+      {good + "matches: [[1]]", "'matches' holds a list or map, expected text"},
+      {good + "per_core: maybe", "'per_core' is 'maybe', expected true or false"},
+      {"memory_gib: -1", "'memory_gib' is '-1', expected a number of at least 0.01"},
+      {"memory_gib: lots", "'memory_gib' is 'lots'"},
+      {"memory_gib: .inf", "'memory_gib' is '.inf'"},
+      {"memory_gib: [1]", "'memory_gib' is a list or map"},
+  };
+  for (const Case& c : cases) {
+    const std::string path = file(c.text);
+    const std::string message = message_of([&] { load_device(path); });
+    EXPECT_EQ(message.rfind(path + ": ", 0), 0u) << message;
+    EXPECT_NE(message.find(c.expected), std::string::npos) << message;
+  }
+  EXPECT_NE(message_of([] { load_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
+  EXPECT_NE(message_of([] { load_device("no/such.yaml"); }).find("cannot read no/such.yaml"), std::string::npos);
+}
+
+TEST_F(FactFiles, BadLengthsAreNamed) {
+  const std::string counts = "train: {prompts: 1, pairs: 1}\ntest: {prompts: 1, pairs: 1}\nlongest: {prompt: 9, response: 9}\n";
+  const auto message = [&](const std::string& rest) { return message_of([&] { load_lengths(file(counts + rest)); }); };
+  EXPECT_EQ(message("prompt: [1, 2]\nresponse: [3]\n"), "accepted");
+  EXPECT_NE(message("prompt: [2, 1]\nresponse: [3]\n").find("rising order"), std::string::npos);
+  EXPECT_NE(message("prompt: []\nresponse: [3]\n").find("'prompt' must list 1 to 100 means"), std::string::npos);
+  EXPECT_NE(message("prompt: [1]\nresponse: [99]\n").find("'longest.response' is less than"), std::string::npos);
+  EXPECT_NE(message("prompt: [x]\nresponse: [3]\n").find("'prompt' holds 'x'"), std::string::npos);
+  EXPECT_NE(message("prompt: [1]\nresponse: [3]\nother: 1\n").find("unknown key 'other'"), std::string::npos);
+}
+
+TEST(FindMachine, TakesWhatIsAskedFor) {
+  const Machine machine = find_machine({.gpus = 4, .nodes = 2, .device = "h100"});
+  EXPECT_EQ(machine.ranks(), 8);
+  EXPECT_EQ(machine.bus(), machine.device.network);
+  EXPECT_FALSE(machine.here);
+  EXPECT_THROW(find_machine({.gpus = 0, .nodes = {}, .device = {}}), UserError);
+  EXPECT_THROW(find_machine({.gpus = 4, .nodes = -1, .device = {}}), UserError);
+}
+
+}  // namespace
+}  // namespace dpo::plan

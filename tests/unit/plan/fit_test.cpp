@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "case.h"
+#include "plan/divisors.h"
+
+namespace dpo::plan {
+namespace {
+
+TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
+  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=32 --gpus 2 --device a100-80gb ";
+  EXPECT_FALSE(plan_of(line).fits());
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
+  EXPECT_TRUE(typed.good());
+  EXPECT_EQ(typed.timing.step, fit->plan.timing.step);
+}
+
+TEST(FindFastest, IsNeverSlowerAndKeepsTheRules) {
+  for (const std::string& line : {kReferenceSft, kReferenceDpo, std::string("model=pythia28 batch_size=64 --gpus 1"),
+                                 std::string("model=gpt2-xl batch_size=16 --gpus 8 trainer=FSDPTrainer")}) {
+    const Plan before = plan_of(line);
+    const auto fit = find_fastest(inputs_of(line));
+    ASSERT_TRUE(fit) << line;
+    EXPECT_TRUE(fit->plan.good());
+    EXPECT_EQ(verdict_of(fit->plan, "batch-per-gpu"), Verdict::ok);
+    EXPECT_TRUE(!before.good() || fit->plan.timing.step <= 1.001 * before.timing.step) << line;
+  }
+}
+
+TEST(FindFastest, ChangesNothingOfTheFastest) {
+  const std::string line = "model=pythia28 batch_size=64 --gpus 1 --device h200 ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  const std::string words = fmt::format("{}", fmt::join(fit->overrides, " "));
+  EXPECT_EQ(words, "model.fsdp_policy_mp=bfloat16");
+  EXPECT_TRUE(find_fastest(inputs_of(line + words))->overrides.empty());
+}
+
+TEST(FindFastest, FindsNothingWhereNothingFits) {
+  Inputs in = inputs_of("model=pythia69 --device rtx4090");
+  EXPECT_FALSE(find_fastest(in));
+}
+
+TEST(Divisors, AreAllThereOnce) {
+  EXPECT_EQ(divisors(1), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(divisors(36), (std::vector<std::int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
+  EXPECT_EQ(divisors(97), (std::vector<std::int64_t>{1, 97}));
+}
+
+}  // namespace
+}  // namespace dpo::plan

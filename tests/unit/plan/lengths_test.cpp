@@ -1,0 +1,66 @@
+#include "plan/lengths.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace dpo::plan {
+namespace {
+
+Lengths lengths(std::vector<double> prompt, std::vector<double> response) {
+  Lengths l;
+  l.longest_prompt = prompt.back();
+  l.longest_response = response.back();
+  l.prompt = std::move(prompt);
+  l.response = std::move(response);
+  return l;
+}
+
+TEST(ExampleTokens, ComputeEachTokenOnce) {
+  const ExampleTokens pair = example_tokens(lengths({100}, {50}), 512, 256, 2);
+  EXPECT_EQ(pair.mean, 200);
+  EXPECT_EQ(pair.response_mean, 100);
+  EXPECT_EQ(pair.repeated, 300);
+  EXPECT_EQ(pair.deviation, 0);
+  EXPECT_EQ(pair.largest, 200);
+  const ExampleTokens single = example_tokens(lengths({100}, {50}), 512, 256, 1);
+  EXPECT_EQ(single.mean, 150);
+  EXPECT_EQ(single.repeated, 150);
+  EXPECT_EQ(single.attended, 150 * 151 / 2);  // a whole causal sequence
+}
+
+TEST(ExampleTokens, AreTruncatedAsTheDataIs) {
+  // 400 + 200 > 512: the prompt is cut to 256; then it fits.
+  EXPECT_EQ(example_tokens(lengths({400}, {200}), 512, 256, 1).mean, 256 + 200);
+  // 400 + 300: the prompt is cut, still too long, so the response is cut to 512 - 256.
+  EXPECT_EQ(example_tokens(lengths({400}, {300}), 512, 256, 1).mean, 512);
+  // A long prompt that fits with its response is not cut.
+  EXPECT_EQ(example_tokens(lengths({400}, {100}), 512, 256, 1).mean, 500);
+}
+
+TEST(ExampleTokens, AverageOverIndependentLengths) {
+  const ExampleTokens pair = example_tokens(lengths({10, 30}, {2, 6}), 512, 256, 2);
+  EXPECT_EQ(pair.mean, 20 + 4 + 4);
+  EXPECT_DOUBLE_EQ(pair.deviation, std::sqrt(100 + 4 + 4));
+  EXPECT_EQ(pair.largest, 30 + 6 + 6);
+  EXPECT_EQ(pair.response_largest, 12);
+}
+
+TEST(ExampleTokens, OfHelpfulAndHarmlessPairsAreNearThoseCounted) {
+  // 206.1 tokens a pair were counted on the rows that the shipped statistics come from.
+  EXPECT_NEAR(example_tokens(load_lengths("hh"), 512, 256, 2).mean, 206.1, 0.03 * 206.1);
+}
+
+TEST(LoadLengths, NamesWhatIsUnknown) {
+  try {
+    load_lengths("hhh");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "no lengths is called 'hhh' (built in: hh; or give a YAML file); did you mean 'hh'?");
+  }
+}
+
+}  // namespace
+}  // namespace dpo::plan

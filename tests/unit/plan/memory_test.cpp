@@ -1,0 +1,159 @@
+// Memory by hand. P(Pythia-2.8B) = 2,775,208,960 and P(Llama-7B) = 6,738,415,616 are checked against the published
+// counts in the tests of the tensor tables.
+#include "plan/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "case.h"
+
+namespace dpo::plan {
+namespace {
+
+constexpr double kPythia = 2'775'208'960;
+constexpr double kLlama = 6'738'415'616;
+
+double part(const Plan& plan, const std::string& name) {
+  for (const MemoryPart& p : plan.memory.parts)
+    if (p.name == name) return p.bytes;
+  ADD_FAILURE() << "no part " << name;
+  return 0;
+}
+
+void expect_bytes(const Plan& plan, const std::string& name, double expected) {
+  // Rounding up to whole parameters per block and rank is all that may differ.
+  EXPECT_NEAR(part(plan, name), expected, 1e4) << name;
+}
+
+TEST(Memory, Float32OnOneGpu) {
+  // RMSprop keeps one value a parameter: 4P + 4P + 4P, no master copy.
+  const Plan pythia = plan_of("model=pythia28");
+  expect_bytes(pythia, "parameters", 11'100'835'840);  // 4 * 2,775,208,960
+  expect_bytes(pythia, "gradients", 11'100'835'840);
+  expect_bytes(pythia, "optimizer", 11'100'835'840);
+  expect_bytes(pythia, "master copy", 0);
+  expect_bytes(pythia, "reference", 0);
+  expect_bytes(pythia, "gathered blocks", 0);
+  // Adam keeps two: 4P + 4P + 8P = 16 * 6,738,415,616 = 107,814,649,856.
+  const Plan llama = plan_of("model=llama7b optimizer=Adam");
+  EXPECT_NEAR(part(llama, "parameters") + part(llama, "gradients") + part(llama, "optimizer"), 107'814'649'856, 1);
+  EXPECT_FALSE(llama.fits());
+}
+
+TEST(Memory, MixedPrecisionOnOneGpu) {
+  // (4 + K) P: 2P + 2P, and K = 8 for RMSprop (master, one value), 12 for Adam (master, two values).
+  const auto kept = [](const Plan& plan) {
+    return part(plan, "parameters") + part(plan, "gradients") + part(plan, "optimizer") + part(plan, "master copy");
+  };
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16")), 12 * kPythia, 1);
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=AdamW")), 16 * kPythia, 1);
+  EXPECT_NEAR(kept(plan_of("model=llama7b model.fsdp_policy_mp=bfloat16 optimizer=Adam")), 16 * kLlama, 1);
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=SGD")), 8 * kPythia, 1);
+}
+
+TEST(Memory, PureBfloat16KeepsEverythingInTwoBytes) {
+  const Plan plan = plan_of("model=pythia28 model.policy_dtype=bfloat16 optimizer=AdamW");
+  expect_bytes(plan, "parameters", 2 * kPythia);
+  expect_bytes(plan, "master copy", 0);
+  expect_bytes(plan, "optimizer", 4 * kPythia);
+}
+
+TEST(Memory, ShardedOverFourGpus) {
+  const Plan plan = plan_of(kReferenceDpo);
+  expect_bytes(plan, "parameters", 1'387'604'480);   // 2P / 4
+  expect_bytes(plan, "gradients", 1'387'604'480);    // 2P / 4
+  expect_bytes(plan, "optimizer", 2'775'208'960);    // 4P / 4, RMSprop
+  expect_bytes(plan, "master copy", 2'775'208'960);  // 4P / 4
+  expect_bytes(plan, "reference", 1'387'604'480);    // 2P / 4, live
+  // The largest block is the head: 50,304 * 2,560 + 2 * 2,560 = 128,783,360 parameters; two gathered in bfloat16 and
+  // one gradient in float32 are 8 bytes each.
+  expect_bytes(plan, "gathered blocks", 1'030'266'880);
+}
+
+TEST(Memory, ShardedOverEightGpus) {
+  const Plan plan = plan_of(
+      "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=64 optimizer=AdamW "
+      "model.fsdp_policy_mp=bfloat16 --gpus 8");
+  expect_bytes(plan, "parameters", 1'684'603'904);   // 2 * 6,738,415,616 / 8
+  expect_bytes(plan, "optimizer", 6'738'415'616);    // 8P / 8
+  expect_bytes(plan, "master copy", 3'369'207'808);  // 4P / 8
+  // A layer of Llama-7B: 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360 parameters, more than the head's
+  // 131,076,096; 8 bytes each as above.
+  expect_bytes(plan, "gathered blocks", 1'619'066'880);
+}
+
+TEST(Memory, OneShardedRankGathersNothing) {
+  const Plan plan = plan_of("model=pythia28 trainer=FSDPTrainer batch_size=8");
+  expect_bytes(plan, "gathered blocks", 0);
+  expect_bytes(plan, "parameters", 4 * kPythia);
+}
+
+TEST(Memory, BasicTrainerSpreadsLayers) {
+  // 33 blocks of 78,671,360 (a layer: 12 * 2560^2 + 13 * 2560 = 78,676,480) and two ends of 128.8M: no device can
+  // hold less than a quarter, and none needs more than a quarter and one block.
+  const Plan plan = plan_of("model=pythia28 --gpus 4");
+  EXPECT_GE(part(plan, "parameters"), kPythia);
+  EXPECT_LE(part(plan, "parameters"), kPythia + 4 * 128'783'360.0);
+}
+
+TEST(Memory, TensorParallelHoldsNormsWhole) {
+  const Plan plan = plan_of("model=llama7b trainer=TensorParallelTrainer --gpus 4");
+  // 65 norms of 4096 are on every rank, the rest is divided: (P - 266,240) / 4 + 266,240 parameters of 4 bytes.
+  expect_bytes(plan, "parameters", (kLlama - 266'240) + 4 * 266'240);
+}
+
+TEST(Memory, ReferenceByItsOwnDtypeAndPlace) {
+  const std::string dpo = "model=pythia28 loss=dpo loss.beta=0.1 ";
+  expect_bytes(plan_of(dpo + "reference=live"), "reference", 4 * kPythia);  // as the policy computes
+  expect_bytes(plan_of(dpo + "reference=live model.reference_dtype=float16"), "reference", 2 * kPythia);
+  expect_bytes(plan_of(dpo + "reference=cached"), "reference", 0);
+  expect_bytes(plan_of(dpo + "loss.reference_free=true"), "reference", 0);
+}
+
+TEST(Memory, ActivationsOfALayer) {
+  const auto bytes = [](const std::string& model) {
+    double sum = 0;
+    for (const SavedTensor& saved : saved_tensors(inputs_of("model=" + model).shape, 2)) sum += saved.bytes;
+    return sum;
+  };
+  // Llama-7B: 12h + 4h_kv + 6f + 4a + 8 = 12 * 4096 + 4 * 4096 + 6 * 11008 + 4 * 32 + 8.
+  EXPECT_EQ(bytes("llama7b"), 131'720);
+  // Pythia-2.8B, attention and MLP beside each other: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32 + 16.
+  EXPECT_EQ(bytes("pythia28"), 76'944);
+  // GPT-2 large, one after the other: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.
+  EXPECT_EQ(bytes("gpt2-large"), 41'056);
+  // GPT-J, one norm for both: 12h + 4f + 4a + 8 = 12 * 4096 + 4 * 16384 + 4 * 16 + 8.
+  EXPECT_EQ(bytes("gptj"), 114'760);
+}
+
+TEST(Memory, CheckpointingKeepsOneInputALayer) {
+  const std::string line = "model=pythia28 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
+  const Inputs in = inputs_of(line + "activation_checkpointing=true");
+  const double tokens = make_case(in, Reference::live).peak_tokens;
+  // 32 layers and the two ends of 2h each, and one layer in full: 34 * 5120 + 76,944 bytes a token.
+  EXPECT_NEAR(part(make_plan(in), "activations"), tokens * 251'024, 1);
+  EXPECT_NEAR(part(plan_of(line), "activations"), tokens * (32 * 76'944 + 2 * 5120), 1);
+}
+
+TEST(Memory, LogitsAreNeverMoreThanAChunk) {
+  // 4096 rows of 50,304 in float32, and their gradient in bfloat16.
+  expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16"), "logits chunk",
+               4096.0 * 50'304 * 6);
+}
+
+TEST(Memory, AdafactorKeepsRowsAndColumns) {
+  const Inputs in = inputs_of("model=pythia28");
+  // A layer: three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors; the two ends each V + h and, in the
+  // head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
+  const double h = 2560, v = 50'304;
+  EXPECT_EQ(optimizer_values("Adafactor", *in.table), 32 * 29 * h + 2 * (v + h) + 2 * h);
+}
+
+TEST(Memory, PeakOfAMeasuredRun) {
+  // Pythia-2.8B, 64 HH pairs at once, AdamW over bfloat16, live reference: 84 GiB were measured on an H200.
+  const Plan plan = plan_of(
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 --device h200");
+  EXPECT_NEAR(plan.memory.total() / (1 << 30), 84, 0.1 * 84);
+}
+
+}  // namespace
+}  // namespace dpo::plan

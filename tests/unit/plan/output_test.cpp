@@ -1,0 +1,57 @@
+#include "plan/output.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "case.h"
+
+namespace dpo::plan {
+namespace {
+
+nlohmann::json json_of(const std::string& line) {
+  const Inputs in = inputs_of(line);
+  return nlohmann::json::parse(to_json(make_plan(in), in, find_fastest(in)));
+}
+
+TEST(Json, HoldsWhatScriptsNeed) {
+  const nlohmann::json plan = json_of(kReferenceDpo + "eval_every=20001");
+  EXPECT_EQ(plan["examples_per_gpu"].dump(), "4");
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_EQ(plan["resolved"]["eval_every"], 20'000);
+  EXPECT_EQ(plan["resolved"]["gpus"], 4);
+  EXPECT_EQ(plan["resolved"]["reference"], "live");
+  double sum = 0;
+  for (const auto& [name, bytes] : plan["memory"]["per_gpu_bytes"].items()) sum += bytes.get<double>();
+  EXPECT_NEAR(plan["memory"]["total_bytes"].get<double>(), sum, 10);
+  EXPECT_GT(plan["time"]["examples_per_second"], 0);
+  EXPECT_TRUE(plan["fit"]["overrides"].is_array());
+  for (const auto& rule : plan["rules"])
+    for (const char* key : {"id", "verdict", "message", "remedies"}) EXPECT_TRUE(rule.contains(key)) << rule;
+}
+
+TEST(Json, CarriesRemediesAsWords) {
+  const nlohmann::json plan = json_of("model=pythia28 trainer=FSDPTrainer batch_size=16 gradient_accumulation_steps=2 --gpus 8");
+  EXPECT_EQ(plan["examples_per_gpu"].dump(), "1");
+  const nlohmann::json& rule = plan["rules"][0];
+  EXPECT_EQ(rule["id"], "batch-per-gpu");
+  EXPECT_EQ(rule["verdict"], "warning");
+  EXPECT_EQ(rule["remedies"][0]["overrides"],
+            (std::vector<std::string>{"model.fsdp_policy_mp=bfloat16", "gradient_accumulation_steps=1"}));
+}
+
+TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {
+  const Inputs in = inputs_of("model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
+                              "gradient_accumulation_steps=2 --gpus 8");
+  const Plan plan = make_plan(in);
+  const std::string text = to_text(plan, in, false);
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(to_text(plan, in, true).find('\033'), std::string::npos);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  for (const char* piece : {"8 x a100-80gb", "warning batch-per-gpu", "-> gradient_accumulation_steps=1",
+                            "Memory per GPU, GiB", "total", "pairs/s"})
+    EXPECT_NE(text.find(piece), std::string::npos) << piece;
+}
+
+}  // namespace
+}  // namespace dpo::plan

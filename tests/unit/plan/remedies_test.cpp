@@ -1,0 +1,100 @@
+#include "plan/remedies.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "case.h"
+
+namespace dpo::plan {
+namespace {
+
+std::vector<std::string> lines_of(const Finding& finding) {
+  std::vector<std::string> lines;
+  for (const Remedy& remedy : finding.remedies) lines.push_back(fmt::format("{}", fmt::join(remedy.overrides, " ")));
+  return lines;
+}
+
+TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
+  const Plan plan = plan_of("model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
+                            "gradient_accumulation_steps=2 --gpus 8");
+  const std::vector<std::string> expected = {"model.fsdp_policy_mp=bfloat16 gradient_accumulation_steps=1",
+                                             "activation_checkpointing=true gradient_accumulation_steps=1",
+                                             "gradient_accumulation_steps=1",
+                                             "batch_size=32",
+                                             "--gpus 4",
+                                             "trainer=BasicTrainer"};
+  EXPECT_EQ(lines_of(*plan.find("batch-per-gpu")), expected);
+}
+
+TEST(Remedies, WithoutAccumulationTheRoomGoesIntoALargerBatch) {
+  const Plan plan = plan_of("model=pythia28 trainer=FSDPTrainer batch_size=8 --gpus 8");
+  const auto lines = lines_of(*plan.find("batch-per-gpu"));
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "model.fsdp_policy_mp=bfloat16 batch_size=16");
+  EXPECT_EQ(lines[1], "activation_checkpointing=true batch_size=16");
+  EXPECT_EQ(lines[2], "batch_size=16");
+}
+
+TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
+  const Plan plan = plan_of("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 "
+                            "activation_checkpointing=true --gpus 8");
+  for (const std::string& line : lines_of(*plan.find("batch-per-gpu"))) {
+    EXPECT_EQ(line.find("fsdp_policy_mp"), std::string::npos) << line;
+    EXPECT_EQ(line.find("activation_checkpointing"), std::string::npos) << line;
+  }
+}
+
+TEST(Remedies, ThatDoNotFitAreNotOffered) {
+  // Llama-7B in float32 does not fit on one of these GPUs, so neither fewer GPUs nor BasicTrainer on a single one.
+  const Plan plan = plan_of("model=llama7b trainer=FSDPTrainer batch_size=2 --gpus 2 --device l40s");
+  for (const std::string& line : lines_of(*plan.find("batch-per-gpu"))) EXPECT_EQ(line.find("--gpus 1"), std::string::npos);
+}
+
+TEST(Remedies, OfMemoryMakeItFit) {
+  const Plan plan = plan_of("model=pythia69 --device a100-80gb batch_size=32");
+  ASSERT_EQ(verdict_of(plan, "memory"), Verdict::error);
+  EXPECT_FALSE(plan.find("memory")->remedies.empty());
+}
+
+TEST(Remedies, NoneIsSaidInWords) {
+  Inputs in = inputs_of("model=pythia69 --device cpu batch_size=32");
+  in.machine.device.memory = 1e9;
+  const Plan small = make_plan(in);
+  EXPECT_TRUE(small.find("memory")->remedies.empty());
+  EXPECT_NE(small.find("memory")->message.find("no precision, split, checkpointing or trainer makes it fit"),
+            std::string::npos);
+}
+
+// Whatever is offered holds when a user types it behind the command: the finding is gone, nothing new is wrong.
+TEST(Remedies, HoldWhenApplied) {
+  std::size_t applied = 0;
+  for (const std::string model : {"gpt2-large", "llama7b"})
+    for (const std::string loss : {"loss=sft", "loss=dpo loss.beta=0.1 reference=live"})
+      for (const std::string device : {"rtx4090", "h200"})
+        for (const std::string gpus : {"1", "3", "8"})
+          for (const std::string batch : {"6", "48"})
+            for (const std::string steps : {"1", "4"}) {
+              const std::string line = fmt::format(
+                  "model={} {} trainer=FSDPTrainer batch_size={} gradient_accumulation_steps={} eval_every=19200 "
+                  "--device {} --gpus {}",
+                  model, loss, batch, steps, device, gpus);
+              const Plan before = plan_of(line);
+              for (const Finding& finding : before.findings)
+                for (const Remedy& remedy : finding.remedies) {
+                  const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
+                  const Plan after = plan_of(line + " " + words);
+                  const Finding* left = after.find(finding.id);
+                  EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n" << left->message;
+                  const bool must_fit = finding.id == "batch-per-gpu" || finding.id == "memory";
+                  EXPECT_TRUE(!must_fit || after.fits()) << line << words;
+                  ++applied;
+                }
+            }
+  EXPECT_GT(applied, 100u);
+}
+
+}  // namespace
+}  // namespace dpo::plan
