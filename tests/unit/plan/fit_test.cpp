@@ -9,7 +9,7 @@ namespace dpo::plan {
 namespace {
 
 TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
-  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=32 --gpus 2 --device a100-80gb ";
+  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=64 --gpus 2 --device a100-80gb ";
   EXPECT_FALSE(plan_of(line).fits());
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
