@@ -1,0 +1,50 @@
+// text: tokenizers of Hugging Face folders, equal to the Python `tokenizers` library id for id.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dpo::text {
+
+using Token = std::int32_t;
+
+// Immutable after loading; encode and decode may be called from many threads at once.
+class Tokenizer {
+ public:
+  // From a folder: tokenizer.json, else vocab.json + merges.txt, else tokenizer.model. What it asks for and we
+  // lack is a UserError that names the file and the field.
+  static Tokenizer load(const std::filesystem::path& folder);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Ids of a text; with `special`, what the post-processor adds (BOS and the like) is added.
+  std::vector<Token> encode(std::string_view text, bool special = false) const;
+
+  // The text of ids; with `skip_special`, special tokens leave nothing.
+  std::string decode(std::span<const Token> ids, bool skip_special = false) const;
+
+  std::optional<Token> bos() const;
+  std::optional<Token> eos() const;
+  std::optional<Token> pad() const;
+  std::optional<Token> id_of(std::string_view token) const;
+  std::string token_of(Token id) const;
+  std::int64_t size() const;  // one more than the largest id
+
+  // A hash of everything that encoding depends on: the key of caches.
+  const std::string& fingerprint() const;
+
+ private:
+  struct Parts;
+  explicit Tokenizer(std::unique_ptr<const Parts> parts);
+  std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace dpo::text
