@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/example.h"
+
+namespace dpo::data {
+
+// A prompt with the different responses that some examples have to it.
+struct Tree {
+  std::span<const Token> prompt;
+  std::vector<std::span<const Token>> responses;
+  std::vector<std::int64_t> examples;               // numbers in the batch
+  std::vector<std::vector<std::int32_t>> compared;  // of each example: its responses, the better first
+
+  std::int64_t tokens() const;
+};
+
+// The trees of the chosen examples, in the order of their first examples.
+std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> chosen);
+
+}  // namespace dpo::data

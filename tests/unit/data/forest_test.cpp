@@ -1,0 +1,128 @@
+#include "data/forest.h"
+
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "random_batch.h"
+
+namespace dpo::data {
+namespace {
+
+std::vector<Token> slice(const std::vector<Token>& tokens, std::int32_t from, std::int32_t to) {
+  return {tokens.begin() + from, tokens.begin() + to};
+}
+
+std::vector<Token> copy(std::span<const Token> tokens) { return {tokens.begin(), tokens.end()}; }
+
+std::size_t tree_of_response(const Forest& forest, std::int32_t response) {
+  std::size_t tree = 0;
+  while (forest.tree_responses[tree + 1] <= response) ++tree;
+  return tree;
+}
+
+std::vector<Token> prompt_of(const Forest& forest, std::size_t tree) {
+  return slice(forest.tokens, forest.prompt_starts[tree], forest.prompt_starts[tree + 1]);
+}
+
+std::vector<Token> response_of(const Forest& forest, std::int32_t response) {
+  const auto r = static_cast<std::size_t>(response);
+  return slice(forest.tokens, forest.response_starts[r], forest.response_starts[r + 1]);
+}
+
+TEST(Forest, OfTwoPairsThatShareAPromptAndAResponse) {
+  const std::vector<Token> prompt = {1, 2, 3}, a = {10, 11}, b = {20}, c = {30, 31, 32};
+  const std::vector<Example> batch = {{prompt, {a, b}, 0}, {prompt, {c, a}, 1}};
+  const Forest forest = make_forest(batch);
+  EXPECT_EQ(forest.tokens, (std::vector<Token>{1, 2, 3, 10, 11, 20, 30, 31, 32}));
+  EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 3, 3, 4, 5}));
+  EXPECT_EQ(forest.prompt_starts, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(forest.response_starts, (std::vector<std::int32_t>{3, 5, 6, 9}));
+  EXPECT_EQ(forest.tree_responses, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 1, 2, 0}));
+  EXPECT_EQ(forest.example_starts, (std::vector<std::int32_t>{0, 2, 4}));
+  // Every first token is predicted by the prompt's last, at 2.
+  EXPECT_EQ(forest.rows, (std::vector<std::int32_t>{2, 3, 2, 2, 6, 7}));
+  EXPECT_EQ(forest.targets, (std::vector<Token>{10, 11, 20, 30, 31, 32}));
+  EXPECT_EQ(forest.row_starts, (std::vector<std::int32_t>{0, 2, 3, 6}));
+}
+
+TEST(Forest, BehindAnEmptyPromptTheFirstTokenIsNotPredicted) {
+  const std::vector<Token> response = {7, 8, 9};
+  const std::vector<Example> batch = {{{}, {response}, 0}};
+  const Forest forest = make_forest(batch);
+  EXPECT_EQ(forest.rows, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(forest.targets, (std::vector<Token>{8, 9}));
+  EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2}));
+}
+
+TEST(Forest, OfNothingIsEmpty) {
+  const Forest forest = make_forest({});
+  EXPECT_EQ(forest.size(), 0);
+  EXPECT_EQ(forest.trees(), 0);
+  EXPECT_EQ(forest.responses(), 0);
+  EXPECT_TRUE(forest.examples.empty());
+}
+
+// Unpacked, every example is the padded sequence that it came from, position by position, target by target.
+TEST(Forest, UnpacksToTheExamples) {
+  RandomBatch random(1);
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<Example> batch = random.make(random.below(9));
+    const Forest forest = make_forest(batch);
+    ASSERT_EQ(forest.examples.size(), batch.size());
+    for (std::size_t e = 0; e < batch.size(); ++e) {
+      EXPECT_EQ(forest.examples[e], static_cast<std::int64_t>(e));
+      const auto first = static_cast<std::size_t>(forest.example_starts[e]);
+      ASSERT_EQ(forest.example_starts[e + 1] - forest.example_starts[e], std::ssize(batch[e].responses));
+      for (std::size_t r = 0; r < batch[e].responses.size(); ++r) {
+        const std::int32_t response = forest.compared[first + r];
+        EXPECT_EQ(response_of(forest, response), copy(batch[e].responses[r]));
+        EXPECT_EQ(prompt_of(forest, tree_of_response(forest, response)), copy(batch[e].prompt));
+      }
+    }
+  }
+}
+
+TEST(Forest, StoresEverythingOnce) {
+  RandomBatch random(2);
+  for (int round = 0; round < 300; ++round) {
+    const Forest forest = make_forest(random.make(8));
+    std::set<std::vector<Token>> prompts;
+    for (std::size_t tree = 0; tree < static_cast<std::size_t>(forest.trees()); ++tree) {
+      EXPECT_TRUE(prompts.insert(prompt_of(forest, tree)).second);
+      std::set<std::vector<Token>> responses;
+      for (std::int32_t r = forest.tree_responses[tree]; r < forest.tree_responses[tree + 1]; ++r)
+        EXPECT_TRUE(responses.insert(response_of(forest, r)).second);
+    }
+  }
+}
+
+// The rows of a response: a causal model that sees prompt and response predicts target i after the token
+// before it.
+TEST(Forest, RowsPrecedeTheirTargets) {
+  RandomBatch random(3);
+  for (int round = 0; round < 300; ++round) {
+    const Forest forest = make_forest(random.make(6));
+    for (std::int32_t r = 0; r < forest.responses(); ++r) {
+      const std::size_t tree = tree_of_response(forest, r);
+      std::vector<Token> sequence = prompt_of(forest, tree);
+      const std::size_t prompt = sequence.size();
+      const std::vector<Token> response = response_of(forest, r);
+      sequence.insert(sequence.end(), response.begin(), response.end());
+      std::size_t position = std::max<std::size_t>(prompt, 1);
+      for (auto i = forest.row_starts[static_cast<std::size_t>(r)];
+           i < forest.row_starts[static_cast<std::size_t>(r) + 1]; ++i, ++position) {
+        const auto row = static_cast<std::size_t>(forest.rows[static_cast<std::size_t>(i)]);
+        EXPECT_EQ(forest.targets[static_cast<std::size_t>(i)], sequence[position]);
+        EXPECT_EQ(forest.tokens[row], sequence[position - 1]);
+        EXPECT_EQ(forest.positions[row], static_cast<std::int32_t>(position) - 1);
+      }
+      EXPECT_EQ(position, sequence.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpo::data
