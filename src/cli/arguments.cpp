@@ -1,7 +1,7 @@
 #include "cli/arguments.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -9,9 +9,12 @@
 namespace dpo::cli {
 
 void add_run_arguments(CLI::App& command, config::Request& request) {
-  command.add_option("--config", request.config_file, "a configuration of your own, instead of configs/config.yaml")
+  command
+      .add_option("--config", request.config_file,
+                  "a configuration of your own, instead of configs/config.yaml")
       ->type_name("FILE");
-  command.add_option("--config-dir", request.config_dirs, "a folder with presets of your own, searched first")
+  command
+      .add_option("--config-dir", request.config_dirs, "a folder with presets of your own, searched first")
       ->type_name("DIR")
       ->allow_extra_args(false);
   // Not a positional option: the values ([a,b], {a: b}, ~key) are ours to read, word by word.
@@ -27,9 +30,9 @@ std::vector<std::string> overrides_of(const CLI::App& command) {
   std::vector<std::string> words;
   for (const std::string& word : command.remaining()) {
     if (word.starts_with("-"))
-      problems.push_back(fmt::format("unknown option '{}' of 'dpo {}'{} ('dpo {} --help' lists them)", word,
-                                     command.get_name(), did_you_mean(word.substr(0, word.find('=')), options),
-                                     command.get_name()));
+      problems.push_back(fmt::format(
+          "unknown option '{}' of 'dpo {}'{} ('dpo {} --help' lists them)", word, command.get_name(),
+          did_you_mean(word.substr(0, word.find('=')), options), command.get_name()));
     else
       words.push_back(word);
   }

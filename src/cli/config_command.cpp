@@ -1,5 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 #include "config/print.h"
@@ -30,12 +30,15 @@ int print_config(const ConfigArguments& arguments) {
 }  // namespace
 
 void add_config_command(CLI::App& program, Action& action) {
-  CLI::App& command = *program.add_subcommand("config", "the resolved configuration, each value with its origin");
+  CLI::App& command =
+      *program.add_subcommand("config", "the resolved configuration, each value with its origin");
   const auto arguments = std::make_shared<ConfigArguments>();
   add_run_arguments(command, arguments->request);
   const auto json = command.add_flag("--json", arguments->json, "the values as JSON, without their origins");
-  const auto defaults = command.add_flag("--defaults", arguments->defaults, "configs/config.yaml as the schema defines it");
-  const auto markdown = command.add_flag("--markdown", arguments->markdown, "docs/configuration.md: every key explained");
+  const auto defaults =
+      command.add_flag("--defaults", arguments->defaults, "configs/config.yaml as the schema defines it");
+  const auto markdown =
+      command.add_flag("--markdown", arguments->markdown, "docs/configuration.md: every key explained");
   json->excludes(defaults)->excludes(markdown);
   defaults->excludes(markdown);
   command.callback([&command, &action, arguments] {

@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 #include "plan/output.h"
@@ -31,7 +31,8 @@ int print_plan(const PlanArguments& arguments) {
   } else {
     fmt::print("{}", plan::to_text(plan, in, wants_colours()));
     if (fit) fmt::print("{}", plan::to_text(*fit, plan));
-    if (arguments.fit && !fit) fmt::print("\nNothing fits: no split, precision or trainer makes this batch run here.\n");
+    if (arguments.fit && !fit)
+      fmt::print("\nNothing fits: no split, precision or trainer makes this batch run here.\n");
   }
   const bool found = !arguments.fit || fit.has_value();
   return plan.good() || (arguments.fit && found) ? 0 : 1;
@@ -40,14 +41,20 @@ int print_plan(const PlanArguments& arguments) {
 }  // namespace
 
 void add_plan_command(CLI::App& program, Action& action) {
-  CLI::App& command = *program.add_subcommand("plan", "what a run will need: rules, memory, time, disk and advice");
+  CLI::App& command =
+      *program.add_subcommand("plan", "what a run will need: rules, memory, time, disk and advice");
   const auto arguments = std::make_shared<PlanArguments>();
   add_run_arguments(command, arguments->request);
-  command.add_option("--gpus", arguments->machine.gpus, "GPUs in each machine (default: those of this machine)")
+  command
+      .add_option("--gpus", arguments->machine.gpus, "GPUs in each machine (default: those of this machine)")
       ->type_name("N")
       ->take_last();
-  command.add_option("--nodes", arguments->machine.nodes, "machines (default: 1)")->type_name("M")->take_last();
-  command.add_option("--device", arguments->machine.device, "a name of configs/device/, or a YAML file like those")
+  command.add_option("--nodes", arguments->machine.nodes, "machines (default: 1)")
+      ->type_name("M")
+      ->take_last();
+  command
+      .add_option("--device", arguments->machine.device,
+                  "a name of configs/device/, or a YAML file like those")
       ->type_name("NAME")
       ->take_last();
   command.add_flag("--fit", arguments->fit, "search for the fastest plan that fits and print its overrides");

@@ -64,10 +64,12 @@ Architecture find_architecture(const std::string& name_or_path) {
   std::vector<std::string> known = config::assets_in("architecture");
   for (std::string& name : known) name = replace_all(name, "--", "/");
   throw UserError(fmt::format(
-      "model.name_or_path: the sizes of '{}' are not known here: it is not a folder with a config.json, not in the "
+      "model.name_or_path: the sizes of '{}' are not known here: it is not a folder with a config.json, not "
+      "in the "
       "Hugging Face cache ({}), and not one of the {} models whose sizes are shipped; fetch it with "
       "'huggingface-cli download {} config.json', or give a folder{}",
-      name_or_path, hugging_face_cache().string(), known.size(), name_or_path, did_you_mean(name_or_path, known)));
+      name_or_path, hugging_face_cache().string(), known.size(), name_or_path,
+      did_you_mean(name_or_path, known)));
 }
 
 }  // namespace dpo::plan

@@ -19,10 +19,13 @@ YAML::Node find(const YAML::Node& root, const std::string& key) {
   const auto dot = key.find('.');
   if (dot == std::string::npos) return root[key];
   const YAML::Node inner = root[key.substr(0, dot)];
-  return inner.IsDefined() && inner.IsMap() ? inner[key.substr(dot + 1)] : YAML::Node(YAML::NodeType::Undefined);
+  return inner.IsDefined() && inner.IsMap() ? inner[key.substr(dot + 1)]
+                                            : YAML::Node(YAML::NodeType::Undefined);
 }
 
-std::string shown(const YAML::Node& node) { return node.IsScalar() ? "'" + node.Scalar() + "'" : "a list or map"; }
+std::string shown(const YAML::Node& node) {
+  return node.IsScalar() ? "'" + node.Scalar() + "'" : "a list or map";
+}
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string list;
@@ -38,7 +41,8 @@ struct FactFile::Content {
   std::set<std::string> asked;  // top-level keys
 };
 
-FactFile::FactFile(const std::string& folder, const std::string& name) : content_(std::make_unique<Content>()) {
+FactFile::FactFile(const std::string& folder, const std::string& name)
+    : content_(std::make_unique<Content>()) {
   std::string text;
   if (const auto built_in = config::asset(folder + "/" + name + ".yaml")) {
     content_->origin = "configs/" + folder + "/" + name + ".yaml";
@@ -66,7 +70,8 @@ std::optional<double> FactFile::optional_number(const std::string& key, double l
   const YAML::Node node = find(content_->root, key);
   if (!node.IsDefined() || node.IsNull()) return std::nullopt;
   double value = 0;
-  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) || value < least)
+  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) ||
+      value < least)
     fail(fmt::format("'{}' is {}, expected a number of at least {}", key, shown(node), least));
   return value;
 }

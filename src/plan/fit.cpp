@@ -18,7 +18,8 @@ std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::string> trainers = {"BasicTrainer"};
   if (in.machine.ranks() > 1) trainers = {"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"};
   std::vector<std::optional<std::string>> precisions = {in.run.model.fsdp_policy_mp};
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32") precisions.push_back("bfloat16");
+  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
+    precisions.push_back("bfloat16");
   std::vector<Choice> all;
   for (const std::string& trainer : trainers)
     for (const auto& mixed : precisions)

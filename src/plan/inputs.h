@@ -42,12 +42,12 @@ struct Case {
   Trainer trainer{};
   Reference reference{};
   Precision precision{};
-  std::int64_t ranks = 1;        // GPUs
-  std::int64_t data_ranks = 1;   // GPUs that divide the batch among themselves
+  std::int64_t ranks = 1;       // GPUs
+  std::int64_t data_ranks = 1;  // GPUs that divide the batch among themselves
   ExampleTokens example{};
-  double examples = 0;           // of one microbatch on one data rank
-  double tokens = 0;             // mean of those examples
-  double peak_tokens = 0;        // what memory must be there for
+  double examples = 0;     // of one microbatch on one data rank
+  double tokens = 0;       // mean of those examples
+  double peak_tokens = 0;  // what memory must be there for
   double response_rows = 0;
   double peak_response_rows = 0;
   double attended = 0;

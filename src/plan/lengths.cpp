@@ -73,13 +73,15 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
         sum.mean += tokens;
         squares += tokens * tokens;
         sum.response_mean += cut.first + cut.second;
-        sum.attended += causal(0, cut.prompt) + causal(cut.prompt, cut.first) + causal(cut.prompt, cut.second);
+        sum.attended +=
+            causal(0, cut.prompt) + causal(cut.prompt, cut.first) + causal(cut.prompt, cut.second);
         sum.repeated += tokens + (responses - 1) * cut.prompt;
       }
   const auto cases = static_cast<double>(prompts.size() * firsts.size() * seconds.size());
   for (double* total : {&sum.mean, &sum.response_mean, &sum.attended, &sum.repeated}) *total /= cases;
   sum.deviation = std::sqrt(std::max(0.0, squares / cases - sum.mean * sum.mean));
-  // After truncation a prompt and its longer response are within the limit, so these bounds hold for every example.
+  // After truncation a prompt and its longer response are within the limit, so these bounds hold for every
+  // example.
   const double longest = std::min(lengths.longest_response, limit);
   sum.response_largest = responses * longest;
   sum.largest = std::min(lengths.longest_prompt + longest, limit) + (responses - 1) * longest;

@@ -20,13 +20,13 @@ Lengths load_lengths(const std::string& name_or_file);
 
 // What one example (a prompt with its responses) costs after truncation, each token computed once.
 struct ExampleTokens {
-  double mean = 0;           // tokens
-  double deviation = 0;      // standard deviation of that
+  double mean = 0;       // tokens
+  double deviation = 0;  // standard deviation of that
   double largest = 0;
   double response_mean = 0;  // of them, tokens of responses: rows of the head
   double response_largest = 0;
-  double attended = 0;       // pairs (query, key) of causal attention, mean
-  double repeated = 0;       // tokens if every response carried its own copy of the prompt, mean
+  double attended = 0;  // pairs (query, key) of causal attention, mean
+  double repeated = 0;  // tokens if every response carried its own copy of the prompt, mean
 };
 
 // `responses`: 1 for SFT, 2 for a preference pair. Prompt and responses are taken as independent.

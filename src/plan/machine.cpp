@@ -106,18 +106,21 @@ Machine find_machine(const MachineRequest& request) {
   } else if (found > 0) {
     const auto name = device_matching(models.front());
     if (!name)
-      throw UserError(fmt::format("no figures are known for this machine's GPU '{}'; name a similar device with "
-                                  "--device, or describe it in a YAML file like configs/device/h100.yaml",
-                                  models.front()));
+      throw UserError(
+          fmt::format("no figures are known for this machine's GPU '{}'; name a similar device with "
+                      "--device, or describe it in a YAML file like configs/device/h100.yaml",
+                      models.front()));
     machine.device = load_device(*name);
   } else if (request.gpus || request.nodes) {
     machine.device = load_device(kReferenceDevice);
-    machine.notes.push_back(fmt::format("this machine has no GPU: planned for {}, the device of the reference results; "
-                                        "--device names another",
-                                        kReferenceDevice));
+    machine.notes.push_back(
+        fmt::format("this machine has no GPU: planned for {}, the device of the reference results; "
+                    "--device names another",
+                    kReferenceDevice));
   } else {
     machine.device = load_device("cpu");
-    machine.notes.push_back("this machine has no GPU: planned for its processor; --gpus and --device plan for another");
+    machine.notes.push_back(
+        "this machine has no GPU: planned for its processor; --gpus and --device plan for another");
   }
   return machine;
 }

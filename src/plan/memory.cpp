@@ -8,8 +8,9 @@ namespace dpo::plan {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-constexpr double kHeadChunkRows = 4096;  // the head works through response tokens in chunks of about this many
-constexpr double kUsable = 0.97;         // of a GPU's memory; the rest is the driver's
+constexpr double kHeadChunkRows =
+    4096;                         // the head works through response tokens in chunks of about this many
+constexpr double kUsable = 0.97;  // of a GPU's memory; the rest is the driver's
 
 using model::Block;
 using model::BlockKind;
@@ -106,7 +107,8 @@ double optimizer_values(const std::string& optimizer, const model::TensorTable& 
   double values = 0;  // Adafactor keeps a row and a column for a matrix
   for (const Block& block : table.blocks)
     for (const model::Tensor& tensor : block.tensors)
-      values += tensor.shape.size() == 2 ? to_double(tensor.shape[0] + tensor.shape[1]) : to_double(tensor.count());
+      values +=
+          tensor.shape.size() == 2 ? to_double(tensor.shape[0] + tensor.shape[1]) : to_double(tensor.count());
   return values;
 }
 

@@ -33,7 +33,8 @@ Disk disk_of(const Case& c, const Timing& timing) {
   const Precision& p = c.precision;
   const double parameters = to_double(c.in.table->count());
   const double kept = to_double(p.master > 0 ? p.master : p.weights);
-  disk.checkpoint = parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
+  disk.checkpoint =
+      parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
   // One at each evaluation after the first, and LATEST.
   disk.checkpoints = timing.evaluations - (c.in.run.do_first_eval ? 1 : 0) + 1;
   return disk;
@@ -43,7 +44,8 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   const Case c = make_case(in, if_auto);
   Plan plan;
   plan.resolved = in.run;
-  plan.resolved.eval_every = std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
+  plan.resolved.eval_every =
+      std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
   plan.trainer = c.trainer;
   plan.reference = c.reference;
   plan.precision = c.precision;
@@ -66,7 +68,8 @@ Case make_case(const Inputs& in, Reference reference_if_auto) {
   c.precision = precision_of(in.run);
   c.ranks = in.machine.ranks();
   c.data_ranks = c.trainer == Trainer::sharded ? c.ranks : 1;
-  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length, is_preference(in.run.loss) ? 2 : 1);
+  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
+                             is_preference(in.run.loss) ? 2 : 1);
   c.examples = to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.data_ranks);
   c.tokens = c.example.mean * c.examples;
   c.peak_tokens = peak_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
@@ -77,11 +80,13 @@ Case make_case(const Inputs& in, Reference reference_if_auto) {
 }
 
 bool Plan::has(Verdict verdict) const {
-  return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.verdict == verdict; });
+  return std::any_of(findings.begin(), findings.end(),
+                     [&](const Finding& f) { return f.verdict == verdict; });
 }
 
 const Finding* Plan::find(std::string_view id) const {
-  const auto it = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.id == id; });
+  const auto it =
+      std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.id == id; });
   return it == findings.end() ? nullptr : &*it;
 }
 

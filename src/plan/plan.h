@@ -63,8 +63,8 @@ struct Fit {
   Plan plan;
 };
 
-// The fastest split of the batch, precision, checkpointing and trainer that fits and keeps every rule, for the
-// batch size and the devices given; nothing when none fits.
+// The fastest split of the batch, precision, checkpointing and trainer that fits and keeps every rule, for
+// the batch size and the devices given; nothing when none fits.
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

@@ -8,13 +8,13 @@ namespace dpo::plan {
 
 // Bytes per element of everything a run keeps, by its dtypes and optimizer.
 struct Precision {
-  std::int64_t weights = 4;     // what the passes compute with
+  std::int64_t weights = 4;  // what the passes compute with
   std::int64_t gradients = 4;
-  std::int64_t master = 0;      // float32 copy beside 16-bit weights
-  std::int64_t state = 4;       // one value of the optimizer's state
-  std::int64_t reduction = 4;   // what a reduce-scatter sends
+  std::int64_t master = 0;     // float32 copy beside 16-bit weights
+  std::int64_t state = 4;      // one value of the optimizer's state
+  std::int64_t reduction = 4;  // what a reduce-scatter sends
   std::int64_t reference = 4;
-  bool half = false;            // matrix products in 16 bits
+  bool half = false;  // matrix products in 16 bits
 };
 
 Precision precision_of(const config::RunConfig& run);

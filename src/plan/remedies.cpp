@@ -142,7 +142,8 @@ bool offer_with_split(Remedies& remedies, const Inputs& in, const Words& words, 
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps <= in.run.gradient_accumulation_steps) continue;
     const std::string smaller = words.empty() ? "smaller microbatches" : reason + ", smaller microbatches";
-    if (remedies.offer(words + Words{fmt::format("gradient_accumulation_steps={}", steps)}, smaller)) return true;
+    if (remedies.offer(words + Words{fmt::format("gradient_accumulation_steps={}", steps)}, smaller))
+      return true;
   }
   return false;
 }

@@ -21,7 +21,9 @@ struct Facts {
 
 Finding ok(const char* id, std::string message) { return {id, Verdict::ok, std::move(message), {}}; }
 Finding hint(const char* id, std::string message) { return {id, Verdict::hint, std::move(message), {}}; }
-Finding warning(const char* id, std::string message) { return {id, Verdict::warning, std::move(message), {}}; }
+Finding warning(const char* id, std::string message) {
+  return {id, Verdict::warning, std::move(message), {}};
+}
 Finding error(const char* id, std::string message) { return {id, Verdict::error, std::move(message), {}}; }
 
 std::string unit_of(const Facts& f, double count) {
@@ -45,45 +47,50 @@ std::optional<Finding> batch_divides(const Facts& f) {
   const std::int64_t steps = f.run.gradient_accumulation_steps;
   if (steps > f.run.batch_size) return ok(id, "not looked at while accumulation is larger than the batch");
   const std::int64_t unit = steps * f.c.data_ranks;
-  const std::string parts = f.c.data_ranks == 1 ? fmt::format("{} accumulation step{}", steps, steps == 1 ? "" : "s")
-                                                : fmt::format("{} accumulation steps x {} GPUs", steps, f.c.data_ranks);
-  if (f.run.batch_size % unit == 0) return ok(id, fmt::format("batch_size={} divides over {}", f.run.batch_size, parts));
+  const std::string parts = f.c.data_ranks == 1
+                                ? fmt::format("{} accumulation step{}", steps, steps == 1 ? "" : "s")
+                                : fmt::format("{} accumulation steps x {} GPUs", steps, f.c.data_ranks);
+  if (f.run.batch_size % unit == 0)
+    return ok(id, fmt::format("batch_size={} divides over {}", f.run.batch_size, parts));
   const Multiples near = nearest_multiples(f.run.batch_size, unit);
-  Finding finding = error(id, fmt::format("batch_size={} does not divide over {} = {}; the nearest that do: {}",
-                                          f.run.batch_size, parts, unit,
-                                          near.below > 0 ? fmt::format("{} and {}", near.below, near.above)
-                                                         : fmt::format("{}", near.above)));
+  Finding finding =
+      error(id, fmt::format("batch_size={} does not divide over {} = {}; the nearest that do: {}",
+                            f.run.batch_size, parts, unit,
+                            near.below > 0 ? fmt::format("{} and {}", near.below, near.above)
+                                           : fmt::format("{}", near.above)));
   for (const std::int64_t size : {near.below, near.above})
-    if (size > 0) finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "a batch that divides evenly"});
+    if (size > 0)
+      finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "a batch that divides evenly"});
   return finding;
 }
 
 std::optional<Finding> batch_per_gpu(const Facts& f) {
   constexpr const char* id = "batch-per-gpu";
   const double each = f.c.examples;
-  const std::string formula = fmt::format("{} / ({} accumulation steps x {} GPUs) = {} per GPU and microbatch",
-                                          f.run.batch_size, f.run.gradient_accumulation_steps, f.c.data_ranks,
-                                          unit_of(f, each));
+  const std::string formula =
+      fmt::format("{} / ({} accumulation steps x {} GPUs) = {} per GPU and microbatch", f.run.batch_size,
+                  f.run.gradient_accumulation_steps, f.c.data_ranks, unit_of(f, each));
   if (f.c.trainer == Trainer::basic)
     return ok(id, fmt::format("{} per microbatch; BasicTrainer has no lower limit", unit_of(f, each)));
   if (f.c.trainer == Trainer::tensor)
     return ok(id, fmt::format("{} per microbatch, on every GPU; TensorParallelTrainer has no lower limit",
                               unit_of(f, each)));
   if (each >= kExamplesPerGpu) return ok(id, fmt::format("{} (FSDPTrainer: 2 or more)", formula));
-  return warning(id, fmt::format("{}; FSDPTrainer wants 2 or more: every microbatch gathers all parameters and scatters "
-                                 "all gradients, and with so little to compute in between this costs more than the "
-                                 "parallelism gives, so the run can be slower than BasicTrainer on one GPU",
-                                 formula));
+  return warning(
+      id, fmt::format("{}; FSDPTrainer wants 2 or more: every microbatch gathers all parameters and scatters "
+                      "all gradients, and with so little to compute in between this costs more than the "
+                      "parallelism gives, so the run can be slower than BasicTrainer on one GPU",
+                      formula));
 }
 
 std::optional<Finding> tokens_per_gpu(const Facts& f) {
   constexpr const char* id = "tokens-per-gpu";
   const TokenThreshold& threshold = f.plan.timing.threshold;
   if (threshold.scale_well == 0) return std::nullopt;
-  const std::string figures = fmt::format("{:.0f} tokens per GPU and microbatch; {} over {:.0f} GB/s hides its "
-                                          "communication from {:.0f}, beats a single GPU from {:.0f}",
-                                          f.c.tokens, f.machine.device.name, f.machine.bus() / 1e9,
-                                          threshold.scale_well, threshold.beat_one_gpu);
+  const std::string figures = fmt::format(
+      "{:.0f} tokens per GPU and microbatch; {} over {:.0f} GB/s hides its "
+      "communication from {:.0f}, beats a single GPU from {:.0f}",
+      f.c.tokens, f.machine.device.name, f.machine.bus() / 1e9, threshold.scale_well, threshold.beat_one_gpu);
   if (f.c.tokens >= threshold.scale_well) return ok(id, figures);
   if (f.c.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time goes into waiting");
   return warning(id, figures + ": one GPU alone would be faster");
@@ -94,15 +101,19 @@ std::optional<Finding> eval_every(const Facts& f) {
   const std::int64_t asked = f.run.eval_every;
   if (asked % f.run.batch_size == 0) return ok(id, fmt::format("every {} examples", asked));
   if (asked < f.run.batch_size) {
-    Finding finding = error(id, fmt::format("eval_every={} is less than batch_size={}: rounded down to a multiple of it, "
-                                            "0 is left, and there would be no evaluation and no checkpoint",
-                                            asked, f.run.batch_size));
-    finding.remedies.push_back({{fmt::format("eval_every={}", f.run.batch_size)}, "evaluate after every update"});
+    Finding finding =
+        error(id, fmt::format("eval_every={} is less than batch_size={}: rounded down to a multiple of it, "
+                              "0 is left, and there would be no evaluation and no checkpoint",
+                              asked, f.run.batch_size));
+    finding.remedies.push_back(
+        {{fmt::format("eval_every={}", f.run.batch_size)}, "evaluate after every update"});
     return finding;
   }
-  Finding finding = warning(id, fmt::format("eval_every={} is not a multiple of batch_size={}: rounded down to {}", asked,
-                                            f.run.batch_size, f.plan.resolved.eval_every));
-  finding.remedies.push_back({{fmt::format("eval_every={}", f.plan.resolved.eval_every)}, "says what will happen"});
+  Finding finding =
+      warning(id, fmt::format("eval_every={} is not a multiple of batch_size={}: rounded down to {}", asked,
+                              f.run.batch_size, f.plan.resolved.eval_every));
+  finding.remedies.push_back(
+      {{fmt::format("eval_every={}", f.plan.resolved.eval_every)}, "says what will happen"});
   return finding;
 }
 
@@ -112,9 +123,10 @@ std::optional<Finding> eval_batch(const Facts& f) {
   if (size % f.c.data_ranks == 0) return ok(id, fmt::format("eval_batch_size={}", size));
   const Multiples near = nearest_multiples(size, f.c.data_ranks);
   const std::int64_t better = near.below > 0 ? near.below : near.above;
-  Finding finding = warning(id, fmt::format("eval_batch_size={} does not divide over {} GPUs: some wait while others "
-                                            "evaluate",
-                                            size, f.c.data_ranks));
+  Finding finding =
+      warning(id, fmt::format("eval_batch_size={} does not divide over {} GPUs: some wait while others "
+                              "evaluate",
+                              size, f.c.data_ranks));
   finding.remedies.push_back({{fmt::format("eval_batch_size={}", better)}, "the same number on every GPU"});
   return finding;
 }
@@ -124,10 +136,12 @@ std::optional<Finding> prompt_room(const Facts& f) {
   if (f.run.max_prompt_length < f.run.max_length)
     return ok(id, fmt::format("max_length={}, of them at most {} for a long prompt", f.run.max_length,
                               f.run.max_prompt_length));
-  Finding finding = error(id, fmt::format("max_prompt_length={} leaves no room for a response within max_length={}",
-                                          f.run.max_prompt_length, f.run.max_length));
+  Finding finding =
+      error(id, fmt::format("max_prompt_length={} leaves no room for a response within max_length={}",
+                            f.run.max_prompt_length, f.run.max_length));
   const std::int64_t half = f.run.max_length / 2;
-  if (half > 0) finding.remedies.push_back({{fmt::format("max_prompt_length={}", half)}, "half for the prompt"});
+  if (half > 0)
+    finding.remedies.push_back({{fmt::format("max_prompt_length={}", half)}, "half for the prompt"});
   return finding;
 }
 
@@ -136,11 +150,14 @@ std::optional<Finding> context(const Facts& f) {
   const std::int64_t context = f.c.in.shape.context;
   if (f.run.max_length <= context) return ok(id, fmt::format("the model's context is {}", context));
   const bool learned = f.c.in.shape.family == model::Family::gpt2;
-  std::string message = fmt::format("max_length={} is longer than the model's context of {}: ", f.run.max_length, context);
-  Finding finding = learned ? error(id, message + "it has no position embeddings beyond that")
-                            : warning(id, message + "it has never seen such positions and will do badly there");
+  std::string message =
+      fmt::format("max_length={} is longer than the model's context of {}: ", f.run.max_length, context);
+  Finding finding = learned
+                        ? error(id, message + "it has no position embeddings beyond that")
+                        : warning(id, message + "it has never seen such positions and will do badly there");
   std::vector<std::string> overrides = {fmt::format("max_length={}", context)};
-  if (f.run.max_prompt_length >= context) overrides.push_back(fmt::format("max_prompt_length={}", context / 2));
+  if (f.run.max_prompt_length >= context)
+    overrides.push_back(fmt::format("max_prompt_length={}", context / 2));
   finding.remedies.push_back({overrides, "the whole context of the model"});
   return finding;
 }
@@ -150,13 +167,15 @@ std::optional<Finding> reference_model(const Facts& f) {
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
   if (!f.run.model.archive)
-    return warning(id, fmt::format("no model.archive: policy and reference both start from {} itself; preference "
-                                   "training expects weights that were fine-tuned on the same data first "
-                                   "(loss=sft, then model.archive=RUN/LATEST)",
-                                   f.run.model.name_or_path));
+    return warning(id,
+                   fmt::format("no model.archive: policy and reference both start from {} itself; preference "
+                               "training expects weights that were fine-tuned on the same data first "
+                               "(loss=sft, then model.archive=RUN/LATEST)",
+                               f.run.model.name_or_path));
   if (f.c.in.surroundings.archive_exists == false)
-    return warning(id, fmt::format("model.archive={} does not exist here; the run will need it for policy and reference",
-                                   *f.run.model.archive));
+    return warning(
+        id, fmt::format("model.archive={} does not exist here; the run will need it for policy and reference",
+                        *f.run.model.archive));
   return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
 }
 
@@ -171,9 +190,11 @@ std::optional<Finding> heads_divide(const Facts& f) {
   std::string degrees;
   for (std::int64_t degree = 1; degree <= std::min(f.c.ranks, s.heads); ++degree)
     if (divides(degree)) degrees += fmt::format("{}{}", degrees.empty() ? "" : ", ", degree);
-  return error(id, fmt::format("{} attention heads ({} of keys and values) and an MLP of {} do not divide over {} GPUs; "
-                               "degrees that do: {}",
-                               s.heads, s.kv_heads, s.ffn, f.c.ranks, degrees));
+  return error(
+      id,
+      fmt::format("{} attention heads ({} of keys and values) and an MLP of {} do not divide over {} GPUs; "
+                  "degrees that do: {}",
+                  s.heads, s.kv_heads, s.ffn, f.c.ranks, degrees));
 }
 
 std::optional<Finding> spread(const Facts& f) {
@@ -181,9 +202,11 @@ std::optional<Finding> spread(const Facts& f) {
   if (f.c.trainer != Trainer::basic || f.c.ranks == 1) return std::nullopt;
   if (f.machine.nodes > 1)
     return error(id, fmt::format("BasicTrainer is one process: it cannot use {} machines", f.machine.nodes));
-  return hint(id, fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; they take turns, so the "
-                              "speed is that of one (FSDPTrainer uses them all)",
-                              f.c.ranks));
+  return hint(
+      id,
+      fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; they take turns, so the "
+                  "speed is that of one (FSDPTrainer uses them all)",
+                  f.c.ranks));
 }
 
 std::optional<Finding> memory(const Facts& f) {
@@ -191,8 +214,8 @@ std::optional<Finding> memory(const Facts& f) {
   const double total = f.plan.memory.total() / kGib;
   const double available = f.plan.memory.available / kGib;
   if (f.plan.memory.fits()) return ok(id, fmt::format("{:.1f} of {:.1f} GiB", total, available));
-  return error(id, fmt::format("{:.1f} GiB are needed on each {}, {:.1f} are there", total, f.machine.device.name,
-                               available));
+  return error(id, fmt::format("{:.1f} GiB are needed on each {}, {:.1f} are there", total,
+                               f.machine.device.name, available));
 }
 
 std::optional<Finding> disk(const Facts& f) {
@@ -203,7 +226,8 @@ std::optional<Finding> disk(const Facts& f) {
   if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
   const auto& free = f.c.in.surroundings.free_disk;
   if (!free) return ok(id, need + " (the disk of another machine cannot be looked at)");
-  const std::string where = fmt::format("; {:.1f} GiB are free in {}", *free / kGib, f.c.in.surroundings.run_folder);
+  const std::string where =
+      fmt::format("; {:.1f} GiB are free in {}", *free / kGib, f.c.in.surroundings.run_folder);
   if (*free >= d.total()) return ok(id, need + where);
   Finding finding = error(id, need + where);
   const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
@@ -218,25 +242,30 @@ std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
   const std::string example = fmt::format("{:.0f} tokens in a mean {}", f.c.example.mean,
                                           is_preference(f.run.loss) ? "pair" : "example");
-  if (f.c.in.unmeasured.empty()) return ok(id, fmt::format("{}, by the statistics of {}", example, f.c.in.lengths.name));
-  return hint(id, fmt::format("no length statistics of {}: {} and {} pairs are those of {}; plan.lengths=FILE gives your "
-                              "own",
-                              fmt::join(f.c.in.unmeasured, ", "), example, f.c.in.lengths.train_pairs,
-                              f.c.in.lengths.name));
+  if (f.c.in.unmeasured.empty())
+    return ok(id, fmt::format("{}, by the statistics of {}", example, f.c.in.lengths.name));
+  return hint(
+      id, fmt::format(
+              "no length statistics of {}: {} and {} pairs are those of {}; plan.lengths=FILE gives your "
+              "own",
+              fmt::join(f.c.in.unmeasured, ", "), example, f.c.in.lengths.train_pairs, f.c.in.lengths.name));
 }
 
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
   if (f.plan.timing.updates == 0)
-    return error(id, fmt::format("no update at all: a batch of {} is more than the {} examples of the data",
-                                 f.run.batch_size, is_preference(f.run.loss) ? f.c.in.lengths.train_pairs
-                                                                             : f.c.in.lengths.train_prompts));
+    return error(
+        id, fmt::format(
+                "no update at all: a batch of {} is more than the {} examples of the data", f.run.batch_size,
+                is_preference(f.run.loss) ? f.c.in.lengths.train_pairs : f.c.in.lengths.train_prompts));
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
-  Finding finding = warning(id, fmt::format("warmup_steps={} is not less than the {} updates of the run: the learning rate "
-                                            "never reaches lr={}",
-                                            f.run.warmup_steps, f.plan.timing.updates, f.run.lr));
-  finding.remedies.push_back({{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
+  Finding finding =
+      warning(id, fmt::format("warmup_steps={} is not less than the {} updates of the run: the learning rate "
+                              "never reaches lr={}",
+                              f.run.warmup_steps, f.plan.timing.updates, f.run.lr));
+  finding.remedies.push_back(
+      {{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
   return finding;
 }
 
@@ -248,9 +277,10 @@ std::optional<Finding> known_settings(const Facts& f) {
   std::string far;
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
-    add(fmt::format("lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the reference: "
-                    "5e-7)",
-                    f.run.lr, least, most, f.run.loss.name));
+    add(fmt::format(
+        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the reference: "
+        "5e-7)",
+        f.run.lr, least, most, f.run.loss.name));
   if (preference && (f.run.loss.beta < 0.01 || f.run.loss.beta > 1))
     add(fmt::format("loss.beta={} is outside 0.01 to 1 (the reference: 0.1 to 0.5)", f.run.loss.beta));
   if (f.run.batch_size < 8 || f.run.batch_size > 2048)
@@ -269,8 +299,9 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   const Facts facts{c, plan, c.in.run, c.in.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule : {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, spread, memory, disk,
-                          eval_every, eval_batch, prompt_room, context, reference_model, lengths, warmup, known_settings})
+  for (const Rule rule :
+       {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, spread, memory, disk,
+        eval_every, eval_batch, prompt_room, context, reference_model, lengths, warmup, known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

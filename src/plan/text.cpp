@@ -72,11 +72,11 @@ std::string precision_text(const Plan& plan) {
 std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const config::RunConfig& run = plan.resolved;
   const Machine& machine = in.machine;
-  const std::string devices =
-      machine.nodes > 1 ? fmt::format("{} machines x {} x {}", machine.nodes, machine.gpus, machine.device.name)
-                        : fmt::format("{} x {}", machine.gpus, machine.device.name);
-  std::string out = paint.bold(fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path,
-                                           fmt::join(run.datasets, ", ")));
+  const std::string devices = machine.nodes > 1 ? fmt::format("{} machines x {} x {}", machine.nodes,
+                                                              machine.gpus, machine.device.name)
+                                                : fmt::format("{} x {}", machine.gpus, machine.device.name);
+  std::string out = paint.bold(
+      fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
   out += fmt::format("\n{} ({:.2f}B parameters), {}, {}, {}, {}\n", model::family_name(in.shape.family),
                      static_cast<double>(in.table->count()) / 1e9, devices, run.trainer, precision_text(plan),
                      run.optimizer);
@@ -87,11 +87,12 @@ std::string rules_text(const Plan& plan, const Paint& paint) {
   constexpr std::size_t kIndent = 26;
   std::string out = "\n" + paint.bold("Rules") + "\n";
   for (const Finding& finding : plan.findings) {
-    out += fmt::format("  {} {:<15} {}\n", paint.verdict(finding.verdict, fmt::format("{:<7}", name_of(finding.verdict))),
+    out += fmt::format("  {} {:<15} {}\n",
+                       paint.verdict(finding.verdict, fmt::format("{:<7}", name_of(finding.verdict))),
                        finding.id, wrapped(finding.message, kIndent));
     for (const Remedy& remedy : finding.remedies)
-      out += fmt::format("{0}-> {1}\n{0}   {2}\n", std::string(kIndent, ' '), fmt::join(remedy.overrides, " "),
-                         wrapped(remedy.reason, kIndent + 3));
+      out += fmt::format("{0}-> {1}\n{0}   {2}\n", std::string(kIndent, ' '),
+                         fmt::join(remedy.overrides, " "), wrapped(remedy.reason, kIndent + 3));
   }
   return out;
 }
@@ -111,19 +112,21 @@ std::string time_text(const Plan& plan, const Paint& paint) {
   const Timing& t = plan.timing;
   const char* unit = is_preference(plan.resolved.loss) ? "pairs" : "examples";
   std::string out = "\n" + paint.bold("Time") + "\n";
-  const auto line = [&out](const char* name, const std::string& text) { out += fmt::format("  {:<20} {}\n", name, text); };
-  line("update", fmt::format("{}: {} x {} of compute and communication, optimizer {}", duration(t.step / 3600),
-                             plan.resolved.gradient_accumulation_steps, duration(t.microbatch.elapsed / 3600),
-                             duration(t.optimizer / 3600)));
+  const auto line = [&out](const char* name, const std::string& text) {
+    out += fmt::format("  {:<20} {}\n", name, text);
+  };
+  line("update", fmt::format("{}: {} x {} of compute and communication, optimizer {}",
+                             duration(t.step / 3600), plan.resolved.gradient_accumulation_steps,
+                             duration(t.microbatch.elapsed / 3600), duration(t.optimizer / 3600)));
   if (t.microbatch.communication > 0)
-    line("in a microbatch", fmt::format("compute {}, communication {} ({:.0f} % of compute)",
-                                        duration(t.microbatch.compute / 3600),
-                                        duration(t.microbatch.communication / 3600),
-                                        100 * t.microbatch.communication / t.microbatch.compute));
+    line("in a microbatch",
+         fmt::format("compute {}, communication {} ({:.0f} % of compute)",
+                     duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
+                     100 * t.microbatch.communication / t.microbatch.compute));
   line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
-  line("run", fmt::format("{} updates over {} {}, {} evaluations: {}", t.updates, t.examples, unit, t.evaluations,
-                          duration(t.total_hours())));
+  line("run", fmt::format("{} updates over {} {}, {} evaluations: {}", t.updates, t.examples, unit,
+                          t.evaluations, duration(t.total_hours())));
   line("energy and cost", fmt::format("{:.1f} kWh, about {:.0f} USD", t.energy_kwh, t.cost_usd));
   return out;
 }
@@ -158,8 +161,9 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
 
 std::string to_text(const Fit& fit, const Plan& before) {
   if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
-  return fmt::format("\nFastest that fits: {} an update instead of {}; add\n  {}\n", duration(fit.plan.timing.step / 3600),
-                     duration(before.timing.step / 3600), fmt::join(fit.overrides, " "));
+  return fmt::format("\nFastest that fits: {} an update instead of {}; add\n  {}\n",
+                     duration(fit.plan.timing.step / 3600), duration(before.timing.step / 3600),
+                     fmt::join(fit.overrides, " "));
 }
 
 }  // namespace dpo::plan

@@ -23,7 +23,8 @@ double forward_flops(const Case& c, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
     case BlockKind::layer:
-      return 2 * to_double(block.matmul_count()) * c.tokens + 4 * to_double(c.in.shape.query_width()) * c.attended;
+      return 2 * to_double(block.matmul_count()) * c.tokens +
+             4 * to_double(c.in.shape.query_width()) * c.attended;
     case BlockKind::head: return 2 * to_double(c.in.table->head_matmul_count) * c.response_rows;
   }
   return 0;
@@ -40,8 +41,8 @@ double overlapped(double compute, double communication) {
 // A GPU cannot be given the kernels of a block faster than this for one forward pass.
 constexpr double kLaunchSeconds = 150e-6;
 
-// One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with recomputation);
-// `bytes`: what a sharded run moves per parameter in it.
+// One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
+// recomputation); `bytes`: what a sharded run moves per parameter in it.
 Microbatch pass(const Case& c, double work, double bytes) {
   const double rate = flops_per_second(c);
   const double others = to_double(c.ranks - 1) / to_double(c.ranks);
@@ -57,12 +58,15 @@ Microbatch pass(const Case& c, double work, double bytes) {
     double communication = 0;
     if (c.trainer == Trainer::sharded) communication = others * to_double(block.count()) * bytes / bus;
     if (c.trainer == Trainer::tensor && block.kind == BlockKind::layer)
-      // Two all-reduces of the hidden states in each direction, each moving them twice; again in a recomputation.
-      communication = (work > 2 ? 8 : 4) * c.tokens * to_double(c.in.shape.hidden * c.precision.weights) * others / bus;
+      // Two all-reduces of the hidden states in each direction, each moving them twice; again in a
+      // recomputation.
+      communication =
+          (work > 2 ? 8 : 4) * c.tokens * to_double(c.in.shape.hidden * c.precision.weights) * others / bus;
     if (&block == &c.in.table->blocks.front()) first = communication;
     sum.compute += compute;
     sum.communication += communication;
-    sum.elapsed += c.trainer == Trainer::tensor ? compute + communication : overlapped(compute, communication);
+    sum.elapsed +=
+        c.trainer == Trainer::tensor ? compute + communication : overlapped(compute, communication);
   }
   // Nothing hides the first gather of a pass, or the last scatter.
   if (c.trainer == Trainer::sharded) sum.elapsed += first;
@@ -73,7 +77,9 @@ Microbatch operator+(const Microbatch& a, const Microbatch& b) {
   return {a.compute + b.compute, a.communication + b.communication, a.elapsed + b.elapsed};
 }
 
-Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) { return pass(c, 1, to_double(weight_bytes)); }
+Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) {
+  return pass(c, 1, to_double(weight_bytes));
+}
 
 Microbatch training_pass(const Case& c) {
   const double recompute = c.in.run.activation_checkpointing ? 1 : 0;
@@ -120,7 +126,8 @@ double sampling_seconds(const Case& c) {
   const config::RunConfig& run = c.in.run;
   if (!run.sample_during_eval) return 0;
   const double batches = std::ceil(to_double(run.n_eval_model_samples) / to_double(run.eval_batch_size));
-  const double new_tokens = std::max(0.0, to_double(run.max_length) - (c.example.mean - c.example.response_mean));
+  const double new_tokens =
+      std::max(0.0, to_double(run.max_length) - (c.example.mean - c.example.response_mean));
   const double models = needs_reference(run.loss) ? 2 : 1;
   const double weights = to_double(c.in.table->count() * c.precision.weights);
   return batches * models * new_tokens * weights / c.in.machine.device.memory_bandwidth;
@@ -138,7 +145,8 @@ void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
   t.evaluation_hours = to_double(t.evaluations) * evaluation / 3600;
   if (c.reference == Reference::cached) {
     const auto rows = std::min(t.examples, c.in.lengths.train_pairs);
-    t.reference_hours = reference_pass(c).elapsed / c.examples / to_double(c.data_ranks) * to_double(rows) / 3600;
+    t.reference_hours =
+        reference_pass(c).elapsed / c.examples / to_double(c.data_ranks) * to_double(rows) / 3600;
   }
   const double devices = c.in.machine.device.is_cpu ? 1 : to_double(c.ranks);
   t.energy_kwh = t.total_hours() * c.in.machine.device.watts * devices / 1000;

@@ -28,12 +28,12 @@ struct Timing {
   double model_flops_utilization = 0;  // of the devices' peak
   TokenThreshold threshold;            // zero unless sharded over several GPUs
 
-  std::int64_t examples = 0;     // trained on in the whole run
+  std::int64_t examples = 0;  // trained on in the whole run
   std::int64_t updates = 0;
   std::int64_t evaluations = 0;
   double training_hours = 0;
-  double evaluation_hours = 0;   // sampling included
-  double reference_hours = 0;    // scoring the data once for a cached reference
+  double evaluation_hours = 0;  // sampling included
+  double reference_hours = 0;   // scoring the data once for a cached reference
   double energy_kwh = 0;
   double cost_usd = 0;
 

@@ -10,8 +10,8 @@ namespace dpo::model {
 
 struct FamilyTable {
   std::vector<Tensor> embedding;
-  std::string layer_prefix;        // "transformer.h." + number + "."
-  std::vector<Tensor> layer;       // names without the prefix
+  std::string layer_prefix;   // "transformer.h." + number + "."
+  std::vector<Tensor> layer;  // names without the prefix
   std::vector<Tensor> head;
 };
 
@@ -28,8 +28,12 @@ inline Tensor head_tensor(std::string name, const Shape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, true};
 }
 // Norms and biases of outputs that are summed over ranks: each rank holds them whole.
-inline Tensor whole_vector(std::string name, std::int64_t size) { return {std::move(name), {size}, std::nullopt, false}; }
-inline Tensor split_vector(std::string name, std::int64_t size) { return {std::move(name), {size}, 0, false}; }
+inline Tensor whole_vector(std::string name, std::int64_t size) {
+  return {std::move(name), {size}, std::nullopt, false};
+}
+inline Tensor split_vector(std::string name, std::int64_t size) {
+  return {std::move(name), {size}, 0, false};
+}
 // A matrix [out, in] whose outputs are divided over ranks, and one whose inputs are.
 inline Tensor split_outputs(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, 0, true};

@@ -23,7 +23,8 @@ FamilyTable gpt_neox_table(const Shape& s) {
     t.layer.push_back(split_vector("attention.query_key_value.bias", 3 * h));
     t.layer.push_back(whole_vector("attention.dense.bias", h));
   }
-  t.head = {whole_vector("gpt_neox.final_layer_norm.weight", h), whole_vector("gpt_neox.final_layer_norm.bias", h)};
+  t.head = {whole_vector("gpt_neox.final_layer_norm.weight", h),
+            whole_vector("gpt_neox.final_layer_norm.bias", h)};
   if (!s.tied_embeddings) t.head.push_back(head_tensor("embed_out.weight", s));
   return t;
 }

@@ -11,14 +11,10 @@ FamilyTable llama_table(const Shape& s) {
   t.embedding = {embedding_tensor("model.embed_tokens.weight", s)};
   t.layer_prefix = "model.layers.";
   t.layer = {
-      whole_vector("input_layernorm.weight", h),
-      split_outputs("self_attn.q_proj.weight", q, h),
-      split_outputs("self_attn.k_proj.weight", kv, h),
-      split_outputs("self_attn.v_proj.weight", kv, h),
-      split_inputs("self_attn.o_proj.weight", h, q),
-      whole_vector("post_attention_layernorm.weight", h),
-      split_outputs("mlp.gate_proj.weight", s.ffn, h),
-      split_outputs("mlp.up_proj.weight", s.ffn, h),
+      whole_vector("input_layernorm.weight", h),       split_outputs("self_attn.q_proj.weight", q, h),
+      split_outputs("self_attn.k_proj.weight", kv, h), split_outputs("self_attn.v_proj.weight", kv, h),
+      split_inputs("self_attn.o_proj.weight", h, q),   whole_vector("post_attention_layernorm.weight", h),
+      split_outputs("mlp.gate_proj.weight", s.ffn, h), split_outputs("mlp.up_proj.weight", s.ffn, h),
       split_inputs("mlp.down_proj.weight", h, s.ffn),
   };
   const bool qwen2 = s.family == Family::qwen2;

@@ -41,7 +41,9 @@ class Reader {
     return it->get<bool>();
   }
 
-  [[noreturn]] void fail(const std::string& what) const { throw UserError(fmt::format("{}: {}", origin_, what)); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw UserError(fmt::format("{}: {}", origin_, what));
+  }
 
  private:
   const json& object_;
@@ -106,8 +108,8 @@ struct FamilyEntry {
 };
 
 constexpr FamilyEntry kFamilies[] = {
-    {"gpt2", Family::gpt2, "GPT-2"},    {"gpt_neox", Family::gpt_neox, "GPT-NeoX"},
-    {"gptj", Family::gptj, "GPT-J"},    {"llama", Family::llama, "Llama"},
+    {"gpt2", Family::gpt2, "GPT-2"},         {"gpt_neox", Family::gpt_neox, "GPT-NeoX"},
+    {"gptj", Family::gptj, "GPT-J"},         {"llama", Family::llama, "Llama"},
     {"mistral", Family::mistral, "Mistral"}, {"qwen2", Family::qwen2, "Qwen2"},
     {"qwen3", Family::qwen3, "Qwen3"},
 };
@@ -123,7 +125,8 @@ Family read_family(const json& object, const Reader& in) {
   }
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  in.fail(fmt::format("model_type '{}' is not supported (supported: {}){}", type, list, did_you_mean(type, known)));
+  in.fail(fmt::format("model_type '{}' is not supported (supported: {}){}", type, list,
+                      did_you_mean(type, known)));
 }
 
 }  // namespace

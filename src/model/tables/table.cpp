@@ -8,7 +8,8 @@
 namespace dpo::model {
 namespace {
 
-std::int64_t sum_over(const std::vector<Tensor>& tensors, const std::function<std::int64_t(const Tensor&)>& value) {
+std::int64_t sum_over(const std::vector<Tensor>& tensors,
+                      const std::function<std::int64_t(const Tensor&)>& value) {
   std::int64_t sum = 0;
   for (const Tensor& tensor : tensors) sum += value(tensor);
   return sum;
@@ -38,9 +39,8 @@ std::int64_t Block::matmul_count() const {
 }
 
 std::int64_t Block::count_on_rank(std::int64_t degree) const {
-  return sum_over(tensors, [degree](const Tensor& t) {
-    return t.split ? (t.count() + degree - 1) / degree : t.count();
-  });
+  return sum_over(
+      tensors, [degree](const Tensor& t) { return t.split ? (t.count() + degree - 1) / degree : t.count(); });
 }
 
 std::int64_t TensorTable::count() const {

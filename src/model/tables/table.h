@@ -10,10 +10,10 @@
 namespace dpo::model {
 
 struct Tensor {
-  std::string name;                  // as Hugging Face files name it
-  std::vector<std::int64_t> shape;   // as stored in those files
-  std::optional<int> split;          // the dimension that tensor parallelism splits; none: every rank holds it
-  bool multiplies_tokens = false;    // a matrix that every token passes through (embeddings only look up)
+  std::string name;                 // as Hugging Face files name it
+  std::vector<std::int64_t> shape;  // as stored in those files
+  std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank holds it
+  bool multiplies_tokens = false;   // a matrix that every token passes through (embeddings only look up)
 
   std::int64_t count() const;
 };
@@ -25,9 +25,10 @@ struct Block {
   BlockKind kind{};
   std::vector<Tensor> tensors;
 
-  std::int64_t count() const;           // parameters
-  std::int64_t matmul_count() const;    // of them, those in matrices that tokens pass through
-  std::int64_t count_on_rank(std::int64_t degree) const;  // parameters on one of `degree` tensor-parallel ranks
+  std::int64_t count() const;         // parameters
+  std::int64_t matmul_count() const;  // of them, those in matrices that tokens pass through
+  std::int64_t count_on_rank(
+      std::int64_t degree) const;  // parameters on one of `degree` tensor-parallel ranks
 };
 
 // The blocks of a model in the order of the forward pass. A tied head has the final norm alone: its matrix

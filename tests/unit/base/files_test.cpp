@@ -28,7 +28,8 @@ TEST(ReadTextFile, ReadsBytesAsTheyAre) {
 }
 
 TEST(ReadTextFile, NamesWhatItCannotRead) {
-  EXPECT_EQ(message_of("/no/such/file"), "the configuration: cannot read /no/such/file: No such file or directory");
+  EXPECT_EQ(message_of("/no/such/file"),
+            "the configuration: cannot read /no/such/file: No such file or directory");
   EXPECT_EQ(message_of("/"), "the configuration: / is a folder, expected a file");
 }
 

@@ -25,7 +25,8 @@ TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
   EXPECT_EQ(llama.head_dim, 16);
   EXPECT_FALSE(llama.tied_embeddings);
   const Shape gpt2 = parse_shape(
-      R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_inner":null,"vocab_size":9,"n_positions":4})", "m");
+      R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_inner":null,"vocab_size":9,"n_positions":4})",
+      "m");
   EXPECT_EQ(gpt2.ffn, 32);
   EXPECT_TRUE(gpt2.tied_embeddings);
 }
@@ -48,11 +49,13 @@ TEST(Shape, SaysWhichFileAndKeyIsWrong) {
       {R"({"model_type": "gpt2", "n_layer": 0})", "'n_layer' is 0"},
       {R"({"model_type": "gpt2", "n_layer": 99999999999999999999})", "'n_layer' is"},
       {R"({"model_type": "gpt2", "n_layer": -1})", "'n_layer' is -1"},
-      {llama + R"(, "tie_word_embeddings": "yes"})", "'tie_word_embeddings' is \"yes\", expected true or false"},
+      {llama + R"(, "tie_word_embeddings": "yes"})",
+       "'tie_word_embeddings' is \"yes\", expected true or false"},
       {llama + R"(, "num_key_value_heads": 3})", "4 attention heads cannot share 3 key/value heads"},
       {llama + R"(, "num_attention_heads": 5})", "a hidden size of 64 cannot be split over 5 heads"},
   };
-  for (const Case& c : cases) EXPECT_NE(message_of(c.json).find(c.expected), std::string::npos) << message_of(c.json);
+  for (const Case& c : cases)
+    EXPECT_NE(message_of(c.json).find(c.expected), std::string::npos) << message_of(c.json);
 }
 
 }  // namespace

@@ -72,7 +72,8 @@ TEST(TensorTable, MatricesThatTokensPassThrough) {
 }
 
 TEST(TensorTable, RanksOfTensorParallelismHoldTogetherTheWholePlusCopiesOfWhatIsNotSplit) {
-  for (const char* name : {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
+  for (const char* name :
+       {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
     for (const Block& block : tensor_table(shipped(name)).blocks) {
       std::int64_t whole = 0;
       for (const Tensor& tensor : block.tensors) whole += tensor.split ? 0 : tensor.count();

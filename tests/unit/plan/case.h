@@ -17,8 +17,8 @@ inline std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// "--gpus N", "--nodes N" and "--device NAME" among the words are taken as the program takes them. Nothing of this
-// machine is looked at.
+// "--gpus N", "--nodes N" and "--device NAME" among the words are taken as the program takes them. Nothing of
+// this machine is looked at.
 inline Inputs inputs_of(const std::string& line) {
   config::Request request;
   MachineRequest machine;
@@ -47,7 +47,9 @@ inline const std::string kReferenceSft =
     "model=pythia28 datasets=[hh] loss=sft gradient_accumulation_steps=2 batch_size=64 eval_batch_size=32 "
     "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 --gpus 4 ";
 inline const std::string kReferenceDpo =
-    "model=pythia28 datasets=[hh] loss=dpo loss.beta=0.1 gradient_accumulation_steps=2 batch_size=32 eval_batch_size=32 "
-    "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 model.archive=sft/LATEST --gpus 4 ";
+    "model=pythia28 datasets=[hh] loss=dpo loss.beta=0.1 gradient_accumulation_steps=2 batch_size=32 "
+    "eval_batch_size=32 "
+    "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 model.archive=sft/LATEST "
+    "--gpus 4 ";
 
 }  // namespace dpo::plan

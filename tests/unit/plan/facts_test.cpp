@@ -44,7 +44,8 @@ constexpr const char* kDevice =
 
 TEST_F(FactFiles, EveryShippedDeviceLoads) {
   const auto names = config::assets_in("device");
-  EXPECT_EQ(names, (std::vector<std::string>{"a100-40gb", "a100-80gb", "b200", "cpu", "h100", "h200", "l40s", "rtx4090"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"a100-40gb", "a100-80gb", "b200", "cpu", "h100", "h200", "l40s",
+                                             "rtx4090"}));
   for (const std::string& name : names) {
     const Device device = load_device(name);
     EXPECT_GT(device.half_rate, device.single_rate) << name;
@@ -53,9 +54,7 @@ TEST_F(FactFiles, EveryShippedDeviceLoads) {
   }
 }
 
-TEST_F(FactFiles, ADeviceOfOnesOwnLoads) {
-  EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12);
-}
+TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12); }
 
 TEST_F(FactFiles, BadDevicesAreNamed) {
   struct Case {
@@ -83,16 +82,22 @@ TEST_F(FactFiles, BadDevicesAreNamed) {
     EXPECT_NE(message.find(c.expected), std::string::npos) << message;
   }
   EXPECT_NE(message_of([] { load_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
-  EXPECT_NE(message_of([] { load_device("no/such.yaml"); }).find("cannot read no/such.yaml"), std::string::npos);
+  EXPECT_NE(message_of([] { load_device("no/such.yaml"); }).find("cannot read no/such.yaml"),
+            std::string::npos);
 }
 
 TEST_F(FactFiles, BadLengthsAreNamed) {
-  const std::string counts = "train: {prompts: 1, pairs: 1}\ntest: {prompts: 1, pairs: 1}\nlongest: {prompt: 9, response: 9}\n";
-  const auto message = [&](const std::string& rest) { return message_of([&] { load_lengths(file(counts + rest)); }); };
+  const std::string counts =
+      "train: {prompts: 1, pairs: 1}\ntest: {prompts: 1, pairs: 1}\nlongest: {prompt: 9, response: 9}\n";
+  const auto message = [&](const std::string& rest) {
+    return message_of([&] { load_lengths(file(counts + rest)); });
+  };
   EXPECT_EQ(message("prompt: [1, 2]\nresponse: [3]\n"), "accepted");
   EXPECT_NE(message("prompt: [2, 1]\nresponse: [3]\n").find("rising order"), std::string::npos);
-  EXPECT_NE(message("prompt: []\nresponse: [3]\n").find("'prompt' must list 1 to 100 means"), std::string::npos);
-  EXPECT_NE(message("prompt: [1]\nresponse: [99]\n").find("'longest.response' is less than"), std::string::npos);
+  EXPECT_NE(message("prompt: []\nresponse: [3]\n").find("'prompt' must list 1 to 100 means"),
+            std::string::npos);
+  EXPECT_NE(message("prompt: [1]\nresponse: [99]\n").find("'longest.response' is less than"),
+            std::string::npos);
   EXPECT_NE(message("prompt: [x]\nresponse: [3]\n").find("'prompt' holds 'x'"), std::string::npos);
   EXPECT_NE(message("prompt: [1]\nresponse: [3]\nother: 1\n").find("unknown key 'other'"), std::string::npos);
 }

@@ -19,8 +19,9 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
 }
 
 TEST(FindFastest, IsNeverSlowerAndKeepsTheRules) {
-  for (const std::string& line : {kReferenceSft, kReferenceDpo, std::string("model=pythia28 batch_size=64 --gpus 1"),
-                                 std::string("model=gpt2-xl batch_size=16 --gpus 8 trainer=FSDPTrainer")}) {
+  for (const std::string& line :
+       {kReferenceSft, kReferenceDpo, std::string("model=pythia28 batch_size=64 --gpus 1"),
+        std::string("model=gpt2-xl batch_size=16 --gpus 8 trainer=FSDPTrainer")}) {
     const Plan before = plan_of(line);
     const auto fit = find_fastest(inputs_of(line));
     ASSERT_TRUE(fit) << line;

@@ -58,7 +58,8 @@ TEST(LoadLengths, NamesWhatIsUnknown) {
     load_lengths("hhh");
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "no lengths is called 'hhh' (built in: hh; or give a YAML file); did you mean 'hh'?");
+    EXPECT_STREQ(error.what(),
+                 "no lengths is called 'hhh' (built in: hh; or give a YAML file); did you mean 'hh'?");
   }
 }
 

@@ -1,5 +1,5 @@
-// Memory by hand. P(Pythia-2.8B) = 2,775,208,960 and P(Llama-7B) = 6,738,415,616 are checked against the published
-// counts in the tests of the tensor tables.
+// Memory by hand. P(Pythia-2.8B) = 2,775,208,960 and P(Llama-7B) = 6,738,415,616 are checked against the
+// published counts in the tests of the tensor tables.
 #include "plan/memory.h"
 
 #include <gtest/gtest.h>
@@ -35,14 +35,16 @@ TEST(Memory, Float32OnOneGpu) {
   expect_bytes(pythia, "gathered blocks", 0);
   // Adam keeps two: 4P + 4P + 8P = 16 * 6,738,415,616 = 107,814,649,856.
   const Plan llama = plan_of("model=llama7b optimizer=Adam");
-  EXPECT_NEAR(part(llama, "parameters") + part(llama, "gradients") + part(llama, "optimizer"), 107'814'649'856, 1);
+  EXPECT_NEAR(part(llama, "parameters") + part(llama, "gradients") + part(llama, "optimizer"),
+              107'814'649'856, 1);
   EXPECT_FALSE(llama.fits());
 }
 
 TEST(Memory, MixedPrecisionOnOneGpu) {
   // (4 + K) P: 2P + 2P, and K = 8 for RMSprop (master, one value), 12 for Adam (master, two values).
   const auto kept = [](const Plan& plan) {
-    return part(plan, "parameters") + part(plan, "gradients") + part(plan, "optimizer") + part(plan, "master copy");
+    return part(plan, "parameters") + part(plan, "gradients") + part(plan, "optimizer") +
+           part(plan, "master copy");
   };
   EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16")), 12 * kPythia, 1);
   EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=AdamW")), 16 * kPythia, 1);
@@ -64,8 +66,8 @@ TEST(Memory, ShardedOverFourGpus) {
   expect_bytes(plan, "optimizer", 2'775'208'960);    // 4P / 4, RMSprop
   expect_bytes(plan, "master copy", 2'775'208'960);  // 4P / 4
   expect_bytes(plan, "reference", 1'387'604'480);    // 2P / 4, live
-  // The largest block is the head: 50,304 * 2,560 + 2 * 2,560 = 128,783,360 parameters; two gathered in bfloat16 and
-  // one gradient in float32 are 8 bytes each.
+  // The largest block is the head: 50,304 * 2,560 + 2 * 2,560 = 128,783,360 parameters; two gathered in
+  // bfloat16 and one gradient in float32 are 8 bytes each.
   expect_bytes(plan, "gathered blocks", 1'030'266'880);
 }
 
@@ -76,8 +78,8 @@ TEST(Memory, ShardedOverEightGpus) {
   expect_bytes(plan, "parameters", 1'684'603'904);   // 2 * 6,738,415,616 / 8
   expect_bytes(plan, "optimizer", 6'738'415'616);    // 8P / 8
   expect_bytes(plan, "master copy", 3'369'207'808);  // 4P / 8
-  // A layer of Llama-7B: 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360 parameters, more than the head's
-  // 131,076,096; 8 bytes each as above.
+  // A layer of Llama-7B: 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360 parameters, more than the
+  // head's 131,076,096; 8 bytes each as above.
   expect_bytes(plan, "gathered blocks", 1'619'066'880);
 }
 
@@ -88,8 +90,8 @@ TEST(Memory, OneShardedRankGathersNothing) {
 }
 
 TEST(Memory, BasicTrainerSpreadsLayers) {
-  // 33 blocks of 78,671,360 (a layer: 12 * 2560^2 + 13 * 2560 = 78,676,480) and two ends of 128.8M: no device can
-  // hold less than a quarter, and none needs more than a quarter and one block.
+  // 33 blocks of 78,671,360 (a layer: 12 * 2560^2 + 13 * 2560 = 78,676,480) and two ends of 128.8M: no device
+  // can hold less than a quarter, and none needs more than a quarter and one block.
   const Plan plan = plan_of("model=pythia28 --gpus 4");
   EXPECT_GE(part(plan, "parameters"), kPythia);
   EXPECT_LE(part(plan, "parameters"), kPythia + 4 * 128'783'360.0);
@@ -97,7 +99,8 @@ TEST(Memory, BasicTrainerSpreadsLayers) {
 
 TEST(Memory, TensorParallelHoldsNormsWhole) {
   const Plan plan = plan_of("model=llama7b trainer=TensorParallelTrainer --gpus 4");
-  // 65 norms of 4096 are on every rank, the rest is divided: (P - 266,240) / 4 + 266,240 parameters of 4 bytes.
+  // 65 norms of 4096 are on every rank, the rest is divided: (P - 266,240) / 4 + 266,240 parameters of 4
+  // bytes.
   expect_bytes(plan, "parameters", (kLlama - 266'240) + 4 * 266'240);
 }
 
@@ -117,7 +120,8 @@ TEST(Memory, ActivationsOfALayer) {
   };
   // Llama-7B: 12h + 4h_kv + 6f + 4a + 8 = 12 * 4096 + 4 * 4096 + 6 * 11008 + 4 * 32 + 8.
   EXPECT_EQ(bytes("llama7b"), 131'720);
-  // Pythia-2.8B, attention and MLP beside each other: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32 + 16.
+  // Pythia-2.8B, attention and MLP beside each other: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
+  // + 16.
   EXPECT_EQ(bytes("pythia28"), 76'944);
   // GPT-2 large, one after the other: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.
   EXPECT_EQ(bytes("gpt2-large"), 41'056);
@@ -142,8 +146,8 @@ TEST(Memory, LogitsAreNeverMoreThanAChunk) {
 
 TEST(Memory, AdafactorKeepsRowsAndColumns) {
   const Inputs in = inputs_of("model=pythia28");
-  // A layer: three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors; the two ends each V + h and, in the
-  // head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
+  // A layer: three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors; the two ends each V + h
+  // and, in the head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
   const double h = 2560, v = 50'304;
   EXPECT_EQ(optimizer_values("Adafactor", *in.table), 32 * 29 * h + 2 * (v + h) + 2 * h);
 }
@@ -151,7 +155,8 @@ TEST(Memory, AdafactorKeepsRowsAndColumns) {
 TEST(Memory, PeakOfAMeasuredRun) {
   // Pythia-2.8B, 64 HH pairs at once, AdamW over bfloat16, live reference: 84 GiB were measured on an H200.
   const Plan plan = plan_of(
-      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 --device h200");
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 "
+      "--device h200");
   EXPECT_NEAR(plan.memory.total() / (1 << 30), 84, 0.1 * 84);
 }
 

@@ -30,7 +30,8 @@ TEST(Json, HoldsWhatScriptsNeed) {
 }
 
 TEST(Json, CarriesRemediesAsWords) {
-  const nlohmann::json plan = json_of("model=pythia28 trainer=FSDPTrainer batch_size=16 gradient_accumulation_steps=2 --gpus 8");
+  const nlohmann::json plan =
+      json_of("model=pythia28 trainer=FSDPTrainer batch_size=16 gradient_accumulation_steps=2 --gpus 8");
   EXPECT_EQ(plan["examples_per_gpu"].dump(), "1");
   const nlohmann::json& rule = plan["rules"][0];
   EXPECT_EQ(rule["id"], "batch-per-gpu");
@@ -40,8 +41,9 @@ TEST(Json, CarriesRemediesAsWords) {
 }
 
 TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {
-  const Inputs in = inputs_of("model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
-                              "gradient_accumulation_steps=2 --gpus 8");
+  const Inputs in = inputs_of(
+      "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
+      "gradient_accumulation_steps=2 --gpus 8");
   const Plan plan = make_plan(in);
   const std::string text = to_text(plan, in, false);
   EXPECT_EQ(text.find('\033'), std::string::npos);

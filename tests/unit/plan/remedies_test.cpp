@@ -13,13 +13,15 @@ namespace {
 
 std::vector<std::string> lines_of(const Finding& finding) {
   std::vector<std::string> lines;
-  for (const Remedy& remedy : finding.remedies) lines.push_back(fmt::format("{}", fmt::join(remedy.overrides, " ")));
+  for (const Remedy& remedy : finding.remedies)
+    lines.push_back(fmt::format("{}", fmt::join(remedy.overrides, " ")));
   return lines;
 }
 
 TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
-  const Plan plan = plan_of("model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
-                            "gradient_accumulation_steps=2 --gpus 8");
+  const Plan plan = plan_of(
+      "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
+      "gradient_accumulation_steps=2 --gpus 8");
   const std::vector<std::string> expected = {"model.fsdp_policy_mp=bfloat16 gradient_accumulation_steps=1",
                                              "activation_checkpointing=true gradient_accumulation_steps=1",
                                              "gradient_accumulation_steps=1",
@@ -39,8 +41,9 @@ TEST(Remedies, WithoutAccumulationTheRoomGoesIntoALargerBatch) {
 }
 
 TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
-  const Plan plan = plan_of("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 "
-                            "activation_checkpointing=true --gpus 8");
+  const Plan plan = plan_of(
+      "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 "
+      "activation_checkpointing=true --gpus 8");
   for (const std::string& line : lines_of(*plan.find("batch-per-gpu"))) {
     EXPECT_EQ(line.find("fsdp_policy_mp"), std::string::npos) << line;
     EXPECT_EQ(line.find("activation_checkpointing"), std::string::npos) << line;
@@ -48,9 +51,11 @@ TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
 }
 
 TEST(Remedies, ThatDoNotFitAreNotOffered) {
-  // Llama-7B in float32 does not fit on one of these GPUs, so neither fewer GPUs nor BasicTrainer on a single one.
+  // Llama-7B in float32 does not fit on one of these GPUs, so neither fewer GPUs nor BasicTrainer on a single
+  // one.
   const Plan plan = plan_of("model=llama7b trainer=FSDPTrainer batch_size=2 --gpus 2 --device l40s");
-  for (const std::string& line : lines_of(*plan.find("batch-per-gpu"))) EXPECT_EQ(line.find("--gpus 1"), std::string::npos);
+  for (const std::string& line : lines_of(*plan.find("batch-per-gpu")))
+    EXPECT_EQ(line.find("--gpus 1"), std::string::npos);
 }
 
 TEST(Remedies, OfMemoryMakeItFit) {
@@ -68,7 +73,8 @@ TEST(Remedies, NoneIsSaidInWords) {
             std::string::npos);
 }
 
-// Whatever is offered holds when a user types it behind the command: the finding is gone, nothing new is wrong.
+// Whatever is offered holds when a user types it behind the command: the finding is gone, nothing new is
+// wrong.
 TEST(Remedies, HoldWhenApplied) {
   std::size_t applied = 0;
   for (const std::string model : {"gpt2-large", "llama7b"})
@@ -78,7 +84,8 @@ TEST(Remedies, HoldWhenApplied) {
           for (const std::string batch : {"6", "48"})
             for (const std::string steps : {"1", "4"}) {
               const std::string line = fmt::format(
-                  "model={} {} trainer=FSDPTrainer batch_size={} gradient_accumulation_steps={} eval_every=19200 "
+                  "model={} {} trainer=FSDPTrainer batch_size={} gradient_accumulation_steps={} "
+                  "eval_every=19200 "
                   "--device {} --gpus {}",
                   model, loss, batch, steps, device, gpus);
               const Plan before = plan_of(line);
@@ -87,7 +94,8 @@ TEST(Remedies, HoldWhenApplied) {
                   const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
                   const Plan after = plan_of(line + " " + words);
                   const Finding* left = after.find(finding.id);
-                  EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n" << left->message;
+                  EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n"
+                                                                         << left->message;
                   const bool must_fit = finding.id == "batch-per-gpu" || finding.id == "memory";
                   EXPECT_TRUE(!must_fit || after.fits()) << line << words;
                   ++applied;

@@ -32,15 +32,18 @@ TEST(BatchPerGpu, WarnsBelowTwoUnderFsdpAlone) {
   const std::string line = kDpo + "batch_size=16 gradient_accumulation_steps=2 --gpus 8 ";
   expect(line + "trainer=FSDPTrainer", "batch-per-gpu", Verdict::warning,
          "16 / (2 accumulation steps x 8 GPUs) = 1 pair per GPU and microbatch; FSDPTrainer wants 2 or more");
-  expect(line + "trainer=BasicTrainer", "batch-per-gpu", Verdict::ok, "8 pairs per microbatch; BasicTrainer has no lower limit");
-  expect(line + "trainer=TensorParallelTrainer", "batch-per-gpu", Verdict::ok, "TensorParallelTrainer has no lower limit");
+  expect(line + "trainer=BasicTrainer", "batch-per-gpu", Verdict::ok,
+         "8 pairs per microbatch; BasicTrainer has no lower limit");
+  expect(line + "trainer=TensorParallelTrainer", "batch-per-gpu", Verdict::ok,
+         "TensorParallelTrainer has no lower limit");
   expect(kDpo + "batch_size=16 trainer=FSDPTrainer --gpus 8", "batch-per-gpu", Verdict::ok, "= 2 pairs");
   expect("model=pythia28 trainer=FSDPTrainer batch_size=2 gradient_accumulation_steps=2", "batch-per-gpu",
          Verdict::warning, "= 1 example per GPU");
 }
 
 TEST(BatchPerGpu, CountsEveryMachine) {
-  EXPECT_EQ(plan_of("model=pythia28 trainer=FSDPTrainer batch_size=64 --gpus 4 --nodes 2").examples_per_gpu, 8);
+  EXPECT_EQ(plan_of("model=pythia28 trainer=FSDPTrainer batch_size=64 --gpus 4 --nodes 2").examples_per_gpu,
+            8);
 }
 
 TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
@@ -54,13 +57,15 @@ TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
 
 TEST(BatchDivides, OffersTheNearestThatDo) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer gradient_accumulation_steps=2 --gpus 4 ";
-  expect(line + "batch_size=60", "batch-divides", Verdict::error,
-         "batch_size=60 does not divide over 2 accumulation steps x 4 GPUs = 8; the nearest that do: 56 and 64");
+  expect(
+      line + "batch_size=60", "batch-divides", Verdict::error,
+      "batch_size=60 does not divide over 2 accumulation steps x 4 GPUs = 8; the nearest that do: 56 and 64");
   expect(line + "batch_size=6", "batch-divides", Verdict::error, "the nearest that do: 8");
   expect("model=pythia28 batch_size=5 gradient_accumulation_steps=2", "batch-divides", Verdict::error,
          "batch_size=5 does not divide over 2 accumulation steps = 2; the nearest that do: 4 and 6");
   // Without FSDP the GPUs do not divide the batch.
-  expect("model=pythia28 batch_size=5 --gpus 4", "batch-divides", Verdict::ok, "divides over 1 accumulation step");
+  expect("model=pythia28 batch_size=5 --gpus 4", "batch-divides", Verdict::ok,
+         "divides over 1 accumulation step");
 }
 
 TEST(Accumulation, IsNotLargerThanTheBatch) {
@@ -81,8 +86,8 @@ TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
 }
 
 TEST(EvalBatch, WarnsWhenGpusWait) {
-  expect("model=pythia28 trainer=FSDPTrainer batch_size=8 eval_batch_size=6 --gpus 4", "eval-batch", Verdict::warning,
-         "eval_batch_size=6 does not divide over 4 GPUs");
+  expect("model=pythia28 trainer=FSDPTrainer batch_size=8 eval_batch_size=6 --gpus 4", "eval-batch",
+         Verdict::warning, "eval_batch_size=6 does not divide over 4 GPUs");
   expect("model=pythia28 eval_batch_size=6 --gpus 4", "eval-batch", Verdict::ok, "");
 }
 
@@ -101,17 +106,19 @@ TEST(Context, OfTheModelIsLongEnough) {
 
 TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
   expect("model=pythia28 loss=dpo loss.beta=0.1", "reference", Verdict::warning, "no model.archive");
-  expect("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference", Verdict::warning,
-         "model.archive=/no/such/policy.pt does not exist here");
+  expect("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference",
+         Verdict::warning, "model.archive=/no/such/policy.pt does not exist here");
   expect("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/", "reference", Verdict::ok, "");
-  expect("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok, "reference-free");
+  expect("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
+         "reference-free");
   expect("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
 }
 
 TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 batch_size=4 ";
   EXPECT_EQ(plan_of(line + "--device h200").reference, Reference::live);
-  EXPECT_EQ(plan_of(line + "--device h200 n_epochs=2").reference, Reference::cached);  // scored once, used twice
+  EXPECT_EQ(plan_of(line + "--device h200 n_epochs=2").reference,
+            Reference::cached);  // scored once, used twice
   Inputs tight = inputs_of(line + "--device h200");
   tight.machine.device.memory = make_plan(tight).memory.total();  // of which the driver keeps a little
   EXPECT_EQ(make_plan(tight).reference, Reference::cached);
@@ -122,8 +129,10 @@ TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
 
 TEST(TensorSplit, NamesTheDegreesThatDivideTheHeads) {
   expect("model=gpt2-xl trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::error,
-         "25 attention heads (25 of keys and values) and an MLP of 6400 do not divide over 8 GPUs; degrees that do: 1, 5");
-  expect("model=pythia28 trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::ok, "32 heads over 8 GPUs");
+         "25 attention heads (25 of keys and values) and an MLP of 6400 do not divide over 8 GPUs; degrees "
+         "that do: 1, 5");
+  expect("model=pythia28 trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::ok,
+         "32 heads over 8 GPUs");
   EXPECT_FALSE(plan_of("model=gpt2-xl --gpus 8").find("tensor-split"));
 }
 
@@ -134,14 +143,16 @@ TEST(Spread, BasicTrainerIsOneProcess) {
 }
 
 TEST(MemoryRule, SaysWhatIsNeededAndThere) {
-  expect("model=llama7b --device rtx4090", "memory", Verdict::error, "GiB are needed on each rtx4090, 23.3 are there");
+  expect("model=llama7b --device rtx4090", "memory", Verdict::error,
+         "GiB are needed on each rtx4090, 23.3 are there");
   expect("model=gpt2-large --device rtx4090", "memory", Verdict::ok, "of 23.3 GiB");
 }
 
 TEST(DiskRule, CountsCheckpointsToCome) {
   Inputs in = inputs_of("model=pythia28 batch_size=32");
   const Plan plan = make_plan(in);
-  // Float32 weights and one value of RMSprop: 8 * 2,775,208,960 bytes, at 20,000 ... 160,000 examples and at the end.
+  // Float32 weights and one value of RMSprop: 8 * 2,775,208,960 bytes, at 20,000 ... 160,000 examples and at
+  // the end.
   EXPECT_EQ(plan.disk.checkpoint, 8 * 2'775'208'960.0);
   EXPECT_EQ(plan.disk.checkpoints, 9);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::ok);  // the disk of another machine is not known
@@ -162,7 +173,8 @@ TEST(LengthsRule, SaysWhoseStatisticsStandIn) {
 }
 
 TEST(Warmup, EndsBeforeTheRun) {
-  expect("model=pythia28 n_examples=400", "warmup", Verdict::warning, "not less than the 100 updates of the run");
+  expect("model=pythia28 n_examples=400", "warmup", Verdict::warning,
+         "not less than the 100 updates of the run");
   expect("model=pythia28", "warmup", Verdict::ok, "150 of 40200 updates");
   expect("model=pythia28 batch_size=200000 eval_every=200000", "warmup", Verdict::error, "no update at all");
 }
@@ -178,7 +190,8 @@ TEST(TokensPerGpu, ReportsTheThresholdOfTheLink) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
   expect(line + "batch_size=512 --gpus 8 --device h100", "tokens-per-gpu", Verdict::ok, "h100 over 360 GB/s");
   expect(line + "batch_size=64 --gpus 8 --device h100", "tokens-per-gpu", Verdict::hint, "part of the time");
-  expect(line + "batch_size=16 --gpus 8 --device l40s", "tokens-per-gpu", Verdict::warning, "one GPU alone would be faster");
+  expect(line + "batch_size=16 --gpus 8 --device l40s", "tokens-per-gpu", Verdict::warning,
+         "one GPU alone would be faster");
   EXPECT_FALSE(plan_of(line + "batch_size=16 --gpus 1").find("tokens-per-gpu"));
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("tokens-per-gpu"));
 }

@@ -48,13 +48,15 @@ constexpr double kBody = 2'516'582'400;
 constexpr double kHead = 128'778'240;
 
 TEST(Timing, ComputeOfOneGpu) {
-  // 8 pairs: 1600 tokens, 800 of them rows of the head. Causal attention sees 100 * 101 / 2 + 2 * (50 * 100 + 50 * 51 / 2)
-  // = 17,600 pairs of positions an example, 4 * 2560 operations each in each of 32 layers.
+  // 8 pairs: 1600 tokens, 800 of them rows of the head. Causal attention sees 100 * 101 / 2 + 2 * (50 * 100 +
+  // 50 * 51 / 2) = 17,600 pairs of positions an example, 4 * 2560 operations each in each of 32 layers.
   const double forward = 2 * kBody * 1600 + 2 * kHead * 800 + 32 * 4 * 2560 * (8 * 17'600.0);
-  const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
   // The embedding's launches are the only time that is not compute: 150 us forward, 300 us backward.
   EXPECT_NEAR(timed(line + "reference=live").timing.microbatch.elapsed, 4 * forward / 100e12 + 600e-6, 1e-6);
-  EXPECT_NEAR(timed(line + "reference=cached").timing.microbatch.elapsed, 3 * forward / 100e12 + 450e-6, 1e-6);
+  EXPECT_NEAR(timed(line + "reference=cached").timing.microbatch.elapsed, 3 * forward / 100e12 + 450e-6,
+              1e-6);
   const double recomputed = 2 * kBody * 1600 + 32 * 4 * 2560 * (8 * 17'600.0);
   EXPECT_NEAR(timed(line + "reference=cached activation_checkpointing=true").timing.microbatch.elapsed,
               (3 * forward + recomputed) / 100e12 + 450e-6, 1e-6);
@@ -62,14 +64,17 @@ TEST(Timing, ComputeOfOneGpu) {
 
 TEST(Timing, Float32RunsAtItsOwnRate) {
   const double forward = 2 * kBody * 600 + 2 * kHead * 200 + 32 * 4 * 2560 * (4 * (5050 + 6275.0));
-  EXPECT_NEAR(timed("model=pythia28 batch_size=4").timing.microbatch.elapsed, 3 * forward / 10e12 + 450e-6, 1e-6);
+  EXPECT_NEAR(timed("model=pythia28 batch_size=4").timing.microbatch.elapsed, 3 * forward / 10e12 + 450e-6,
+              1e-6);
 }
 
 TEST(Timing, OptimizerIsOnePassOverMemory) {
   // AdamW over 16-bit weights: about 30 bytes a parameter. 30 * 2,775,208,960 / 1e12 s.
-  EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16").timing.optimizer, 0.083256, 1e-6);
+  EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16").timing.optimizer,
+              0.083256, 1e-6);
   // Sharded over 4: a quarter.
-  EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer batch_size=8 --gpus 4")
+  EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer "
+                    "batch_size=8 --gpus 4")
                   .timing.optimizer,
               0.020814, 1e-6);
 }
@@ -77,7 +82,8 @@ TEST(Timing, OptimizerIsOnePassOverMemory) {
 TEST(Timing, ShardedCommunication) {
   // Per microbatch: gather 2cP forward, 2cP backward, reduce 4cP (float32), c = 3/4, at 100 GB/s.
   const double parameters = 2'775'208'960;
-  const Plan sft = timed("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
+  const Plan sft =
+      timed("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
   EXPECT_NEAR(sft.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
   // A live reference gathers its own 2cP.
   const Plan dpo = timed(
@@ -85,19 +91,23 @@ TEST(Timing, ShardedCommunication) {
       "model.fsdp_policy_mp=bfloat16 --gpus 4");
   EXPECT_NEAR(dpo.timing.microbatch.communication, 10 * 0.75 * parameters / 100e9, 1e-9);
   // Over two machines the network is the bus.
-  const Plan nodes = timed("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 2 --nodes 2");
+  const Plan nodes = timed(
+      "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 2 --nodes 2");
   EXPECT_NEAR(nodes.timing.microbatch.communication, 8 * 0.75 * parameters / 10e9, 1e-9);
 }
 
 TEST(Timing, TensorParallelCommunication) {
-  // 16 T h (t - 1) / t bytes a layer in bfloat16, forward and backward together: T = 8 * 150, h = 2560, 32 layers, t = 4.
-  const Plan plan = timed("model=pythia28 trainer=TensorParallelTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
+  // 16 T h (t - 1) / t bytes a layer in bfloat16, forward and backward together: T = 8 * 150, h = 2560, 32
+  // layers, t = 4.
+  const Plan plan = timed(
+      "model=pythia28 trainer=TensorParallelTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
   EXPECT_NEAR(plan.timing.microbatch.communication, 16.0 * 1200 * 2560 * 0.75 * 32 / 100e9, 1e-9);
 }
 
 TEST(Timing, TokensThatHideCommunication) {
   // The cost model's own figures for 600 TFLOP/s and 8 GPUs: NVLink, 400 Gb/s network, PCIe.
-  Inputs in = inputs_of("model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 8");
+  Inputs in =
+      inputs_of("model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 8");
   in.machine.device = round_device();
   in.machine.device.half_rate = 1200e12;
   const auto threshold = [&in](double link) {
@@ -117,7 +127,8 @@ double efficiency(int gpus, int tokens_per_gpu) {
   const int examples = tokens_per_gpu / 150;
   const std::string line = "model=pythia28 trainer=FSDPTrainer optimizer=SGD model.fsdp_policy_mp=bfloat16 ";
   const auto speed = [&](int n) {
-    Inputs in = inputs_of(line + "batch_size=" + std::to_string(examples * n) + " --gpus " + std::to_string(n));
+    Inputs in =
+        inputs_of(line + "batch_size=" + std::to_string(examples * n) + " --gpus " + std::to_string(n));
     in.lengths = fixed_lengths();
     in.machine.device = load_device("h200");
     return make_plan(in).timing.tokens_per_second;
@@ -133,7 +144,8 @@ TEST(Timing, ScalesAsMeasuredOnH200) {
 TEST(Timing, SmallMicrobatchesOverSlowLinksDoNotPay) {
   // In kind: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by side.
   const auto speed = [](const std::string& trainer, int gpus) {
-    return plan_of("model.name_or_path=EleutherAI/pythia-1b trainer=" + trainer + " batch_size=" + std::to_string(2 * gpus) +
+    return plan_of("model.name_or_path=EleutherAI/pythia-1b trainer=" + trainer +
+                   " batch_size=" + std::to_string(2 * gpus) +
                    " model.fsdp_policy_mp=bfloat16 --device l40s --gpus " + std::to_string(gpus))
         .timing.tokens_per_second;
   };
@@ -143,13 +155,15 @@ TEST(Timing, SmallMicrobatchesOverSlowLinksDoNotPay) {
 TEST(Timing, StepOfAMeasuredRun) {
   // 376 + 138 + 50 ms were measured for 64 HH pairs of 194 tokens on an H200: 8.8 s for a million tokens.
   const Plan plan = plan_of(
-      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 reference=live "
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 "
+      "reference=live "
       "--device h200");
   EXPECT_NEAR(64 * 194.4 / plan.timing.tokens_per_second, 0.564, 0.1 * 0.564);
 }
 
 TEST(Timing, WholeRun) {
-  // 100,000 examples in batches of 64: 1562 full ones; evaluations at 20,000, ..., 80,000, and before the first.
+  // 100,000 examples in batches of 64: 1562 full ones; evaluations at 20,000, ..., 80,000, and before the
+  // first.
   const std::string line = "model=pythia28 batch_size=64 sample_during_eval=false eval_every=19968 ";
   const Timing t = timed(line).timing;
   EXPECT_EQ(t.updates, 1562);
@@ -173,11 +187,13 @@ TEST(Timing, AccumulationRepeatsTheMicrobatch) {
 }
 
 TEST(Timing, ACachedReferenceIsScoredOnce) {
-  const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 n_epochs=3 sample_during_eval=false ";
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 n_epochs=3 sample_during_eval=false ";
   const Timing cached = timed(line + "reference=cached").timing;
   const Timing live = timed(line + "reference=live").timing;
   EXPECT_GT(cached.reference_hours, 0);
-  EXPECT_NEAR(live.training_hours - cached.training_hours, 3 * cached.reference_hours, 0.02 * cached.reference_hours);
+  EXPECT_NEAR(live.training_hours - cached.training_hours, 3 * cached.reference_hours,
+              0.02 * cached.reference_hours);
 }
 
 }  // namespace
