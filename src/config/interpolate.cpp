@@ -16,7 +16,6 @@ using Kind = Node::Kind;
 
 constexpr std::size_t kLongestChain = 16;  // of references to references
 constexpr std::size_t kLongestText = 1u << 16;
-constexpr std::size_t kMostInterpolatedBytes = 1u << 22;
 
 // Why one value could not be resolved; whoever catches it says which and where.
 struct Unresolvable {
@@ -103,11 +102,6 @@ class Resolver {
 
   bool is_active(const Node& node) const {
     return std::find(active_.begin(), active_.end(), &node) != active_.end();
-  }
-
-  void spend(std::size_t amount) {
-    spent_ += amount;
-    if (spent_ > kMostInterpolatedBytes) throw Unresolvable{"the references unfold to too much text"};
   }
 
   // Text with ${...} in it: a lone one keeps its type, several or one amid text become text.
@@ -198,7 +192,8 @@ class Resolver {
     visit(*target, target_path);
     if (target->kind == Kind::Broken) throw AlreadyReported{};
     if (target->kind == Kind::Missing) throw Unresolvable{fmt::format("'{}' is not set", reference)};
-    spend(count_nodes(*target) + target->text.size());
+    unfolded_ += bytes_of(*target);
+    if (unfolded_ > kMostUnfolded) throw Unresolvable{"the references unfold to too much"};
     Node copy = *target;
     if (copy.origin.kind != Origin::Kind::Environment) copy.origin = origin;
     return copy;
@@ -224,7 +219,7 @@ class Resolver {
   Node& root_;
   std::vector<std::string>& problems_;
   std::vector<const Node*> active_;
-  std::size_t spent_ = 0;
+  std::size_t unfolded_ = 0;
 };
 
 }  // namespace

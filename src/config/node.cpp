@@ -110,6 +110,12 @@ std::size_t depth_of(const Node& node) {
   return deepest + 1;
 }
 
+std::size_t bytes_of(const Node& node) {
+  std::size_t bytes = sizeof(Node) + node.text.size();
+  for (const Node& child : node.children) bytes += bytes_of(child);
+  return bytes;
+}
+
 std::string shown(const Node& node) {
   switch (node.kind) {
     case Node::Kind::Null: return "null";

@@ -14,6 +14,7 @@ namespace dpo::config {
 inline constexpr std::size_t kDeepestNesting = 64;
 inline constexpr std::size_t kMostNodes = 100'000;
 inline constexpr std::size_t kLongestName = 256;
+inline constexpr std::size_t kMostUnfolded = 4u << 20;  // bytes that aliases and references may copy
 
 // Where a value was written, for messages and for `dpo config`.
 struct Origin {
@@ -75,6 +76,7 @@ void merge(Node& base, Node over);
 bool equal_values(const Node& a, const Node& b);
 std::size_t count_nodes(const Node& node);
 std::size_t depth_of(const Node& node);
+std::size_t bytes_of(const Node& node);  // about: what a copy costs
 
 // The value as the user would write it, for messages.
 std::string shown(const Node& node);

@@ -140,7 +140,8 @@ class Reader {
     if (!at_end() && next() == '}') return ++at_, map;
     do {
       if (at_end()) fail("the map is not closed; expected '}'");
-      const std::string name = read_plain("/-\\+.$%*@?|_", "name").text;
+      const bool quoted = next() == '\'' || next() == '"';
+      const std::string name = quoted ? read_quoted().text : read_plain("/-\\+.$%*@?|_", "name").text;
       if (name.size() > kLongestName) fail(fmt::format("a name is longer than {} characters", kLongestName));
       if (at_end() || next() != ':') fail("a map is written {name: value}; there is no ':' after a name");
       ++at_;

@@ -40,6 +40,8 @@ class Builder : public YAML::EventHandler {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) fail(mark, "an alias refers to the value that it stands in");
     nodes_ += count_nodes(found->second);
+    unfolded_ += bytes_of(found->second);
+    if (unfolded_ > kMostUnfolded) fail(mark, "the aliases unfold to too much");
     if (open_.size() + depth_of(found->second) > kDeepestNesting) fail_deep(mark);
     add(found->second, mark, YAML::NullAnchor);
   }
@@ -167,6 +169,7 @@ class Builder : public YAML::EventHandler {
   Node root_;
   bool done_ = false;
   std::size_t nodes_ = 0;
+  std::size_t unfolded_ = 0;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Node> anchors_;
 };
@@ -179,6 +182,15 @@ void check_bytes(std::string_view text, const std::string& name) {
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
   throw UserError(fmt::format("{}:{}: byte 0x{:02x} is not text; expected UTF-8 without control characters",
                               name, line, static_cast<unsigned char>(text[bad])));
+}
+
+// Tabs are the usual reason why a file that looks right is refused.
+std::string tab_hint(std::string_view text, int line) {
+  std::size_t start = 0;
+  for (; line > 0 && start < text.size(); --line) start = std::min(text.find('\n', start), text.size() - 1) + 1;
+  const std::size_t indent_end = std::min(text.find_first_not_of(" \t", start), text.size());
+  const bool has_tab = text.substr(start, indent_end - start).find('\t') != std::string_view::npos;
+  return has_tab ? "; the line is indented by a tab, and YAML wants spaces" : "";
 }
 
 }  // namespace
@@ -194,7 +206,7 @@ Node read_yaml(std::string_view text, const std::string& name) {
     if (parser.HandleNextDocument(second))
       throw UserError(fmt::format("{}: more than one document ('---'); expected one", name));
   } catch (const YAML::Exception& error) {
-    const std::string what = shown(error.msg);
+    const std::string what = shown(error.msg) + tab_hint(text, error.mark.line);
     if (error.mark.is_null()) throw UserError(fmt::format("{}: {}", name, what));
     throw UserError(fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, what));
   }

@@ -1,0 +1,101 @@
+#include "config/schema.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "config/assets.h"
+#include "config/read.h"
+#include "config/yaml_reader.h"
+#include "unit/config/helpers.h"
+
+namespace dpo::config {
+namespace {
+
+TEST(Schema, KeysAreUniqueAndHelpIsThere) {
+  std::set<std::string> keys;
+  for (const Field& field : schema()) {
+    EXPECT_TRUE(keys.insert(field.key).second) << field.key;
+    EXPECT_TRUE(field.help.ends_with('.')) << field.key;
+    EXPECT_FALSE(field.expected.empty()) << field.key;
+    const Path path = split_path(field.key);
+    EXPECT_TRUE(path.size() == 1 || (path.size() == 2 && is_section(path[0]))) << field.key;
+  }
+}
+
+TEST(Schema, EveryDefaultIsValidOrMustBeSet) {
+  for (const Field& field : schema()) {
+    RunConfig config;
+    if (field.default_text != "???") {
+      EXPECT_TRUE(field.read(default_of(field), config)) << field.key;
+    }
+  }
+}
+
+// A field bound to the member of another would show here: each is written, and only its own key may change.
+TEST(Schema, EveryKeyHasItsOwnMember) {
+  for (const Field& field : schema()) {
+    RunConfig config;
+    RunConfig changed;
+    const std::string other = field.expected.starts_with("a whole")  ? "7"
+                              : field.expected.starts_with("a num")  ? "0.25"
+                              : field.expected.starts_with("true")   ? "true"
+                              : field.expected.starts_with("a list") ? "[z]"
+                              : field.choices.empty()                ? "z"
+                                                                     : field.choices.back();
+    const Node document = read_default_yaml("v: " + other);
+    ASSERT_TRUE(field.read(document.children[0], changed)) << field.key;
+    for (const Field& each : schema())
+      EXPECT_EQ(equal_values(each.write(config), each.write(changed)), each.key != field.key)
+          << field.key << " and " << each.key;
+  }
+}
+
+TEST(Schema, NullIsForNullableKeysOnly) {
+  const Node null = make_scalar(Node::Kind::Null, "null", {});
+  for (const Field& field : schema()) {
+    RunConfig config;
+    EXPECT_EQ(field.read(null, config), field.nullable) << field.key;
+  }
+}
+
+TEST(Schema, LossPresetsHaveExactlyTheKeysOfTheirLoss) {
+  for (const std::string& loss : find_field("loss.name")->choices) {
+    const auto text = asset("loss/" + loss + ".yaml");
+    ASSERT_TRUE(text) << loss;
+    const Node preset = read_default_yaml(*text);
+    for (const Field& field : schema()) {
+      if (!field.key.starts_with("loss.")) continue;
+      const bool has = field.losses.empty() ||
+                       std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
+      const Node* const value = find_child(preset, field.key.substr(5));
+      EXPECT_EQ(value != nullptr, has) << loss << " " << field.key;
+      if (value && field.key != "loss.name") {
+        EXPECT_EQ(spelled(*value), spelled(default_of(field))) << field.key;
+      }
+    }
+  }
+}
+
+TEST(Schema, BlankModelHoldsTheDefaultsOfTheModel) {
+  const Node preset = read_default_yaml(asset("model/blank_model.yaml").value());
+  std::size_t keys = 0;
+  for (const Field& field : schema()) {
+    if (!field.key.starts_with("model.")) continue;
+    ++keys;
+    const Node* const value = find_child(preset, field.key.substr(6));
+    ASSERT_TRUE(value) << field.key;
+    EXPECT_EQ(spelled(*value), spelled(default_of(field))) << field.key;
+  }
+  EXPECT_EQ(preset.children.size(), keys);
+}
+
+TEST(Assets, AreNamedWithoutTheirExtension) {
+  EXPECT_EQ(assets_in("loss"), (Words{"dpo", "ipo", "sft"}));
+  EXPECT_TRUE(assets_in("los").empty());
+  EXPECT_TRUE(asset("model/pythia28.yaml"));
+  EXPECT_FALSE(asset("model/pythia28"));
+}
+
+}  // namespace
+}  // namespace dpo::config
