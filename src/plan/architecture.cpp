@@ -67,7 +67,7 @@ Architecture find_architecture(const std::string& name_or_path) {
       "model.name_or_path: the sizes of '{}' are not known here: it is not a folder with a config.json, not "
       "in the "
       "Hugging Face cache ({}), and not one of the {} models whose sizes are shipped; fetch it with "
-      "'huggingface-cli download {} config.json', or give a folder{}",
+      "'hf download {} config.json', or give a folder{}",
       name_or_path, hugging_face_cache().string(), known.size(), name_or_path,
       did_you_mean(name_or_path, known)));
 }
