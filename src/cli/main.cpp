@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 
 namespace {
