@@ -13,7 +13,8 @@ using Kind = Node::Kind;
 bool is_known(const std::string& key) { return find_field(key) || is_section(key); }
 
 [[noreturn]] void fail(const Override& change, const std::string& what, const std::string& hint = "") {
-  throw UserError(fmt::format("{}: {} (command line: {}){}", shown(change.key), what, shown(change.word), hint));
+  throw UserError(
+      fmt::format("{}: {} (command line: {}){}", shown(change.key), what, shown(change.word), hint));
 }
 
 [[noreturn]] void fail_unknown(const Node& tree, const Override& change, const std::string& key) {
@@ -22,7 +23,8 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
   const Path path = split_path(key);
   const Node* const list = find_node(tree, {path.begin(), path.end() - 1});
   if (list && list->kind == Kind::List)
-    fail(change, fmt::format("there is no such place in the list, which has {} value(s)", list->children.size()),
+    fail(change,
+         fmt::format("there is no such place in the list, which has {} value(s)", list->children.size()),
          fmt::format("; write the whole list: {}=[...]", join_path({path.begin(), path.end() - 1})));
   const std::string hint = did_you_mean_key(key);
   fail(change, key == change.key ? "there is no such key" : fmt::format("there is no key '{}'", shown(key)),
@@ -83,9 +85,11 @@ void delete_value(Node& tree, const Override& change) {
   if (change.value && present && !equal_values(*present, *change.value))
     fail(change, fmt::format("its value is {}, not {}", shown(*present), shown(*change.value)));
   if (is_section(change.key) || (field && !field->nullable))
-    fail(change, "a run needs it, it cannot be removed", fmt::format("; give it another value: {}=...", change.key));
+    fail(change, "a run needs it, it cannot be removed",
+         fmt::format("; give it another value: {}=...", change.key));
   if (field)
-    return assign(make_place(tree, path, {}), make_scalar(Kind::Null, "null", {Origin::Kind::CommandLine, change.word}));
+    return assign(make_place(tree, path, {}),
+                  make_scalar(Kind::Null, "null", {Origin::Kind::CommandLine, change.word}));
   Node& parent = *find_node(tree, {path.begin(), path.end() - 1});
   parent.children.erase(parent.children.begin() + (present - parent.children.data()));
 }

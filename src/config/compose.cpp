@@ -90,7 +90,8 @@ std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& cho
       }
       if (!is_group(entry.group))
         throw UserError(fmt::format("defaults: got '{}', expected _self_, 'model: NAME' or 'loss: NAME' ({})",
-                                    shown(entry.group.empty() ? entry.name : entry.group), entry.origin.phrase()));
+                                    shown(entry.group.empty() ? entry.name : entry.group),
+                                    entry.origin.phrase()));
       std::erase_if(layers, [&](const Layer& layer) { return layer.group == entry.group; });
       const auto chosen = choices.find(entry.group);
       const Choice preset = chosen != choices.end() ? chosen->second : Choice{entry.name, entry.origin};
@@ -112,9 +113,11 @@ void check_sections(const Node& values, Problems& problems) {
   for (const Node& child : values.children) {
     if (!is_section(child.name) || child.kind == Kind::Map) continue;
     const std::string remedy =
-        is_group(child.name) ? fmt::format("; to choose a preset write 'defaults: [_self_, {}: NAME]'", child.name) : "";
-    problems.push_back(
-        fmt::format("{}: got {}, expected a map of keys ({}){}", child.name, shown(child), child.origin.phrase(), remedy));
+        is_group(child.name)
+            ? fmt::format("; to choose a preset write 'defaults: [_self_, {}: NAME]'", child.name)
+            : "";
+    problems.push_back(fmt::format("{}: got {}, expected a map of keys ({}){}", child.name, shown(child),
+                                   child.origin.phrase(), remedy));
   }
 }
 
@@ -133,8 +136,9 @@ Node compose_tree(const Request& request, const Choices& choices, Problems& prob
   Node tree = make_map({});
   for (Layer& layer : layers_of(std::move(documents), choices)) {
     check_sections(layer.values, problems);
-    merge(tree, layer.group.empty() ? std::move(layer.values)
-                                    : section(layer.group, load_preset(sources, layer.group, layer.preset, problems)));
+    merge(tree, layer.group.empty()
+                    ? std::move(layer.values)
+                    : section(layer.group, load_preset(sources, layer.group, layer.preset, problems)));
   }
   return tree;
 }

@@ -30,11 +30,14 @@ std::string wrapped(const std::string& text, const std::string& prefix) {
   return out + line + "\n";
 }
 
-std::string or_list(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
+std::string or_list(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 std::string markdown_row(const Field& field) {
   const std::string losses = field.losses.empty() ? "" : fmt::format(" Losses: {}.", or_list(field.losses));
-  const std::string value = field.default_text == "???" ? "must be set" : fmt::format("`{}`", field.default_text);
+  const std::string value =
+      field.default_text == "???" ? "must be set" : fmt::format("`{}`", field.default_text);
   return fmt::format("| `{}` | {} | {} | {}{} |\n", field.key, value, field.expected, field.help, losses);
 }
 
@@ -62,7 +65,8 @@ std::string default_config_yaml() {
     if (!section.empty() && section != open) out += fmt::format("\n{}:", section);
     const std::string indent = section.empty() ? "" : "  ";
     const std::string name = split_path(field.key).back();
-    out += "\n" + wrapped(field.help, indent + "#") + fmt::format("{}{}: {}\n", indent, name, field.default_text);
+    out += "\n" + wrapped(field.help, indent + "#") +
+           fmt::format("{}{}: {}\n", indent, name, field.default_text);
     open = section;
   }
   return out;
@@ -72,13 +76,15 @@ std::string configuration_markdown() {
   std::string out = fmt::format(
       "# Configuration\n\n"
       "Written by `dpo config --markdown` from the schema (`src/config/schema.cpp`): change it there.\n\n"
-      "Values are given as `KEY=VALUE` words, in a file (`--config FILE`), or in presets; `dpo config` shows\n"
+      "Values are given as `KEY=VALUE` words, in a file (`--config FILE`), or in presets; `dpo config` "
+      "shows\n"
       "the result and where each value came from.\n\n"
       "## Keys of a run\n\n{}",
       markdown_table(""));
   for (const std::string& section : sections()) {
     out += fmt::format("\n## `{}`\n\n", section);
-    if (is_group(section)) out += fmt::format("Presets (`{}=NAME`): {}.\n\n", section, or_list(assets_in(section)));
+    if (is_group(section))
+      out += fmt::format("Presets (`{}=NAME`): {}.\n\n", section, or_list(assets_in(section)));
     out += markdown_table(section);
   }
   return out;

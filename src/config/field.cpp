@@ -50,9 +50,8 @@ bool convert(const Node& node, std::string& value) {
 
 bool convert(const Node& node, std::vector<std::string>& value) {
   if (node.kind != Kind::List) return false;
-  return std::all_of(node.children.begin(), node.children.end(), [&](const Node& child) {
-    return convert(child, value.emplace_back());
-  });
+  return std::all_of(node.children.begin(), node.children.end(),
+                     [&](const Node& child) { return convert(child, value.emplace_back()); });
 }
 
 Node to_node(std::int64_t value) { return make_scalar(Kind::Int, fmt::format("{}", value), {}); }
@@ -77,7 +76,8 @@ Check<bool> yes_or_no() {
 }
 
 Check<std::int64_t> at_least(std::int64_t least) {
-  return {fmt::format("a whole number >= {}", least), [=](const std::int64_t& value) { return value >= least; }};
+  return {fmt::format("a whole number >= {}", least),
+          [=](const std::int64_t& value) { return value >= least; }};
 }
 
 Check<std::int64_t> between(std::int64_t least, std::int64_t most) {
@@ -114,9 +114,10 @@ Check<std::string> one_of(std::vector<std::string> choices) {
 
 Check<std::vector<std::string>> texts(std::string what) {
   return {std::move(what), [](const std::vector<std::string>& values) {
-            return !values.empty() && std::none_of(values.begin(), values.end(), [](const std::string& value) {
-              return value.empty() || value.find_first_of("\n\r\t") != std::string::npos;
-            });
+            return !values.empty() &&
+                   std::none_of(values.begin(), values.end(), [](const std::string& value) {
+                     return value.empty() || value.find_first_of("\n\r\t") != std::string::npos;
+                   });
           }};
 }
 

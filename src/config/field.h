@@ -83,7 +83,8 @@ template <class Member>
 using CheckOf = Check<typename Nullable<Member>::Value>;
 
 template <class Member, class Access>
-Field make_field(std::string key, Access access, std::string default_text, CheckOf<Member> check, std::string help) {
+Field make_field(std::string key, Access access, std::string default_text, CheckOf<Member> check,
+                 std::string help) {
   Field field;
   field.key = std::move(key);
   field.default_text = std::move(default_text);
@@ -103,14 +104,16 @@ template <class Member>
 Field field(std::string key, Member RunConfig::*member, std::string default_text, CheckOf<Member> check,
             std::string help) {
   const auto access = [member](auto& config) -> auto& { return config.*member; };
-  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check), std::move(help));
+  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check),
+                            std::move(help));
 }
 
 template <class Section, class Member>
 Field field(std::string key, Section RunConfig::*section, Member Section::*member, std::string default_text,
             CheckOf<Member> check, std::string help) {
-  const auto access = [section, member](auto& config) -> auto& { return (config.*section).*member; };
-  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check), std::move(help));
+  const auto access = [ section, member ](auto& config) -> auto& { return (config.*section).*member; };
+  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check),
+                            std::move(help));
 }
 
 // The same field, of these losses only.

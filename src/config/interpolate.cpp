@@ -91,8 +91,8 @@ class Resolver {
         throw Unresolvable{fmt::format("nested more than {} levels deep", kDeepestNesting)};
       assign(node, std::move(value));
     } catch (const Unresolvable& unresolvable) {
-      problems_.push_back(fmt::format("{}: got {}: {} ({})", join_path(path), shown(node), unresolvable.reason,
-                                      node.origin.phrase()));
+      problems_.push_back(fmt::format("{}: got {}: {} ({})", join_path(path), shown(node),
+                                      unresolvable.reason, node.origin.phrase()));
       node.kind = Kind::Broken;
     } catch (const AlreadyReported&) {
       node.kind = Kind::Broken;
@@ -145,25 +145,29 @@ class Resolver {
 
   Node evaluate(std::string_view content, const Path& path, const Origin& origin) {
     const std::size_t colon = content.find(':');
-    if (colon < content.find("${")) return call(trimmed(content.substr(0, colon)), content.substr(colon + 1), path, origin);
+    if (colon < content.find("${"))
+      return call(trimmed(content.substr(0, colon)), content.substr(colon + 1), path, origin);
     return look_up(as_text(expand(content, path, origin)), path, origin);
   }
 
   Node call(std::string_view name, std::string_view text, const Path& path, const Origin& origin) {
     if (name == "get_local_run_dir")
-      throw Unresolvable{"the original's resolver get_local_run_dir is not needed here: with local_run_dir=null the "
-                         "same folder is made"};
+      throw Unresolvable{
+          "the original's resolver get_local_run_dir is not needed here: with local_run_dir=null the "
+          "same folder is made"};
     if (name != "oc.env")
       throw Unresolvable{fmt::format("unknown resolver '{}', expected oc.env or a key", shown(name))};
     const std::vector<std::string> arguments = split_arguments(text);
-    if (arguments.size() > 2) throw Unresolvable{"oc.env takes a name and at most one default (quote its commas)"};
+    if (arguments.size() > 2)
+      throw Unresolvable{"oc.env takes a name and at most one default (quote its commas)"};
     const std::string variable = as_text(expand(arguments[0], path, origin));
     if (variable.empty()) throw Unresolvable{"oc.env needs the name of a variable"};
     if (const char* const value = std::getenv(variable.c_str())) return environment_value(variable, value);
     if (arguments.size() == 1)
-      throw Unresolvable{fmt::format("the environment variable {0} is not set; set it, or give a default: "
-                                     "${{oc.env:{0},default}}",
-                                     shown(variable))};
+      throw Unresolvable{
+          fmt::format("the environment variable {0} is not set; set it, or give a default: "
+                      "${{oc.env:{0},default}}",
+                      shown(variable))};
     return default_value(variable, arguments[1], path, origin);
   }
 
@@ -174,7 +178,8 @@ class Resolver {
   }
 
   // Counts as a value of the environment, so that the schema gives it the same type.
-  Node default_value(const std::string& variable, std::string_view written, const Path& path, const Origin& origin) {
+  Node default_value(const std::string& variable, std::string_view written, const Path& path,
+                     const Origin& origin) {
     if (written == "null") return make_scalar(Kind::Null, "null", origin);
     const bool quoted = written.size() >= 2 && (written.front() == '\'' || written.front() == '"') &&
                         written.back() == written.front();
@@ -188,7 +193,8 @@ class Resolver {
     Path target_path = absolute(reference, path);
     Node* const target = find_node(root_, target_path);
     if (!target || target_path.empty())
-      throw Unresolvable{fmt::format("there is no key '{}'{}", shown(reference), did_you_mean_key(reference))};
+      throw Unresolvable{
+          fmt::format("there is no key '{}'{}", shown(reference), did_you_mean_key(reference))};
     visit(*target, target_path);
     if (target->kind == Kind::Broken) throw AlreadyReported{};
     if (target->kind == Kind::Missing) throw Unresolvable{fmt::format("'{}' is not set", reference)};

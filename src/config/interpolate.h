@@ -7,8 +7,8 @@
 
 namespace dpo::config {
 
-// Replaces every ${other.key}, ${.sibling} and ${oc.env:NAME,default} in the tree by its value. What cannot be
-// resolved is added to `problems` and left as a Broken node.
+// Replaces every ${other.key}, ${.sibling} and ${oc.env:NAME,default} in the tree by its value. What cannot
+// be resolved is added to `problems` and left as a Broken node.
 void interpolate(Node& root, std::vector<std::string>& problems);
 
 // Text that interpolate() turns back into `text`: "${" is written "\${".

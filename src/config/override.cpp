@@ -60,7 +60,8 @@ class Reader {
   [[noreturn]] void fail_at(const std::string& what) const {
     std::size_t length = 1;
     while (at_ + length < word_.size() && (word_[at_ + length] & 0xC0) == 0x80) ++length;
-    fail(fmt::format("'{}' at character {} {}", shown(std::string_view(word_).substr(at_, length)), at_ + 1, what));
+    fail(fmt::format("'{}' at character {} {}", shown(std::string_view(word_).substr(at_, length)), at_ + 1,
+                     what));
   }
 
   [[noreturn]] void fail_key() const {
@@ -111,7 +112,8 @@ class Reader {
   bool read_separator(char end, std::string_view what) {
     skip_blanks();
     if (at_end()) fail(fmt::format("the {} is not closed; expected '{}'", what, end));
-    if (next() != ',' && next() != end) fail_at(fmt::format("is not expected here; expected ',' or '{}'", end));
+    if (next() != ',' && next() != end)
+      fail_at(fmt::format("is not expected here; expected ',' or '{}'", end));
     const bool more = next() == ',';
     ++at_;
     skip_blanks();
@@ -204,8 +206,8 @@ class Reader {
       } else if (c == '$' && at_ + 1 < word_.size() && word_[at_ + 1] == '{') {
         read_interpolation(text);
         blanks_at = text.size();
-      } else if (is_letter(c) || is_digit(c) || is_blank(c) || punctuation.find(c) != std::string_view::npos ||
-                 static_cast<unsigned char>(c) >= 0x80) {
+      } else if (is_letter(c) || is_digit(c) || is_blank(c) ||
+                 punctuation.find(c) != std::string_view::npos || static_cast<unsigned char>(c) >= 0x80) {
         text += c;
         ++at_;
         if (!is_blank(c)) blanks_at = text.size();
@@ -216,7 +218,8 @@ class Reader {
     text.resize(blanks_at);
     if (!at_end() && next() == '(') fail_function(text);
     if (text.empty()) fail_empty(what);
-    return verbatim ? word_scalar(std::move(text), origin()) : make_scalar(Kind::Text, std::move(text), origin());
+    return verbatim ? word_scalar(std::move(text), origin())
+                    : make_scalar(Kind::Text, std::move(text), origin());
   }
 
   [[noreturn]] void fail_function(const std::string& name) const {
@@ -239,9 +242,10 @@ class Reader {
 Override parse_override(const std::string& word) {
   const std::size_t bad = first_bad_byte(word);
   if (bad != std::string::npos)
-    throw UserError(fmt::format("{}: byte 0x{:02x} is not text; expected UTF-8 without control characters "
-                                "(command line)",
-                                shown(std::string_view(word).substr(0, bad)), static_cast<unsigned char>(word[bad])));
+    throw UserError(
+        fmt::format("{}: byte 0x{:02x} is not text; expected UTF-8 without control characters "
+                    "(command line)",
+                    shown(std::string_view(word).substr(0, bad)), static_cast<unsigned char>(word[bad])));
   return Reader(word).read();
 }
 

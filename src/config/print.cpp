@@ -17,8 +17,8 @@ using Kind = Node::Kind;
 
 bool is_plain(const std::string& text) {
   const auto safe = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' || c == '/' ||
-           c == '.' || c == '-' || c == '+';
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' ||
+           c == '/' || c == '.' || c == '-' || c == '+';
   };
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), safe);
 }
@@ -81,7 +81,8 @@ void add_lines(const Node& map, const std::string& indent, std::vector<Line>& li
       lines.push_back({fmt::format("{}{}:", indent, name_yaml(child)), ""});
       add_lines(child, indent + "  ", lines);
     } else {
-      lines.push_back({fmt::format("{}{}: {}", indent, name_yaml(child), inline_yaml(child)), child.origin.label()});
+      lines.push_back(
+          {fmt::format("{}{}: {}", indent, name_yaml(child), inline_yaml(child)), child.origin.label()});
     }
   }
 }
@@ -145,7 +146,8 @@ std::string to_yaml(const Resolved& resolved) {
   for (const Line& line : lines) column = std::max(column, std::min(line.text.size(), kWidestColumn));
   std::string out;
   for (const Line& line : lines)
-    out += line.comment.empty() ? line.text + "\n" : fmt::format("{:<{}}  # {}\n", line.text, column, line.comment);
+    out += line.comment.empty() ? line.text + "\n"
+                                : fmt::format("{:<{}}  # {}\n", line.text, column, line.comment);
   return out;
 }
 

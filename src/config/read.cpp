@@ -16,7 +16,8 @@ using Kind = Node::Kind;
 using Texts = std::vector<std::string>;
 
 bool applies(const Field& field, const std::string& loss) {
-  return field.losses.empty() || std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
+  return field.losses.empty() ||
+         std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
 }
 
 std::string loss_name(const Node& tree) {
@@ -34,7 +35,8 @@ std::string hint(const Field& field, const Node& node) {
     if (value && std::abs(*value) < 1e15 && std::floor(*value) == *value)
       return fmt::format("; write {}={:.0f}", field.key, *value);
   }
-  const bool quoted_number = node.kind == Kind::Text && !field.is_text && node.origin.kind != Origin::Kind::Environment &&
+  const bool quoted_number = node.kind == Kind::Text && !field.is_text &&
+                             node.origin.kind != Origin::Kind::Environment &&
                              yaml_scalar(node.text, {}).kind != Kind::Text;
   return quoted_number ? "; write it without quotes" : "";
 }
@@ -42,17 +44,20 @@ std::string hint(const Field& field, const Node& node) {
 std::string unset_problem(const Field& field, const Node& node) {
   std::string remedy = fmt::format("write {}=VALUE, {}", field.key, field.expected);
   if (field.key == "model.name_or_path")
-    remedy = fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(assets_in("model"), ", "), remedy);
+    remedy =
+        fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(assets_in("model"), ", "), remedy);
   const std::string origin =
       node.origin.kind == Origin::Kind::Default ? "" : fmt::format(" ({})", node.origin.phrase());
   return fmt::format("{}: not set, and a run needs it; {}{}", field.key, remedy, origin);
 }
 
-void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config, Texts& problems) {
+void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
+                Texts& problems) {
   if (node.kind == Kind::Broken) return;
   if (!applies(field, loss))
     return problems.push_back(fmt::format("{}: only the loss {} has it, and the loss is {} ({})", field.key,
-                                          fmt::join(field.losses, " or "), shown(loss), node.origin.phrase()));
+                                          fmt::join(field.losses, " or "), shown(loss),
+                                          node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));
   if (!field.read(node, config))
     problems.push_back(fmt::format("{}: got {}, expected {} ({}){}", field.key, shown(node), field.expected,
@@ -63,14 +68,15 @@ void check_name(const Node& node, const std::string& key, Texts& problems, Texts
   if (find_field(key)) return;
   const std::string near = did_you_mean_key(key);
   if (node.added)
-    return notes.push_back(fmt::format("{}: nothing reads this key ({}){}", shown(key), node.origin.phrase(), near));
+    return notes.push_back(
+        fmt::format("{}: nothing reads this key ({}){}", shown(key), node.origin.phrase(), near));
   if (key == "hydra")
-    return problems.push_back(fmt::format("hydra: Hydra's own settings do not exist here; remove them ({})",
-                                          node.origin.phrase()));
-  problems.push_back(fmt::format("{}: there is no such key ({}){}", shown(key), node.origin.phrase(),
-                                 near.empty() ? fmt::format("; to keep a key that nothing reads, call it +{}",
-                                                            shown(node.name))
-                                              : near));
+    return problems.push_back(
+        fmt::format("hydra: Hydra's own settings do not exist here; remove them ({})", node.origin.phrase()));
+  problems.push_back(fmt::format(
+      "{}: there is no such key ({}){}", shown(key), node.origin.phrase(),
+      near.empty() ? fmt::format("; to keep a key that nothing reads, call it +{}", shown(node.name))
+                   : near));
 }
 
 void check_names(const Node& tree, Texts& problems, Texts& notes) {
@@ -118,7 +124,8 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
   check_names(tree, problems, notes);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
-        "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or n_examples=NUMBER",
+        "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or "
+        "n_examples=NUMBER",
         find_child(tree, "n_epochs")->origin.phrase(), find_child(tree, "n_examples")->origin.phrase()));
   return config;
 }

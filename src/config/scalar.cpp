@@ -69,7 +69,8 @@ std::string without_underscores(std::string_view text) {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? c + 32 : c; });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return 'A' <= c && c <= 'Z' ? c + 32 : c; });
   return out;
 }
 
@@ -93,7 +94,8 @@ std::optional<std::string> sexagesimal_text(std::string_view text, bool negative
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t colon = std::min(text.find(':', start), text.size());
     std::uint64_t part = 0;
-    if (std::from_chars(text.data() + start, text.data() + colon, part).ec != std::errc{}) return std::nullopt;
+    if (std::from_chars(text.data() + start, text.data() + colon, part).ec != std::errc{})
+      return std::nullopt;
     if (total > (std::numeric_limits<std::uint64_t>::max() - part) / 60) return std::nullopt;
     total = total * 60 + part;
     start = colon + 1;
@@ -144,9 +146,11 @@ bool is_yaml_float(std::string_view text) {
   const bool sign = cursor.eat("+-");
   const bool whole = cursor.eat_run(kDigits) && (cursor.eat_run("0123456789_"), true);
   const bool point = cursor.eat(".");
-  if (!whole && point && (cursor.eat_word("inf") || cursor.eat_word("Inf") || cursor.eat_word("INF"))) return cursor.at_end();
+  if (!whole && point && (cursor.eat_word("inf") || cursor.eat_word("Inf") || cursor.eat_word("INF")))
+    return cursor.at_end();
   if (!whole && sign) return false;
-  if (!whole && point && (cursor.eat_word("nan") || cursor.eat_word("NaN") || cursor.eat_word("NAN"))) return cursor.at_end();
+  if (!whole && point && (cursor.eat_word("nan") || cursor.eat_word("NaN") || cursor.eat_word("NAN")))
+    return cursor.at_end();
   if (!whole && !(point && cursor.eat(kDigits))) return false;
   cursor.eat_run(point ? "0123456789_" : "");
   if (!cursor.eat("eE")) return point && cursor.at_end();
@@ -181,7 +185,8 @@ bool any_of(std::string_view text, std::initializer_list<std::string_view> names
 }  // namespace
 
 Node yaml_scalar(std::string_view text, Origin origin) {
-  if (any_of(text, {"", "~", "null", "Null", "NULL"})) return make_scalar(Kind::Null, "null", std::move(origin));
+  if (any_of(text, {"", "~", "null", "Null", "NULL"}))
+    return make_scalar(Kind::Null, "null", std::move(origin));
   if (any_of(text, {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}))
     return make_scalar(Kind::Bool, "true", std::move(origin));
   if (any_of(text, {"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}))

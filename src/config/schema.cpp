@@ -25,11 +25,14 @@ std::vector<Field> run_fields() {
       field("seed", &R::seed, "0", at_least(0), "Seed of everything random but the order of the data."),
       field("data_seed", &R::data_seed, "0", between(0, kLargestNumpySeed),
             "Seed of the order of the data. The original always uses 0."),
-      field("exp_name", &R::exp_name, "???", run_name(), "Name of the experiment: part of the run folder's name."),
+      field("exp_name", &R::exp_name, "???", run_name(),
+            "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, "4", at_least(1),
-            "Examples per update over all GPUs. Each GPU works on batch_size / (gradient_accumulation_steps * GPUs) "
+            "Examples per update over all GPUs. Each GPU works on batch_size / (gradient_accumulation_steps "
+            "* GPUs) "
             "at a time."),
-      field("eval_batch_size", &R::eval_batch_size, "16", at_least(1), "Examples per step of evaluation and sampling."),
+      field("eval_batch_size", &R::eval_batch_size, "16", at_least(1),
+            "Examples per step of evaluation and sampling."),
       field("debug", &R::debug, "false", yes_or_no(), "Try things out: no logging service, no checkpoints."),
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
             "Port where the processes of a sharded run meet; null picks a free one."),
@@ -41,12 +44,15 @@ std::vector<Field> run_fields() {
             "The run folder itself; null makes LOCAL_DIR/USER/EXP_NAME_TIME."),
       field("sample_during_eval", &R::sample_during_eval, "true", yes_or_no(),
             "Generate text in every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
-      field("n_eval_model_samples", &R::n_eval_model_samples, "16", at_least(1), "Texts to generate per evaluation."),
-      field("do_first_eval", &R::do_first_eval, "true", yes_or_no(), "Evaluate once before the first update."),
+      field("n_eval_model_samples", &R::n_eval_model_samples, "16", at_least(1),
+            "Texts to generate per evaluation."),
+      field("do_first_eval", &R::do_first_eval, "true", yes_or_no(),
+            "Evaluate once before the first update."),
       field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
       field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", at_least(1),
             "Parts that a batch is worked through in; more parts need less memory."),
-      field("max_grad_norm", &R::max_grad_norm, "10.0", above(0), "The global gradient norm is clipped to this."),
+      field("max_grad_norm", &R::max_grad_norm, "10.0", above(0),
+            "The global gradient norm is clipped to this."),
       field("max_length", &R::max_length, "512", at_least(1), "Most tokens of prompt and response together."),
       field("max_prompt_length", &R::max_prompt_length, "256", at_least(1),
             "Most tokens of a prompt, where prompt and response together are too long."),
@@ -54,21 +60,25 @@ std::vector<Field> run_fields() {
       field("n_examples", &R::n_examples, "null", at_least(1),
             "Examples to train on; null: until n_epochs. With both, whichever ends first."),
       field("n_eval_examples", &R::n_eval_examples, "256", at_least(1), "Examples to evaluate on."),
-      field("trainer", &R::trainer, "BasicTrainer", one_of({"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"}),
-            "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded (FSDPTrainer), or "
+      field("trainer", &R::trainer, "BasicTrainer",
+            one_of({"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"}),
+            "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
+            "(FSDPTrainer), or "
             "every layer split (TensorParallelTrainer)."),
       field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
-      field("warmup_steps", &R::warmup_steps, "150", at_least(0), "Updates over which the learning rate rises linearly."),
+      field("warmup_steps", &R::warmup_steps, "150", at_least(0),
+            "Updates over which the learning rate rises linearly."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
       field("eval_every", &R::eval_every, "20_000", at_least(1),
             "Evaluate and save after this many examples; a multiple of batch_size."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
-      field("reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
-            "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "
-            "whichever is faster and fits (auto)."),
+      field(
+          "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
+          "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "
+          "whichever is faster and fits (auto)."),
   };
 }
 
@@ -89,7 +99,8 @@ std::vector<Field> model_fields() {
       field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(kDtypes),
             "Type to compute in (mixed precision); null: policy_dtype."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
-            "Type of the reference model; null: the type that the policy computes in. The original's is float16."),
+            "Type of the reference model; null: the type that the policy computes in. The original's is "
+            "float16."),
   };
 }
 
@@ -97,12 +108,16 @@ std::vector<Field> loss_fields() {
   using L = LossConfig;
   constexpr auto kLoss = &RunConfig::loss;
   return {
-      field("loss.name", kLoss, &L::name, "sft", one_of({"sft", "dpo", "ipo"}), "The loss; choose it by loss=NAME."),
-      only_for({"dpo", "ipo"},
-               field("loss.beta", kLoss, &L::beta, "???", above(0),
-                     "How strongly the policy is held to the reference; 0.1 is usual, less lets it move further.")),
-      only_for({"dpo"}, field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
-                              "Share of pairs taken to be labelled the wrong way round (conservative DPO).")),
+      field("loss.name", kLoss, &L::name, "sft", one_of({"sft", "dpo", "ipo"}),
+            "The loss; choose it by loss=NAME."),
+      only_for(
+          {"dpo", "ipo"},
+          field(
+              "loss.beta", kLoss, &L::beta, "???", above(0),
+              "How strongly the policy is held to the reference; 0.1 is usual, less lets it move further.")),
+      only_for({"dpo"},
+               field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
+                     "Share of pairs taken to be labelled the wrong way round (conservative DPO).")),
       only_for({"dpo"}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
                               "Take a uniform distribution for the reference.")),
   };
@@ -113,11 +128,14 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(), "Log to Weights & Biases."),
-      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"), "User or team to log to."),
-      field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization", text("a project name"),
-            "Project to log to."),
-      field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(), "Make the plan's warnings errors."),
-      field("plan.lengths", &RunConfig::plan, &P::lengths, "null", text("a name of configs/lengths or a file"),
+      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
+            "User or team to log to."),
+      field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
+            text("a project name"), "Project to log to."),
+      field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
+            "Make the plan's warnings errors."),
+      field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
+            text("a name of configs/lengths or a file"),
             "Length statistics to plan with; null: the shipped ones of the data set."),
   };
 }
@@ -135,7 +153,8 @@ const std::vector<Field>& schema() {
 }
 
 const Field* find_field(std::string_view key) {
-  const auto found = std::find_if(schema().begin(), schema().end(), [&](const Field& f) { return f.key == key; });
+  const auto found =
+      std::find_if(schema().begin(), schema().end(), [&](const Field& f) { return f.key == key; });
   return found == schema().end() ? nullptr : &*found;
 }
 
@@ -159,7 +178,9 @@ bool is_section(std::string_view name) {
   return std::find(sections().begin(), sections().end(), name) != sections().end();
 }
 
-bool is_group(std::string_view name) { return std::find(groups().begin(), groups().end(), name) != groups().end(); }
+bool is_group(std::string_view name) {
+  return std::find(groups().begin(), groups().end(), name) != groups().end();
+}
 
 std::string did_you_mean_key(std::string_view key) {
   for (const Field& field : schema())

@@ -33,7 +33,8 @@ void read_plus_signs(Node& map) {
     if (child.name.size() < 2 || child.name.front() != '+') continue;
     const std::string name = child.name.substr(1);
     if (find_child(map, name))
-      throw UserError(fmt::format("'{}' is given twice, with and without '+' ({})", shown(name), child.origin.phrase()));
+      throw UserError(
+          fmt::format("'{}' is given twice, with and without '+' ({})", shown(name), child.origin.phrase()));
     child.name = name;
     child.added = true;
   }
@@ -41,7 +42,6 @@ void read_plus_signs(Node& map) {
 
 Document as_document(Node values) {
   Document document;
-  read_plus_signs(values);
   if (Node* const list = find_child(values, "defaults")) {
     if (list->kind != Kind::List)
       throw UserError(fmt::format("defaults: got {}, expected a list such as [_self_, model: pythia28] ({})",
@@ -50,9 +50,11 @@ Document as_document(Node values) {
     document.has_defaults = true;
     values.children.erase(values.children.begin() + (list - values.children.data()));
   }
-  const bool says_self = std::any_of(document.defaults.begin(), document.defaults.end(),
-                                     [](const auto& entry) { return entry.group.empty() && entry.name == "_self_"; });
+  const bool says_self =
+      std::any_of(document.defaults.begin(), document.defaults.end(),
+                  [](const auto& entry) { return entry.group.empty() && entry.name == "_self_"; });
   if (!says_self) document.defaults.push_back({"", "_self_", values.origin});
+  read_plus_signs(values);
   document.values = std::move(values);
   return document;
 }
@@ -72,7 +74,8 @@ Sources::Sources(std::vector<fs::path> folders) : folders_(std::move(folders)) {
 }
 
 std::vector<Document> Sources::primaries() const {
-  std::vector<Document> documents = {as_document(read_default_yaml(asset("config.yaml").value()))};
+  static const Document built_in = as_document(read_default_yaml(asset("config.yaml").value()));
+  std::vector<Document> documents = {built_in};
   for (const fs::path& folder : folders_) {
     if (!fs::exists(folder / "config.yaml")) continue;
     documents.push_back(read_document(folder / "config.yaml"));
@@ -111,13 +114,15 @@ Node Sources::preset(const std::string& group, const std::string& name, const Or
   return preset(group, name, origin, above);
 }
 
-Node Sources::preset(const std::string& group, const std::string& name, const Origin& origin, Path& above) const {
+Node Sources::preset(const std::string& group, const std::string& name, const Origin& origin,
+                     Path& above) const {
   const std::vector<std::string> names = presets(group);
   if (!has_preset(group, name))
     throw UserError(fmt::format("{}: there is no preset '{}', expected one of {} ({}){}", group, shown(name),
                                 fmt::join(names, ", "), origin.phrase(), did_you_mean(name, names)));
   if (std::find(above.begin(), above.end(), name) != above.end())
-    throw UserError(fmt::format("{}: the preset '{}' builds on itself ({})", group, shown(name), origin.phrase()));
+    throw UserError(
+        fmt::format("{}: the preset '{}' builds on itself ({})", group, shown(name), origin.phrase()));
   if (above.size() >= kDeepestNesting)
     throw UserError(fmt::format("{}: more than {} presets build on each other", group, kDeepestNesting));
   above.push_back(name);
@@ -125,8 +130,9 @@ Node Sources::preset(const std::string& group, const std::string& name, const Or
   Node result = make_map(document.values.origin);
   for (const Document::Default& entry : document.defaults) {
     if (!entry.group.empty())
-      throw UserError(fmt::format("defaults: got '{}: {}', expected the name of another {} preset or _self_ ({})",
-                                  shown(entry.group), shown(entry.name), group, entry.origin.phrase()));
+      throw UserError(
+          fmt::format("defaults: got '{}: {}', expected the name of another {} preset or _self_ ({})",
+                      shown(entry.group), shown(entry.name), group, entry.origin.phrase()));
     merge(result, entry.name == "_self_" ? document.values : preset(group, entry.name, entry.origin, above));
   }
   above.pop_back();

@@ -87,8 +87,10 @@ class Builder : public YAML::EventHandler {
   }
 
   Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
-    if (first_bad_byte(value) != std::string::npos) fail(mark, "a value holds control characters; expected text");
-    if (tag == "!" || tag == fmt::format("{}str", kYamlTag)) return make_scalar(Kind::Text, value, origin(mark));
+    if (first_bad_byte(value) != std::string::npos)
+      fail(mark, "a value holds control characters; expected text");
+    if (tag == "!" || tag == fmt::format("{}str", kYamlTag))
+      return make_scalar(Kind::Text, value, origin(mark));
     const bool plain = tag.empty() || tag == "?";
     Node node = yaml_scalar(value, origin(mark));
     const auto asked = [&](std::string_view type) { return tag == fmt::format("{}{}", kYamlTag, type); };
@@ -140,11 +142,13 @@ class Builder : public YAML::EventHandler {
 
   void add_key(Open& parent, const Node& node, const YAML::Mark& mark) {
     if (!node.is_scalar()) fail(mark, "a list or map as a key; expected a name");
-    if (node.text.size() > kLongestName) fail(mark, fmt::format("a key is longer than {} characters", kLongestName));
+    if (node.text.size() > kLongestName)
+      fail(mark, fmt::format("a key is longer than {} characters", kLongestName));
     parent.key = node.text;
     parent.has_key = true;
     const auto [first, is_new] = parent.key_lines.emplace(parent.key, mark.line);
-    if (!is_new) fail(mark, fmt::format("'{}' is given twice, first in line {}", shown(parent.key), first->second + 1));
+    if (!is_new)
+      fail(mark, fmt::format("'{}' is given twice, first in line {}", shown(parent.key), first->second + 1));
   }
 
   void add_value(Open& parent, Node node, const YAML::Mark& mark) {
@@ -159,8 +163,9 @@ class Builder : public YAML::EventHandler {
       parent.merged.push_back(std::move(node));
       return;
     }
-    const bool maps = node.kind == Kind::List && std::all_of(node.children.begin(), node.children.end(),
-                                                             [](const Node& n) { return n.kind == Kind::Map; });
+    const bool maps =
+        node.kind == Kind::List && std::all_of(node.children.begin(), node.children.end(),
+                                               [](const Node& n) { return n.kind == Kind::Map; });
     if (!maps) fail(mark, "'<<' takes a map or a list of maps");
     for (Node& map : node.children) parent.merged.push_back(std::move(map));
   }
@@ -187,7 +192,8 @@ void check_bytes(std::string_view text, const std::string& name) {
 // Tabs are the usual reason why a file that looks right is refused.
 std::string tab_hint(std::string_view text, int line) {
   std::size_t start = 0;
-  for (; line > 0 && start < text.size(); --line) start = std::min(text.find('\n', start), text.size() - 1) + 1;
+  for (; line > 0 && start < text.size(); --line)
+    start = std::min(text.find('\n', start), text.size() - 1) + 1;
   const std::size_t indent_end = std::min(text.find_first_not_of(" \t", start), text.size());
   const bool has_tab = text.substr(start, indent_end - start).find('\t') != std::string_view::npos;
   return has_tab ? "; the line is indented by a tab, and YAML wants spaces" : "";
@@ -213,7 +219,8 @@ Node read_yaml(std::string_view text, const std::string& name) {
   Node root = builder.take();
   if (root.kind == Kind::Null) root = make_map(root.origin);
   if (root.kind != Kind::Map)
-    throw UserError(fmt::format("{}: got {} at the top level, expected a map (KEY: VALUE lines)", name, shown(root)));
+    throw UserError(
+        fmt::format("{}: got {} at the top level, expected a map (KEY: VALUE lines)", name, shown(root)));
   return root;
 }
 

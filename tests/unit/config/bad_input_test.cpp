@@ -1,4 +1,5 @@
-// Mistakes and what the user is told: the key, what came, what is expected, where it came from, what was meant.
+// Mistakes and what the user is told: the key, what came, what is expected, where it came from, what was
+// meant.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -14,22 +15,29 @@ struct BadWords {
 
 const BadWords kBadWords[] = {
     // Keys.
-    {{"batchsize=4"}, {"batchsize: there is no such key (command line: batchsize=4); did you mean 'batch_size'?"}},
+    {{"batchsize=4"},
+     {"batchsize: there is no such key (command line: batchsize=4); did you mean 'batch_size'?"}},
     {{"beta=0.1"}, {"beta: there is no such key", "did you mean 'loss.beta'?"}},
-    {{"model.polcy_dtype=float32"}, {"model.polcy_dtype: there is no such key", "did you mean 'model.policy_dtype'?"}},
-    {{"zzzzzz=1"}, {"zzzzzz: there is no such key (command line: zzzzzz=1); to add it nevertheless, write +zzzzzz=1"}},
+    {{"model.polcy_dtype=float32"},
+     {"model.polcy_dtype: there is no such key", "did you mean 'model.policy_dtype'?"}},
+    {{"zzzzzz=1"},
+     {"zzzzzz: there is no such key (command line: zzzzzz=1); to add it nevertheless, write +zzzzzz=1"}},
     {{"lr.x=1"}, {"lr.x: there is no such key"}},
     {{"wandb={foo: 1}"}, {"wandb: there is no key 'wandb.foo' (command line: wandb={foo: 1})"}},
     {{"hydra.run.dir=x"}, {"hydra.run.dir: Hydra's own settings do not exist here", "local_run_dir"}},
-    {{"datasets.3=hh"}, {"datasets.3: there is no such place in the list, which has 1 value(s)", "datasets=[...]"}},
-    {{"+lr=1"}, {"lr: it is there already, with the value 5e-07 (command line: +lr=1); write lr=1 to change it"}},
+    {{"datasets.3=hh"},
+     {"datasets.3: there is no such place in the list, which has 1 value(s)", "datasets=[...]"}},
+    {{"+lr=1"},
+     {"lr: it is there already, with the value 5e-07 (command line: +lr=1); write lr=1 to change it"}},
     {{"+foo=1", "+foo=2"}, {"foo: it is there already, with the value 1", "write foo=2"}},
     {{"~nope"}, {"nope: there is no such key (command line: ~nope)"}},
-    {{"~lr"}, {"lr: a run needs it, it cannot be removed (command line: ~lr); give it another value: lr=..."}},
+    {{"~lr"},
+     {"lr: a run needs it, it cannot be removed (command line: ~lr); give it another value: lr=..."}},
     {{"~wandb"}, {"wandb: a run needs it, it cannot be removed"}},
     {{"~n_epochs=2"}, {"n_epochs: its value is 1, not 2 (command line: ~n_epochs=2)"}},
     // Types.
-    {{"batch_size=abc"}, {"batch_size: got 'abc', expected a whole number >= 1 (command line: batch_size=abc)"}},
+    {{"batch_size=abc"},
+     {"batch_size: got 'abc', expected a whole number >= 1 (command line: batch_size=abc)"}},
     {{"batch_size='8'"}, {"batch_size: got '8', expected a whole number", "write it without quotes"}},
     {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number >= 1"}},
     {{"eval_every=2e4"}, {"eval_every: got 20000.0", "write eval_every=20000"}},
@@ -44,7 +52,8 @@ const BadWords kBadWords[] = {
     {{"debug=1"}, {"debug: got 1, expected true or false"}},
     {{"datasets=hh"}, {"datasets: got 'hh', expected a list of data set names", "write datasets=[hh]"}},
     {{"datasets=[[hh]]"}, {"datasets: got a list, expected a list of data set names"}},
-    {{"model.name_or_path=[a]"}, {"model.name_or_path: got a list, expected a folder or a Hugging Face name"}},
+    {{"model.name_or_path=[a]"},
+     {"model.name_or_path: got a list, expected a folder or a Hugging Face name"}},
     {{"wandb=5"}, {"wandb: got 5, expected a map of keys (command line: wandb=5)"}},
     {{"+lr.x=2"}, {"lr: got a map, expected a number > 0 (command line: +lr.x=2)"}},
     // Ranges.
@@ -64,18 +73,25 @@ const BadWords kBadWords[] = {
     {{"exp_name=../up"}, {"exp_name: got '../up', expected a name for the run's folder", "no '..'"}},
     {{"exp_name=/abs"}, {"exp_name: got '/abs'", "no leading '/'"}},
     {{"loss=dpo", "loss.beta=-1"}, {"loss.beta: got -1, expected a number > 0"}},
-    {{"loss=dpo", "loss.beta=1", "loss.label_smoothing=0.5"}, {"loss.label_smoothing: got 0.5, expected a number >= 0 and < 0.5"}},
-    {{"~n_epochs"}, {"n_epochs, n_examples: both are null (command line: ~n_epochs; default)", "write n_epochs=1"}},
+    {{"loss=dpo", "loss.beta=1", "loss.label_smoothing=0.5"},
+     {"loss.label_smoothing: got 0.5, expected a number >= 0 and < 0.5"}},
+    {{"~n_epochs"},
+     {"n_epochs, n_examples: both are null (command line: ~n_epochs; default)", "write n_epochs=1"}},
     // Names of a few.
-    {{"trainer=FSDP"}, {"trainer: got 'FSDP', expected one of BasicTrainer, FSDPTrainer, TensorParallelTrainer"}},
+    {{"trainer=FSDP"},
+     {"trainer: got 'FSDP', expected one of BasicTrainer, FSDPTrainer, TensorParallelTrainer"}},
     {{"trainer=FDSPTrainer"}, {"did you mean 'FSDPTrainer'?"}},
     {{"optimizer=Lion"}, {"optimizer: got 'Lion', expected one of RMSprop, Adam, AdamW, SGD, Adafactor"}},
-    {{"model.policy_dtype=bf16"}, {"model.policy_dtype: got 'bf16', expected one of float32, bfloat16, float16"}},
-    {{"model.fsdp_policy_mp=float64"}, {"model.fsdp_policy_mp: got 'float64'", "or null", "did you mean 'float"}},
+    {{"model.policy_dtype=bf16"},
+     {"model.policy_dtype: got 'bf16', expected one of float32, bfloat16, float16"}},
+    {{"model.fsdp_policy_mp=float64"},
+     {"model.fsdp_policy_mp: got 'float64'", "or null", "did you mean 'float"}},
     {{"reference=online"}, {"reference: got 'online', expected one of auto, live, cached"}},
     {{"loss.name=dop"}, {"loss.name: got 'dop', expected one of sft, dpo, ipo", "did you mean 'dpo'?"}},
     // Presets.
-    {{"model=pythia27"}, {"model: there is no preset 'pythia27', expected one of blank_model, gpt2-large", "(command line: model=pythia27); did you mean 'pythia28'?"}},
+    {{"model=pythia27"},
+     {"model: there is no preset 'pythia27', expected one of blank_model, gpt2-large",
+      "(command line: model=pythia27); did you mean 'pythia28'?"}},
     {{"loss=kto"}, {"loss: there is no preset 'kto', expected one of dpo, ipo, sft"}},
     {{"model=../loss/dpo"}, {"model: there is no preset '../loss/dpo'"}},
     {{"loss=null"}, {"loss: got null, expected the name of one preset (command line: loss=null)"}},
@@ -83,14 +99,21 @@ const BadWords kBadWords[] = {
     {{"loss="}, {"loss: got '', expected the name of one preset"}},
     {{"+loss=dpo"}, {"loss: it has a preset already; write loss=NAME without '+'"}},
     {{"++loss=dpo"}, {"loss: it has a preset already"}},
-    {{"~loss"}, {"loss: a run needs it, it cannot be removed; choose another preset: loss=NAME (command line: ~loss)"}},
-    {{"loss=sft", "loss.beta=0.1"}, {"loss.beta: only the loss dpo or ipo has it, and the loss is sft (command line: loss.beta=0.1)"}},
+    {{"~loss"},
+     {"loss: a run needs it, it cannot be removed; choose another preset: loss=NAME (command line: ~loss)"}},
+    {{"loss=sft", "loss.beta=0.1"},
+     {"loss.beta: only the loss dpo or ipo has it, and the loss is sft (command line: loss.beta=0.1)"}},
     {{"+loss.beta=0.1"}, {"loss.beta: only the loss dpo or ipo has it, and the loss is sft"}},
-    {{"loss=ipo", "loss.beta=1", "loss.reference_free=true"}, {"loss.reference_free: only the loss dpo has it, and the loss is ipo"}},
+    {{"loss=ipo", "loss.beta=1", "loss.reference_free=true"},
+     {"loss.reference_free: only the loss dpo has it, and the loss is ipo"}},
     // Not set.
-    {{"loss=dpo"}, {"loss.beta: not set, and a run needs it; write loss.beta=VALUE, a number > 0 (loss/dpo.yaml:2)"}},
-    {{"exp_name=???"}, {"exp_name: not set, and a run needs it; write exp_name=VALUE", "(command line: exp_name="}},
-    {{"model=blank_model"}, {"model.name_or_path: not set", "choose a preset (model=NAME: blank_model, gpt2-large", "write model.name_or_path=VALUE"}},
+    {{"loss=dpo"},
+     {"loss.beta: not set, and a run needs it; write loss.beta=VALUE, a number > 0 (loss/dpo.yaml:2)"}},
+    {{"exp_name=???"},
+     {"exp_name: not set, and a run needs it; write exp_name=VALUE", "(command line: exp_name="}},
+    {{"model=blank_model"},
+     {"model.name_or_path: not set", "choose a preset (model=NAME: blank_model, gpt2-large",
+      "write model.name_or_path=VALUE"}},
     // The grammar of words.
     {{"lr"}, {"lr: there is no '='; expected KEY=VALUE (command line)"}},
     {{""}, {"there is no key; expected KEY=VALUE"}},
@@ -121,14 +144,21 @@ const BadWords kBadWords[] = {
     {{std::string("lr=5\0", 5)}, {"lr=5: byte 0x00 is not text"}},
     {{"exp_name=\xff"}, {"exp_name=: byte 0xff is not text; expected UTF-8"}},
     // References.
-    {{"max_length=${max_lenght}"}, {"max_length: got '${max_lenght}': there is no key 'max_lenght'; did you mean 'max_length'? (command line: "}},
+    {{"max_length=${max_lenght}"},
+     {"max_length: got '${max_lenght}': there is no key 'max_lenght'; did you mean 'max_length'? (command "
+      "line: "}},
     {{"seed=${seed}"}, {"seed: got '${seed}': it refers back to itself"}},
     {{"seed=${foo:1}"}, {"seed: got '${foo:1}': unknown resolver 'foo', expected oc.env or a key"}},
-    {{"seed=${oc.env:DPO_NOT_SET}"}, {"seed: got", "the environment variable DPO_NOT_SET is not set", "${oc.env:DPO_NOT_SET,default}"}},
+    {{"seed=${oc.env:DPO_NOT_SET}"},
+     {"seed: got", "the environment variable DPO_NOT_SET is not set", "${oc.env:DPO_NOT_SET,default}"}},
     {{"seed=${oc.env:A,b,c}"}, {"oc.env takes a name and at most one default"}},
-    {{"seed=${oc.env:DPO_TEST_WORD}"}, {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_TEST_WORD)"}},
-    {{"seed=${oc.env:DPO_NOT_SET,word}"}, {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_NOT_SET (not set: its default))"}},
-    {{"local_run_dir='${get_local_run_dir:${exp_name},${local_dirs}}'"}, {"get_local_run_dir is not needed here", "local_run_dir=null"}},
+    {{"seed=${oc.env:DPO_TEST_WORD}"},
+     {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_TEST_WORD)"}},
+    {{"seed=${oc.env:DPO_NOT_SET,word}"},
+     {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_NOT_SET (not set: its "
+      "default))"}},
+    {{"local_run_dir='${get_local_run_dir:${exp_name},${local_dirs}}'"},
+     {"get_local_run_dir is not needed here", "local_run_dir=null"}},
 };
 
 TEST(BadInput, Words) {
@@ -136,7 +166,8 @@ TEST(BadInput, Words) {
   for (const BadWords& bad : kBadWords) {
     const std::string problems = problems_of({with_needed(bad.words), {}, {}});
     for (const std::string& fragment : bad.fragments)
-      EXPECT_NE(problems.find(fragment), std::string::npos) << "expected: " << fragment << "\ngot: " << problems;
+      EXPECT_NE(problems.find(fragment), std::string::npos)
+          << "expected: " << fragment << "\ngot: " << problems;
   }
 }
 
@@ -147,27 +178,36 @@ struct BadFile {
 
 const BadFile kBadFiles[] = {
     {"lr: 1\nbatchsize: 4\n", {"batchsize: there is no such key (FILE:2); did you mean 'batch_size'?"}},
-    {"qqqqqq: 4\n", {"qqqqqq: there is no such key (FILE:1); to keep a key that nothing reads, call it +qqqqqq"}},
-    {"model:\n  polcy_dtype: x\n", {"model.polcy_dtype: there is no such key (FILE:2)", "did you mean 'model.policy_dtype'?"}},
+    {"qqqqqq: 4\n",
+     {"qqqqqq: there is no such key (FILE:1); to keep a key that nothing reads, call it +qqqqqq"}},
+    {"model:\n  polcy_dtype: x\n",
+     {"model.polcy_dtype: there is no such key (FILE:2)", "did you mean 'model.policy_dtype'?"}},
     {"batch_size: x\n", {"batch_size: got 'x', expected a whole number >= 1 (FILE:1)"}},
     {"\n\nbatch_size: '8'\n", {"batch_size: got '8'", "(FILE:3); write it without quotes"}},
     {"batch_size: yes\n", {"batch_size: got true, expected a whole number >= 1 (FILE:1)"}},
     {"lr: 1e999\n", {"lr: got 1e999, expected a number > 0 (FILE:1)"}},
-    {"model: pythia28\n", {"model: got 'pythia28', expected a map of keys (FILE:1); to choose a preset write 'defaults: [_self_, model: NAME]'"}},
+    {"model: pythia28\n",
+     {"model: got 'pythia28', expected a map of keys (FILE:1); to choose a preset write 'defaults: [_self_, "
+      "model: NAME]'"}},
     {"wandb: off\n", {"wandb: got false, expected a map of keys (FILE:1)"}},
     {"hydra: {run: {dir: x}}\n", {"hydra: Hydra's own settings do not exist here; remove them (FILE:1)"}},
-    {"loss: {name: sft, beta: 0.1}\n", {"loss.beta: only the loss dpo or ipo has it, and the loss is sft (FILE:1)"}},
-    {"defaults: pythia28\n", {"defaults: got 'pythia28', expected a list such as [_self_, model: pythia28] (FILE:1)"}},
-    {"defaults: [pythia28]\n", {"defaults: got 'pythia28', expected _self_, 'model: NAME' or 'loss: NAME' (FILE:1)"}},
+    {"loss: {name: sft, beta: 0.1}\n",
+     {"loss.beta: only the loss dpo or ipo has it, and the loss is sft (FILE:1)"}},
+    {"defaults: pythia28\n",
+     {"defaults: got 'pythia28', expected a list such as [_self_, model: pythia28] (FILE:1)"}},
+    {"defaults: [pythia28]\n",
+     {"defaults: got 'pythia28', expected _self_, 'model: NAME' or 'loss: NAME' (FILE:1)"}},
     {"defaults: [5]\n", {"defaults: got 5, expected _self_ or a line such as 'model: pythia28' (FILE:1)"}},
-    {"defaults:\n- loss: dop\n", {"loss: there is no preset 'dop', expected one of dpo, ipo, sft (FILE:2); did you mean 'dpo'?"}},
+    {"defaults:\n- loss: dop\n",
+     {"loss: there is no preset 'dop', expected one of dpo, ipo, sft (FILE:2); did you mean 'dpo'?"}},
     {"defaults:\n- override model: gptj\n", {"defaults: got 'override model'"}},
     {"seed: 1\nseed: 2\n", {"FILE:2:1: 'seed' is given twice, first in line 1"}},
     {"seed: 1\n+seed: 2\n", {"'seed' is given twice, with and without '+' (FILE:2)"}},
     {"lr: [1\n", {"FILE:"}},
     {"wandb:\n\tenabled: true\n", {"FILE:2:", "the line is indented by a tab, and YAML wants spaces"}},
     {"- lr\n", {"FILE: got a list at the top level, expected a map"}},
-    {"seed: ${oc.env:DPO_NOT_SET}\n", {"seed: got", "the environment variable DPO_NOT_SET is not set", "(FILE:1)"}},
+    {"seed: ${oc.env:DPO_NOT_SET}\n",
+     {"seed: got", "the environment variable DPO_NOT_SET is not set", "(FILE:1)"}},
 };
 
 TEST(BadInput, Files) {
@@ -176,8 +216,10 @@ TEST(BadInput, Files) {
     const auto file = folder.write("bad.yaml", bad.text);
     const std::string problems = problems_of({{"exp_name=e", "++model.name_or_path=m"}, file, {}});
     for (std::string fragment : bad.fragments) {
-      if (const std::size_t at = fragment.find("FILE"); at != std::string::npos) fragment.replace(at, 4, file.string());
-      EXPECT_NE(problems.find(fragment), std::string::npos) << "expected: " << fragment << "\ngot: " << problems;
+      if (const std::size_t at = fragment.find("FILE"); at != std::string::npos)
+        fragment.replace(at, 4, file.string());
+      EXPECT_NE(problems.find(fragment), std::string::npos)
+          << "expected: " << fragment << "\ngot: " << problems;
     }
   }
 }
@@ -185,7 +227,8 @@ TEST(BadInput, Files) {
 TEST(BadInput, FilesAndFoldersThatAreNotThere) {
   const TempFolder folder;
   const std::string missing = (folder.path() / "missing.yaml").string();
-  EXPECT_EQ(problems_of({{}, missing, {}}), "configuration: cannot read " + missing + ": No such file or directory");
+  EXPECT_EQ(problems_of({{}, missing, {}}),
+            "configuration: cannot read " + missing + ": No such file or directory");
   EXPECT_EQ(problems_of({{}, folder.path(), {}}),
             "configuration: " + folder.path().string() + " is a folder, expected a file");
   EXPECT_EQ(problems_of({{}, {}, {missing}}), "--config-dir: " + missing + " is not a folder");
@@ -198,30 +241,39 @@ TEST(BadInput, PresetsOfTheUsersOwn) {
   folder.write("model/c.yaml", "defaults: [{loss: dpo}]\n");
   folder.write("model/d.yaml", "name_or_path: d\nfoo: 1\n");
   folder.write("model/e.yaml", "[1]\n");
-  const auto problems = [&](const std::string& word) { return problems_of({{"exp_name=e", word}, {}, {folder.path()}}); };
+  const auto problems = [&](const std::string& word) {
+    return problems_of({{"exp_name=e", word}, {}, {folder.path()}});
+  };
   EXPECT_NE(problems("model=a").find("model: the preset 'a' builds on itself ("), std::string::npos);
-  EXPECT_NE(problems("model=c").find("expected the name of another model preset or _self_"), std::string::npos);
+  EXPECT_NE(problems("model=c").find("expected the name of another model preset or _self_"),
+            std::string::npos);
   EXPECT_NE(problems("model=d").find("model.foo: there is no such key ("), std::string::npos);
   EXPECT_NE(problems("model=e").find("e.yaml: got a list at the top level"), std::string::npos);
-  EXPECT_NE(problems("model=zz").find("expected one of a, b, blank_model, c, d, e, gpt2-large"), std::string::npos);
+  EXPECT_NE(problems("model=zz").find("expected one of a, b, blank_model, c, d, e, gpt2-large"),
+            std::string::npos);
 }
 
 TEST(BadInput, HostileWords) {
   const auto problems = [](const std::string& word) { return problems_of({with_needed({word}), {}, {}}); };
-  EXPECT_NE(problems("+a=" + std::string(100'000, '[')).find("nested more than 64 levels deep"), std::string::npos);
+  EXPECT_NE(problems("+a=" + std::string(100'000, '[')).find("nested more than 64 levels deep"),
+            std::string::npos);
   std::string maps = "+a=";
   for (int i = 0; i < 100'000; ++i) maps += "{a:";
   EXPECT_NE(problems(maps).find("nested more than 64 levels deep"), std::string::npos);
   std::string key = "+a";
   for (int i = 0; i < 100; ++i) key += ".a";
   EXPECT_NE(problems(key + "=1").find("the key has more than 64 parts"), std::string::npos);
-  EXPECT_NE(problems("+" + std::string(300, 'k') + "=1").find("the key is longer than 256 characters"), std::string::npos);
+  EXPECT_NE(problems("+" + std::string(300, 'k') + "=1").find("the key is longer than 256 characters"),
+            std::string::npos);
   EXPECT_LT(problems(std::string(100'000, 'x') + "=1").size(), 500u) << "messages stay short";
 }
 
 TEST(BadInput, AllProblemsAreReportedTogether) {
   try {
-    compose({{"batchsize=4", "lr=abc", "model=pythia27", "model.archive=x", "loss.beta=1", "debug=maybe", "lr=1,2"}, {}, {}});
+    compose({{"batchsize=4", "lr=abc", "model=pythia27", "model.archive=x", "loss.beta=1", "debug=maybe",
+              "lr=1,2"},
+             {},
+             {}});
     FAIL();
   } catch (const UserError& error) {
     // The unknown preset must not make its keys count as missing too; exp_name is missing indeed.

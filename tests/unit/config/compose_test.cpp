@@ -38,9 +38,10 @@ TEST(Compose, DefaultsAreTheOriginals) {
 
 TEST(Compose, TheCommandLineOfTheOriginal) {
   const RunConfig config =
-      compose({{"model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=anthropic_dpo_pythia28",
-                "gradient_accumulation_steps=2", "batch_size=32", "eval_batch_size=32", "trainer=FSDPTrainer",
-                "sample_during_eval=false", "model.fsdp_policy_mp=bfloat16", "model.archive=run/LATEST/policy.pt"},
+      compose({{"model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1",
+                "exp_name=anthropic_dpo_pythia28", "gradient_accumulation_steps=2", "batch_size=32",
+                "eval_batch_size=32", "trainer=FSDPTrainer", "sample_during_eval=false",
+                "model.fsdp_policy_mp=bfloat16", "model.archive=run/LATEST/policy.pt"},
                {},
                {}})
           .values;
@@ -56,8 +57,8 @@ TEST(Compose, TheCommandLineOfTheOriginal) {
 
 TEST(Compose, EveryPreset) {
   const std::pair<const char*, const char*> models[] = {
-      {"gpt2-large", "gpt2-large"},          {"gpt2-xl", "gpt2-xl"},
-      {"gptj", "EleutherAI/gpt-j-6b"},       {"llama7b", "huggyllama/llama-7b"},
+      {"gpt2-large", "gpt2-large"},           {"gpt2-xl", "gpt2-xl"},
+      {"gptj", "EleutherAI/gpt-j-6b"},        {"llama7b", "huggyllama/llama-7b"},
       {"pythia28", "EleutherAI/pythia-2.8b"}, {"pythia69", "EleutherAI/pythia-6.9b"}};
   for (const auto& [preset, name] : models)
     EXPECT_EQ(run({std::string("model=") + preset}).model.name_or_path, name);
@@ -68,7 +69,8 @@ TEST(Compose, EveryPreset) {
 TEST(Compose, TheLastOfTheSameWordWins) {
   EXPECT_DOUBLE_EQ(run({"lr=1", "lr=2"}).lr, 2);
   EXPECT_EQ(run({"model=pythia28", "model=gptj"}).model.name_or_path, "EleutherAI/gpt-j-6b");
-  EXPECT_EQ(run({"model.archive=a", "model=gptj"}).model.archive, "a") << "presets come first, wherever they stand";
+  EXPECT_EQ(run({"model.archive=a", "model=gptj"}).model.archive, "a")
+      << "presets come first, wherever they stand";
 }
 
 TEST(Compose, AddingForcingDeleting) {
@@ -117,11 +119,13 @@ TEST(Compose, TheEnvironmentFindsItsTypeToo) {
 }
 
 TEST(Compose, AddedKeysAreKeptAndNoted) {
-  const Resolved resolved = compose({with_needed({"+batchsize=8", "+my.note=text", "+model.extra=1"}), {}, {}});
+  const Resolved resolved =
+      compose({with_needed({"+batchsize=8", "+my.note=text", "+model.extra=1"}), {}, {}});
   EXPECT_EQ(resolved.values.batch_size, 4);
   ASSERT_EQ(resolved.notes.size(), 3u);
   const std::string notes = resolved.notes[0] + resolved.notes[1] + resolved.notes[2];
-  EXPECT_NE(notes.find("batchsize: nothing reads this key (command line: +batchsize=8); did you mean 'batch_size'?"),
+  EXPECT_NE(notes.find(
+                "batchsize: nothing reads this key (command line: +batchsize=8); did you mean 'batch_size'?"),
             std::string::npos);
   EXPECT_NE(notes.find("my: nothing reads this key"), std::string::npos);
   EXPECT_NE(notes.find("model.extra: nothing reads this key"), std::string::npos);
@@ -141,11 +145,13 @@ TEST(Compose, OriginsOfEveryKind) {
 
 TEST(Compose, AFileIsLaidOverTheDefaults) {
   const TempFolder folder;
-  const auto file = folder.write("mine.yaml", "exp_name: f\nmodel: {name_or_path: m, policy_dtype: bfloat16}\n");
+  const auto file =
+      folder.write("mine.yaml", "exp_name: f\nmodel: {name_or_path: m, policy_dtype: bfloat16}\n");
   EXPECT_EQ(compose({{}, file, {}}).values.model.name_or_path, "m");
   EXPECT_EQ(compose({{"exp_name=g"}, file, {}}).values.exp_name, "g");
   const RunConfig chosen = compose({{"model=gptj"}, file, {}}).values;
-  EXPECT_EQ(chosen.model.name_or_path, "EleutherAI/gpt-j-6b") << "a preset of the command line replaces the section";
+  EXPECT_EQ(chosen.model.name_or_path, "EleutherAI/gpt-j-6b")
+      << "a preset of the command line replaces the section";
   EXPECT_EQ(chosen.model.policy_dtype, "float32");
 }
 
@@ -157,7 +163,8 @@ TEST(Compose, AFileWithADefaultsListIsOrderedByIt) {
   const auto silent = folder.write("silent.yaml", "defaults: [model: pythia28]\n" + values);
   EXPECT_EQ(compose({{}, after, {}}).values.model.name_or_path, "m");
   EXPECT_EQ(compose({{}, before, {}}).values.model.name_or_path, "EleutherAI/pythia-2.8b");
-  EXPECT_EQ(compose({{}, silent, {}}).values.model.name_or_path, "m") << "as in Hydra, a file's own values come last";
+  EXPECT_EQ(compose({{}, silent, {}}).values.model.name_or_path, "m")
+      << "as in Hydra, a file's own values come last";
   EXPECT_EQ(compose({{"model=gptj"}, after, {}}).values.model.block_name, "GPTJBlock");
   EXPECT_EQ(compose({{"model=gptj"}, after, {}}).values.model.name_or_path, "m") << "as in Hydra";
 }
@@ -181,7 +188,8 @@ TEST(Compose, AFolderOfTheUsersComesFirst) {
 }
 
 TEST(WithOverrides, ChangesOnlyWhatIsAsked) {
-  const RunConfig base = run({"batch_size=64", "loss=dpo", "loss.beta=0.1", "datasets=[hh, shp]", "model.archive=a"});
+  const RunConfig base =
+      run({"batch_size=64", "loss=dpo", "loss.beta=0.1", "datasets=[hh, shp]", "model.archive=a"});
   const RunConfig changed = with_overrides(base, Words{"gradient_accumulation_steps=2", "loss.beta=0.2"});
   EXPECT_EQ(changed.batch_size, 64);
   EXPECT_EQ(changed.gradient_accumulation_steps, 2);

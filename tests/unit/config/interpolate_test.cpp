@@ -72,14 +72,16 @@ TEST(Interpolate, ProblemsSayWhichAndWhere) {
   EXPECT_EQ(x_of("x: ${x}"), "x: got '${x}': it refers back to itself (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${y}\ny: ${z}\nz: ${x}"), "z: got '${x}': it refers back to itself (f.yaml:3)");
   EXPECT_EQ(x_of("x: {a: \"${x}\"}"), "x.a: got '${x}': it refers back to itself (f.yaml:1)");
-  EXPECT_EQ(x_of("x: ${oc.decode:5}"), "x: got '${oc.decode:5}': unknown resolver 'oc.decode', expected oc.env or a key (f.yaml:1)");
+  EXPECT_EQ(x_of("x: ${oc.decode:5}"),
+            "x: got '${oc.decode:5}': unknown resolver 'oc.decode', expected oc.env or a key (f.yaml:1)");
   EXPECT_EQ(x_of("x: '${y'"), "x: got '${y': '${' is not closed by '}' (f.yaml:1)");
   EXPECT_EQ(x_of("x: a${y}\ny: [1]"), "x: got 'a${y}': a list cannot stand inside a text (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${y}\ny: ???"), "x: got '${y}': 'y' is not set (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${..y}\ny: 1"), "x: got '${..y}': it points above the top level (f.yaml:1)");
-  EXPECT_EQ(x_of("x: ${oc.env:DPO_NOT_SET}"),
-            "x: got '${oc.env:DPO_NOT_SET}': the environment variable DPO_NOT_SET is not set; set it, or give a "
-            "default: ${oc.env:DPO_NOT_SET,default} (f.yaml:1)");
+  EXPECT_EQ(
+      x_of("x: ${oc.env:DPO_NOT_SET}"),
+      "x: got '${oc.env:DPO_NOT_SET}': the environment variable DPO_NOT_SET is not set; set it, or give a "
+      "default: ${oc.env:DPO_NOT_SET,default} (f.yaml:1)");
 }
 
 TEST(Interpolate, OneProblemForAValueThatManyReferTo) {
@@ -89,15 +91,18 @@ TEST(Interpolate, OneProblemForAValueThatManyReferTo) {
 TEST(Interpolate, HostileReferencesAreBounded) {
   std::string doubling = "x: ${v30}\nv0: aaaaaaaaaa\n";
   for (int i = 1; i <= 30; ++i)
-    doubling += "v" + std::to_string(i) + ": ${v" + std::to_string(i - 1) + "}${v" + std::to_string(i - 1) + "}\n";
+    doubling +=
+        "v" + std::to_string(i) + ": ${v" + std::to_string(i - 1) + "}${v" + std::to_string(i - 1) + "}\n";
   EXPECT_NE(x_of(doubling).find("references in a row"), std::string::npos);
   std::string sorted = "v0: aaaaaaaaaa\n";
   for (int i = 1; i <= 30; ++i)
-    sorted += "v" + std::to_string(i) + ": ${v" + std::to_string(i - 1) + "}${v" + std::to_string(i - 1) + "}\n";
+    sorted +=
+        "v" + std::to_string(i) + ": ${v" + std::to_string(i - 1) + "}${v" + std::to_string(i - 1) + "}\n";
   EXPECT_NE(x_of(sorted + "x: ${v30}").find("the text becomes too long"), std::string::npos);
   std::string lists = "v0: [1, 1]\n";
   for (int i = 1; i <= 30; ++i)
-    lists += "v" + std::to_string(i) + ": [\"${v" + std::to_string(i - 1) + "}\", \"${v" + std::to_string(i - 1) + "}\"]\n";
+    lists += "v" + std::to_string(i) + ": [\"${v" + std::to_string(i - 1) + "}\", \"${v" +
+             std::to_string(i - 1) + "}\"]\n";
   EXPECT_NE(x_of(lists + "x: ${v30}").find("unfold to too much"), std::string::npos);
   std::string nested;
   for (int i = 0; i < 1000; ++i) nested += "${a.";

@@ -31,7 +31,8 @@ TEST(RoundTrip, PrintedConfigurationsGiveTheSameAgain) {
       {"loss=ipo", "loss.beta=3"},
       {"loss={name: dpo, beta: 1}"},
       {"datasets=[hh, 'a b', \"c'd\"]", "local_dirs=['[x]', '{y}', '- z', '5', 'null', 'yes', '~', ' ']"},
-      {"local_dirs=['#', ': ', '*a', '&b', '!c', '%d', '@e', '|', '1e5', '0x1F', '-', '?', 'a#b', '---', '...']"},
+      {"local_dirs=['#', ': ', '*a', '&b', '!c', '%d', '@e', '|', '1e5', '0x1F', '-', '?', 'a#b', '---', "
+       "'...']"},
       {"exp_name='it\\'s \"quoted\" \\\\ back'"},
       {"exp_name=\\${lr}"},
       {"exp_name='\\\\\\${lr}'"},
@@ -39,9 +40,10 @@ TEST(RoundTrip, PrintedConfigurationsGiveTheSameAgain) {
       {"lr=1e-300", "max_grad_norm=123456789.125", "minimum_log_interval_secs=0"},
       {"batch_size=${oc.env:DPO_TEST_SET}", "max_length=${batch_size}"},
       {"~n_epochs", "n_examples=9223372036854775807", "seed=9223372036854775807"},
-      {"+foo=1", "+bar={a: [1, 2.5, {b: null}], ' c': x}", "+model.extra=???", "+wandb.note='a: b'", "+e={}", "+f=[]"},
+      {"+foo=1", "+bar={a: [1, 2.5, {b: null}], ' c': x}", "+model.extra=???", "+wandb.note='a: b'", "+e={}",
+       "+f=[]"},
       {"+nan=nan", "+inf=-inf", "+text='.nan'", "+big=123456789012345678901234567890", "+name={+x: 1}"},
-      {"+plus.deep.er=1", "+$dollar=2", "+a-b=3"},
+      {"+defaults=[x]", "+plus.deep.er=1", "+$dollar=2", "+a-b=3"},
   };
   const TempFolder folder;
   for (const Words& words : runs) {
@@ -70,7 +72,8 @@ TEST(RoundTrip, OriginsStandInAnAlignedComment) {
 
 TEST(RoundTrip, AFileCanBeChangedOnTheWay) {
   const TempFolder folder;
-  const auto file = folder.write("run.yaml", to_yaml(compose({with_needed({"loss=dpo", "loss.beta=0.1"}), {}, {}})));
+  const auto file =
+      folder.write("run.yaml", to_yaml(compose({with_needed({"loss=dpo", "loss.beta=0.1"}), {}, {}})));
   EXPECT_DOUBLE_EQ(compose({{"loss.beta=0.5"}, file, {}}).values.loss.beta, 0.5);
   EXPECT_EQ(compose({{"loss=sft"}, file, {}}).values.loss.name, "sft");
 }

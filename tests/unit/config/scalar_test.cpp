@@ -10,10 +10,12 @@ namespace {
 std::string read(std::string_view text) { return spelled(yaml_scalar(text, {})); }
 
 TEST(Scalar, BooleansAndNullOfYaml11) {
-  for (const char* text : {"yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"}) EXPECT_EQ(read(text), "true");
+  for (const char* text : {"yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"})
+    EXPECT_EQ(read(text), "true");
   for (const char* text : {"no", "No", "NO", "off", "Off", "OFF", "false"}) EXPECT_EQ(read(text), "false");
   for (const char* text : {"", "~", "null", "Null", "NULL"}) EXPECT_EQ(read(text), "null");
-  for (const char* text : {"y", "n", "yEs", "nULL", "oN"}) EXPECT_EQ(read(text), '"' + std::string(text) + '"');
+  for (const char* text : {"y", "n", "yEs", "nULL", "oN"})
+    EXPECT_EQ(read(text), '"' + std::string(text) + '"');
 }
 
 TEST(Scalar, IntegersOfYaml11) {

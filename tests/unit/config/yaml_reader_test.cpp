@@ -30,7 +30,8 @@ TEST(YamlReader, EmptyDocumentsAreEmptyMaps) {
 TEST(YamlReader, AnchorsAliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x [1, 2]\nb: *x"), "{a: [1, 2], b: [1, 2]}");
   EXPECT_EQ(read("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}"), "{a: {p: 1, q: 2}, b: {q: 3, p: 1}}");
-  EXPECT_EQ(read("a: &x {p: 1}\nb: &y {p: 2, r: 3}\nc: {<<: [*x, *y]}"), "{a: {p: 1}, b: {p: 2, r: 3}, c: {p: 1, r: 3}}");
+  EXPECT_EQ(read("a: &x {p: 1}\nb: &y {p: 2, r: 3}\nc: {<<: [*x, *y]}"),
+            "{a: {p: 1}, b: {p: 2, r: 3}, c: {p: 1, r: 3}}");
 }
 
 TEST(YamlReader, OriginsNameTheLine) {
@@ -39,7 +40,9 @@ TEST(YamlReader, OriginsNameTheLine) {
   EXPECT_EQ(find_node(root, {"b", "c"})->origin.label(), "f.yaml:3");
 }
 
-TEST(YamlReader, KeysNeedNotBeText) { EXPECT_EQ(read("1: a\ntrue: b\nnull: c"), "{1: \"a\", true: \"b\", null: \"c\"}"); }
+TEST(YamlReader, KeysNeedNotBeText) {
+  EXPECT_EQ(read("1: a\ntrue: b\nnull: c"), "{1: \"a\", true: \"b\", null: \"c\"}");
+}
 
 TEST(YamlReader, RefusesWhatIsNoConfiguration) {
   EXPECT_EQ(read("- a\n- b\n"), "f.yaml: got a list at the top level, expected a map (KEY: VALUE lines)");
@@ -47,7 +50,8 @@ TEST(YamlReader, RefusesWhatIsNoConfiguration) {
   EXPECT_EQ(read("a: 1\na: 2\n"), "f.yaml:2:1: 'a' is given twice, first in line 1");
   EXPECT_EQ(read("x:\n  a: 1\n  b: 1\n  a: 2\n"), "f.yaml:4:3: 'a' is given twice, first in line 2");
   EXPECT_EQ(read("? [a]\n: 1\n"), "f.yaml:1:3: a list or map as a key; expected a name");
-  EXPECT_EQ(read("a: !!int x\n"), "f.yaml:1:4: the tag 'tag:yaml.org,2002:int' does not fit 'x'; leave it out");
+  EXPECT_EQ(read("a: !!int x\n"),
+            "f.yaml:1:4: the tag 'tag:yaml.org,2002:int' does not fit 'x'; leave it out");
   EXPECT_EQ(read("a: !mine [1]\n"), "f.yaml:1:4: unknown tag '!mine'; leave it out");
   EXPECT_EQ(read("a: 1\n---\nb: 1\n"), "f.yaml: more than one document ('---'); expected one");
   EXPECT_EQ(read("a: &x [*x]\n"), "f.yaml:1:8: an alias refers to the value that it stands in");
@@ -64,13 +68,17 @@ TEST(YamlReader, BadSyntaxNamesLineAndColumn) {
 TEST(YamlReader, BytesThatAreNoText) {
   EXPECT_EQ(read(std::string("a: 1\nb: x\0y\n", 12)),
             "f.yaml:2: byte 0x00 is not text; expected UTF-8 without control characters");
-  EXPECT_EQ(read("a: 1\n\nb: \xff\n"), "f.yaml:3: byte 0xff is not text; expected UTF-8 without control characters");
+  EXPECT_EQ(read("a: 1\n\nb: \xff\n"),
+            "f.yaml:3: byte 0xff is not text; expected UTF-8 without control characters");
   EXPECT_EQ(read("a: \xc3\xa9\n"), "{a: \"\xc3\xa9\"}");
-  EXPECT_EQ(read("\xef\xbb\xbf" "a: 1\n"), "{a: 1}");
+  EXPECT_EQ(read("\xef\xbb\xbf"
+                 "a: 1\n"),
+            "{a: 1}");
 }
 
 TEST(YamlReader, HostileSizesAreBounded) {
-  EXPECT_TRUE(read("a: " + std::string(1000, '[') + std::string(1000, ']')).ends_with("nested more than 64 levels deep"));
+  EXPECT_TRUE(read("a: " + std::string(1000, '[') + std::string(1000, ']'))
+                  .ends_with("nested more than 64 levels deep"));
   EXPECT_TRUE(read("a: " + std::string(100'000, '[')).find("f.yaml:1:") == 0);
   EXPECT_TRUE(read("a: " + std::string(100'000, '{')).find("f.yaml:1:") == 0);
   std::string dashes = "a:\n";
