@@ -1,0 +1,57 @@
+#include "data/order.h"
+
+#include <numeric>
+#include <stdexcept>
+
+namespace dpo::data {
+
+ExampleOrder::ExampleOrder(std::span<const std::uint32_t> starts, std::uint32_t seed, OrderLimits limits)
+    : starts_(starts.begin(), starts.end()),
+      prompts_(starts.size() - 1),
+      epoch_seeds_(seed),
+      limits_(limits) {
+  // Without an epoch to end it, such a walk would look for a first batch forever.
+  if (starts_.back() < limits_.batch_size && !limits_.epochs)
+    throw std::invalid_argument("fewer examples than a batch");
+  std::iota(prompts_.begin(), prompts_.end(), 0u);
+  at_ = prompts_.size();
+}
+
+bool ExampleOrder::is_over() const {
+  const bool enough = limits_.examples && given_ >= *limits_.examples;
+  return enough || (limits_.epochs && epoch_ >= *limits_.epochs);
+}
+
+void ExampleOrder::begin_epoch() {
+  ++epoch_;
+  at_ = 0;
+  example_ = 0;
+  if (limits_.epochs && epoch_ >= *limits_.epochs) return;
+  PythonRandom(static_cast<std::uint32_t>(epoch_seeds_())).shuffle(prompts_);
+}
+
+std::optional<std::vector<std::uint32_t>> ExampleOrder::next() {
+  std::vector<std::uint32_t> batch;
+  const auto batch_size = static_cast<std::size_t>(limits_.batch_size);
+  // How much was given out is looked at between full batches only, as the original does.
+  if (epoch_ >= 0 && is_over()) return std::nullopt;
+  while (batch.size() < batch_size) {
+    if (at_ == prompts_.size()) {
+      batch.clear();
+      begin_epoch();
+      if (limits_.epochs && epoch_ >= *limits_.epochs) return std::nullopt;
+      continue;
+    }
+    const std::uint32_t prompt = prompts_[at_];
+    if (starts_[prompt] + example_ == starts_[prompt + 1]) {
+      ++at_;
+      example_ = 0;
+      continue;
+    }
+    batch.push_back(starts_[prompt] + example_++);
+    ++given_;
+  }
+  return batch;
+}
+
+}  // namespace dpo::data
