@@ -22,3 +22,4 @@ expect_failure "sudo apt-get install -y --no-install-recommends libyaml-cpp-dev"
 grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "no word about the way without root"
 [[ ! -e $copy/build && ! -e $copy/.deps/venv ]] || fail "it went on after that"
 expect_failure "is not a folder made by ./run deps" env DPO_DEPS=/nowhere "$copy/run" build
+expect_failure "has no lib/libtorch_cpu.so" env LIBTORCH=/nowhere "$copy/run" build
