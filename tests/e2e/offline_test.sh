@@ -30,4 +30,4 @@ fi
 # The folder as a user would find it: without build settings in the environment.
 "$copy/build/dpo" --version
 "$copy/build/dpo" doctor >/dev/null || fail "doctor finds something missing"
-DPO_DEPS="$deps" offline "$copy/run" config loss=sft exp_name=offline >/dev/null || fail "dpo config"
+DPO_DEPS="$deps" offline "$copy/run" config model=pythia28 'datasets=[hh]' loss=sft exp_name=offline >/dev/null || fail "dpo config"
