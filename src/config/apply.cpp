@@ -56,7 +56,8 @@ Node& make_place(Node& tree, const Path& path, const Origin& origin) {
 void change_value(Node& tree, const Override& change, const std::string& key, const Node& value) {
   const Node* const present = find_node(tree, split_path(key));
   if (!present && !is_known(key)) fail_unknown(tree, change, key);
-  const bool joins = value.kind == Kind::Map && (is_section(key) || (present && present->kind == Kind::Map));
+  const bool joins = value.kind == Kind::Map &&
+                     (is_section(key) || (present && present->kind == Kind::Map && !find_field(key)));
   if (!joins) return assign(make_place(tree, split_path(key), value.origin), value);
   for (const Node& child : value.children) change_value(tree, change, key + "." + child.name, child);
 }

@@ -17,6 +17,23 @@ Node typed(const Node& node) {
   return untyped ? yaml_scalar(node.text, node.origin) : node;
 }
 
+template <class T>
+bool convert_map(const Node& node, std::map<std::string, T>& value) {
+  if (node.kind != Kind::Map) return false;
+  return std::all_of(node.children.begin(), node.children.end(),
+                     [&](const Node& child) { return convert(child, value[child.name]); });
+}
+
+template <class T>
+Node map_node(const std::map<std::string, T>& value) {
+  Node map = make_map({});
+  for (const auto& [name, item] : value) {
+    map.children.push_back(to_node(item));
+    map.children.back().name = name;
+  }
+  return map;
+}
+
 }  // namespace
 
 bool convert(const Node& node, std::int64_t& value) {
@@ -54,6 +71,12 @@ bool convert(const Node& node, std::vector<std::string>& value) {
                      [&](const Node& child) { return convert(child, value.emplace_back()); });
 }
 
+bool convert(const Node& node, std::map<std::string, std::int64_t>& value) {
+  return convert_map(node, value);
+}
+bool convert(const Node& node, std::map<std::string, double>& value) { return convert_map(node, value); }
+bool convert(const Node& node, std::map<std::string, std::string>& value) { return convert_map(node, value); }
+
 Node to_node(std::int64_t value) { return make_scalar(Kind::Int, fmt::format("{}", value), {}); }
 Node to_node(double value) { return make_scalar(Kind::Float, float_text(value), {}); }
 Node to_node(bool value) { return make_scalar(Kind::Bool, value ? "true" : "false", {}); }
@@ -65,6 +88,10 @@ Node to_node(const std::vector<std::string>& value) {
   for (const std::string& item : value) list.children.push_back(to_node(item));
   return list;
 }
+
+Node to_node(const std::map<std::string, std::int64_t>& value) { return map_node(value); }
+Node to_node(const std::map<std::string, double>& value) { return map_node(value); }
+Node to_node(const std::map<std::string, std::string>& value) { return map_node(value); }
 
 Field only_for(std::vector<std::string> losses, Field field) {
   field.losses = std::move(losses);

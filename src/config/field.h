@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,11 +44,17 @@ bool convert(const Node& node, double& value);
 bool convert(const Node& node, bool& value);
 bool convert(const Node& node, std::string& value);
 bool convert(const Node& node, std::vector<std::string>& value);
+bool convert(const Node& node, std::map<std::string, std::int64_t>& value);
+bool convert(const Node& node, std::map<std::string, double>& value);
+bool convert(const Node& node, std::map<std::string, std::string>& value);
 Node to_node(std::int64_t value);
 Node to_node(double value);
 Node to_node(bool value);
 Node to_node(const std::string& value);
 Node to_node(const std::vector<std::string>& value);
+Node to_node(const std::map<std::string, std::int64_t>& value);
+Node to_node(const std::map<std::string, double>& value);
+Node to_node(const std::map<std::string, std::string>& value);
 
 template <class T>
 bool read_member(const Node& node, const Check<T>& check, T& member) {
@@ -128,5 +136,16 @@ Check<double> from_to_below(double least, double bound);
 Check<std::string> text(std::string what);
 Check<std::string> one_of(std::vector<std::string> choices);
 Check<std::vector<std::string>> texts(std::string what);
+
+// A map whose every name and value satisfies a check.
+template <class T>
+Check<std::map<std::string, T>> map_of(std::string expected, Check<std::string> name, Check<T> value) {
+  const auto holds = [name, value](const std::map<std::string, T>& map) {
+    return std::all_of(map.begin(), map.end(), [&](const auto& entry) {
+      return name.holds(entry.first) && value.holds(entry.second);
+    });
+  };
+  return {std::move(expected), holds};
+}
 
 }  // namespace dpo::config

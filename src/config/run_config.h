@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,24 @@ struct WandbConfig {
   bool enabled = false;
   std::optional<std::string> entity;
   std::string project;
+};
+
+struct DatasetPaths {
+  std::optional<std::string> hh;
+  std::optional<std::string> shp;
+  std::optional<std::string> se;
+};
+
+struct DataConfig {
+  std::map<std::string, std::string> columns;  // our name of a column: the file's
+  std::map<std::string, double> weights;       // by data set, as `datasets` names it
+  std::map<std::string, std::int64_t> limits;  // the same
+  double test_share = 0;
+  std::string on_error;
+  std::string eos_in_text;
+  std::string empty_response;
+  std::string equal_responses;
+  std::string no_room;
 };
 
 struct PlanConfig {
@@ -71,6 +90,8 @@ struct RunConfig {
   LossConfig loss;
   WandbConfig wandb;
   PlanConfig plan;
+  DatasetPaths dataset_paths;
+  DataConfig data;
 };
 
 }  // namespace dpo::config

@@ -36,8 +36,10 @@ std::vector<Field> run_fields() {
       field("debug", &R::debug, "false", yes_or_no(), "Try things out: no logging service, no checkpoints."),
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
             "Port where the processes of a sharded run meet; null picks a free one."),
-      field("datasets", &R::datasets, "[hh]", texts("a list of data set names such as [hh] or [hh, shp]"),
-            "Data sets to train on: hh, shp, se; several are mixed."),
+      field("datasets", &R::datasets, "[hh]",
+            texts("a list of data set names such as [hh] or [hh, my.jsonl]"),
+            "Data sets to train on, mixed: hh, shp, se, or files, folders and Hugging Face names of your own "
+            "(docs/data.md)."),
       field("local_dirs", &R::local_dirs, "[/scr-ssd, /scr, .cache]", texts("a list of folders"),
             "The first of these folders that exists holds runs and caches; if none does, the last is made."),
       field("local_run_dir", &R::local_run_dir, "null", text("a folder"),
@@ -123,6 +125,48 @@ std::vector<Field> loss_fields() {
   };
 }
 
+std::vector<Field> data_fields() {
+  using D = DataConfig;
+  constexpr auto kData = &RunConfig::data;
+  constexpr auto kPaths = &RunConfig::dataset_paths;
+  const Check<std::string> folder = text("a folder");
+  const Check<std::string> name = text("a name");
+  const Check<std::string> policy = one_of({"keep", "drop", "fail"});
+  return {
+      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
+            "Where the files of Anthropic/hh-rlhf are; null: in the Hugging Face cache."),
+      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, "null", folder,
+            "Where the files of stanfordnlp/SHP are; null: in the Hugging Face cache."),
+      field("dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
+            "Where the files of HuggingFaceH4/stack-exchange-preferences are; null: in the Hugging Face "
+            "cache."),
+      field("data.columns", kData, &D::columns, "{}",
+            map_of("a map of columns such as {prompt: question, chosen: good}",
+                   one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking"}), name),
+            "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
+            "scores "
+            "or ranking."),
+      field("data.weights", kData, &D::weights, "{}",
+            map_of("a map of numbers >= 0 such as {hh: 2}", name, not_below(0)),
+            "How often a data set's prompts come in an epoch of training: 2 is twice, 0.5 every other one."),
+      field("data.limits", kData, &D::limits, "{}",
+            map_of("a map of whole numbers >= 1 such as {hh: 1000}", name, at_least(1)),
+            "Most rows to take of a data set's split, the first of its files."),
+      field("data.test_share", kData, &D::test_share, "0.01", from_to_below(0, 1),
+            "Share of prompts that are kept for testing, where your own files are not named train and test."),
+      field("data.on_error", kData, &D::on_error, "fail", one_of({"fail", "skip"}),
+            "A row that cannot be read stops the program, or is left out and counted."),
+      field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
+            "Examples whose text holds the end-of-text token. The original stops."),
+      field("data.empty_response", kData, &D::empty_response, "drop", policy,
+            "Examples with an empty response."),
+      field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
+            "Pairs whose responses are equal, as far as they are not cut off."),
+      field("data.no_room", kData, &D::no_room, "drop", policy,
+            "Examples whose prompt leaves no room for a response within max_length."),
+  };
+}
+
 std::vector<Field> other_fields() {
   using W = WandbConfig;
   using P = PlanConfig;
@@ -145,7 +189,7 @@ std::vector<Field> other_fields() {
 const std::vector<Field>& schema() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = run_fields();
-    for (const auto& part : {other_fields(), model_fields(), loss_fields()})
+    for (const auto& part : {data_fields(), other_fields(), model_fields(), loss_fields()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -165,7 +209,7 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model", "loss", "wandb", "plan"};
+  static const std::vector<std::string> names = {"model", "loss", "wandb", "plan", "dataset_paths", "data"};
   return names;
 }
 
