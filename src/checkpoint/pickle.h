@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+namespace dpo::checkpoint {
+
+// A tensor of a pickled state dict: a view of a storage, which is a file of the archive.
+struct PickledTensor {
+  std::string name;
+  Dtype dtype{};
+  std::string storage;      // its key: the file data/KEY
+  std::int64_t offset = 0;  // in elements, as are the strides
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+};
+
+// The tensors of a pickled state dict, or of the one that stands under the key "state", as the original's
+// policy.pt has it. The pickle is read, not run: every opcode and global that does not build plain values,
+// containers or tensors is a UserError that names it and says how to convert the file.
+std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, const std::string& origin);
+
+}  // namespace dpo::checkpoint
