@@ -30,6 +30,26 @@ std::string wrapped(const std::string& text, const std::string& prefix) {
   return out + line + "\n";
 }
 
+constexpr const char* kHowTo =
+    "| word | does |\n|---|---|\n"
+    "| `model=pythia28` | chooses a preset; the last choice of a group holds |\n"
+    "| `loss.beta=0.1` | sets a key |\n"
+    "| `datasets=[hh,shp]`, `wandb={enabled: false}` | a list replaces, a map is laid over what is there |\n"
+    "| `exp_name='a, b=c'`, `exp_name=a\\,b` | text with `,` `=` `#` and the like is quoted or escaped |\n"
+    "| `n_epochs=null`, `~n_epochs` | takes a value away, where the key allows it |\n"
+    "| `+note=1` | adds a key that the program does not know; in a file: `+note: 1` |\n"
+    "| `++lr=1e-6` | sets a key, whether it is there or not |\n"
+    "| `max_length=${max_prompt_length}` | the value of another key; `${.name}` is one beside it |\n"
+    "| `exp_name=${oc.env:NAME,default}` | the value of an environment variable |\n\n"
+    "A FILE holds the same keys as YAML, laid over the defaults. A list `defaults: [_self_, model: "
+    "pythia28]` in it\n"
+    "chooses presets and says in which order they and the file's own values are laid over each other; "
+    "without\n"
+    "one, the file's values come last, and a preset of the command line replaces the file's whole section.\n"
+    "`--config-dir DIR` adds presets of your own, `DIR/model/NAME.yaml` and `DIR/loss/NAME.yaml`, which may "
+    "build on\n"
+    "others (`defaults: [pythia28, _self_]`), and `DIR/config.yaml`, which is laid over the built-in one.\n";
+
 std::string or_list(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -76,11 +96,12 @@ std::string configuration_markdown() {
   std::string out = fmt::format(
       "# Configuration\n\n"
       "Written by `dpo config --markdown` from the schema (`src/config/schema.cpp`): change it there.\n\n"
-      "Values are given as `KEY=VALUE` words, in a file (`--config FILE`), or in presets; `dpo config` "
-      "shows\n"
-      "the result and where each value came from.\n\n"
+      "Values are given as words on the command line, in a file (`--config FILE`), or in presets; `dpo "
+      "config`\n"
+      "shows the result and where each value came from. Its output is itself a valid FILE.\n\n"
+      "{}\n"
       "## Keys of a run\n\n{}",
-      markdown_table(""));
+      kHowTo, markdown_table(""));
   for (const std::string& section : sections()) {
     out += fmt::format("\n## `{}`\n\n", section);
     if (is_group(section))

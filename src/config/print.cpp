@@ -49,7 +49,8 @@ std::string float_yaml(const std::string& text) {
 
 std::string name_yaml(const Node& node) {
   const std::string name = (node.added ? "+" : "") + node.name;
-  return is_plain(name) && name != "+" ? name : quoted(name);
+  const bool plain = is_plain(name) && yaml_scalar(name, {}).kind == Kind::Text;
+  return plain ? name : quoted(name);
 }
 
 // A value on one line: scalars and, in YAML's flow form, lists and maps.

@@ -35,6 +35,7 @@ const std::string kWordSeeds[] = {
     "model=[pythia28]",
     "seed=-1\nlr=nan\nmax_grad_norm=inf",
     "datasets.0=shp",
+    "data.columns={prompt: q, chosen: a}\ndata.weights={hh: 0.5}",
     "+x=choice(a,b)",
     "exp_name=\\${lr}",
 };
@@ -53,6 +54,7 @@ const std::string kFileSeeds[] = {
     "max_length: ${oc.env:DPO_FUZZ}\nmax_prompt_length: ${max_length}\n",
     "+a: &a [x, x]\n+b: &b [*a, *a]\n+c: [*b, *b]\n",
     "? lr\n: 1\n? [a, b]\n: 2\n",
+    "data:\n  columns: {prompt: q}\n  weights:\n    hh: 2\n",
     "--- \nseed: 1\n...\n",
 };
 
