@@ -8,5 +8,6 @@ namespace dpo::cli {
 void add_config_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_doctor_command(CLI::App& program, Action& action);
+void add_tokenize_command(CLI::App& program, Action& action);
 
 }  // namespace dpo::cli

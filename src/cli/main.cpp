@@ -35,6 +35,7 @@ int run(int argc, char** argv) {
   dpo::cli::add_plan_command(program, action);
   dpo::cli::add_config_command(program, action);
   dpo::cli::add_doctor_command(program, action);
+  dpo::cli::add_tokenize_command(program, action);
   check_command(program, {argv + 1, argv + argc});
   try {
     program.parse(argc, argv);

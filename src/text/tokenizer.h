@@ -17,8 +17,8 @@ using Token = std::int32_t;
 // Immutable after loading; encode and decode may be called from many threads at once.
 class Tokenizer {
  public:
-  // From a folder: tokenizer.json, else vocab.json + merges.txt, else tokenizer.model. What it asks for and we
-  // lack is a UserError that names the file and the field.
+  // From a folder: tokenizer.json, else vocab.json + merges.txt, else tokenizer.model. What it asks for and
+  // we lack is a UserError that names the file and the field.
   static Tokenizer load(const std::filesystem::path& folder);
 
   Tokenizer(Tokenizer&&) noexcept;

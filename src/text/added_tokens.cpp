@@ -1,0 +1,85 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+
+#include "text/char_class.h"
+#include "text/utf8.h"
+
+namespace dpo::text {
+namespace {
+
+bool has_class(std::string_view text, std::size_t at, std::uint8_t wanted) {
+  return (char_classes()[code_point_at(text, at).code] & wanted) != 0;
+}
+
+}  // namespace
+
+std::uint32_t AddedTokenFinder::child_of(std::uint32_t node, char byte) const {
+  for (const Child& child : nodes_[node].children)
+    if (child.byte == byte) return child.node;
+  return 0;
+}
+
+bool AddedTokenFinder::add(std::string_view pattern, const AddedToken& token) {
+  std::uint32_t node = 0;
+  for (const char byte : pattern) {
+    std::uint32_t next = child_of(node, byte);
+    if (next == 0) {
+      next = static_cast<std::uint32_t>(nodes_.size());
+      nodes_.emplace_back();
+      nodes_[node].children.push_back({byte, next});
+      if (node == 0) start_nodes_[static_cast<unsigned char>(byte)] = next;
+    }
+    node = next;
+  }
+  if (nodes_[node].token >= 0) return false;
+  nodes_[node].token = static_cast<std::int32_t>(tokens_.size());
+  tokens_.push_back(token);
+  return true;
+}
+
+std::optional<AddedTokenFinder::Match> AddedTokenFinder::longest_at(std::string_view text,
+                                                                    std::size_t at) const {
+  std::optional<Match> longest;
+  std::uint32_t node = start_nodes_[static_cast<unsigned char>(text[at])];
+  for (std::size_t end = at + 1; node != 0; ++end) {
+    if (nodes_[node].token >= 0) longest = Match{end, &tokens_[static_cast<std::size_t>(nodes_[node].token)]};
+    node = end < text.size() ? child_of(node, text[end]) : 0;
+  }
+  return longest;
+}
+
+bool AddedTokenFinder::is_single_word(std::string_view text, std::size_t start, std::size_t end) {
+  return !(start > 0 && has_class(text, previous_start(text, start), kWord)) &&
+         !(end < text.size() && has_class(text, end, kWord));
+}
+
+void AddedTokenFinder::find(std::string_view text, std::vector<Segment>& segments) const {
+  segments.clear();
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::optional<Match> match = longest_at(text, at);
+    if (!match) {
+      ++at;
+      continue;
+    }
+    std::size_t start = at;
+    std::size_t end = match->end;
+    at = end;  // whatever the flags make of it, the search goes on behind the token's own text
+    const AddedToken& token = *match->token;
+    if (token.single_word && !is_single_word(text, start, end)) continue;
+    if (token.lstrip) {
+      while (start > 0 && has_class(text, previous_start(text, start), kSpace))
+        start = previous_start(text, start);
+      start = std::max(start, done);
+    }
+    while (token.rstrip && end < text.size() && has_class(text, end, kSpace))
+      end += code_point_at(text, end).length;
+    if (done < start) segments.push_back({done, start, std::nullopt});
+    segments.push_back({start, end, token.id});
+    done = end;
+  }
+  if (done != text.size()) segments.push_back({done, text.size(), std::nullopt});
+}
+
+}  // namespace dpo::text

@@ -1,0 +1,145 @@
+#include "text/decoder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "text/byte_level.h"
+#include "text/utf8.h"
+
+namespace dpo::text {
+namespace {
+
+constexpr std::string_view kReplacement = "\uFFFD";
+
+class ByteLevel : public DecoderStep {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    std::string bytes;
+    for (const std::string& token : tokens) bytes += bytes_of_mapped(token).value_or(token);
+    tokens = {first_invalid_utf8(bytes) == bytes.size() ? bytes : replace_invalid_utf8(bytes)};
+  }
+};
+
+// Tokens <0x00> to <0xFF> in a row are the bytes of a text; if they are not valid, each is one U+FFFD.
+class ByteFallback : public DecoderStep {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    std::vector<std::string> out;
+    std::string bytes;
+    const auto put_bytes = [&] {
+      if (bytes.empty()) return;
+      if (first_invalid_utf8(bytes) == bytes.size())
+        out.push_back(bytes);
+      else
+        out.insert(out.end(), bytes.size(), std::string(kReplacement));
+      bytes.clear();
+    };
+    for (std::string& token : tokens) {
+      const int byte = byte_of(token);
+      if (byte >= 0) {
+        bytes.push_back(static_cast<char>(byte));
+      } else {
+        put_bytes();
+        out.push_back(std::move(token));
+      }
+    }
+    put_bytes();
+    tokens = std::move(out);
+  }
+
+ private:
+  // The byte that a token names, or -1. A sign before one digit is what Rust's parser allows too.
+  static int byte_of(std::string_view token) {
+    if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+    const auto digit = [](char c) {
+      if (c >= '0' && c <= '9') return c - '0';
+      if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+      if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+      return -1;
+    };
+    const int high = token[3] == '+' ? 0 : digit(token[3]);
+    const int low = digit(token[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+  }
+};
+
+class Fuse : public DecoderStep {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    tokens = {fmt::format("{}", fmt::join(tokens, ""))};
+  }
+};
+
+class Metaspace : public DecoderStep {
+ public:
+  Metaspace(std::string replacement, bool drops_first)
+      : replacement_{std::move(replacement), std::nullopt}, drops_first_(drops_first) {}
+
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = replace_matches(replacement_, i == 0 && drops_first_ ? "" : " ", tokens[i]);
+  }
+
+ private:
+  TextPattern replacement_;
+  bool drops_first_;
+};
+
+class Replace : public DecoderStep {
+ public:
+  Replace(TextPattern pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) token = replace_matches(pattern_, content_, token);
+  }
+
+ private:
+  TextPattern pattern_;
+  std::string content_;
+};
+
+class Strip : public DecoderStep {
+ public:
+  Strip(std::string content, std::size_t start, std::size_t stop)
+      : content_(std::move(content)), start_(start), stop_(stop) {}
+
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      std::string_view left = token;
+      for (std::size_t i = 0; i < start_ && left.starts_with(content_); ++i)
+        left.remove_prefix(content_.size());
+      for (std::size_t i = 0; i < stop_ && left.ends_with(content_); ++i) left.remove_suffix(content_.size());
+      token = std::string(left);
+    }
+  }
+
+ private:
+  std::string content_;
+  std::size_t start_;
+  std::size_t stop_;
+};
+
+}  // namespace
+
+std::unique_ptr<const DecoderStep> byte_level_decoder() { return std::make_unique<ByteLevel>(); }
+std::unique_ptr<const DecoderStep> byte_fallback_decoder() { return std::make_unique<ByteFallback>(); }
+std::unique_ptr<const DecoderStep> fuse_decoder() { return std::make_unique<Fuse>(); }
+
+std::unique_ptr<const DecoderStep> metaspace_decoder(std::string replacement, bool drops_first) {
+  return std::make_unique<Metaspace>(std::move(replacement), drops_first);
+}
+
+std::unique_ptr<const DecoderStep> replace_decoder(TextPattern pattern, std::string content) {
+  return std::make_unique<Replace>(std::move(pattern), std::move(content));
+}
+
+std::unique_ptr<const DecoderStep> strip_decoder(std::string content, std::size_t start, std::size_t stop) {
+  return std::make_unique<Strip>(std::move(content), start, stop);
+}
+
+std::string Decoder::apply(std::vector<std::string> tokens) const {
+  for (const auto& step : steps_) step->apply(tokens);
+  return fmt::format("{}", fmt::join(tokens, separator_));
+}
+
+}  // namespace dpo::text

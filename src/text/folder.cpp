@@ -1,0 +1,143 @@
+#include "text/folder.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace dpo::text {
+namespace {
+
+constexpr std::size_t kLargestFile = 256u << 20;  // several times the largest tokenizer.json in use
+
+// Raised when the same files give other ids than before, so that caches of ids are made anew.
+constexpr std::string_view kEncodingVersion = "1";
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
+      throw std::runtime_error("OpenSSL has no SHA-256");
+  }
+  void add(std::string_view bytes) {
+    const std::string head = fmt::format("{}:", bytes.size());  // so that parts cannot run into each other
+    EVP_DigestUpdate(context_.get(), head.data(), head.size());
+    EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size());
+  }
+  std::string finish() {
+    std::array<unsigned char, 32> digest{};
+    EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
+    std::string text;
+    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+    return text;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+// Members of an object that maps tokens to ids or ids to tokens, in the order of the ids.
+template <typename IdOf>
+std::vector<std::pair<std::string, JsonField>> by_id(const JsonField& object, const IdOf& id_of) {
+  auto members = object.members();
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const auto& a, const auto& b) { return id_of(a) < id_of(b); });
+  return members;
+}
+
+std::int64_t id_in_name(const std::pair<std::string, JsonField>& member) {
+  const std::string& name = member.first;
+  if (name.empty() || name.size() > 9 || name.find_first_not_of("0123456789") != name.npos)
+    member.second.refuse("an id as its name");
+  return std::stoll(name);
+}
+
+}  // namespace
+
+TokenizerFolder::TokenizerFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder_, ignored))
+    throw UserError(
+        fmt::format("tokenizer: {} is not a folder; expected one with a tokenizer.json, or vocab.json and "
+                    "merges.txt, or tokenizer.model",
+                    folder_.string()));
+}
+
+bool TokenizerFolder::has(const std::string& name) const {
+  std::error_code ignored;
+  return std::filesystem::exists(folder_ / name, ignored);
+}
+
+const std::string& TokenizerFolder::read(const std::string& name) {
+  const auto known = contents_.find(name);
+  if (known != contents_.end()) return known->second;
+  return contents_[name] = read_text_file(folder_ / name, "tokenizer", kLargestFile);
+}
+
+std::optional<JsonFile> TokenizerFolder::read_json_if_there(const std::string& name) {
+  if (!has(name)) return std::nullopt;
+  return JsonFile(read(name), path_of(name));
+}
+
+std::string TokenizerFolder::fingerprint() const {
+  Sha256 hash;
+  hash.add(kEncodingVersion);
+  for (const auto& [name, content] : contents_) {
+    hash.add(name);
+    hash.add(content);
+  }
+  return hash.finish();
+}
+
+SpecialTokenFiles::SpecialTokenFiles(TokenizerFolder& folder)
+    : config_(folder.read_json_if_there("tokenizer_config.json")),
+      map_(folder.read_json_if_there("special_tokens_map.json")),
+      added_(folder.read_json_if_there("added_tokens.json")) {
+  // A config that lists its added tokens is of the newer kind, which needs the other files no more.
+  if (config_ && config_->root().find("added_tokens_decoder")) {
+    map_.reset();
+    added_.reset();
+  }
+}
+
+std::optional<SpecialToken> SpecialTokenFiles::find(const std::string& role) const {
+  for (const std::optional<JsonFile>* file : {&map_, &config_}) {
+    if (!*file) continue;
+    const auto field = (*file)->root().find(role);
+    if (!field) continue;
+    AddedToken token;
+    if (field->is_object()) {
+      token = read_added_token(*field);
+    } else {
+      token.content = field->text();
+      token.normalized = false;
+    }
+    token.special = true;
+    return SpecialToken{token, *field};
+  }
+  return std::nullopt;
+}
+
+bool SpecialTokenFiles::flag(const std::string& name, bool otherwise) const {
+  return config_ ? config_->root().flag_or(name, otherwise) : otherwise;
+}
+
+void SpecialTokenFiles::add_to(AddedTokens& added) const {
+  if (const auto decoder = config_ ? config_->root().find("added_tokens_decoder") : std::nullopt)
+    for (const auto& member : by_id(*decoder, id_in_name))
+      added.add(read_added_token(member.second), AddedTokens::Given{id_in_name(member), member.second});
+  if (!added_) return;
+  const auto id = [](const auto& member) { return member.second.number(); };
+  for (const auto& [content, field] : by_id(added_->root(), id)) {
+    AddedToken token;
+    token.content = content;
+    if (!content.empty()) added.add(std::move(token), AddedTokens::Given{field.number(), field});
+  }
+}
+
+}  // namespace dpo::text

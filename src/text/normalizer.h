@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex.h"
+
+namespace dpo::text {
+
+// A text on its way through the normalizers.
+struct Normalized {
+  std::string text;
+  // Whether its first character still comes from the first of the piece. "Only at the start of the text"
+  // means that.
+  bool keeps_start = true;
+};
+
+// One change of a text. Immutable.
+class NormalizerStep {
+ public:
+  virtual ~NormalizerStep() = default;
+  // A quick look: false if `apply` would surely change nothing.
+  virtual bool may_change(std::string_view text) const = 0;
+  virtual void apply(Normalized& normalized) const = 0;
+};
+using NormalizerSteps = std::vector<std::unique_ptr<const NormalizerStep>>;
+
+// Either a literal text or a regular expression.
+struct TextPattern {
+  std::string literal;
+  std::optional<Regex> regex;
+
+  void for_each_match(std::string_view text,
+                      const std::function<void(std::size_t, std::size_t)>& found) const;
+};
+
+// `text` with every match replaced.
+std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text);
+
+enum class NormalForm { Nfc, Nfd, Nfkc, Nfkd };
+
+std::unique_ptr<const NormalizerStep> normal_form_step(NormalForm form);
+std::unique_ptr<const NormalizerStep> prepend_step(std::string prefix);
+std::unique_ptr<const NormalizerStep> replace_step(TextPattern pattern, std::string replacement);
+std::unique_ptr<const NormalizerStep> strip_step(bool left, bool right);
+std::unique_ptr<const NormalizerStep> lowercase_step();
+
+class Normalizer {
+ public:
+  explicit Normalizer(NormalizerSteps steps = {}) : steps_(std::move(steps)) {}
+
+  // The normalized text: `text` itself, or `storage.text`.
+  std::string_view apply(std::string_view text, Normalized& storage) const;
+
+ private:
+  NormalizerSteps steps_;
+};
+
+}  // namespace dpo::text

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/decoder.h"
+#include "text/engine.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
+
+namespace dpo::text {
+
+// What a post-processor puts out: ids, or (where it is empty) the ids of the text.
+using Template = std::vector<std::optional<Token>>;
+
+struct PipelineParts {
+  std::vector<AddedToken> added;
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  bool bytes_of_text = false;  // the model sees plain bytes (bpe.h)
+  BpeParts model;
+  Template post_processor = {std::nullopt};
+  Decoder decoder;
+};
+
+// The steps that a tokenizer.json describes: added tokens are cut out, the rest is normalized, cut into
+// words, and every word is encoded.
+class Pipeline : public Engine {
+ public:
+  // A UserError that starts with `where` if two added tokens cannot be told apart.
+  Pipeline(PipelineParts parts, const std::string& where);
+
+  void encode(std::string_view text, bool special, std::vector<Token>& out) const override;
+  std::string decode(std::span<const Token> ids, bool skip_special) const override;
+  std::optional<Token> id_of(std::string_view token) const override;
+  std::string token_of(Token id) const override;
+  std::int64_t size() const override { return static_cast<std::int64_t>(texts_.size()); }
+
+ private:
+  struct Scratch {
+    std::vector<Segment> segments;
+    std::vector<Segment> inner_segments;
+    Normalized normalized;
+    std::vector<Piece> pieces;
+    std::vector<Piece> other_pieces;
+    Arena arena;
+    MergeScratch merge;
+  };
+  // What decoding needs to know of an id.
+  struct TokenText {
+    std::string text;
+    bool used = false;
+    bool special = false;
+  };
+
+  void encode_text(std::string_view text, bool first, std::vector<Token>& out, Scratch& scratch) const;
+  void encode_piece(const Piece& piece, std::vector<Token>& out, Scratch& scratch) const;
+  void set_text(Token id, std::string text, bool special);
+
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  Bpe model_;
+  Template template_;
+  Decoder decoder_;
+  AddedTokenFinder finder_;             // tokens that are looked for in the text as it comes
+  AddedTokenFinder normalized_finder_;  // those that are looked for in the normalized text
+  StringMap ids_;
+  std::vector<TokenText> texts_;
+};
+
+}  // namespace dpo::text

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dpo::text {
+
+std::uint64_t hash_bytes(std::string_view bytes);
+
+// Strings to values, built once: open addressing in one array, the strings one after another in another.
+class StringMap {
+ public:
+  explicit StringMap(std::size_t expected = 0);
+
+  // False if the key is there already; its value is kept.
+  bool insert(std::string_view key, std::int32_t value);
+
+  // The value, or kAbsent.
+  static constexpr std::int32_t kAbsent = -1;
+  std::int32_t find(std::string_view key) const {
+    const auto hash = static_cast<std::uint32_t>(hash_bytes(key));
+    for (std::size_t at = hash & mask_;; at = (at + 1) & mask_) {
+      const Slot& slot = slots_[at];
+      if (slot.value == kAbsent) return kAbsent;
+      if (slot.hash == hash && slot.length == key.size() && key_of(slot) == key) return slot.value;
+    }
+  }
+
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;
+    std::uint32_t start = 0;
+    std::uint32_t length = 0;
+    std::int32_t value = kAbsent;
+  };
+
+  std::string_view key_of(const Slot& slot) const { return {keys_.data() + slot.start, slot.length}; }
+  void place(const Slot& slot);
+
+  std::vector<Slot> slots_;
+  std::size_t mask_ = 0;
+  std::size_t size_ = 0;
+  std::string keys_;
+};
+
+}  // namespace dpo::text

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dpo::text {
+
+struct CodePoint {
+  char32_t code;
+  std::uint32_t length;  // bytes
+};
+
+// The code point that starts at `at`. The text must be valid UTF-8.
+inline CodePoint code_point_at(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i]));
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xE0) return {(lead & 0x1F) << 6 | (byte(1) & 0x3F), 2};
+  if (lead < 0xF0) return {(lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
+  return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
+}
+
+// Where the code point before `at` starts; `at` must not be 0.
+inline std::size_t previous_start(std::string_view text, std::size_t at) {
+  do --at;
+  while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  return at;
+}
+
+void append_utf8(std::string& out, char32_t code);
+
+// Where the first byte stands that does not belong to valid UTF-8; the size if there is none.
+std::size_t first_invalid_utf8(std::string_view text);
+
+// Every maximal part that cannot start a character becomes one U+FFFD, as Python's errors="replace" does it.
+std::string replace_invalid_utf8(std::string_view text);
+
+}  // namespace dpo::text
