@@ -83,8 +83,8 @@ std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& cho
     for (const Document::Default& entry : document.defaults) {
       if (entry.group.empty() && entry.name == "_self_") {
         if (!document.has_defaults)
-          for (const auto& [group, choice] : choices)
-            std::erase_if(document.values.children, [&](const Node& child) { return child.name == group; });
+          std::erase_if(document.values.children,
+                        [&](const Node& child) { return choices.contains(child.name); });
         layers.push_back({"", {}, std::move(document.values)});
         continue;
       }

@@ -268,6 +268,16 @@ TEST(BadInput, HostileWords) {
   EXPECT_LT(problems(std::string(100'000, 'x') + "=1").size(), 500u) << "messages stay short";
 }
 
+TEST(BadInput, AnUnknownPresetIsTheOnlyProblem) {
+  const TempFolder folder;
+  const auto file =
+      folder.write("f.yaml", "defaults: [model: nope, _self_]\nmodel: {policy_dtype: bfloat16}\n");
+  const std::string problems = problems_of({{"exp_name=e", "model.archive=a"}, file, {}});
+  EXPECT_NE(problems.find("model: there is no preset 'nope'"), std::string::npos);
+  EXPECT_EQ(problems.find('\n'), std::string::npos)
+      << "its keys must not be reported as missing: " << problems;
+}
+
 TEST(BadInput, AllProblemsAreReportedTogether) {
   try {
     compose({{"batchsize=4", "lr=abc", "model=pythia27", "model.archive=x", "loss.beta=1", "debug=maybe",
