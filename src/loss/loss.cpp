@@ -1,0 +1,178 @@
+#include "loss/loss.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "loss/pair_losses.h"
+
+namespace dpo::loss {
+namespace {
+
+using Scores = std::span<const Score>;
+using Comparisons = std::span<const Comparison>;
+
+const PairLoss* find_pair_loss(std::string_view name) {
+  for (const PairLoss& loss : pair_losses())
+    if (loss.name == name) return &loss;
+  return nullptr;
+}
+
+std::size_t index(const Comparison& comparison, std::size_t rank) {
+  return static_cast<std::size_t>(comparison.responses[rank]);
+}
+
+double tokens_of(const Score& score) { return static_cast<double>(std::max<std::int64_t>(1, score.tokens)); }
+
+// Adds what every loss may carry, the chosen response's likelihood, and enters value and derivatives.
+void enter(Terms& terms, const Options& o, Scores scores, const Comparison& comparison, std::size_t at,
+           Dual loss) {
+  const std::size_t better = index(comparison, 0);
+  if (o.alpha != 0) {
+    const double tokens = tokens_of(scores[better]);
+    loss = loss - o.alpha * (Dual(scores[better].policy, 1, 0) / tokens);
+  }
+  terms.losses[at] = loss.value;
+  terms.gradients[better] += comparison.weight * loss.by_better;
+  if (comparison.responses.size() > 1)
+    terms.gradients[index(comparison, 1)] += comparison.weight * loss.by_worse;
+}
+
+Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
+  assert(comparison.responses.size() == 2);
+  const Score& better = scores[index(comparison, 0)];
+  const Score& worse = scores[index(comparison, 1)];
+  return {.c = {better.policy, 1, 0},
+          .r = {worse.policy, 0, 1},
+          .c0 = o.reference_free ? 0 : better.reference,
+          .r0 = o.reference_free ? 0 : worse.reference,
+          .c_tokens = tokens_of(better),
+          .r_tokens = tokens_of(worse),
+          .margin = comparison.margin};
+}
+
+void sft(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+  for (std::size_t i = 0; i < comparisons.size(); ++i)
+    enter(terms, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
+}
+
+// Margins of policy and reference are sorted over the batch and compared rank by rank: the k-th loss belongs
+// to the comparison with the k-th smallest margin of the policy.
+void aot(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+  std::vector<Pair> pairs;
+  for (const Comparison& comparison : comparisons) pairs.push_back(pair_of(o, scores, comparison));
+  std::vector<double> reference;
+  for (const Pair& pair : pairs) reference.push_back(pair.c0 - pair.r0);
+  std::sort(reference.begin(), reference.end());
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto margin = [&](std::size_t i) { return (pairs[i].c - pairs[i].r).value; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return margin(a) < margin(b); });
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const std::size_t i = order[rank];
+    const Dual lead = o.beta * (pairs[i].c - pairs[i].r - reference[rank]);
+    const Dual loss = -(1 - o.label_smoothing) * log_logistic(lead) - o.label_smoothing * log_logistic(-lead);
+    enter(terms, o, scores, comparisons[i], i, loss);
+  }
+}
+
+void kto(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+  const double kl = std::max(0.0, o.kl);
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    const Score& score = scores[index(comparisons[i], 0)];
+    const Dual ratio = Dual(score.policy, 1, 0) - (o.reference_free ? 0 : score.reference);
+    const Dual loss = comparisons[i].desirable ? o.desirable_weight * (1 - logistic(o.beta * (ratio - kl)))
+                                               : o.undesirable_weight * (1 - logistic(o.beta * (kl - ratio)));
+    enter(terms, o, scores, comparisons[i], i, loss);
+  }
+}
+
+// -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ...; the last rank has no choice left and adds nothing.
+void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    const Comparison& comparison = comparisons[i];
+    std::vector<double> s;
+    for (std::size_t k = 0; k < comparison.responses.size(); ++k) {
+      const Score& score = scores[index(comparison, k)];
+      s.push_back(o.beta * (score.policy - (o.reference_free ? 0 : score.reference)));
+    }
+    double loss = 0;
+    for (std::size_t k = 0; k + 1 < s.size(); ++k) {
+      const double largest = *std::max_element(s.begin() + static_cast<std::ptrdiff_t>(k), s.end());
+      double sum = 0;
+      for (std::size_t j = k; j < s.size(); ++j) sum += std::exp(s[j] - largest);
+      loss += largest + std::log(sum) - s[k];
+      for (std::size_t j = k; j < s.size(); ++j) {
+        const double share = std::exp(s[j] - largest) / sum;
+        terms.gradients[index(comparison, j)] += comparison.weight * o.beta * (share - (j == k ? 1 : 0));
+      }
+    }
+    enter(terms, o, scores, comparison, i, loss);
+  }
+}
+
+struct BatchLoss {
+  const char* name;
+  void (*of)(const Options&, Scores, Comparisons, Terms&);
+  bool uses_reference;
+};
+
+constexpr BatchLoss kBatchLosses[] = {
+    {"sft", sft, false}, {"aot", aot, true}, {"kto", kto, true}, {"plackett_luce", plackett_luce, true}};
+
+const BatchLoss* find_batch_loss(std::string_view name) {
+  for (const BatchLoss& loss : kBatchLosses)
+    if (loss.name == name) return &loss;
+  return nullptr;
+}
+
+void check(const Options& o) {
+  if (!find_pair_loss(o.name) && !find_batch_loss(o.name))
+    throw UserError(fmt::format("loss.name: there is no loss '{}', expected one of {}{}", o.name,
+                                fmt::join(loss_names(), ", "), did_you_mean(o.name, loss_names())));
+  if (o.name == "exo_pair" && o.label_smoothing <= 0)
+    throw UserError("loss.label_smoothing: exo_pair needs a number > 0 (its authors use 1e-3)");
+  if (o.label_smoothing < 0 || o.label_smoothing >= 0.5)
+    throw UserError(
+        fmt::format("loss.label_smoothing: got {}, expected a number >= 0 and < 0.5", o.label_smoothing));
+}
+
+}  // namespace
+
+Terms evaluate(const Options& options, Scores scores, Comparisons comparisons) {
+  check(options);
+  Terms terms;
+  terms.losses.resize(comparisons.size());
+  terms.gradients.resize(scores.size());
+  if (const BatchLoss* loss = find_batch_loss(options.name)) {
+    loss->of(options, scores, comparisons, terms);
+    return terms;
+  }
+  const PairLoss* loss = find_pair_loss(options.name);
+  for (std::size_t i = 0; i < comparisons.size(); ++i)
+    enter(terms, options, scores, comparisons[i], i,
+          loss->of(pair_of(options, scores, comparisons[i]), options));
+  return terms;
+}
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const BatchLoss& loss : kBatchLosses) names.emplace_back(loss.name);
+  for (const PairLoss& loss : pair_losses()) names.emplace_back(loss.name);
+  return names;
+}
+
+bool uses_reference(const Options& options) {
+  if (options.reference_free) return false;
+  if (const BatchLoss* loss = find_batch_loss(options.name)) return loss->uses_reference;
+  const PairLoss* loss = find_pair_loss(options.name);
+  return loss && loss->uses_reference;
+}
+
+}  // namespace dpo::loss

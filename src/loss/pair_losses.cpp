@@ -1,0 +1,108 @@
+#include "loss/pair_losses.h"
+
+#include <algorithm>
+
+namespace dpo::loss {
+namespace {
+
+// The names of the formulas: u and v are log-ratios to the reference, transformed where another divergence
+// than the reverse KL is asked for; z is the scaled lead of the better response.
+Dual divergence(const Dual& ratio, const Options& o) {
+  if (o.divergence == "forward_kl") return -exp(-ratio);
+  if (o.divergence == "js") return log_logistic(ratio);
+  return ratio;
+}
+
+Dual u(const Pair& p, const Options& o) { return divergence(p.c - p.c0, o); }
+Dual v(const Pair& p, const Options& o) { return divergence(p.r - p.r0, o); }
+Dual z(const Pair& p, const Options& o) { return o.beta * (u(p, o) - v(p, o)) - p.margin; }
+
+Dual dpo(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  return -(1 - o.label_smoothing) * log_logistic(lead) - o.label_smoothing * log_logistic(-lead);
+}
+
+Dual ipo(const Pair& p, const Options& o) {
+  const Dual lead = o.length_normalize ? u(p, o) / p.c_tokens - v(p, o) / p.r_tokens : u(p, o) - v(p, o);
+  return square(lead - 1 / (2 * o.beta));
+}
+
+Dual hinge(const Pair& p, const Options& o) { return relu(1 - z(p, o)); }
+
+Dual robust(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const double e = o.label_smoothing;
+  return (-(1 - e) * log_logistic(lead) + e * log_logistic(-lead)) / (1 - 2 * e);
+}
+
+Dual exo_pair(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const double e = o.label_smoothing;
+  return logistic(lead) * (log_logistic(lead) - std::log(1 - e)) +
+         logistic(-lead) * (log_logistic(-lead) - std::log(e));
+}
+
+Dual nca_pair(const Pair& p, const Options& o) {
+  const Dual good = o.beta * u(p, o), bad = o.beta * v(p, o);
+  return -log_logistic(good) - 0.5 * log_logistic(-good) - 0.5 * log_logistic(-bad);
+}
+
+Dual sppo_hard(const Pair& p, const Options& o) {
+  return square(u(p, o) - 1 / (2 * o.beta)) + square(v(p, o) + 1 / (2 * o.beta));
+}
+
+Dual apo_zero(const Pair& p, const Options& o) {
+  return 1 - logistic(o.beta * u(p, o)) + logistic(o.beta * v(p, o));
+}
+
+Dual apo_down(const Pair& p, const Options& o) { return logistic(o.beta * u(p, o)) + 1 - logistic(z(p, o)); }
+
+Dual discopop(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const Dual mix = logistic(lead / o.temperature);
+  return (1 - mix) * -log_logistic(lead) + mix * exp(-lead);
+}
+
+Dual sigmoid_norm(const Pair& p, const Options& o) {
+  return -log_logistic(o.beta * (u(p, o) / p.c_tokens - v(p, o) / p.r_tokens) - p.margin);
+}
+
+Dual bco_pair(const Pair& p, const Options& o) {
+  return -log_logistic(o.beta * u(p, o) - o.reward_shift) -
+         log_logistic(-(o.beta * v(p, o) - o.reward_shift));
+}
+
+Dual simpo(const Pair& p, const Options& o) {
+  return -log_logistic(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma);
+}
+
+Dual cpo(const Pair& p, const Options& o) { return -log_logistic(o.beta * (p.c - p.r)); }
+
+Dual orpo(const Pair& p, const Options& o) {
+  const Dual good = p.c / p.c_tokens, bad = p.r / p.r_tokens;
+  return -good - o.beta * log_logistic((good - bad) - (log1mexp(good) - log1mexp(bad)));
+}
+
+constexpr PairLoss kPairLosses[] = {
+    {"dpo", dpo, true},
+    {"ipo", ipo, true},
+    {"hinge", hinge, true},
+    {"robust", robust, true},
+    {"exo_pair", exo_pair, true},
+    {"nca_pair", nca_pair, true},
+    {"sppo_hard", sppo_hard, true},
+    {"apo_zero", apo_zero, true},
+    {"apo_down", apo_down, true},
+    {"discopop", discopop, true},
+    {"sigmoid_norm", sigmoid_norm, true},
+    {"bco_pair", bco_pair, true},
+    {"simpo", simpo, false},
+    {"cpo", cpo, false},
+    {"orpo", orpo, false},
+};
+
+}  // namespace
+
+std::span<const PairLoss> pair_losses() { return kPairLosses; }
+
+}  // namespace dpo::loss

@@ -1,0 +1,208 @@
+#include "loss/loss.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "loss/dual.h"
+
+namespace dpo::loss {
+namespace {
+
+// Three pairs: responses 0 and 1, 2 and 3, 4 and 5.
+const std::vector<Score> kScores = {{-10, -12, 8},    {-15, -14, 9},    {-40, -39, 20},
+                                    {-38, -39.5, 25}, {-25, -26.5, 16}, {-60, -50, 30}};
+const std::vector<Comparison> kPairs = {{.responses = {0, 1}}, {.responses = {2, 3}}, {.responses = {4, 5}}};
+
+Options options(const std::string& name) {
+  Options o;
+  o.name = name;
+  return o;
+}
+
+void expect_losses(const Options& o, const std::vector<double>& expected) {
+  const Terms terms = evaluate(o, kScores, kPairs);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(terms.losses[i], expected[i], 1e-9) << o.name << " " << i;
+}
+
+TEST(Loss, GoldenVectors) {
+  expect_losses(options("dpo"), {0.554355244, 0.825939420, 0.275080583});
+  expect_losses(options("hinge"), {0.7, 1.25, 0});
+  Options ipo = options("ipo");
+  ipo.length_normalize = true;
+  expect_losses(ipo, {21.519290123, 26.112100000, 20.911566840});
+  Options exo = options("exo_pair");
+  exo.label_smoothing = 1e-3;
+  expect_losses(exo, {2.258199192, 3.198420440, 1.110356595});
+  expect_losses(options("nca_pair"), {1.319406634, 1.452073514, 1.163066415});
+  Options robust = options("robust");
+  robust.label_smoothing = 0.1;
+  expect_losses(robust, {0.516855244, 0.857189420, 0.131330583});
+  expect_losses(options("bco_pair"), {1.242535529, 1.515353708, 0.934218735});
+  expect_losses(options("sppo_hard"), {25, 78.25, 37.25});
+  expect_losses(options("apo_zero"), {0.925186815, 1.062409033, 0.731511576});
+  expect_losses(options("apo_down"), {0.975391481, 1.037197313, 0.777918928});
+  expect_losses(options("discopop"), {0.740357168, 0.829005321, 0.316636769});
+  expect_losses(options("sigmoid_norm"), {0.675254618, 0.698662305, 0.672020997});
+}
+
+TEST(Loss, AotComparesSortedMargins) {
+  // Sorted, the losses are 0.825939420, 0.554355244, 0.275080583; margins of the policy are 5, -2, 35.
+  expect_losses(options("aot"), {0.554355244, 0.825939420, 0.275080583});
+  // With other reference margins the order of the policy's decides who is compared with which.
+  std::vector<Score> scores = kScores;
+  scores[0].reference = -100;
+  const Terms terms = evaluate(options("aot"), scores, kPairs);
+  // Reference margins: -86, 0.5, 23.5; the policy's, sorted: -2 (pair 1), 5 (pair 0), 35 (pair 2).
+  EXPECT_NEAR(terms.losses[1], -log_logistic(0.1 * (-2 + 86)), 1e-12);
+  EXPECT_NEAR(terms.losses[0], -log_logistic(0.1 * (5 - 0.5)), 1e-12);
+  EXPECT_NEAR(terms.losses[2], -log_logistic(0.1 * (35 - 23.5)), 1e-12);
+}
+
+TEST(Loss, FormulasByHand) {
+  // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
+  Options simpo = options("simpo");
+  simpo.gamma = 0.5;
+  expect_losses(simpo, {-log_logistic(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});
+  Options cpo = options("cpo");
+  cpo.alpha = 2;  // with the chosen response's likelihood per token
+  expect_losses(cpo, {-log_logistic(0.1 * 5) + 2 * 10.0 / 8});
+  const double good = -10.0 / 8, bad = -15.0 / 9;
+  const double odds = (good - bad) - (std::log(1 - std::exp(good)) - std::log(1 - std::exp(bad)));
+  expect_losses(options("orpo"), {-good - 0.1 * log_logistic(odds)});
+  expect_losses(options("ipo"), {(3 - 5) * (3 - 5.0)});  // on sums, D = 3, 1 / (2 b) = 5
+  const std::vector<Comparison> single = {{.responses = {0}}};
+  EXPECT_EQ(evaluate(options("sft"), kScores, single).losses[0], 10);
+}
+
+TEST(Loss, StepZeroOfDpoIsLogTwo) {
+  std::vector<Score> same = kScores;
+  for (Score& score : same) score.reference = score.policy;
+  for (const double loss : evaluate(options("dpo"), same, kPairs).losses) EXPECT_DOUBLE_EQ(loss, std::log(2));
+}
+
+TEST(Loss, ReferenceFreeIgnoresTheReference) {
+  Options o = options("dpo");
+  o.reference_free = true;
+  expect_losses(o, {-log_logistic(0.5), -log_logistic(-0.2), -log_logistic(3.5)});
+  EXPECT_FALSE(uses_reference(o));
+  EXPECT_TRUE(uses_reference(options("dpo")));
+  EXPECT_FALSE(uses_reference(options("simpo")));
+  EXPECT_FALSE(uses_reference(options("sft")));
+}
+
+TEST(Loss, MarginWeightAndDivergences) {
+  std::vector<Comparison> pairs = kPairs;
+  pairs[0].margin = 0.4;
+  pairs[0].weight = 3;
+  const Terms terms = evaluate(options("dpo"), kScores, pairs);
+  EXPECT_NEAR(terms.losses[0], -log_logistic(0.3 - 0.4), 1e-12);
+  EXPECT_NEAR(terms.gradients[0], -3 * 0.1 * logistic(0.1), 1e-12);
+  Options forward = options("dpo");
+  forward.divergence = "forward_kl";
+  expect_losses(forward, {-log_logistic(0.1 * (-std::exp(-2) + std::exp(1)))});
+  Options js = options("dpo");
+  js.divergence = "js";
+  expect_losses(js, {-log_logistic(0.1 * (log_logistic(2.0) - log_logistic(-1.0)))});
+}
+
+TEST(Loss, KtoWeighsWantedAndUnwanted) {
+  Options o = options("kto");
+  o.kl = 1;
+  o.desirable_weight = 2;
+  const std::vector<Comparison> examples = {{.responses = {0}}, {.responses = {1}, .desirable = false}};
+  const Terms terms = evaluate(o, kScores, examples);
+  EXPECT_NEAR(terms.losses[0], 2 * (1 - logistic(0.1 * (2 - 1))), 1e-12);
+  EXPECT_NEAR(terms.losses[1], 1 - logistic(0.1 * (1 + 1)), 1e-12);
+  o.kl = -3;  // a negative estimate counts as none
+  EXPECT_NEAR(evaluate(o, kScores, examples).losses[0], 2 * (1 - logistic(0.1 * 2)), 1e-12);
+}
+
+TEST(Loss, PlackettLuceOfTwoIsDpo) {
+  const Terms list = evaluate(options("plackett_luce"), kScores, kPairs);
+  const Terms dpo = evaluate(options("dpo"), kScores, kPairs);
+  for (std::size_t i = 0; i < kPairs.size(); ++i) EXPECT_NEAR(list.losses[i], dpo.losses[i], 1e-12);
+  for (std::size_t i = 0; i < kScores.size(); ++i) EXPECT_NEAR(list.gradients[i], dpo.gradients[i], 1e-12);
+}
+
+double total(const Options& o, const std::vector<Score>& scores, const std::vector<Comparison>& comparisons) {
+  const Terms terms = evaluate(o, scores, comparisons);
+  double sum = 0;
+  for (std::size_t i = 0; i < comparisons.size(); ++i) sum += comparisons[i].weight * terms.losses[i];
+  return sum;
+}
+
+// Every loss, at random scores, with every option that changes it: the gradient is that of central
+// differences.
+TEST(Loss, GradientsAreExact) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> spread(-3, 3);
+  for (const std::string& name : loss_names())
+    for (const std::string divergence : {"reverse_kl", "forward_kl", "js"})
+      for (int round = 0; round < 10; ++round) {
+        Options o = options(name);
+        o.beta = 0.3;
+        o.label_smoothing = 0.1;
+        o.divergence = divergence;
+        o.alpha = round % 2 == 0 ? 0 : 0.5;
+        o.gamma = 0.2;
+        o.reward_shift = 0.1;
+        o.kl = 0.5;
+        o.temperature = 0.5;  // steeper mixes need smaller steps than float64 differences allow
+        std::vector<Score> scores(6);
+        for (Score& score : scores) score = {-8 + spread(random), -8 + spread(random), 4};
+        std::vector<Comparison> comparisons = kPairs;
+        comparisons[0].weight = 2;
+        if (name == "plackett_luce")
+          comparisons = {{.responses = {3, 1, 5, 0}}, {.responses = {2, 4}, .weight = 2}};
+        if (name == "kto") comparisons = {{.responses = {0}}, {.responses = {3}, .desirable = false}};
+        const Terms terms = evaluate(o, scores, comparisons);
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+          constexpr double kStep = 1e-5;
+          std::vector<Score> up = scores, down = scores;
+          up[i].policy += kStep;
+          down[i].policy -= kStep;
+          const double slope = (total(o, up, comparisons) - total(o, down, comparisons)) / (2 * kStep);
+          EXPECT_NEAR(terms.gradients[i], slope, 1e-6 * std::max(1.0, std::abs(slope)))
+              << name << " " << divergence;
+        }
+      }
+}
+
+TEST(Loss, IsFiniteFarOut) {
+  for (const std::string& name : loss_names()) {
+    if (name == "discopop") continue;  // its exponential grows without bound by design
+    for (const double far : {-1e4, 1e4}) {
+      Options o = options(name);
+      o.label_smoothing = 0.1;
+      const std::vector<Score> scores = {{-2e4 + far, -2e4, 10}, {-2e4 - far, -2e4, 10}};
+      const std::vector<Comparison> pair = {{.responses = {0, 1}}};
+      const std::vector<Comparison> single = {{.responses = {0}}};
+      const Terms terms = evaluate(o, scores, name == "kto" || name == "sft" ? single : pair);
+      EXPECT_TRUE(std::isfinite(terms.losses[0])) << name;
+      EXPECT_TRUE(std::isfinite(terms.gradients[0])) << name;
+    }
+  }
+}
+
+TEST(Loss, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(evaluate(options("dppo"), kScores, kPairs), UserError);
+  EXPECT_THROW(evaluate(options("exo_pair"), kScores, kPairs), UserError);
+  Options half = options("robust");
+  half.label_smoothing = 0.5;
+  EXPECT_THROW(evaluate(half, kScores, kPairs), UserError);
+}
+
+TEST(Log1mexp, IsExactAtBothEnds) {
+  EXPECT_NEAR(log1mexp(-1e-10), std::log(1e-10), 1e-9);
+  EXPECT_NEAR(log1mexp(-50.0), -std::exp(-50.0), 1e-30);
+  EXPECT_NEAR(log1mexp(-0.6931471805599453), std::log(0.5), 1e-12);
+}
+
+}  // namespace
+}  // namespace dpo::loss
