@@ -7,6 +7,7 @@ namespace dpo::cli {
 
 void add_config_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
+void add_data_command(CLI::App& program, Action& action);
 void add_doctor_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 

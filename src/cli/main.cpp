@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   dpo::cli::Action action;
   dpo::cli::add_plan_command(program, action);
   dpo::cli::add_config_command(program, action);
+  dpo::cli::add_data_command(program, action);
   dpo::cli::add_doctor_command(program, action);
   dpo::cli::add_tokenize_command(program, action);
   check_command(program, {argv + 1, argv + argc});

@@ -143,12 +143,21 @@ Node compose_tree(const Request& request, const Choices& choices, Problems& prob
   return tree;
 }
 
-Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems) {
+// Marks required keys that are not set, and need not be, as dealt with.
+void excuse(Node& tree, const std::vector<std::string>& not_needed) {
+  for (const std::string& key : not_needed)
+    if (Node* const node = find_node(tree, split_path(key)); node && node->kind == Kind::Missing)
+      node->kind = Kind::Broken;
+}
+
+Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems,
+                const std::vector<std::string>& not_needed = {}) {
   for (const Override& change : changes) collect(problems, [&] { apply(tree, change); });
   if (count_nodes(tree) > kMostNodes) throw UserError(fmt::format("more than {} values", kMostNodes));
   fill_defaults(tree);
   interpolate(tree, problems);
   fill_defaults(tree);
+  excuse(tree, not_needed);
   Resolved resolved;
   resolved.values = read_tree(tree, problems, resolved.notes);
   if (!problems.empty()) throw UserError(problems);
@@ -168,7 +177,7 @@ Resolved compose(const Request& request) {
     complete = true;
   });
   if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
-  return finish(std::move(tree), words.changes, std::move(problems));
+  return finish(std::move(tree), words.changes, std::move(problems), request.not_needed);
 }
 
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {

@@ -18,6 +18,7 @@ struct Request {
   std::vector<std::string> overrides;                // as on the command line
   std::optional<std::filesystem::path> config_file;  // --config FILE
   std::vector<std::filesystem::path> config_dirs;    // --config-dir DIR, searched before the built-in presets
+  std::vector<std::string> not_needed = {};          // required keys that this command does without
 };
 
 struct Resolved {

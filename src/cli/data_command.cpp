@@ -1,0 +1,121 @@
+#include <fstream>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/data_report.h"
+#include "cli/progress.h"
+#include "data/tokenizer_folder.h"
+#include "plan/surroundings.h"
+
+namespace dpo::cli {
+namespace {
+
+struct DataArguments {
+  config::Request request;
+  bool json = false;
+  std::int64_t order = 0;
+  std::string split;
+  std::string lengths_file;
+};
+
+// Loads splits one by one, with a progress bar and notes on stderr.
+class SplitLoader {
+ public:
+  explicit SplitLoader(const config::RunConfig& config)
+      : config_(config), tokenizer_(text::Tokenizer::load(data::tokenizer_folder(config))) {}
+
+  data::Examples load(data::Split split) {
+    ProgressLine line;
+    data::TokenCache cache;
+    cache.folder = std::filesystem::path(plan::local_dir_of(config_)) / "tokens";
+    cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
+      line.show(source, done, all);
+    };
+    data::Examples examples = data::Examples::load(config_, split, tokenizer_, cache);
+    print_notes(cache.notes);
+    return examples;
+  }
+
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  const config::RunConfig& config_;
+  text::Tokenizer tokenizer_;
+};
+
+data::Split split_of(const std::string& name) {
+  return name == "test" ? data::Split::Test : data::Split::Train;
+}
+
+int print_order(const DataArguments& arguments, const config::RunConfig& config) {
+  const data::Split split = split_of(arguments.split);
+  std::optional<data::Examples> examples;
+  if (data::find_tokenizer_folder(config))
+    examples = SplitLoader(config).load(split);
+  else
+    print_notes(
+        {"without a tokenizer on this machine, no example is left out for its tokens (data.eos_in_text and "
+         "the "
+         "like)"});
+  fmt::print("{}", order_lines(config, split, arguments.order, examples ? &*examples : nullptr));
+  return 0;
+}
+
+int print_report(const DataArguments& arguments, const config::RunConfig& config) {
+  SplitLoader loader(config);
+  std::vector<SplitReport> splits;
+  for (const std::string name : {"train", "test"})
+    if (arguments.split.empty() || arguments.split == name)
+      splits.push_back(make_report(loader.load(split_of(name)), split_of(name), config));
+  if (!arguments.lengths_file.empty()) {
+    if (splits.size() < 2) throw UserError("--lengths: needs both splits; leave --split out");
+    AtomicFile file(arguments.lengths_file);
+    file.write(data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
+    file.commit();
+  }
+  fmt::print("{}",
+             arguments.json ? to_json(splits, loader.tokenizer()) : to_text(splits, loader.tokenizer()));
+  return 0;
+}
+
+int run_data(const DataArguments& arguments) {
+  const config::Resolved resolved = config::compose(arguments.request);
+  print_notes(resolved.notes);
+  return arguments.order > 0 ? print_order(arguments, resolved.values)
+                             : print_report(arguments, resolved.values);
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& program, Action& action) {
+  CLI::App& command =
+      *program.add_subcommand("data", "reads and tokenizes a run's data: counts, lengths, drops, examples");
+  const auto arguments = std::make_shared<DataArguments>();
+  arguments->request.not_needed = {"exp_name", "loss.beta", "model.name_or_path"};
+  add_run_arguments(command, arguments->request);
+  const auto json = command.add_flag("--json", arguments->json, "one JSON object instead of tables");
+  command
+      .add_option(
+          "--order", arguments->order,
+          "print the first N examples in the order of training, as JSON lines (prompt, chosen, rejected)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->excludes(json);
+  command.add_option("--split", arguments->split, "only this split (default: both; for --order train)")
+      ->type_name("train|test")
+      ->check(CLI::IsMember({"train", "test"}));
+  command
+      .add_option("--lengths", arguments->lengths_file,
+                  "write the statistics of lengths to FILE, for 'dpo plan plan.lengths=FILE'")
+      ->type_name("FILE");
+  command.callback([&command, &action, arguments] {
+    arguments->request.overrides = overrides_of(command);
+    action = [arguments] { return run_data(*arguments); };
+  });
+}
+
+}  // namespace dpo::cli

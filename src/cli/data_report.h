@@ -1,0 +1,34 @@
+// What `dpo data` says about the data of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "data/examples.h"
+#include "data/packing.h"
+#include "data/statistics.h"
+
+namespace dpo::cli {
+
+struct SplitReport {
+  std::string name;  // "train", "test"
+  data::Examples examples;
+  data::SplitLengths lengths;
+  data::PackingStatistics packing;
+  std::int64_t batch_size = 0;
+  std::vector<std::uint32_t> first;  // the first examples of the order
+};
+
+SplitReport make_report(data::Examples examples, data::Split split, const config::RunConfig& config);
+
+std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
+
+// One JSON object; `lengths` is in the form of configs/lengths, for a run that has both splits.
+std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
+
+// The first `count` examples of the order as JSON lines. Without a tokenizer none is left out for its tokens.
+std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count,
+                        const data::Examples* examples);
+
+}  // namespace dpo::cli

@@ -1,0 +1,187 @@
+#include "data/bytes.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/error.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBuffer = 1u << 18;
+// Text shrinks about 4 times, and repeated text 100 times. What unfolds further, and is not small, is a bomb.
+constexpr std::uint64_t kMostUnfolded = 300;
+constexpr std::uint64_t kAlwaysUnfolded = 256u << 20;
+
+[[noreturn]] void fail(const fs::path& file, std::string_view what) {
+  throw UserError(fmt::format("{}: {}", file.string(), what));
+}
+
+class PlainReader : public ByteReader {
+ public:
+  explicit PlainReader(const fs::path& file) : path_(file), file_(std::fopen(file.c_str(), "rb")) {
+    if (!file_) fail(path_, fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+  ~PlainReader() override { std::fclose(file_); }
+  PlainReader(const PlainReader&) = delete;
+  PlainReader& operator=(const PlainReader&) = delete;
+
+  std::size_t read(std::span<char> into) override {
+    const std::size_t count = std::fread(into.data(), 1, into.size(), file_);
+    if (count == 0 && std::ferror(file_))
+      fail(path_, fmt::format("reading failed: {}", std::strerror(errno)));
+    return count;
+  }
+
+  void rewind() { std::rewind(file_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  std::FILE* file_;
+};
+
+// What the two kinds of compression share: the compressed bytes at hand, and the limit of what they may
+// become.
+class CompressedReader : public ByteReader {
+ protected:
+  explicit CompressedReader(std::unique_ptr<PlainReader> file) : file_(std::move(file)), buffer_(kBuffer) {}
+
+  // The next compressed bytes; empty at the end of the file.
+  std::span<char> refill() {
+    const std::size_t count = file_->read(buffer_);
+    compressed_ += count;
+    return std::span(buffer_).first(count);
+  }
+
+  void count(std::size_t unfolded) {
+    unfolded_ += unfolded;
+    if (unfolded_ > kAlwaysUnfolded && unfolded_ / kMostUnfolded > compressed_)
+      fail(path(),
+           fmt::format("unfolds to more than {} times its size, as no text does; a damaged or hostile file",
+                       kMostUnfolded));
+  }
+
+  const fs::path& path() const { return file_->path(); }
+  [[noreturn]] void fail_cut() const {
+    fail(path(), "the compressed file ends too early: it was cut off; fetch it again");
+  }
+  [[noreturn]] void fail_damaged(const char* why) const {
+    fail(path(), fmt::format("the compressed file is damaged ({}); fetch it again", why ? why : "bad data"));
+  }
+
+ private:
+  std::unique_ptr<PlainReader> file_;
+  std::vector<char> buffer_;
+  std::uint64_t compressed_ = 0;
+  std::uint64_t unfolded_ = 0;
+};
+
+class GzipReader : public CompressedReader {
+ public:
+  explicit GzipReader(std::unique_ptr<PlainReader> file) : CompressedReader(std::move(file)) {
+    constexpr int kGzip = 16;
+    if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK) throw std::bad_alloc();
+  }
+  ~GzipReader() override { inflateEnd(&stream_); }
+  GzipReader(const GzipReader&) = delete;
+  GzipReader& operator=(const GzipReader&) = delete;
+
+  std::size_t read(std::span<char> into) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(into.data());
+    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(into.size(), 1u << 30));
+    const uInt wanted = stream_.avail_out;
+    while (stream_.avail_out == wanted) {
+      if (stream_.avail_in == 0) {
+        const std::span<char> more = refill();
+        if (more.empty() && inside_) fail_cut();
+        if (more.empty()) break;
+        stream_.next_in = reinterpret_cast<Bytef*>(more.data());
+        stream_.avail_in = static_cast<uInt>(more.size());
+      }
+      // A file may hold several members, one behind the other.
+      if (!inside_ && inflateReset(&stream_) != Z_OK) fail_damaged(stream_.msg);
+      inside_ = true;
+      const int state = inflate(&stream_, Z_NO_FLUSH);
+      if (state == Z_STREAM_END)
+        inside_ = false;
+      else if (state != Z_OK && state != Z_BUF_ERROR)
+        fail_damaged(stream_.msg);
+    }
+    count(wanted - stream_.avail_out);
+    return wanted - stream_.avail_out;
+  }
+
+ private:
+  z_stream stream_{};
+  bool inside_ = true;  // a member
+};
+
+class ZstdReader : public CompressedReader {
+ public:
+  explicit ZstdReader(std::unique_ptr<PlainReader> file)
+      : CompressedReader(std::move(file)), stream_(ZSTD_createDStream()) {
+    if (!stream_) throw std::bad_alloc();
+  }
+  ~ZstdReader() override { ZSTD_freeDStream(stream_); }
+  ZstdReader(const ZstdReader&) = delete;
+  ZstdReader& operator=(const ZstdReader&) = delete;
+
+  std::size_t read(std::span<char> into) override {
+    ZSTD_outBuffer out{into.data(), into.size(), 0};
+    while (out.pos == 0) {
+      if (in_.pos == in_.size) {
+        const std::span<char> more = refill();
+        // A decoder that had no room for all of its output goes on without input.
+        if (more.empty() && rest_ != 0 && !full_) fail_cut();
+        if (more.empty() && !full_) break;
+        in_ = {more.data(), more.size(), 0};
+      }
+      rest_ = ZSTD_decompressStream(stream_, &out, &in_);
+      if (ZSTD_isError(rest_)) fail_damaged(ZSTD_getErrorName(rest_));
+      full_ = out.pos == out.size;
+    }
+    count(out.pos);
+    return out.pos;
+  }
+
+ private:
+  ZSTD_DStream* stream_;
+  ZSTD_inBuffer in_{nullptr, 0, 0};
+  std::size_t rest_ = 0;  // 0: a frame is complete
+  bool full_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteReader> open_bytes(const fs::path& file) {
+  std::error_code ignored;
+  if (fs::is_directory(file, ignored)) fail(file, "is a folder, expected a file");
+  auto plain = std::make_unique<PlainReader>(file);
+  std::array<char, 64> first{};
+  const std::string_view start(first.data(), plain->read(first));
+  plain->rewind();
+  if (start.starts_with("version https://git-lfs.github.com/spec/"))
+    fail(file,
+         "this is an LFS pointer, not the data: run 'git lfs pull' in its repository, or fetch the file "
+         "itself");
+  if (start.starts_with("\x1f\x8b")) return std::make_unique<GzipReader>(std::move(plain));
+  if (start.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdReader>(std::move(plain));
+  const bool should_be = file.extension() == ".gz" || file.extension() == ".zst";
+  if (should_be && !start.empty()) fail(file, "is not compressed, though its name says so");
+  if (should_be) fail(file, "is empty");
+  return plain;
+}
+
+}  // namespace dpo::data

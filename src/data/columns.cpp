@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "config/text.h"
+#include "data/formats.h"
+#include "data/utf8.h"
+
+namespace dpo::data {
+namespace {
+
+std::string file_name(const ColumnNames& names, const std::string& ours) {
+  const auto mapped = names.find(ours);
+  return mapped == names.end() ? ours : mapped->second;
+}
+
+bool is_chat(const Value& value) {
+  return value.kind == Value::Kind::List && !value.items.empty() && value.items[0].find("role") &&
+         value.items[0].find("content");
+}
+
+void refuse_chat(const Value& row) {
+  for (std::size_t i = 0; i < row.items.size(); ++i)
+    if (is_chat(row.items[i]))
+      throw BadRow(fmt::format(
+          "'{}' is a list of chat messages with roles, which is not read yet: the model's chat template "
+          "decides how "
+          "they become text; write them as text first (in Python: tokenizer.apply_chat_template(messages, "
+          "tokenize=False)), with the columns prompt, chosen and rejected",
+          config::shown(row.names[i])));
+}
+
+[[noreturn]] void refuse_columns(const Value& row) {
+  throw BadRow(
+      fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts) "
+                  "or 'prompt, responses' "
+                  "with 'scores' or 'ranking', got: {}; data.columns={{prompt: NAME, ...}} maps other names",
+                  config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
+}
+
+PromptText& prompt_at(std::string text, PromptTexts& texts) {
+  if (text.empty()) throw BadRow("the prompt is empty");
+  return texts.at(std::move(text));
+}
+
+void add_pair(std::string prompt_text, std::string chosen, std::string rejected, PromptTexts& texts) {
+  PromptText& prompt = prompt_at(std::move(prompt_text), texts);
+  const auto first = static_cast<std::uint32_t>(prompt.responses.size());
+  prompt.responses.push_back(std::move(chosen));
+  prompt.responses.push_back(std::move(rejected));
+  prompt.pairs.push_back({first, first + 1});
+  prompt.sft_target = first;
+}
+
+void add_transcripts(const std::string& chosen, const std::string& rejected, PromptTexts& texts) {
+  const std::size_t end = prompt_end(chosen, rejected);
+  if (end == 0) throw BadRow("'chosen' and 'rejected' do not begin alike, so there is no prompt");
+  add_pair(chosen.substr(0, end), chosen.substr(end), rejected.substr(end), texts);
+}
+
+const Value& list_of(const Value& row, const std::string& column, Value::Kind kind, std::string_view what) {
+  const Value* const value = row.find(column);
+  const bool fits =
+      value && value->kind == Value::Kind::List &&
+      std::all_of(value->items.begin(), value->items.end(), [&](const Value& v) { return v.kind == kind; });
+  if (!fits)
+    throw BadRow(fmt::format("'{}' is {}, expected a list of {}", config::shown(column),
+                             value ? value->kind_name() : "not there", what));
+  return *value;
+}
+
+// The scores of the responses, the more the better; a ranking counts from 1, the best.
+std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
+  const bool ranked = row.find(file_name(names, "scores")) == nullptr;
+  const std::string column = file_name(names, ranked ? "ranking" : "scores");
+  std::vector<double> scores;
+  for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items)
+    scores.push_back(ranked ? -value.number : value.number);
+  return scores;
+}
+
+void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
+  const Value& responses = list_of(row, file_name(names, "responses"), Value::Kind::Text, "texts");
+  const std::vector<double> scores = scores_of(row, names);
+  if (scores.size() != responses.items.size() || scores.empty())
+    throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
+  PromptText& prompt = prompt_at(text_of(row, file_name(names, "prompt")), texts);
+  const auto first = static_cast<std::uint32_t>(prompt.responses.size());
+  for (std::uint32_t i = 0; i < scores.size(); ++i) {
+    prompt.responses.push_back(responses.items[i].text);
+    for (std::uint32_t j = i + 1; j < scores.size(); ++j) {
+      if (scores[i] > scores[j]) prompt.pairs.push_back({first + i, first + j});
+      if (scores[j] > scores[i]) prompt.pairs.push_back({first + j, first + i});
+    }
+  }
+  const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
+  prompt.sft_target = first + static_cast<std::uint32_t>(best);
+}
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+// Whether a word ends before `at`.
+bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
+
+std::size_t common_length(std::string_view a, std::string_view b) {
+  auto length =
+      static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  while (length > 0 && ((length < a.size() && continues_character(a[length])) ||
+                        (length < b.size() && continues_character(b[length]))))
+    --length;
+  return length;
+}
+
+}  // namespace
+
+std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
+  // Where an assistant's turn begins, in the forms that are usual.
+  constexpr std::array<std::string_view, 6> kTurns = {"\n\nAssistant:",
+                                                      "<|im_start|>assistant\n",
+                                                      "<|start_header_id|>assistant<|end_header_id|>\n\n",
+                                                      "<|assistant|>\n",
+                                                      "[/INST]",
+                                                      "### Response:\n"};
+  const std::size_t common = common_length(chosen, rejected);
+  const std::string_view shared = chosen.substr(0, common);
+  std::size_t turn = 0;
+  for (const std::string_view mark : kTurns)
+    if (const std::size_t at = shared.rfind(mark); at != std::string_view::npos)
+      turn = std::max(turn, at + mark.size());
+  if (turn > 0) return turn;
+  if (is_word_end(chosen, common) && is_word_end(rejected, common)) return common;
+  // A tokenizer joins a space to the word behind it, so the space goes to the response; a line's end does
+  // not.
+  const std::size_t space = shared.find_last_of(" \n\t\r");
+  if (space == std::string_view::npos) return 0;
+  return shared[space] == '\n' ? space + 1 : space;
+}
+
+void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts) {
+  refuse_chat(row);
+  const auto has = [&](const char* ours) { return row.find(file_name(names, ours)) != nullptr; };
+  const auto text = [&](const char* ours) -> const std::string& {
+    return text_of(row, file_name(names, ours));
+  };
+  if (has("responses") && has("prompt") && (has("scores") || has("ranking")))
+    return add_list(row, names, texts);
+  if (!has("chosen") || !has("rejected")) refuse_columns(row);
+  if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), texts);
+  add_transcripts(text("chosen"), text("rejected"), texts);
+}
+
+}  // namespace dpo::data

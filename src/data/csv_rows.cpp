@@ -1,0 +1,121 @@
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/lines.h"
+#include "data/rows.h"
+#include "text/utf8.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Records as RFC 4180 has them: fields separated by commas; a field in quotes may hold commas, line ends and,
+// doubled, quotes.
+class CsvReader {
+ public:
+  explicit CsvReader(const fs::path& file) : file_(file), in_(open_bytes(file)) {}
+
+  std::int64_t line() const { return line_; }
+
+  // The next record that is not an empty line; nothing at the end.
+  std::optional<std::vector<std::string>> next() {
+    while (in_.peek() == '\n' || in_.peek() == '\r') in_.next();
+    if (in_.peek() == CharReader::kEnd) return std::nullopt;
+    line_ = in_.line();
+    size_ = 0;
+    std::vector<std::string> fields;
+    do {
+      fields.push_back(in_.peek() == '"' ? quoted_field() : plain_field());
+    } while (ends_with_comma());
+    return fields;
+  }
+
+ private:
+  // Behind broken quotes nobody knows where the next record begins, so these errors are final.
+  [[noreturn]] void fail(const std::string& what) const {
+    throw UserError(fmt::format("{}:{}: {}", file_.string(), line_, what));
+  }
+
+  void add(std::string& field, int c) {
+    if (++size_ > kLongestRow)
+      fail(fmt::format("a record longer than {} bytes; is a quote missing?", kLongestRow));
+    field.push_back(static_cast<char>(c));
+  }
+
+  std::string plain_field() {
+    std::string field;
+    for (int c = in_.peek(); c != ',' && c != '\n' && c != CharReader::kEnd; c = in_.peek()) {
+      add(field, c);
+      in_.next();
+    }
+    if (in_.peek() != ',' && field.ends_with('\r')) field.pop_back();
+    return field;
+  }
+
+  std::string quoted_field() {
+    std::string field;
+    in_.next();
+    while (true) {
+      const int c = in_.next();
+      if (c == CharReader::kEnd) fail("a quoted field does not end before the file does");
+      if (c != '"') {
+        add(field, c);
+      } else if (in_.peek() == '"') {
+        add(field, in_.next());
+      } else {
+        return field;
+      }
+    }
+  }
+
+  bool ends_with_comma() {
+    if (in_.peek() == '\r') in_.next();
+    const int c = in_.next();
+    if (c != ',' && c != '\n' && c != CharReader::kEnd)
+      fail(fmt::format("a quoted field is followed by '{}', expected a comma or the end of the line",
+                       config::shown(std::string(1, static_cast<char>(c)))));
+    return c == ',';
+  }
+
+  fs::path file_;
+  CharReader in_;
+  std::int64_t line_ = 1;
+  std::size_t size_ = 0;  // of this record
+};
+
+Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& fields) {
+  if (fields.size() != names.size())
+    throw BadRow(
+        fmt::format("got {} fields, expected the {} of the first line", fields.size(), names.size()));
+  Value row;
+  row.kind = Value::Kind::Map;
+  row.names = names;
+  for (std::string& field : fields) {
+    if (text::first_invalid_utf8(field) != field.size()) throw BadRow("invalid UTF-8");
+    row.items.push_back(Value::of(std::move(field)));
+  }
+  return row;
+}
+
+}  // namespace
+
+void read_csv(const fs::path& file, const TakeRow& take, BadRows& bad) {
+  CsvReader in(file);
+  const auto names = in.next();
+  if (!names)
+    throw UserError(
+        fmt::format("{}: is empty, expected a first line with the names of columns", file.string()));
+  while (auto fields = in.next()) {
+    try {
+      if (!take(row_of(*names, std::move(*fields)))) return;
+    } catch (const BadRow& problem) {
+      bad.add(file, in.line(), problem.what());
+    }
+  }
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,115 @@
+#include "data/formats.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "config/text.h"
+#include "data/utf8.h"
+
+namespace dpo::data {
+namespace {
+
+constexpr std::string_view kAssistant = "\n\nAssistant:";
+
+std::uint32_t size_of(const std::vector<std::string>& list) {
+  return static_cast<std::uint32_t>(list.size());
+}
+
+std::string as_question(const std::string& text) { return fmt::format("\n\nHuman: {}{}", text, kAssistant); }
+
+// What a response counts for when the text to imitate is chosen: the score of the first with the same text.
+double score_of_text(const PromptText& prompt, std::size_t response) {
+  const auto first = std::find(prompt.responses.begin(), prompt.responses.end(), prompt.responses[response]);
+  return prompt.scores[static_cast<std::size_t>(first - prompt.responses.begin())];
+}
+
+// Looks at the responses from `first` on, which are new; of equal scores the earlier wins.
+void choose_target(PromptText& prompt, std::size_t first) {
+  for (std::size_t i = first; i < prompt.responses.size(); ++i)
+    if (i == 0 || score_of_text(prompt, i) > score_of_text(prompt, prompt.sft_target))
+      prompt.sft_target = static_cast<std::uint32_t>(i);
+}
+
+const Value& column_of(const Value& row, std::string_view column) {
+  if (const Value* const value = row.find(column)) return *value;
+  throw BadRow(fmt::format("there is no column '{}'; this row has: {}", config::shown(column),
+                           config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
+}
+
+}  // namespace
+
+const std::string& text_of(const Value& row, std::string_view column) {
+  const Value& value = column_of(row, column);
+  if (value.kind == Value::Kind::Text) return value.text;
+  throw BadRow(fmt::format("'{}' is {}, expected a text", config::shown(column), value.kind_name()));
+}
+
+double number_of(const Value& row, std::string_view column) {
+  const Value& value = column_of(row, column);
+  if (value.kind == Value::Kind::Number) return value.number;
+  throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column), value.kind_name()));
+}
+
+void add_hh_row(Value&& row, PromptTexts& texts) {
+  const std::string& chosen = text_of(row, "chosen");
+  const std::string& rejected = text_of(row, "rejected");
+  const std::size_t turn = chosen.rfind(kAssistant);
+  if (turn == std::string::npos)
+    throw BadRow("'chosen' holds no turn of the assistant (\"\\n\\nAssistant:\")");
+  const std::size_t end = turn + kAssistant.size();
+  // The original cuts the rejected transcript at the same number of characters, whatever stands there.
+  const std::size_t cut =
+      byte_of_character(rejected, count_characters(std::string_view(chosen).substr(0, end)));
+  PromptText& prompt = texts.at(chosen.substr(0, end));
+  const std::uint32_t first = size_of(prompt.responses);
+  prompt.responses.push_back(chosen.substr(end));
+  prompt.responses.push_back(rejected.substr(cut));
+  prompt.pairs.push_back({first, first + 1});
+  prompt.sft_target = first;
+}
+
+void add_shp_row(Value&& row, PromptTexts& texts) {
+  constexpr double kLeastRatio = 2;
+  const std::string& history = text_of(row, "history");
+  const std::string& a = text_of(row, "human_ref_A");
+  const std::string& b = text_of(row, "human_ref_B");
+  const double score_a = number_of(row, "score_A");
+  const double score_b = number_of(row, "score_B");
+  const bool a_is_better = number_of(row, "labels") == 1;
+  if (score_a == 0 || score_b == 0) throw BadRow("a score is 0, so the two have no ratio");
+  if (std::max(score_a / score_b, score_b / score_a) < kLeastRatio) return;
+
+  PromptText& prompt = texts.at(as_question(history));
+  const std::uint32_t first = size_of(prompt.responses);
+  prompt.responses.push_back(" " + a);
+  prompt.responses.push_back(" " + b);
+  prompt.scores.insert(prompt.scores.end(), {score_a, score_b});
+  prompt.pairs.push_back(a_is_better ? Pair{first, first + 1} : Pair{first + 1, first});
+  choose_target(prompt, first);
+}
+
+void add_se_row(Value&& row, PromptTexts& texts) {
+  const std::string& question = text_of(row, "question");
+  const Value& answers = column_of(row, "answers");
+  if (answers.kind != Value::Kind::List || answers.items.empty())
+    throw BadRow(fmt::format("'answers' is {}, expected a list of answers", answers.kind_name()));
+  PromptText made;
+  for (const Value& answer : answers.items) {
+    if (answer.kind != Value::Kind::Map)
+      throw BadRow(fmt::format("an answer is {}, expected an object", answer.kind_name()));
+    made.responses.push_back(" " + strip_html(text_of(answer, "text")));
+    made.scores.push_back(number_of(answer, "pm_score"));
+  }
+  for (std::uint32_t i = 0; i < made.responses.size(); ++i)
+    for (std::uint32_t j = i + 1; j < made.responses.size(); ++j)
+      made.pairs.push_back(made.scores[i] > made.scores[j] ? Pair{i, j} : Pair{j, i});
+  choose_target(made, 0);
+  // A question that comes twice keeps its place and takes the later answers.
+  PromptText& prompt = texts.at(as_question(strip_html(question)));
+  made.prompt = prompt.prompt;
+  prompt = std::move(made);
+}
+
+}  // namespace dpo::data

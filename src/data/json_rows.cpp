@@ -1,0 +1,213 @@
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/lines.h"
+#include "data/parallel.h"
+#include "data/rows.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kDeepest = 64;
+
+// "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error ..." without what repeats
+// where.
+std::string reason_of(const Json::exception& error) {
+  std::string_view text = error.what();
+  if (const auto at = text.find("column "); at != std::string_view::npos) text.remove_prefix(at);
+  return fmt::format("not valid JSON: {}", config::shown(text));
+}
+
+// Builds values from the events of the parser. Values inside a value are finished before it, so the stack
+// holds what is open. At `row_depth` open values, a finished one is a row.
+class Builder {
+ public:
+  using Row = std::function<bool(Value&&)>;
+
+  Builder(std::size_t row_depth, Row row) : row_depth_(row_depth), row_(std::move(row)) {}
+
+  const std::optional<std::string>& problem() const { return problem_; }
+
+  bool null() { return finish({}); }
+  bool boolean(bool) { return finish({Value::Kind::Bool, {}, 0, {}, {}}); }
+  bool number_integer(std::int64_t number) { return finish(Value::of(static_cast<double>(number))); }
+  bool number_unsigned(std::uint64_t number) { return finish(Value::of(static_cast<double>(number))); }
+  bool number_float(double number, const std::string&) { return finish(Value::of(number)); }
+  bool string(std::string& text) { return finish(Value::of(std::move(text))); }
+  bool binary(Json::binary_t&) { return false; }
+  bool key(std::string& name) {
+    open_.back().names.push_back(std::move(name));
+    return true;
+  }
+  bool start_object(std::size_t) { return open(Value::Kind::Map); }
+  bool start_array(std::size_t) { return open(Value::Kind::List); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) {
+    problem_ = reason_of(error);
+    return false;
+  }
+
+ private:
+  bool open(Value::Kind kind) {
+    if (open_.size() == kDeepest) {
+      problem_ = fmt::format("nested more than {} levels deep", kDeepest);
+      return false;
+    }
+    open_.push_back({kind, {}, 0, {}, {}});
+    return true;
+  }
+
+  bool close() {
+    Value value = std::move(open_.back());
+    open_.pop_back();
+    return finish(std::move(value));
+  }
+
+  bool finish(Value&& value) {
+    if (open_.size() == row_depth_) return row_(std::move(value));
+    if (open_.empty()) return true;  // the array around the rows
+    open_.back().items.push_back(std::move(value));
+    return true;
+  }
+
+  std::size_t row_depth_;
+  Row row_;
+  std::vector<Value> open_;
+  std::optional<std::string> problem_;
+};
+
+// A line of JSON, or what is wrong with it.
+struct ParsedLine {
+  std::string text;
+  std::int64_t number = 0;
+  Value value;
+  std::string problem;
+
+  void parse() {
+    if (text.size() > kLongestRow) {
+      problem = fmt::format("a line longer than {} bytes", kLongestRow);
+      return;
+    }
+    Builder builder(0, [this](Value&& row) {
+      value = std::move(row);
+      return true;
+    });
+    if (!Json::sax_parse(text.begin(), text.end(), &builder))
+      problem = builder.problem().value_or("not valid JSON");
+  }
+};
+
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
+
+// The next lines, about `bytes` of them.
+std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
+  std::vector<ParsedLine> lines;
+  std::size_t size = 0;
+  while (size < bytes) {
+    ParsedLine line;
+    line.number = in.line();
+    if (!in.read_line(line.text, kLongestRow)) break;
+    if (is_blank(line.text)) continue;
+    size += line.text.size();
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+bool take_row(Value&& row, const TakeRow& take) {
+  if (row.kind != Value::Kind::Map)
+    throw BadRow(fmt::format("got {}, expected an object with named columns", row.kind_name()));
+  return take(std::move(row));
+}
+
+// A file that is one JSON array, and how much of it was read since the last row was complete.
+struct ArrayFile {
+  fs::path path;
+  CharReader in;
+  std::size_t since_row = 0;
+
+  void advance() {
+    in.next();
+    if (++since_row > kLongestRow)
+      throw UserError(
+          fmt::format("{}:{}: a row longer than {} bytes", path.string(), in.line(), kLongestRow));
+  }
+};
+
+// Its characters as the input iterator that the parser wants.
+class CharIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  explicit CharIterator(ArrayFile* file) : file_(file) {}
+  char operator*() const { return static_cast<char>(file_->in.peek()); }
+  CharIterator& operator++() {
+    file_->advance();
+    return *this;
+  }
+  void operator++(int) { file_->advance(); }
+  friend bool operator==(const CharIterator& a, const CharIterator& b) { return a.at_end() == b.at_end(); }
+  friend bool operator!=(const CharIterator& a, const CharIterator& b) { return !(a == b); }
+
+ private:
+  bool at_end() const { return !file_ || file_->in.peek() == CharReader::kEnd; }
+
+  ArrayFile* file_;
+};
+
+}  // namespace
+
+void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
+  constexpr std::size_t kBlock = 4u << 20;
+  CharReader in(open_bytes(file));
+  while (true) {
+    std::vector<ParsedLine> lines = read_lines(in, kBlock);
+    if (lines.empty()) return;
+    for_each_parallel(lines.size(), [&](std::size_t i) { lines[i].parse(); });
+    for (ParsedLine& line : lines) {
+      if (line.problem.empty()) {
+        try {
+          if (!take_row(std::move(line.value), take)) return;
+          continue;
+        } catch (const BadRow& problem) {
+          line.problem = problem.what();
+        }
+      }
+      bad.add(file, line.number, line.problem);
+    }
+  }
+}
+
+void read_json_array(const fs::path& path, const TakeRow& take, BadRows& bad) {
+  ArrayFile file{path, CharReader(open_bytes(path))};
+  bool enough = false;
+  Builder builder(1, [&](Value&& row) {
+    file.since_row = 0;
+    try {
+      enough = !take_row(std::move(row), take);
+    } catch (const BadRow& problem) {
+      bad.add(path, file.in.line(), problem.what());
+    }
+    return !enough;
+  });
+  const bool whole = Json::sax_parse(CharIterator(&file), CharIterator(nullptr), &builder);
+  // Behind broken syntax nobody knows where the next row begins, so nothing can be skipped.
+  if (!whole && !enough)
+    throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(),
+                                builder.problem().value_or("not valid JSON")));
+}
+
+}  // namespace dpo::data

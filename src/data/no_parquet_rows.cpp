@@ -1,0 +1,16 @@
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/rows.h"
+
+namespace dpo::data {
+
+void read_parquet(const std::filesystem::path& file, const TakeRow&, BadRows&) {
+  throw UserError(fmt::format(
+      "{}: this program was built without Arrow, which reads Parquet; build it with PYARROW=DIR, the folder "
+      "of a "
+      "Python's pyarrow ('./run build' installs one where pip works), or write the data as JSON lines",
+      file.string()));
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,118 @@
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <fmt/format.h>
+#include <parquet/arrow/reader.h>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/rows.h"
+#include "text/utf8.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check(const arrow::Status& status, const fs::path& file) {
+  if (!status.ok())
+    throw UserError(fmt::format("{}: not a Parquet file that can be read: {}", file.string(),
+                                config::shown(status.ToString())));
+}
+
+template <class T>
+T checked(arrow::Result<T> result, const fs::path& file) {
+  check(result.status(), file);
+  return std::move(result).ValueUnsafe();
+}
+
+Value text_value(std::string_view view) {
+  if (text::first_invalid_utf8(view) != view.size()) throw BadRow("invalid UTF-8");
+  return Value::of(std::string(view));
+}
+
+Value value_at(const arrow::Array& array, std::int64_t row);
+
+template <class ListArray>
+Value list_at(const arrow::Array& array, std::int64_t row) {
+  const auto& list = static_cast<const ListArray&>(array);
+  Value value;
+  value.kind = Value::Kind::List;
+  for (std::int64_t i = list.value_offset(row); i < list.value_offset(row) + list.value_length(row); ++i)
+    value.items.push_back(value_at(*list.values(), i));
+  return value;
+}
+
+Value struct_at(const arrow::Array& array, std::int64_t row) {
+  const auto& record = static_cast<const arrow::StructArray&>(array);
+  Value value;
+  value.kind = Value::Kind::Map;
+  for (int i = 0; i < record.num_fields(); ++i) {
+    value.names.push_back(record.struct_type()->field(i)->name());
+    value.items.push_back(value_at(*record.field(i), row));
+  }
+  return value;
+}
+
+template <class Array>
+Value number_at(const arrow::Array& array, std::int64_t row) {
+  return Value::of(static_cast<double>(static_cast<const Array&>(array).Value(row)));
+}
+
+Value value_at(const arrow::Array& array, std::int64_t row) {
+  if (array.IsNull(row)) return {};
+  switch (array.type_id()) {
+    case arrow::Type::STRING: return text_value(static_cast<const arrow::StringArray&>(array).GetView(row));
+    case arrow::Type::LARGE_STRING:
+      return text_value(static_cast<const arrow::LargeStringArray&>(array).GetView(row));
+    case arrow::Type::BOOL: return {Value::Kind::Bool, {}, 0, {}, {}};
+    case arrow::Type::INT8: return number_at<arrow::Int8Array>(array, row);
+    case arrow::Type::INT16: return number_at<arrow::Int16Array>(array, row);
+    case arrow::Type::INT32: return number_at<arrow::Int32Array>(array, row);
+    case arrow::Type::INT64: return number_at<arrow::Int64Array>(array, row);
+    case arrow::Type::UINT8: return number_at<arrow::UInt8Array>(array, row);
+    case arrow::Type::UINT16: return number_at<arrow::UInt16Array>(array, row);
+    case arrow::Type::UINT32: return number_at<arrow::UInt32Array>(array, row);
+    case arrow::Type::UINT64: return number_at<arrow::UInt64Array>(array, row);
+    case arrow::Type::FLOAT: return number_at<arrow::FloatArray>(array, row);
+    case arrow::Type::DOUBLE: return number_at<arrow::DoubleArray>(array, row);
+    case arrow::Type::LIST: return list_at<arrow::ListArray>(array, row);
+    case arrow::Type::LARGE_LIST: return list_at<arrow::LargeListArray>(array, row);
+    case arrow::Type::STRUCT: return struct_at(array, row);
+    default: return {};  // a date, a picture: nothing that an example is made of
+  }
+}
+
+Value row_of(const arrow::RecordBatch& batch, std::int64_t row) {
+  Value value;
+  value.kind = Value::Kind::Map;
+  for (int i = 0; i < batch.num_columns(); ++i) {
+    value.names.push_back(batch.schema()->field(i)->name());
+    value.items.push_back(value_at(*batch.column(i), row));
+  }
+  return value;
+}
+
+}  // namespace
+
+void read_parquet(const fs::path& file, const TakeRow& take, BadRows& bad) {
+  constexpr std::int64_t kRowsAtOnce = 1024;
+  const auto input = checked(arrow::io::ReadableFile::Open(file.string()), file);
+  auto reader = checked(parquet::arrow::OpenFile(input, arrow::default_memory_pool()), file);
+  reader->set_batch_size(kRowsAtOnce);
+  const auto batches = checked(reader->GetRecordBatchReader(), file);
+  std::int64_t number = 0;  // rows have no lines; they are counted from 1
+  while (true) {
+    const std::shared_ptr<arrow::RecordBatch> batch = checked(batches->Next(), file);
+    if (!batch) return;
+    for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
+      ++number;
+      try {
+        if (!take(row_of(*batch, row))) return;
+      } catch (const BadRow& problem) {
+        bad.add(file, number, problem.what());
+      }
+    }
+  }
+}
+
+}  // namespace dpo::data

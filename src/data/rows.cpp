@@ -1,0 +1,61 @@
+#include "data/rows.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/lines.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "data.jsonl.gz" -> ".jsonl"
+std::string format_of(const fs::path& file) {
+  fs::path name = file.filename();
+  if (name.extension() == ".gz" || name.extension() == ".zst" || name.extension() == ".zstd")
+    name.replace_extension();
+  return name.extension().string();
+}
+
+// Files called .json are of both kinds; an array begins with its bracket.
+bool holds_array(const fs::path& file) {
+  CharReader in(open_bytes(file));
+  while (in.peek() == ' ' || in.peek() == '\n' || in.peek() == '\r' || in.peek() == '\t') in.next();
+  return in.peek() == '[';
+}
+
+constexpr std::array<std::string_view, 5> kFormats = {".jsonl", ".json", ".ndjson", ".csv", ".parquet"};
+
+}  // namespace
+
+void BadRows::add(const fs::path& file, std::int64_t line, const std::string& what) {
+  constexpr std::size_t kMostExamples = 5;
+  const std::string problem = fmt::format("{}:{}: {}", file.string(), line, what);
+  if (!skip_) throw UserError(problem + " (data.on_error=skip leaves such rows out)");
+  ++count_;
+  if (examples_.size() < kMostExamples) examples_.push_back(problem);
+}
+
+bool is_row_file(const fs::path& file) {
+  return std::find(kFormats.begin(), kFormats.end(), format_of(file)) != kFormats.end();
+}
+
+void read_rows(const fs::path& file, const TakeRow& take, BadRows& bad) {
+  const std::string format = format_of(file);
+  if (!is_row_file(file))
+    throw UserError(
+        fmt::format("{}: unknown kind of file '{}', expected one of {}, or these with .gz or .zst",
+                    file.string(), config::shown(format), fmt::join(kFormats, ", ")));
+  if (format == ".csv") return read_csv(file, take, bad);
+  if (format == ".parquet") return read_parquet(file, take, bad);
+  if (format != ".jsonl" && holds_array(file)) return read_json_array(file, take, bad);
+  read_json_lines(file, take, bad);
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,154 @@
+#include "data/source.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/formats.h"
+#include "data/random.h"
+
+namespace dpo::data {
+namespace {
+
+constexpr std::uint32_t kSeSeed = 42;
+constexpr double kSeTestShare = 0.01;
+
+std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
+  const auto limit = config.data.limits.find(source.name);
+  return limit == config.data.limits.end() ? std::numeric_limits<std::int64_t>::max() : limit->second;
+}
+
+void read_files(const Source& source, const TakeRow& take, BadRows& bad) {
+  bool more = true;
+  for (const auto& file : source.files) {
+    if (!more) return;
+    read_rows(
+        file, [&](Value&& row) { return more = take(std::move(row)); }, bad);
+  }
+}
+
+SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
+  return {std::move(texts).take(), rows, bad.count(), bad.examples()};
+}
+
+SourceTexts read_in_order(const Source& source, const config::RunConfig& config) {
+  const std::int64_t limit = limit_of(source, config);
+  BadRows bad(config.data.on_error == "skip");
+  PromptTexts texts;
+  std::int64_t rows = 0;
+  const auto add = [&](Value&& row) {
+    switch (source.format) {
+      case Source::Format::Hh: return add_hh_row(std::move(row), texts);
+      case Source::Format::Shp: return add_shp_row(std::move(row), texts);
+      default: return add_row_by_columns(std::move(row), config.data.columns, texts);
+    }
+  };
+  read_files(
+      source,
+      [&](Value&& row) {
+        add(std::move(row));
+        return ++rows < limit;
+      },
+      bad);
+  return finish(std::move(texts), rows, bad);
+}
+
+// Files that hold both splits: rows of the other split are read and forgotten.
+SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) {
+  const std::int64_t limit = limit_of(source, config);
+  BadRows bad(config.data.on_error == "skip");
+  PromptTexts texts;
+  std::int64_t rows = 0;
+  const auto take = [&](Value&& row) {
+    PromptTexts single;
+    add_row_by_columns(std::move(row), config.data.columns, single);
+    PromptText made = std::move(std::move(single).take().front());
+    const bool is_test = is_test_prompt(made.prompt, config.data.test_share);
+    if (is_test != (source.split == Split::Test)) return true;
+    texts.append(std::move(made));
+    return ++rows < limit;
+  };
+  read_files(source, take, bad);
+  return finish(std::move(texts), rows, bad);
+}
+
+std::uint32_t count_rows(const Source& source, const config::RunConfig& config) {
+  BadRows bad(config.data.on_error == "skip");
+  std::uint32_t rows = 0;
+  read_files(
+      source, [&](Value&&) { return ++rows < std::numeric_limits<std::uint32_t>::max(); }, bad);
+  return rows;
+}
+
+// Where each row of se comes in its shuffled split; nothing for a row of the other split.
+std::vector<std::optional<std::uint32_t>> se_places(const Source& source, std::uint32_t rows) {
+  const std::vector<std::uint32_t> order = numpy_permutation(kSeSeed, rows);
+  const auto test_rows = static_cast<std::uint32_t>(rows * kSeTestShare);
+  const bool is_test = source.split == Split::Test;
+  std::vector<std::optional<std::uint32_t>> places(rows);
+  for (std::uint32_t i = is_test ? 0 : test_rows; i < (is_test ? test_rows : rows); ++i)
+    places[order[i]] = is_test ? i : i - test_rows;
+  return places;
+}
+
+// The split is drawn from all rows, so they are counted first; only those of the split are kept.
+SourceTexts read_shuffled(const Source& source, const config::RunConfig& config) {
+  const auto places = se_places(source, count_rows(source, config));
+  const std::int64_t limit = limit_of(source, config);
+  struct Placed {
+    std::uint32_t place;
+    PromptText text;
+  };
+  std::vector<Placed> kept;
+  BadRows bad(config.data.on_error == "skip");
+  std::uint32_t row_number = 0;
+  const auto take = [&](Value&& row) {
+    const std::optional<std::uint32_t> place = places.at(row_number++);
+    if (!place || *place >= limit) return true;
+    PromptTexts single;
+    add_se_row(std::move(row), single);
+    kept.push_back({*place, std::move(std::move(single).take().front())});
+    return true;
+  };
+  read_files(source, take, bad);
+  std::sort(kept.begin(), kept.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  PromptTexts texts;
+  for (Placed& placed : kept) {
+    PromptText& prompt = texts.at(placed.text.prompt);
+    prompt =
+        std::move(placed.text);  // a question that comes twice keeps its place and takes the later answers
+  }
+  return finish(std::move(texts), static_cast<std::int64_t>(kept.size()), bad);
+}
+
+}  // namespace
+
+bool is_test_prompt(const std::string& prompt, double test_share) {
+  // FNV-1a, and a final mix so that the upper bits depend on every byte.
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : prompt) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  hash = (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15u;
+  constexpr double kTwoTo53 = 9007199254740992.0;
+  return static_cast<double>(hash >> 11) / kTwoTo53 < test_share;
+}
+
+SourceTexts read_source(const Source& source, const config::RunConfig& config) {
+  SourceTexts texts = source.format == Source::Format::Se ? read_shuffled(source, config)
+                      : source.by_hash                    ? read_by_hash(source, config)
+                                                          : read_in_order(source, config);
+  if (!texts.prompts.empty()) return texts;
+  throw UserError(fmt::format(
+      "datasets: '{}' gives no example for the {} split from {} file(s), {} row(s) were left out{}{}",
+      config::shown(source.name), source.split == Split::Train ? "train" : "test", source.files.size(),
+      texts.bad_rows,
+      texts.bad_examples.empty() ? "" : fmt::format(", the first: {}", texts.bad_examples.front()),
+      source.by_hash
+          ? "; its files are not named train and test, so data.test_share of the prompts are for testing"
+          : ""));
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,98 @@
+#include "data/statistics.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace dpo::data {
+namespace {
+
+constexpr std::size_t kParts = 20;
+
+double mean(std::span<const std::int64_t> values) {
+  return values.empty()
+             ? 0
+             : static_cast<double>(std::accumulate(values.begin(), values.end(), std::int64_t{0})) /
+                   static_cast<double>(values.size());
+}
+
+struct Sizes {
+  std::int64_t prompts = 0;
+  std::int64_t pairs = 0;
+};
+
+Sizes sizes_of(const Examples& examples) {
+  Sizes sizes;
+  for (const SourceCounts& counts : examples.counts()) {
+    sizes.prompts += counts.prompts;
+    sizes.pairs += counts.pairs;
+  }
+  return sizes;
+}
+
+std::string list(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += fmt::format("{}{:.1f}", text.empty() ? "" : ", ", value);
+  return text;
+}
+
+}  // namespace
+
+LengthSummary summarize(std::vector<std::int64_t> lengths) {
+  LengthSummary summary;
+  if (lengths.empty()) return summary;
+  std::sort(lengths.begin(), lengths.end());
+  const std::size_t n = lengths.size();
+  const auto at = [&](double share) {
+    return lengths[static_cast<std::size_t>(share * static_cast<double>(n - 1))];
+  };
+  summary.count = static_cast<std::int64_t>(n);
+  summary.mean = mean(lengths);
+  summary.median = at(0.5);
+  summary.p90 = at(0.9);
+  summary.p99 = at(0.99);
+  summary.longest = lengths.back();
+  const std::size_t parts = std::min(kParts, n);
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::size_t begin = i * n / parts;
+    summary.parts.push_back(mean(std::span(lengths).subspan(begin, (i + 1) * n / parts - begin)));
+  }
+  return summary;
+}
+
+SplitLengths measure_lengths(const Examples& examples) {
+  std::vector<std::int64_t> prompts;
+  std::vector<std::int64_t> responses;
+  for (std::uint32_t source = 0; source < examples.counts().size(); ++source) {
+    const TokenFile& file = examples.tokens(source);
+    for (std::uint32_t p = 0; p < file.prompts(); ++p) {
+      prompts.push_back(static_cast<std::int64_t>(file.prompt(p).size()));
+      for (std::uint32_t r = 0; r < file.responses(p); ++r)
+        responses.push_back(static_cast<std::int64_t>(file.response(p, r).size()));
+    }
+  }
+  return {summarize(std::move(prompts)), summarize(std::move(responses))};
+}
+
+std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test) {
+  const Sizes train_sizes = sizes_of(train);
+  const Sizes test_sizes = sizes_of(test);
+  std::string names;
+  for (const SourceCounts& counts : train.counts()) names += (names.empty() ? "" : ", ") + counts.name;
+  return fmt::format(
+      "# Token counts of {}, before truncation: the mean of each twentieth of the prompts (of the responses, "
+      "with\n"
+      "# their end-of-text token) of the train split, from the shortest to the longest. Made by 'dpo data "
+      "--lengths'.\n"
+      "train: {{prompts: {}, pairs: {}}}\n"
+      "test: {{prompts: {}, pairs: {}}}\n"
+      "prompt: [{}]\n"
+      "response: [{}]\n"
+      "longest: {{prompt: {}, response: {}}}\n",
+      names, train_sizes.prompts, train_sizes.pairs, test_sizes.prompts, test_sizes.pairs,
+      list(lengths.prompt.parts), list(lengths.response.parts), lengths.prompt.longest,
+      lengths.response.longest);
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/examples.h"
+
+namespace dpo::data {
+
+// How long texts are, in tokens before anything is cut off; responses with their end-of-text token.
+struct LengthSummary {
+  std::int64_t count = 0;
+  double mean = 0;
+  std::int64_t median = 0;
+  std::int64_t p90 = 0;
+  std::int64_t p99 = 0;
+  std::int64_t longest = 0;
+  std::vector<double> parts;  // the means of twentieths, from the shortest to the longest
+};
+
+LengthSummary summarize(std::vector<std::int64_t> lengths);
+
+// Of all prompts (of all responses) of a split, each once.
+struct SplitLengths {
+  LengthSummary prompt;
+  LengthSummary response;
+};
+
+SplitLengths measure_lengths(const Examples& examples);
+
+// The two splits as a file of configs/lengths, for plan.lengths=FILE.
+std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test);
+
+}  // namespace dpo::data

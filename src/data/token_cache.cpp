@@ -1,0 +1,155 @@
+#include "data/token_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/text.h"
+#include "data/parallel.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Holds a lock for as long as it lives. Where the file system has no locks nothing is held: then two
+// processes may do the same work, and the later file replaces an equal one.
+class Lock {
+ public:
+  explicit Lock(const fs::path& path) : descriptor_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
+    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Lock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// Everything that the tokens depend on.
+std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer) {
+  std::string parts =
+      fmt::format("format {} split {} eos {} on_error {}\n", static_cast<int>(source.format),
+                  static_cast<int>(source.split), end_of_text(tokenizer), config.data.on_error);
+  parts += "tokenizer " + tokenizer.fingerprint() + "\n";
+  if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
+    parts += fmt::format("limit {}\n", limit->second);
+  if (source.by_hash) parts += fmt::format("test_share {}\n", config.data.test_share);
+  if (source.format == Source::Format::Columns)
+    for (const auto& [ours, theirs] : config.data.columns)
+      parts += fmt::format("column {} {}\n", ours, theirs);
+  std::vector<Sha256::Sum> sums(source.files.size());
+  for_each_parallel(sums.size(), [&](std::size_t i) { sums[i] = sha256_of_file(source.files[i]); });
+  // The name decides how a file is read, so it counts too; its folder does not.
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    parts += fmt::format("file {} {}\n", to_hex(sums[i]), source.files[i].filename().string());
+  Sha256 hash;
+  hash.add(parts);
+  return to_hex(hash.finish());
+}
+
+struct TokenizedText {
+  std::vector<Token> tokens;
+  std::uint8_t flags = 0;
+};
+
+TokenizedText tokenize(const std::string& text, const text::Tokenizer& tokenizer, Token eos) {
+  TokenizedText result{tokenizer.encode(text), 0};
+  if (result.tokens.empty()) result.flags |= kIsEmpty;
+  if (std::find(result.tokens.begin(), result.tokens.end(), eos) != result.tokens.end())
+    result.flags |= kHasEos;
+  return result;
+}
+
+// The prompt, then its responses.
+std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokenizer& tokenizer, Token eos) {
+  std::vector<TokenizedText> texts = {tokenize(prompt.prompt, tokenizer, eos)};
+  for (const std::string& response : prompt.responses) {
+    texts.push_back(tokenize(response, tokenizer, eos));
+    texts.back().tokens.push_back(eos);
+  }
+  return texts;
+}
+
+void write_tokens(const SourceTexts& texts, const std::string& name, const text::Tokenizer& tokenizer,
+                  TokenFileWriter& writer, const Progress& progress) {
+  constexpr std::size_t kBlock = 4096;  // prompts whose tokens are in memory at once
+  const Token eos = end_of_text(tokenizer);
+  const std::vector<PromptText>& prompts = texts.prompts;
+  std::vector<std::vector<TokenizedText>> block;
+  for (std::size_t begin = 0; begin < prompts.size(); begin += kBlock) {
+    block.assign(std::min(kBlock, prompts.size() - begin), {});
+    for_each_parallel(block.size(),
+                      [&](std::size_t i) { block[i] = tokenize(prompts[begin + i], tokenizer, eos); });
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      writer.begin_prompt(prompts[begin + i].pairs, prompts[begin + i].sft_target);
+      for (const TokenizedText& text : block[i]) writer.add_text(text.tokens, text.flags);
+    }
+    if (progress)
+      progress(name, static_cast<std::int64_t>(begin + block.size()),
+               static_cast<std::int64_t>(prompts.size()));
+  }
+  writer.finish(texts.rows, texts.bad_rows);
+}
+
+void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<std::string>& notes) {
+  if (texts.bad_rows == 0) return;
+  notes.push_back(fmt::format("{}: {} row(s) were left out because they cannot be read; the first of them:",
+                              config::shown(source.name), texts.bad_rows));
+  notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
+}
+
+}  // namespace
+
+text::Token end_of_text(const text::Tokenizer& tokenizer) {
+  if (const auto eos = tokenizer.eos()) return *eos;
+  // A tokenizer.json alone does not say which token it is, but in these families it goes by one of these
+  // names.
+  for (const char* name : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"})
+    if (const auto id = tokenizer.id_of(name)) return *id;
+  throw UserError(
+      "the tokenizer has no end-of-text token, which every response ends with; its folder needs a "
+      "tokenizer_config.json "
+      "or special_tokens_map.json with an eos_token");
+}
+
+TokenFile load_tokens(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
+                      TokenCache& cache) {
+  const std::string key = key_of(source, config, tokenizer);
+  const fs::path path = cache.folder / (key.substr(0, 32) + ".tokens");
+  std::string why;
+  if (auto file = TokenFile::open(path, key, why)) return std::move(*file);
+
+  std::error_code failed;
+  fs::create_directories(cache.folder, failed);
+  if (failed)
+    throw UserError(
+        fmt::format("the folder {} for tokens cannot be made: {}; local_dirs=[DIR] names another place",
+                    cache.folder.string(), failed.message()));
+  const Lock lock(fs::path(path) += ".lock");
+  if (auto file = TokenFile::open(path, key, why))
+    return std::move(*file);  // another process made it meanwhile
+  if (!why.empty())
+    cache.notes.push_back(
+        fmt::format("{}: the cached tokens are {}, so they are made again", path.string(), why));
+  {
+    const SourceTexts texts = read_source(source, config);
+    note_bad_rows(source, texts, cache.notes);
+    TokenFileWriter writer(path, key);
+    write_tokens(texts, source.name, tokenizer, writer, cache.progress);
+  }
+  if (auto file = TokenFile::open(path, key, why)) return std::move(*file);
+  throw UserError(fmt::format("{}: what was just written cannot be read back ({}); is the disk sound?",
+                              path.string(), why.empty() ? "it is gone" : why));
+}
+
+}  // namespace dpo::data

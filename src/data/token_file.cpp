@@ -1,0 +1,168 @@
+#include "data/token_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo::data {
+namespace {
+
+constexpr std::size_t kHeader = 128;
+constexpr std::size_t kPieceOfTokens = 1u << 20;
+
+// The sizes of everything, at the end of the file because only then they are known.
+struct Footer {
+  std::uint64_t tokens = 0;
+  std::uint64_t texts = 0;
+  std::uint64_t prompts = 0;
+  std::uint64_t pairs = 0;
+  std::int64_t rows = 0;
+  std::int64_t bad_rows = 0;
+  Sha256::Sum sum{};
+};
+
+std::string header_of(const std::string& key) {
+  std::string header = "dpo tokens 1 " + key;
+  header.resize(kHeader, '\n');
+  return header;
+}
+
+constexpr std::uint64_t padding(std::uint64_t bytes) { return (8 - bytes % 8) % 8; }
+
+std::span<const std::byte> bytes_of(const Footer& footer) { return std::as_bytes(std::span(&footer, 1)); }
+
+// Cuts tables off the front of a stretch of bytes, as long as there are enough.
+class Cutter {
+ public:
+  explicit Cutter(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <class T>
+  std::span<const T> take(std::uint64_t count) {
+    if (count > bytes_.size() / sizeof(T)) {
+      short_ = true;
+      return {};
+    }
+    const std::span<const T> table(reinterpret_cast<const T*>(bytes_.data()), count);
+    bytes_ = bytes_.subspan(count * sizeof(T));
+    return table;
+  }
+  bool fits() const { return !short_ && bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  bool short_ = false;
+};
+
+template <class T>
+bool rises(std::span<const T> starts, std::uint64_t last) {
+  return starts.front() == 0 && starts.back() == last && std::is_sorted(starts.begin(), starts.end());
+}
+
+}  // namespace
+
+std::optional<TokenFile> TokenFile::open(const std::filesystem::path& path, const std::string& key,
+                                         std::string& why) {
+  std::error_code none;
+  why.clear();
+  if (!std::filesystem::exists(path, none)) return std::nullopt;
+  TokenFile file{MappedFile(path, "token cache")};
+  const std::span<const std::byte> bytes = file.file_.bytes();
+  const std::string header = header_of(key);
+  if (bytes.size() < kHeader + sizeof(Footer))
+    why = "too short";
+  else if (std::memcmp(bytes.data(), header.data(), kHeader) != 0)
+    why = "of another format or key";
+  else if (file.read_tables(why))
+    return file;
+  return std::nullopt;
+}
+
+bool TokenFile::read_tables(std::string& why) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  const std::span<const std::byte> body = bytes.first(bytes.size() - sizeof(Footer));
+  Footer footer;
+  std::memcpy(&footer, bytes.data() + body.size(), sizeof footer);
+  Cutter cutter(body.subspan(kHeader));
+  // Sizes that a file can have, so that the sums below do not wrap.
+  if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs}) > body.size())
+    return why = "damaged", false;
+  tokens_ = cutter.take<Token>(footer.tokens);
+  cutter.take<std::byte>(padding(footer.tokens * sizeof(Token)));
+  starts_ = cutter.take<std::uint64_t>(footer.texts + 1);
+  first_texts_ = cutter.take<std::uint32_t>(footer.prompts + 1);
+  first_pairs_ = cutter.take<std::uint32_t>(footer.prompts + 1);
+  targets_ = cutter.take<std::uint32_t>(footer.prompts);
+  pairs_ = cutter.take<Pair>(footer.pairs);
+  flags_ = cutter.take<std::uint8_t>(footer.texts);
+  rows_ = footer.rows;
+  bad_rows_ = footer.bad_rows;
+  Sha256 hash;
+  hash.add(body);
+  const Sha256::Sum sum = std::exchange(footer.sum, {});
+  hash.add(bytes_of(footer));
+  if (!cutter.fits() || hash.finish() != sum || !tables_agree()) return why = "damaged", false;
+  return true;
+}
+
+bool TokenFile::tables_agree() const {
+  if (!rises(starts_, tokens_.size()) || !rises(first_texts_, flags_.size()) ||
+      !rises(first_pairs_, pairs_.size()))
+    return false;
+  for (std::uint32_t p = 0; p < prompts(); ++p) {
+    if (first_texts_[p + 1] < first_texts_[p] + 2 || targets_[p] >= responses(p)) return false;
+    for (const Pair& pair : pairs(p))
+      if (std::max(pair.better, pair.worse) >= responses(p)) return false;
+  }
+  return true;
+}
+
+TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const std::string& key) : file_(path) {
+  const std::string header = header_of(key);
+  write(std::as_bytes(std::span(header)));
+}
+
+void TokenFileWriter::begin_prompt(std::span<const Pair> pairs, std::uint32_t sft_target) {
+  first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
+  first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
+  pairs_.insert(pairs_.end(), pairs.begin(), pairs.end());
+  targets_.push_back(sft_target);
+}
+
+void TokenFileWriter::add_text(std::span<const Token> tokens, std::uint8_t flags) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  token_count_ += tokens.size();
+  starts_.push_back(token_count_);
+  flags_.push_back(flags);
+  if (tokens_.size() < kPieceOfTokens) return;
+  write_table(tokens_);
+  tokens_.clear();
+}
+
+void TokenFileWriter::finish(std::int64_t rows, std::int64_t bad_rows) {
+  write_table(tokens_);
+  write_table(std::vector<std::byte>(padding(token_count_ * sizeof(Token))));
+  first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
+  first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
+  write_table(starts_);
+  write_table(first_texts_);
+  write_table(first_pairs_);
+  write_table(targets_);
+  write_table(pairs_);
+  write_table(flags_);
+  Footer footer{token_count_, flags_.size(), targets_.size(), pairs_.size(), rows, bad_rows, {}};
+  hash_.add(bytes_of(footer));
+  footer.sum = hash_.finish();
+  file_.write(bytes_of(footer));
+  file_.commit();
+}
+
+void TokenFileWriter::write(std::span<const std::byte> bytes) {
+  hash_.add(bytes);
+  file_.write(bytes);
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
+#include "data/example.h"
+#include "data/texts.h"
+
+namespace dpo::data {
+
+// What there is to know about a text beside its tokens.
+enum TextFlags : std::uint8_t {
+  kHasEos = 1,   // the end-of-text token occurs in the text itself
+  kIsEmpty = 2,  // it has no token
+};
+
+// The tokens of one source, nothing cut off, in one mapped file: a prompt and its responses, each response
+// closed by the end-of-text token.
+//
+// The file: a line that names the format and the key; tokens; tables; and a footer with the sizes of all and
+// the SHA-256 sum of what is before it.
+class TokenFile {
+ public:
+  // Nothing if there is no such file, or if it is of another key, incomplete or damaged; `why` then says so.
+  static std::optional<TokenFile> open(const std::filesystem::path& path, const std::string& key,
+                                       std::string& why);
+
+  std::uint32_t prompts() const { return static_cast<std::uint32_t>(targets_.size()); }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t bad_rows() const { return bad_rows_; }
+
+  std::span<const Token> prompt(std::uint32_t prompt) const { return text(first_texts_[prompt]); }
+  std::uint32_t responses(std::uint32_t prompt) const {
+    return first_texts_[prompt + 1] - first_texts_[prompt] - 1;
+  }
+  std::span<const Token> response(std::uint32_t prompt, std::uint32_t i) const {
+    return text(first_texts_[prompt] + 1 + i);
+  }
+  std::uint8_t prompt_flags(std::uint32_t prompt) const { return flags_[first_texts_[prompt]]; }
+  std::uint8_t response_flags(std::uint32_t prompt, std::uint32_t i) const {
+    return flags_[first_texts_[prompt] + 1 + i];
+  }
+  std::span<const Pair> pairs(std::uint32_t prompt) const {
+    return pairs_.subspan(first_pairs_[prompt], first_pairs_[prompt + 1] - first_pairs_[prompt]);
+  }
+  std::uint32_t sft_target(std::uint32_t prompt) const { return targets_[prompt]; }
+
+ private:
+  explicit TokenFile(MappedFile file) : file_(std::move(file)) {}
+  bool read_tables(std::string& why);
+  bool tables_agree() const;
+  std::span<const Token> text(std::uint32_t i) const {
+    return tokens_.subspan(starts_[i], starts_[i + 1] - starts_[i]);
+  }
+
+  MappedFile file_;
+  std::span<const Token> tokens_;
+  std::span<const std::uint64_t> starts_;       // [texts + 1], into tokens_
+  std::span<const std::uint32_t> first_texts_;  // [prompts + 1]: the prompt itself, then its responses
+  std::span<const std::uint32_t> first_pairs_;  // [prompts + 1], into pairs_
+  std::span<const std::uint32_t> targets_;      // [prompts]
+  std::span<const Pair> pairs_;
+  std::span<const std::uint8_t> flags_;  // [texts]
+  std::int64_t rows_ = 0;
+  std::int64_t bad_rows_ = 0;
+};
+
+// Writes such a file, prompt by prompt. It is there after finish(), and not before.
+class TokenFileWriter {
+ public:
+  TokenFileWriter(const std::filesystem::path& path, const std::string& key);
+
+  void begin_prompt(std::span<const Pair> pairs, std::uint32_t sft_target);
+  void add_text(std::span<const Token> tokens, std::uint8_t flags);  // the prompt, then its responses
+  void finish(std::int64_t rows, std::int64_t bad_rows);
+
+ private:
+  void write(std::span<const std::byte> bytes);
+  template <class T>
+  void write_table(const std::vector<T>& table) {
+    write(std::as_bytes(std::span(table)));
+  }
+
+  AtomicFile file_;
+  Sha256 hash_;
+  std::vector<Token> tokens_;  // not written yet
+  std::uint64_t token_count_ = 0;
+  std::vector<std::uint64_t> starts_ = {0};
+  std::vector<std::uint32_t> first_texts_;
+  std::vector<std::uint32_t> first_pairs_;
+  std::vector<std::uint32_t> targets_;
+  std::vector<Pair> pairs_;
+  std::vector<std::uint8_t> flags_;
+};
+
+}  // namespace dpo::data
