@@ -1,6 +1,7 @@
 #include "config/sources.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -63,6 +64,20 @@ Document read_document(const fs::path& path) {
   return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), path.string()));
 }
 
+// Read once: a search for the best plan composes hundreds of times.
+const std::map<std::string, Document>& built_in_presets() {
+  static const std::map<std::string, Document> presets = [] {
+    std::map<std::string, Document> all;
+    for (const std::string& group : groups())
+      for (const std::string& name : assets_in(group)) {
+        const std::string path = fmt::format("{}/{}.yaml", group, name);
+        all.emplace(path, as_document(read_yaml(asset(path).value(), path)));
+      }
+    return all;
+  }();
+  return presets;
+}
+
 }  // namespace
 
 Sources::Sources(std::vector<fs::path> folders) : folders_(std::move(folders)) {
@@ -106,7 +121,7 @@ Document Sources::load(const std::string& group, const std::string& name) const 
   const std::string relative = fmt::format("{}/{}.yaml", group, name);
   for (const fs::path& folder : folders_)
     if (fs::exists(folder / relative)) return read_document(folder / relative);
-  return as_document(read_yaml(asset(relative).value(), relative));
+  return built_in_presets().at(relative);
 }
 
 Node Sources::preset(const std::string& group, const std::string& name, const Origin& origin) const {

@@ -191,6 +191,7 @@ int main(int argc, char** argv) {
   long runs[2] = {0, 0};
   long accepted[2] = {0, 0};
   for (long i = 0; i < count; ++i) {
+    if (i > 0 && i % 100'000 == 0) std::fprintf(stderr, "%ld inputs\n", i);
     const bool file = only.empty() ? i % 2 == 1 : only == "file";
     const std::string input = file ? mutator.make(kFileSeeds) : mutator.make(kWordSeeds);
     ++runs[file];
