@@ -18,6 +18,7 @@ struct DataArguments {
   config::Request request;
   bool json = false;
   std::int64_t order = 0;
+  bool tokens = false;
   std::string split;
   std::string lengths_file;
 };
@@ -54,14 +55,15 @@ data::Split split_of(const std::string& name) {
 int print_order(const DataArguments& arguments, const config::RunConfig& config) {
   const data::Split split = split_of(arguments.split);
   std::optional<data::Examples> examples;
-  if (data::find_tokenizer_folder(config))
+  if (arguments.tokens || data::find_tokenizer_folder(config))
     examples = SplitLoader(config).load(split);
   else
     print_notes(
         {"without a tokenizer on this machine, no example is left out for its tokens (data.eos_in_text and "
          "the "
          "like)"});
-  fmt::print("{}", order_lines(config, split, arguments.order, examples ? &*examples : nullptr));
+  fmt::print("{}",
+             order_lines(config, split, arguments.order, arguments.tokens, examples ? &*examples : nullptr));
   return 0;
 }
 
@@ -105,6 +107,8 @@ void add_data_command(CLI::App& program, Action& action) {
       ->type_name("N")
       ->check(CLI::PositiveNumber)
       ->excludes(json);
+  command.add_flag("--tokens", arguments->tokens, "with --order: also the ids that the model gets")
+      ->needs("--order");
   command.add_option("--split", arguments->split, "only this split (default: both; for --order train)")
       ->type_name("train|test")
       ->check(CLI::IsMember({"train", "test"}));

@@ -154,6 +154,12 @@ Json plan_lengths_json(const SplitReport& train, const SplitReport& test) {
       {"longest", {{"prompt", train.lengths.prompt.longest}, {"response", train.lengths.response.longest}}}};
 }
 
+void add_ids(Json& line, const data::Example& example) {
+  line["prompt_ids"] = example.prompt;
+  line["chosen_ids"] = example.responses[0];
+  if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
+}
+
 std::string packing_text(const SplitReport& split) {
   const data::PackingStatistics& p = split.packing;
   if (p.examples == 0) return fmt::format("  fewer examples than a batch of {}\n", split.batch_size);
@@ -229,7 +235,7 @@ std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenize
   return dump(all, 2) + "\n";
 }
 
-std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count,
+std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count, bool tokens,
                         const data::Examples* examples) {
   const bool sft = config.loss.name == "sft";
   std::vector<std::vector<data::PromptText>> texts;
@@ -257,6 +263,7 @@ std::string order_lines(const config::RunConfig& config, data::Split split, std:
       const data::PromptText& prompt = texts[place.source][place.prompt];
       Json line = {{"prompt", prompt.prompt}, {"chosen", prompt.responses[place.pair.better]}};
       if (!sft) line["rejected"] = prompt.responses[place.pair.worse];
+      if (tokens) add_ids(line, examples->at((*batch)[i]));
       lines += dump(line) + "\n";
     }
   }

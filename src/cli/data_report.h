@@ -27,8 +27,9 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
 // One JSON object; `lengths` is in the form of configs/lengths, for a run that has both splits.
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// The first `count` examples of the order as JSON lines. Without a tokenizer none is left out for its tokens.
-std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count,
+// The first `count` examples of the order as JSON lines, with `tokens` also their ids as the model gets them.
+// Without a tokenizer (`examples` null) none is left out for its tokens.
+std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count, bool tokens,
                         const data::Examples* examples);
 
 }  // namespace dpo::cli
