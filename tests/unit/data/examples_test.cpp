@@ -1,0 +1,221 @@
+#include "data/examples.h"
+
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "data/statistics.h"
+#include "unit/data/byte_tokenizer.h"
+
+namespace dpo::data {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+Tokens numbered(std::size_t count, Token first = 0) {
+  Tokens tokens(count);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+// "prompt|chosen|rejected", the end of text as $.
+std::string shown(const Example& example) {
+  std::string out;
+  const auto add = [&](std::span<const Token> tokens) {
+    for (const Token token : tokens) out += token == kEos ? '$' : static_cast<char>(token);
+  };
+  add(example.prompt);
+  for (const auto& response : example.responses) {
+    out += '|';
+    add(response);
+  }
+  return out;
+}
+
+struct TruncationCase {
+  std::size_t prompt, chosen, rejected;
+  std::int64_t max_length, max_prompt_length;
+  std::size_t wanted_prompt, wanted_chosen, wanted_rejected;
+};
+
+TEST(Truncation, CutsThePromptThenTheResponses) {
+  const TruncationCase cases[] = {
+      {10, 5, 5, 15, 4, 10, 5, 5},   // exactly full: nothing is cut
+      {10, 5, 6, 15, 4, 4, 5, 6},    // the longer response decides
+      {10, 6, 5, 15, 12, 10, 3, 3},  // a prompt within its limit stays, and then the responses are cut
+      {3, 20, 2, 15, 4, 3, 11, 2},   // to max_length - max_prompt_length, though the prompt is shorter
+      {10, 20, 30, 15, 4, 4, 11, 11}, {10, 20, 30, 15, 15, 10, 0, 0},  // no room
+      {10, 20, 30, 15, 20, 10, 0, 0}, {0, 20, 1, 15, 4, 0, 11, 1},
+  };
+  for (const TruncationCase& c : cases) {
+    const Tokens prompt = numbered(c.prompt);
+    const Tokens chosen = numbered(c.chosen, 100);
+    const Tokens rejected = numbered(c.rejected, 200);
+    for (const auto mode : {data::Truncation::KeepStart, data::Truncation::KeepEnd}) {
+      const Example example = truncate(prompt, {chosen, rejected}, mode, c.max_length, c.max_prompt_length);
+      ASSERT_EQ(example.prompt.size(), c.wanted_prompt);
+      ASSERT_EQ(example.responses[0].size(), c.wanted_chosen);
+      ASSERT_EQ(example.responses[1].size(), c.wanted_rejected);
+      const bool end = mode == data::Truncation::KeepEnd;
+      if (c.wanted_prompt > 0) {
+        EXPECT_EQ(example.prompt.front(), static_cast<Token>(end ? c.prompt - c.wanted_prompt : 0));
+      }
+      if (c.wanted_chosen > 0) {
+        EXPECT_EQ(example.responses[0].front(), 100);
+      }
+    }
+  }
+}
+
+class Policies : public WithTokenizer {
+ protected:
+  Policies() {
+    add("good", "yes", "no");
+    add("eos", "a<|endoftext|>", "b");
+    add("e<|endoftext|>os", "a", "b");
+    add("empty", "", "b");
+    add("equal", "same", "same");
+    add("cut equal", "same start, one end", "same start, other end");
+    add("a prompt that is much too long for the limit", "a", "b");
+    config_.max_length = 30;
+    config_.max_prompt_length = 20;
+  }
+
+  void add(const std::string& prompt, const std::string& chosen, const std::string& rejected) {
+    lines_ += fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"{}\", \"rejected\": \"{}\"}}\n", prompt,
+                          chosen, rejected);
+  }
+
+  Examples load(Split split = Split::Train) {
+    config_.datasets = {write("d/train.jsonl", lines_).parent_path().string()};
+    write("d/test.jsonl", lines_);
+    TokenCache cache{folder_ / "tokens"};
+    return Examples::load(config_, split, *tokenizer_, cache);
+  }
+
+  // All examples, and the counts of those left out in the order of Reason.
+  std::string all() {
+    const Examples examples = load();
+    std::string out;
+    for (std::uint32_t i = 0; i < examples.size(); ++i) out += shown(examples.at(i)) + "\n";
+    for (const std::int64_t count : examples.counts()[0].dropped) out += fmt::format("{} ", count);
+    return out;
+  }
+
+  std::string lines_;
+  config::RunConfig config_ = make_config();
+};
+
+TEST_F(Policies, DropAndCountByDefault) {
+  EXPECT_EQ(all(),
+            "good|yes$|no$\n"
+            "a prompt that is muc|a$|b$\n"
+            "2 1 2 0 ");
+}
+
+TEST_F(Policies, KeepWhatTheyAreToldTo) {
+  config_.data.eos_in_text = config_.data.empty_response = config_.data.equal_responses = "keep";
+  EXPECT_EQ(all(),
+            "good|yes$|no$\n"
+            "eos|a$$|b$\n"
+            "e$os|a$|b$\n"
+            "empty|$|b$\n"
+            "equal|same$|same$\n"
+            "cut equal|same start|same start\n"
+            "a prompt that is muc|a$|b$\n"
+            "0 0 0 0 ");
+}
+
+TEST_F(Policies, CountPromptsThatLeaveNoRoom) {
+  config_.max_prompt_length = 30;
+  EXPECT_EQ(all(), "good|yes$|no$\n2 1 1 2 ");
+  config_.data.no_room = "keep";
+  config_.data.equal_responses = "keep";
+  EXPECT_NE(all().find("a prompt that is much too long||\n"), std::string::npos);
+}
+
+TEST_F(Policies, FailWhenTheyAreToldTo) {
+  config_.data.empty_response = "fail";
+  const std::string problem = problem_of([&] { all(); });
+  EXPECT_NE(problem.find("data.empty_response=fail: "), std::string::npos) << problem;
+  EXPECT_NE(problem.find("prompt 3 "), std::string::npos) << problem;
+}
+
+TEST_F(Policies, LookAtTheTargetAloneForSft) {
+  config_.loss.name = "sft";
+  EXPECT_EQ(all(),
+            "good|yes$\n"
+            "equal|same$\n"
+            "cut equal|same start, one end$\n"
+            "a prompt that is muc|a$\n"
+            "2 1 0 0 ");
+}
+
+TEST_F(Policies, KeepThePlacesOfPromptsWithoutExamples) {
+  const Examples examples = load();
+  EXPECT_EQ(examples.starts().size(), 8u);  // seven prompts, two with examples
+  EXPECT_EQ(examples.starts().back(), 2u);
+}
+
+TEST_F(Policies, CountWhatIsCut) {
+  const Examples examples = load();
+  EXPECT_EQ(examples.counts()[0].cut_prompts, 1);
+  EXPECT_EQ(examples.counts()[0].cut_responses, 0);
+  EXPECT_EQ(examples.counts()[0].pairs, 7);
+  EXPECT_EQ(examples.counts()[0].examples, 2);
+}
+
+TEST_F(Policies, WeightsRepeatOrThinPromptsOfTrainingOnly) {
+  lines_.clear();
+  for (int i = 0; i < 10; ++i) add(fmt::format("p{}", i), "a", "b");
+  const auto count = [&](double weight, Split split) {
+    config_.datasets = {(folder_ / "d").string()};
+    config_.data.weights = {{config_.datasets[0], weight}};
+    return load(split).size();
+  };
+  EXPECT_EQ(count(2, Split::Train), 20u);
+  EXPECT_EQ(count(0.5, Split::Train), 5u);
+  EXPECT_EQ(count(1.5, Split::Train), 15u);
+  EXPECT_EQ(count(0, Split::Train), 0u);
+  EXPECT_EQ(count(2, Split::Test), 10u);
+}
+
+TEST_F(Policies, OrdersNeedABatch) {
+  const Examples examples = load();
+  config_.batch_size = 3;
+  EXPECT_NE(problem_of([&] {
+              training_order(examples.list(), config_);
+            }).find("batch_size=3: the train split has only 2"),
+            std::string::npos);
+  config_.eval_batch_size = 3;
+  EXPECT_NE(problem_of([&] {
+              evaluation_order(examples.list(), config_);
+            }).find("eval_batch_size=3: the test split"),
+            std::string::npos);
+}
+
+TEST_F(Policies, LengthsAreThoseBeforeCutting) {
+  const SplitLengths lengths = measure_lengths(load());
+  EXPECT_EQ(lengths.prompt.count, 7);
+  EXPECT_EQ(lengths.prompt.longest, 44);
+  EXPECT_EQ(lengths.response.count, 14);
+  EXPECT_EQ(lengths.response.longest, 22);
+}
+
+TEST(Lengths, AreSummedUpInEqualParts) {
+  std::vector<std::int64_t> lengths(100);
+  std::iota(lengths.rbegin(), lengths.rend(), 1);
+  const LengthSummary summary = summarize(lengths);
+  EXPECT_EQ(summary.mean, 50.5);
+  EXPECT_EQ(summary.median, 50);
+  EXPECT_EQ(summary.p90, 90);
+  EXPECT_EQ(summary.longest, 100);
+  ASSERT_EQ(summary.parts.size(), 20u);
+  EXPECT_EQ(summary.parts[0], 3);
+  EXPECT_EQ(summary.parts[19], 98);
+  EXPECT_EQ(summarize({7, 5}).parts, (std::vector<double>{5, 7}));
+  EXPECT_TRUE(summarize({}).parts.empty());
+}
+
+}  // namespace
+}  // namespace dpo::data

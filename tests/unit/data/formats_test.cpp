@@ -1,0 +1,211 @@
+#include "data/formats.h"
+
+#include <gtest/gtest.h>
+
+namespace dpo::data {
+namespace {
+
+Value row(const std::vector<std::pair<std::string, Value>>& columns) {
+  Value value;
+  value.kind = Value::Kind::Map;
+  for (const auto& [name, item] : columns) {
+    value.names.push_back(name);
+    value.items.push_back(item);
+  }
+  return value;
+}
+
+Value text(const char* content) { return Value::of(std::string(content)); }
+
+Value list(std::vector<Value> items) { return {Value::Kind::List, {}, 0, {}, std::move(items)}; }
+
+Value hh(const char* chosen, const char* rejected) {
+  return row({{"chosen", text(chosen)}, {"rejected", text(rejected)}});
+}
+
+Value shp(const char* a, double score_a, const char* b, double score_b, double label) {
+  return row({{"history", text("q")},
+              {"human_ref_A", text(a)},
+              {"human_ref_B", text(b)},
+              {"score_A", Value::of(score_a)},
+              {"score_B", Value::of(score_b)},
+              {"labels", Value::of(label)}});
+}
+
+// "prompt: r0, r1; 0>1; *0"
+std::string shown(const PromptText& prompt) {
+  std::string out = prompt.prompt + ":";
+  for (const std::string& response : prompt.responses) out += " [" + response + "]";
+  for (const Pair& pair : prompt.pairs)
+    out += " " + std::to_string(pair.better) + ">" + std::to_string(pair.worse);
+  return out + " *" + std::to_string(prompt.sft_target);
+}
+
+std::string problem(const std::function<void(PromptTexts&)>& add) {
+  PromptTexts texts;
+  try {
+    add(texts);
+  } catch (const BadRow& error) {
+    EXPECT_TRUE(std::move(texts).take().empty());  // a bad row leaves nothing behind
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Hh, CutsAtTheLastTurnOfChosen) {
+  PromptTexts texts;
+  add_hh_row(hh("\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant: d",
+                "\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant: e"),
+             texts);
+  add_hh_row(hh("\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant: f", "\n\nHuman: short"), texts);
+  const auto prompts = std::move(texts).take();
+  ASSERT_EQ(prompts.size(), 1u);
+  EXPECT_EQ(shown(prompts[0]),
+            "\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant:: [ d] [ e] [ f] [] 0>1 2>3 *2");
+}
+
+TEST(Hh, CutsRejectedByCharactersAndNotByBytes) {
+  PromptTexts texts;
+  add_hh_row(hh("\u00e9\u00e9\n\nAssistant:x", "ab\n\nAssistant:y\u00e9"), texts);
+  EXPECT_EQ(std::move(texts).take()[0].responses[1], "y\u00e9");
+}
+
+TEST(Hh, RefusesWhatHasNoTurn) {
+  EXPECT_NE(problem([](PromptTexts& t) { add_hh_row(hh("Hello", "x"), t); }).find("no turn of the assistant"),
+            std::string::npos);
+  EXPECT_EQ(problem([](PromptTexts& t) {
+              add_hh_row(row({{"chosen", text("\n\nAssistant:")}}), t);
+            }),
+            "there is no column 'rejected'; this row has: chosen");
+  EXPECT_EQ(problem([](PromptTexts& t) {
+              add_hh_row(row({{"chosen", Value::of(1.0)}}), t);
+            }),
+            "'chosen' is a number, expected a text");
+}
+
+TEST(Shp, KeepsClearPairsAndAddsResponsesAgain) {
+  PromptTexts texts;
+  add_shp_row(shp("a", 10, "b", 5, 1), texts);
+  add_shp_row(shp("a", 10, "c", 6, 1), texts);  // 10/6 < 2
+  add_shp_row(shp("a", 3, "d", 30, 0), texts);
+  const auto prompts = std::move(texts).take();
+  ASSERT_EQ(prompts.size(), 1u);
+  EXPECT_EQ(shown(prompts[0]), "\n\nHuman: q\n\nAssistant:: [ a] [ b] [ a] [ d] 0>1 3>2 *3");
+}
+
+TEST(Shp, ScoresATextByItsFirstAppearance) {
+  PromptTexts texts;
+  add_shp_row(shp("a", 2, "b", 5, 0), texts);
+  add_shp_row(shp("a", 100, "c", 4, 1), texts);  // " a" still counts 2
+  EXPECT_EQ(std::move(texts).take()[0].sft_target, 1u);
+}
+
+TEST(Shp, RefusesAScoreOfZero) {
+  EXPECT_EQ(problem([](PromptTexts& t) { add_shp_row(shp("a", 0, "b", 5, 0), t); }),
+            "a score is 0, so the two have no ratio");
+  EXPECT_EQ(problem([](PromptTexts& t) {
+              add_shp_row(row({{"history", text("q")}}), t);
+            }),
+            "there is no column 'human_ref_A'; this row has: history");
+}
+
+TEST(Se, PairsAllAnswersByTheirScores) {
+  const auto answer = [](const char* html, double score) {
+    return row({{"text", text(html)}, {"pm_score", Value::of(score)}});
+  };
+  PromptTexts texts;
+  add_se_row(row({{"question", text("<p>q</p>")},
+                  {"answers", list({answer("<p>a</p>", 1), answer("<p>b</p>", 3), answer("<p>c</p>", 3)})}}),
+             texts);
+  // Of equal scores the later counts as better.
+  EXPECT_EQ(shown(std::move(texts).take()[0]), "\n\nHuman: q\n\nAssistant:: [ a] [ b] [ c] 1>0 2>0 2>1 *1");
+  EXPECT_EQ(problem([](PromptTexts& t) {
+              add_se_row(row({{"question", text("q")}, {"answers", text("x")}}), t);
+            }),
+            "'answers' is a text, expected a list of answers");
+  EXPECT_EQ(problem([](PromptTexts& t) {
+              add_se_row(row({{"question", text("q")}, {"answers", list({text("x")})}}), t);
+            }),
+            "an answer is a text, expected an object");
+}
+
+TEST(Html, KeepsParagraphsAndCode) {
+  EXPECT_EQ(strip_html("<p>Use <em>this</em> now</p>\n<pre><code>a &lt; b\n</code></pre>loose<code>x</code>"),
+            "Use  now\n\n<code>a < b\n</code>\n\n<code>x</code>");
+  EXPECT_EQ(strip_html("<div><p>inside</p></div>"), "");
+  EXPECT_EQ(strip_html("<p>a<p>b</p>c</p>"), "ac");  // html.parser nests paragraphs
+  EXPECT_EQ(strip_html("<p>&amp;&eacute;&#39;&#x27;&#150;&nope; 1 < 2</p>"), "&\u00e9''\u2013&nope 1 < 2");
+  EXPECT_EQ(strip_html("<p>x<!-- c --></p>"), "x c ");
+  EXPECT_EQ(strip_html(""), "");
+}
+
+TEST(Columns, ThreeTexts) {
+  PromptTexts texts;
+  const ColumnNames names = {{"prompt", "question"}, {"chosen", "good"}};
+  add_row_by_columns(row({{"question", text("q")}, {"good", text("g")}, {"rejected", text("r")}}), names,
+                     texts);
+  EXPECT_EQ(shown(std::move(texts).take()[0]), "q: [g] [r] 0>1 *0");
+}
+
+TEST(Columns, ListsWithScoresOrRanks) {
+  PromptTexts texts;
+  const Value responses = list({text("a"), text("b"), text("c")});
+  add_row_by_columns(row({{"prompt", text("q")},
+                          {"responses", responses},
+                          {"scores", list({Value::of(1.0), Value::of(2.0), Value::of(1.0)})}}),
+                     {}, texts);
+  add_row_by_columns(row({{"prompt", text("p")},
+                          {"responses", responses},
+                          {"ranking", list({Value::of(2.0), Value::of(3.0), Value::of(1.0)})}}),
+                     {}, texts);
+  const auto prompts = std::move(texts).take();
+  EXPECT_EQ(shown(prompts[0]), "q: [a] [b] [c] 1>0 1>2 *1");  // equal scores make no pair
+  EXPECT_EQ(shown(prompts[1]), "p: [a] [b] [c] 0>1 2>0 2>1 *2");
+}
+
+TEST(Columns, RefuseWhatTheyCannotMean) {
+  const Value chat = list({row({{"role", text("user")}, {"content", text("hi")}})});
+  const std::vector<std::pair<Value, std::string>> cases = {
+      {row({{"chosen", chat}, {"rejected", chat}}),
+       "'chosen' is a list of chat messages with roles, which is not read yet"},
+      {row({{"x", text("a")}, {"y", text("b")}}), "expected the columns 'prompt, chosen, rejected'"},
+      {row({{"prompt", text("a")}, {"chosen", text("b")}}), "got: prompt, chosen"},
+      {row({{"prompt", text("")}, {"chosen", text("b")}, {"rejected", text("c")}}), "the prompt is empty"},
+      {row({{"prompt", text("a")}, {"chosen", Value{}}, {"rejected", text("c")}}),
+       "'chosen' is null, expected a text"},
+      {row({{"prompt", Value::of(1.0)}, {"chosen", text("b")}, {"rejected", text("c")}}),
+       "'prompt' is a number"},
+      {row({{"chosen", text("abc")}, {"rejected", text("xyz")}}), "do not begin alike"},
+      {row({{"prompt", text("q")}, {"responses", text("a")}, {"scores", list({})}}),
+       "'responses' is a text, expected a list"},
+      {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({text("1")})}}),
+       "'scores' is a list, expected a list of numbers"},
+      {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({})}}),
+       "1 responses, but 0 scores or ranks"},
+      {row({{"prompt", text("q")}, {"responses", list({})}, {"scores", list({})}}), "0 responses"},
+  };
+  for (const auto& [bad, message] : cases) {
+    const std::string got = problem([&](PromptTexts& t) { add_row_by_columns(Value(bad), {}, t); });
+    EXPECT_NE(got.find(message), std::string::npos) << message << "\n" << got;
+  }
+}
+
+TEST(Transcripts, AreCutAtATurnElseAtAWord) {
+  const auto prompt = [](const std::string& chosen, const std::string& rejected) {
+    return chosen.substr(0, prompt_end(chosen, rejected));
+  };
+  EXPECT_EQ(prompt("\n\nHuman: a\n\nAssistant: Yes, I", "\n\nHuman: a\n\nAssistant: Yes, you"),
+            "\n\nHuman: a\n\nAssistant:");
+  EXPECT_EQ(prompt("<|im_start|>assistant\nAb", "<|im_start|>assistant\nAc"), "<|im_start|>assistant\n");
+  EXPECT_EQ(prompt("[INST] x [/INST] a", "[INST] x [/INST] b"), "[INST] x [/INST]");
+  EXPECT_EQ(prompt("The sky is blue", "The sky is black"),
+            "The sky is");  // the space belongs to the response
+  EXPECT_EQ(prompt("Question?\nYes", "Question?\nYears"), "Question?\n");  // a line's end does not
+  EXPECT_EQ(prompt("One two", "One two three"), "One two");                // complete words in both
+  EXPECT_EQ(prompt("caf\u00e9 x", "caf\u00e8 x"), "");  // no half characters, no half words
+  EXPECT_EQ(prompt("a \u00e9", "a \u00e8"), "a");
+  EXPECT_EQ(prompt("same", "same"), "same");
+}
+
+}  // namespace
+}  // namespace dpo::data

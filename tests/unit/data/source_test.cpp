@@ -1,0 +1,175 @@
+#include "data/source.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "unit/data/files.h"
+
+namespace dpo::data {
+namespace {
+
+class Sources : public WithFolder {
+ protected:
+  Sources() { setenv("HF_HUB_CACHE", (folder_ / "hub").c_str(), 1); }
+  ~Sources() override { unsetenv("HF_HUB_CACHE"); }
+
+  static std::string hh_line(const std::string& name) {
+    return fmt::format("{{\"chosen\": \"{0}\\n\\nAssistant: c\", \"rejected\": \"{0}\\n\\nAssistant: r\"}}\n",
+                       name);
+  }
+  static std::string line(const std::string& prompt) {
+    return fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"c\", \"rejected\": \"r\"}}\n", prompt);
+  }
+
+  // The prompts of a split, all data sets, joined by '|'.
+  std::string prompts(Split split) const {
+    std::string all;
+    for (const Source& source : find_sources(config_, split))
+      for (const PromptText& prompt : read_source(source, config_).prompts)
+        all += prompt.prompt.substr(0, prompt.prompt.find('\n')) + "|";
+    return all;
+  }
+
+  config::RunConfig config_ = make_config();
+};
+
+TEST_F(Sources, HhComesFromItsPublishedFolders) {
+  for (const char* folder : {"helpful-online", "harmless-base", "helpful-rejection-sampled", "helpful-base"})
+    for (const char* split : {"train", "test"})
+      write(fmt::format("hh/{}/{}.jsonl.gz", folder, split),
+            gzipped(hh_line(fmt::format("{} {}", folder, split))));
+  write("hh/red-team-attempts/red_team_attempts.jsonl.gz", gzipped("nonsense"));
+  config_.datasets = {"hh"};
+  config_.dataset_paths.hh = (folder_ / "hh").string();
+  EXPECT_EQ(prompts(Split::Train),
+            "harmless-base train|helpful-base train|helpful-online train|helpful-rejection-sampled train|");
+  EXPECT_EQ(prompts(Split::Test),
+            "harmless-base test|helpful-base test|helpful-online test|helpful-rejection-sampled test|");
+  EXPECT_EQ(find_sources(config_, Split::Train)[0].truncation(), Truncation::KeepEnd);
+}
+
+TEST_F(Sources, ComeFromTheHuggingFaceCache) {
+  const std::string commit(40, 'b');
+  write("hub/datasets--Anthropic--hh-rlhf/refs/main", commit);
+  write("hub/datasets--Anthropic--hh-rlhf/snapshots/" + commit + "/harmless-base/train.jsonl",
+        hh_line("cached"));
+  write("hub/datasets--me--mine/refs/main", commit);
+  write("hub/datasets--me--mine/snapshots/" + commit + "/data/train-00000-of-00001.jsonl", line("mine"));
+  write("hub/datasets--me--mine/snapshots/" + commit + "/data/test-00000-of-00001.jsonl", line("test"));
+  config_.datasets = {"hh", "me/mine"};
+  EXPECT_EQ(prompts(Split::Train), "cached|mine|");
+}
+
+TEST_F(Sources, OfYourOwnAreSplitByName) {
+  write("d/train.jsonl", line("a"));
+  write("d/more/extra.csv", "prompt,chosen,rejected\nb,1,2\n");
+  write("d/validation.jsonl", line("v"));
+  write("d/.hidden/train.jsonl", line("h"));
+  write("d/README.md", "x");
+  config_.datasets = {(folder_ / "d").string()};
+  EXPECT_EQ(prompts(Split::Train), "b|a|");
+  EXPECT_EQ(prompts(Split::Test), "v|");
+  write("d/test.jsonl", line("t"));  // then validation is for neither
+  EXPECT_EQ(prompts(Split::Test), "t|");
+  EXPECT_EQ(prompts(Split::Train), "b|a|");
+  EXPECT_EQ(find_sources(config_, Split::Train)[0].truncation(), Truncation::KeepStart);
+}
+
+TEST_F(Sources, OfOneFileAreSplitByAHash) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += line(fmt::format("p{}", i));
+  config_.datasets = {write("all.jsonl", lines).string()};
+  config_.data.test_share = 0.1;
+  const std::string train = prompts(Split::Train);
+  const std::string test = prompts(Split::Test);
+  const auto count = [](const std::string& all) { return std::count(all.begin(), all.end(), '|'); };
+  EXPECT_EQ(count(train) + count(test), 1000);
+  EXPECT_NEAR(static_cast<double>(count(test)), 100, 30);
+  // Others beside it do not move a prompt to the other split.
+  config_.datasets = {write("all.jsonl", line("p7") + line("new")).string()};
+  EXPECT_EQ((prompts(Split::Train) + "|").find("p7|") == std::string::npos,
+            train.find("|p7|") == std::string::npos);
+}
+
+TEST_F(Sources, AreLimitedByRows) {
+  write("hh/train.jsonl", hh_line("a") + hh_line("a") + hh_line("b") + "nonsense");
+  config_.datasets = {"hh"};
+  config_.dataset_paths.hh = (folder_ / "hh").string();
+  config_.data.limits = {{"hh", 3}};
+  EXPECT_EQ(prompts(Split::Train), "a|b|");
+  config_.data.limits = {{"hh", 2}};
+  EXPECT_EQ(prompts(Split::Train), "a|");
+}
+
+TEST_F(Sources, SkipBadRowsWhenAsked) {
+  write("hh/train.jsonl", hh_line("a") + "nonsense\n{\"chosen\": 1}\n" + hh_line("b"));
+  config_.datasets = {"hh"};
+  config_.dataset_paths.hh = (folder_ / "hh").string();
+  EXPECT_NE(problem_of([&] { prompts(Split::Train); }).find("train.jsonl:2: not valid JSON"),
+            std::string::npos);
+  config_.data.on_error = "skip";
+  EXPECT_EQ(prompts(Split::Train), "a|b|");
+  const SourceTexts texts = read_source(find_sources(config_, Split::Train)[0], config_);
+  EXPECT_EQ(texts.rows, 2);
+  EXPECT_EQ(texts.bad_rows, 2);
+  EXPECT_EQ(texts.bad_examples.size(), 2u);
+}
+
+TEST_F(Sources, OfStackExchangeShuffleAndSplit) {
+  std::string lines;
+  for (int i = 0; i < 200; ++i)
+    lines += fmt::format(
+        "{{\"question\": \"<p>q{}</p>\", \"answers\": [{{\"text\": \"<p>a</p>\", \"pm_score\": 1}}]}}\n", i);
+  write("se/data/x.jsonl", lines);
+  config_.datasets = {"se"};
+  config_.dataset_paths.se = (folder_ / "se").string();
+  const SourceTexts test = read_source(find_sources(config_, Split::Test)[0], config_);
+  ASSERT_EQ(test.prompts.size(), 2u);
+  const SourceTexts train = read_source(find_sources(config_, Split::Train)[0], config_);
+  EXPECT_EQ(train.prompts.size(), 198u);
+  config_.data.limits = {{"se", 5}};
+  const SourceTexts few = read_source(find_sources(config_, Split::Train)[0], config_);
+  ASSERT_EQ(few.prompts.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(few.prompts[i].prompt, train.prompts[i].prompt);
+}
+
+TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
+  const auto problem = [&](std::vector<std::string> names) {
+    config_.datasets = std::move(names);
+    return problem_of([&] { find_sources(config_, Split::Train); });
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has(problem({"hh"}),
+                  "fetch it with 'hf download --repo-type dataset Anthropic/hh-rlhf', or give its folder: "
+                  "dataset_paths.hh=DIR"));
+  EXPECT_TRUE(has(problem({"me/it"}), "fetch it with 'hf download --repo-type dataset me/it'"));
+  EXPECT_TRUE(has(problem({"no such file.jsonl"}), "there is no such file or folder"));
+  const std::string both = problem({"shp", "se"});
+  EXPECT_TRUE(has(both, "stanfordnlp/SHP") && has(both, "stack-exchange-preferences"));
+  std::filesystem::create_directories(folder_ / "empty");
+  EXPECT_TRUE(has(problem({(folder_ / "empty").string()}), "no files to read in"));
+  config_.dataset_paths.hh = (folder_ / "empty").string();
+  EXPECT_TRUE(has(problem({"hh"}), "no file of the train split in"));
+  config_.dataset_paths.hh = "/no/such/folder";
+  EXPECT_TRUE(has(problem({"hh"}), "dataset_paths.hh: there is no folder /no/such/folder"));
+  config_.data.weights = {{"hhh", 2}};
+  EXPECT_TRUE(has(problem({"hh"}), "data.weights: 'hhh' is not one of the data sets (hh)"));
+  config_.data.weights.clear();
+  config_.data.limits = {{"x", 2}};
+  EXPECT_TRUE(has(problem({"hh"}), "data.limits: 'x' is not one of the data sets (hh)"));
+}
+
+TEST_F(Sources, WithoutARowForASplitSaySo) {
+  config_.datasets = {write("one.jsonl", line("p")).string()};
+  config_.data.test_share = 0;
+  const std::string problem = problem_of([&] { prompts(Split::Test); });
+  EXPECT_NE(problem.find("gives no example for the test split"), std::string::npos);
+  EXPECT_NE(problem.find("data.test_share"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dpo::data

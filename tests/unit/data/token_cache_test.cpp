@@ -1,0 +1,160 @@
+#include "data/token_cache.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "data/examples.h"
+#include "unit/data/byte_tokenizer.h"
+
+namespace dpo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string text_of(std::span<const Token> tokens) {
+  std::string text;
+  for (const Token token : tokens) text += token == kEos ? '$' : static_cast<char>(token);
+  return text;
+}
+
+class Tokens : public WithTokenizer {
+ protected:
+  Tokens() {
+    config_.datasets = {write("d/train.jsonl",
+                              "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"\"}\n"
+                              "{\"prompt\": \"q\", \"chosen\": \"x<|endoftext|>\", \"rejected\": \"y\"}\n"
+                              "{\"prompt\": \"p\", \"chosen\": \"d\", \"rejected\": \"e\"}\n")
+                            .parent_path()
+                            .string()};
+    write("d/test.jsonl", "{\"prompt\": \"t\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
+    cache_.folder = folder_ / "tokens";
+  }
+
+  TokenFile load() {
+    cache_.notes.clear();
+    return load_tokens(find_sources(config_, Split::Train)[0], config_, *tokenizer_, cache_);
+  }
+
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(cache_.folder))
+      if (entry.path().extension() == ".tokens") found.push_back(entry.path());
+    return found;
+  }
+
+  config::RunConfig config_ = make_config();
+  TokenCache cache_;
+};
+
+TEST_F(Tokens, HoldEverythingUncut) {
+  const TokenFile file = load();
+  ASSERT_EQ(file.prompts(), 2u);
+  EXPECT_EQ(file.rows(), 3);
+  EXPECT_EQ(text_of(file.prompt(0)), "p");
+  ASSERT_EQ(file.responses(0), 4u);
+  EXPECT_EQ(text_of(file.response(0, 0)), "c$");
+  EXPECT_EQ(text_of(file.response(0, 1)), "$");
+  EXPECT_EQ(text_of(file.response(0, 3)), "e$");
+  EXPECT_EQ(file.response_flags(0, 1), kIsEmpty);
+  EXPECT_EQ(file.response_flags(1, 0), kHasEos);
+  EXPECT_EQ(file.prompt_flags(0), 0);
+  ASSERT_EQ(file.pairs(0).size(), 2u);
+  EXPECT_EQ(file.pairs(0)[1].better, 2u);
+  EXPECT_EQ(file.sft_target(0), 2u);
+}
+
+TEST_F(Tokens, AreMadeOnce) {
+  load();
+  const auto first = fs::last_write_time(files().at(0));
+  int shown = 0;
+  cache_.progress = [&](const std::string&, std::int64_t, std::int64_t) { ++shown; };
+  EXPECT_EQ(load().prompts(), 2u);
+  EXPECT_EQ(shown, 0);
+  EXPECT_EQ(fs::last_write_time(files().at(0)), first);
+  EXPECT_EQ(files().size(), 1u);
+  config_.max_length = 7;  // cuts, but does not change tokens
+  load();
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(Tokens, AreMadeAnewForAnotherContentOrReading) {
+  load();
+  write("d/train.jsonl", "{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
+  EXPECT_EQ(text_of(load().prompt(0)), "new");
+  EXPECT_EQ(files().size(), 2u);
+  config_.data.columns = {{"chosen", "rejected"}};
+  EXPECT_EQ(text_of(load().response(0, 0)), "e$");
+  config_.data.limits = {{config_.datasets[0], 1}};
+  load();
+  config_.data.on_error = "skip";
+  load();
+  EXPECT_EQ(files().size(), 5u);
+  write("tokenizer/merges.txt", "#version: 0.2\na b\n");
+  nlohmann::json vocabulary = byte_vocabulary();
+  vocabulary["ab"] = 257;
+  write("tokenizer/vocab.json", vocabulary.dump());
+  tokenizer_.emplace(text::Tokenizer::load(folder_ / "tokenizer"));
+  load();
+  EXPECT_EQ(files().size(), 6u);
+}
+
+TEST_F(Tokens, ThatAreDamagedAreMadeAgain) {
+  load();
+  const fs::path path = files().at(0);
+  const std::string good = read(path);
+  for (std::size_t at = 0; at < good.size(); at += 7) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x20);
+    write(fs::relative(path, folder_).string(), bad);
+    EXPECT_EQ(load().prompts(), 2u);
+    ASSERT_EQ(cache_.notes.size(), 1u) << at;
+    EXPECT_NE(cache_.notes[0].find("so they are made again"), std::string::npos);
+    ASSERT_EQ(read(path), good);
+  }
+  for (const std::size_t size : {0u, 1u, 127u, 200u}) {
+    fs::resize_file(path, size);
+    load();
+    EXPECT_EQ(cache_.notes.size(), 1u) << size;
+    ASSERT_EQ(read(path), good);
+  }
+  load();
+  EXPECT_TRUE(cache_.notes.empty());
+}
+
+TEST_F(Tokens, AreSharedByManyAtOnce) {
+  const std::vector<Source> sources = find_sources(config_, Split::Train);
+  std::atomic<int> makers = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&] {
+        TokenCache cache{cache_.folder, [&](const std::string&, std::int64_t, std::int64_t) { ++makers; }};
+        EXPECT_EQ(load_tokens(sources[0], config_, *tokenizer_, cache).prompts(), 2u);
+      });
+  }
+  EXPECT_EQ(makers, 1);
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(Tokens, NeedAPlaceThatCanBeWritten) {
+  cache_.folder = write("file", "x") / "tokens";
+  EXPECT_NE(problem_of([&] { load(); }).find("local_dirs=[DIR] names another place"), std::string::npos);
+}
+
+TEST_F(Tokens, TellAboutRowsThatWereLeftOut) {
+  write("d/train.jsonl", "nonsense\n{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
+  config_.data.on_error = "skip";
+  EXPECT_EQ(load().bad_rows(), 1);
+  ASSERT_EQ(cache_.notes.size(), 2u);
+  EXPECT_NE(cache_.notes[1].find("train.jsonl:1: not valid JSON"), std::string::npos);
+  EXPECT_EQ(load().bad_rows(), 1);
+}
+
+}  // namespace
+}  // namespace dpo::data
