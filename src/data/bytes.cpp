@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBuffer = 1u << 18;
 // Text shrinks about 4 times, and repeated text 100 times. What unfolds further, and is not small, is a bomb.
 constexpr std::uint64_t kMostUnfolded = 300;
-constexpr std::uint64_t kAlwaysUnfolded = 256u << 20;
+constexpr std::uint64_t kAlwaysUnfolded = 64u << 20;
 
 [[noreturn]] void fail(const fs::path& file, std::string_view what) {
   throw UserError(fmt::format("{}: {}", file.string(), what));

@@ -53,7 +53,10 @@ void read_rows(const fs::path& file, const TakeRow& take, BadRows& bad) {
         fmt::format("{}: unknown kind of file '{}', expected one of {}, or these with .gz or .zst",
                     file.string(), config::shown(format), fmt::join(kFormats, ", ")));
   if (format == ".csv") return read_csv(file, take, bad);
-  if (format == ".parquet") return read_parquet(file, take, bad);
+  if (format == ".parquet") {
+    open_bytes(file);  // says it if this is a pointer or cannot be opened
+    return read_parquet(file, take, bad);
+  }
   if (format != ".jsonl" && holds_array(file)) return read_json_array(file, take, bad);
   read_json_lines(file, take, bad);
 }

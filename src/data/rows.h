@@ -50,6 +50,6 @@ void read_csv(const std::filesystem::path& file, const TakeRow& take, BadRows& b
 void read_parquet(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 
 // No honest row is longer; what is would only exhaust the memory.
-inline constexpr std::size_t kLongestRow = 64u << 20;
+inline constexpr std::size_t kLongestRow = 16u << 20;
 
 }  // namespace dpo::data
