@@ -64,7 +64,7 @@ std::string inline_yaml(const Node& node) {
     case Kind::List: return fmt::format("[{}]", fmt::join(parts, ", "));
     case Kind::Map: return fmt::format("{{{}}}", fmt::join(parts, ", "));
     case Kind::Null: return "null";
-    case Kind::Missing: return "???";
+    case Kind::Missing: return "\"???\"";  // unquoted, yaml-cpp refuses it in {}
     case Kind::Float: return float_yaml(node.text);
     case Kind::Text: return text_yaml(node.text);
     default: return node.text;
