@@ -1,0 +1,96 @@
+// One input is a byte that chooses a tokenizer, and a text. Encoding must not fail; byte-level tokenizers
+// must give the text back; the matchers written by hand must cut it as the regular expressions do.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "../unit/text/samples.h"
+#include "text/regex.h"
+#include "text/utf8.h"
+#include "text/word_matcher.h"
+#include "text_fuzz.h"
+
+namespace {
+
+using dpo::text::WordPattern;
+namespace samples = dpo::text::samples;
+
+[[noreturn]] void fail(const char* what, std::string_view text) {
+  std::fprintf(stderr, "text_encode_fuzz: %s: %s\n", what, samples::Json(text).dump(-1, ' ', true).c_str());
+  std::abort();
+}
+
+struct Sample {
+  std::unique_ptr<const dpo::text::Pipeline> engine;
+  bool gives_back;
+};
+
+samples::Json with_pattern(WordPattern pattern, const char* normalizer) {
+  samples::Json json = samples::gpt2();
+  json["pre_tokenizer"] = samples::sequence(
+      "pretokenizers", {samples::split_by(std::string(pattern_text(pattern))), samples::byte_level(false)});
+  if (normalizer != nullptr) json["normalizer"] = {{"type", normalizer}};
+  return json;
+}
+
+std::vector<Sample> make_samples() {
+  std::vector<Sample> made;
+  made.push_back({samples::load(samples::gpt2()), true});
+  made.push_back({samples::load(with_pattern(WordPattern::Cl100k, nullptr)), true});
+  made.push_back({samples::load(with_pattern(WordPattern::Qwen2, "NFC")), false});
+  made.push_back({samples::load(with_pattern(WordPattern::Qwen2, "NFKD")), false});
+  made.push_back({samples::load(samples::llama()), false});
+  samples::Json flags = samples::gpt2();
+  flags["normalizer"] = {{"type", "Lowercase"}};
+  flags["added_tokens"][0]["lstrip"] = flags["added_tokens"][0]["rstrip"] = true;
+  samples::Json word = samples::added(flags["added_tokens"][0]["id"].get<int>() + 1, "XY", false);
+  word["single_word"] = word["rstrip"] = true;
+  flags["added_tokens"].push_back(word);
+  made.push_back({samples::load(flags), false});
+  return made;
+}
+
+std::vector<std::size_t> ends_by_hand(WordPattern pattern, std::string_view text) {
+  std::vector<std::size_t> ends;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = word_end(pattern, text, at);
+    if (end <= at || end > text.size()) fail("a matcher does not move on", text);
+    ends.push_back(at = end);
+  }
+  return ends;
+}
+
+void check_matchers(std::string_view text) {
+  static const std::pair<WordPattern, dpo::text::Regex> kPatterns[] = {
+      {WordPattern::Gpt2, dpo::text::Regex(std::string(pattern_text(WordPattern::Gpt2)), "gpt2")},
+      {WordPattern::Cl100k, dpo::text::Regex(std::string(pattern_text(WordPattern::Cl100k)), "cl100k")},
+      {WordPattern::Qwen2, dpo::text::Regex(std::string(pattern_text(WordPattern::Qwen2)), "qwen2")}};
+  for (const auto& [pattern, regex] : kPatterns) {
+    std::vector<std::size_t> ends;
+    regex.for_each_match(text, [&](std::size_t, std::size_t end) { ends.push_back(end); });
+    if (ends != ends_by_hand(pattern, text)) fail("a matcher differs from its pattern", text);
+  }
+}
+
+}  // namespace
+
+bool try_text_input(std::string_view input) {
+  static const std::vector<Sample> kSamples = make_samples();
+  if (input.empty()) return false;
+  const Sample& sample = kSamples[static_cast<unsigned char>(input[0]) % kSamples.size()];
+  const std::string text = dpo::text::replace_invalid_utf8(input.substr(1));
+  const auto ids = samples::encode(*sample.engine, text);
+  const std::string decoded = sample.engine->decode(ids, false);
+  if (sample.gives_back && decoded != text) fail("decoding does not give the text back", text);
+  if (dpo::text::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", text);
+  check_matchers(text);
+  return true;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try_text_input({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,112 @@
+// Runs the fuzz target without libFuzzer on made-up texts. Usage: text_encode_fuzz [COUNT [SEED]]
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "text/utf8.h"
+#include "text_fuzz.h"
+
+namespace {
+
+const char* const kPieces[] = {
+    " ",
+    "  ",
+    "\n",
+    "\r\n",
+    "\t",
+    "\u00A0",
+    "\u2003",
+    "\u3000",
+    "\u180E",
+    "\u200B",
+    "\u2028",
+    "'s",
+    "'LL",
+    "'ve",
+    "'",
+    "'\u017F",
+    "hello",
+    "he",
+    "World",
+    "a",
+    "x",
+    "X",
+    "1",
+    "12",
+    "1234",
+    "\u0663",
+    "\u00BD",
+    "\u2167",
+    "é",
+    "e\u0301",
+    "\u0301",
+    "漢字",
+    "\uAC00",
+    "\u1100\u1161",
+    "ß",
+    "İ",
+    "😀",
+    "👩\u200D👧",
+    "<|end|>",
+    "<s>",
+    "</s>",
+    "\u2581",
+    "\u2581\u2581",
+    ".",
+    "!!!",
+    "_",
+    "-",
+    "\xFF",
+    "\xE2\x82",
+    "\xF0\x9F\x98",
+    "\xED\xA0\x80",
+    "\xC0\xAF",
+    "\uFFFD",
+    "\U0010FFFF",
+    "\U00011938",
+    "\u0345",
+};
+
+class Maker {
+ public:
+  explicit Maker(std::uint64_t seed) : random_(seed) {}
+
+  std::string make() {
+    std::string text(1, static_cast<char>(below(256)));
+    for (std::size_t i = below(12); i > 0; --i) {
+      switch (below(6)) {
+        case 0: text.push_back(static_cast<char>(below(256))); break;
+        case 1: dpo::text::append_utf8(text, code_point()); break;
+        case 2: {
+          const std::string piece = kPieces[below(std::size(kPieces))];
+          for (std::size_t n = below(below(100) == 0 ? 300 : 6); n > 0; --n) text += piece;
+          break;
+        }
+        default: text += kPieces[below(std::size(kPieces))];
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::size_t below(std::size_t bound) { return random_() % bound; }
+
+  char32_t code_point() {
+    const auto code = static_cast<char32_t>(below(below(2) == 0 ? 0x3000 : 0x110000));
+    return code >= 0xD800 && code < 0xE000 ? U'a' : code;
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long count = argc > 1 ? std::atol(argv[1]) : 20000;
+  Maker maker(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  for (long i = 0; i < count; ++i) try_text_input(maker.make());
+  std::printf("texts: %ld\n", count);
+  return 0;
+}

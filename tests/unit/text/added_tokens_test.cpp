@@ -1,0 +1,66 @@
+#include "text/added_tokens.h"
+
+#include <gtest/gtest.h>
+
+namespace dpo::text {
+namespace {
+
+AddedToken token(Token id, std::string content, bool lstrip = false, bool rstrip = false,
+                 bool single_word = false) {
+  AddedToken made;
+  made.id = id;
+  made.content = std::move(content);
+  made.lstrip = lstrip;
+  made.rstrip = rstrip;
+  made.single_word = single_word;
+  return made;
+}
+
+// Tokens as <id>, text as it is, with | between.
+std::string found(const AddedTokenFinder& finder, std::string_view text) {
+  std::vector<Segment> segments;
+  finder.find(text, segments);
+  std::string out;
+  for (const Segment& segment : segments) {
+    if (!out.empty()) out += "|";
+    out += segment.token ? "<" + std::to_string(*segment.token) + ">"
+                         : std::string(text.substr(segment.start, segment.end - segment.start));
+  }
+  return out;
+}
+
+AddedTokenFinder finder_of(std::initializer_list<AddedToken> tokens) {
+  AddedTokenFinder finder;
+  for (const AddedToken& each : tokens) finder.add(each.content, each);
+  return finder;
+}
+
+TEST(AddedTokens, LeftmostThenLongest) {
+  const AddedTokenFinder finder = finder_of({token(1, "ab"), token(2, "abcd"), token(3, "bc")});
+  EXPECT_EQ(found(finder, "xabcdx"), "x|<2>|x");
+  EXPECT_EQ(found(finder, "abcx"), "<1>|cx");
+  EXPECT_EQ(found(finder, "abab"), "<1>|<1>");
+  EXPECT_EQ(found(finder, ""), "");
+  EXPECT_EQ(found(finder, "a"), "a");
+}
+
+TEST(AddedTokens, FlagsTakeSpacesAlong) {
+  EXPECT_EQ(found(finder_of({token(1, "[X]", true)}), "a \u3000[X] b"), "a|<1>| b");
+  EXPECT_EQ(found(finder_of({token(1, "[X]", false, true)}), "a [X] \n b"), "a |<1>|b");
+  EXPECT_EQ(found(finder_of({token(1, "[X]", true, true)}), " [X]  [X] "), "<1>|<1>");
+}
+
+TEST(AddedTokens, SingleWordsStandAlone) {
+  const AddedTokenFinder finder = finder_of({token(1, "cat", false, false, true)});
+  EXPECT_EQ(found(finder, "cat cats, cat-é"), "<1>| cats, |<1>|-é");
+  EXPECT_EQ(found(finder, "écat cat_ cat\u0301"), "écat cat_ cat\u0301");
+}
+
+TEST(AddedTokens, OneOfTwoEqualPatternsIsRefused) {
+  AddedTokenFinder finder;
+  EXPECT_TRUE(finder.add("x", token(1, "x")));
+  EXPECT_FALSE(finder.add("x", token(2, "X")));
+}
+
+}  // namespace
+}  // namespace dpo::text

@@ -1,0 +1,62 @@
+#include "text/normalizer.h"
+
+#include <gtest/gtest.h>
+
+#include "samples.h"
+
+namespace dpo::text {
+namespace {
+
+std::string normalized(const char* json, std::string_view text) {
+  const JsonFile file(json, "test");
+  Normalized storage;
+  return std::string(read_normalizer(file.root()).apply(text, storage));
+}
+
+bool keeps_start(const char* json, std::string_view text) {
+  const JsonFile file(json, "test");
+  Normalized storage;
+  read_normalizer(file.root()).apply(text, storage);
+  return storage.keeps_start;
+}
+
+TEST(Normalizer, NormalForms) {
+  EXPECT_EQ(normalized(R"({"type":"NFC"})", "e\u0301 \u1100\u1161 Å"), "é \uAC00 Å");
+  EXPECT_EQ(normalized(R"({"type":"NFD"})", "é\uAC00"), "e\u0301\u1100\u1161");
+  EXPECT_EQ(normalized(R"({"type":"NFKC"})", "ﬁ½²"), "fi1\u204422");
+  EXPECT_EQ(normalized(R"({"type":"NFKD"})", "ﬁé"), "fie\u0301");
+  EXPECT_EQ(normalized(R"({"type":"NFC"})", "plain"), "plain");
+}
+
+// The library's normal forms are of Unicode 9; later characters stay, and nothing moves across them.
+TEST(Normalizer, LaterCharactersStayAsTheyAre) {
+  EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\u32FF"), "\u32FF");
+  EXPECT_EQ(normalized(R"({"type":"NFC"})", "\U00011935\U00011930"), "\U00011935\U00011930");
+  EXPECT_EQ(normalized(R"({"type":"NFD"})", "a\u0345\u0EBA\u0301"), "a\u0345\u0EBA\u0301");
+}
+
+TEST(Normalizer, Steps) {
+  EXPECT_EQ(normalized(R"({"type":"Prepend","prepend":"_"})", "a"), "_a");
+  EXPECT_EQ(normalized(R"({"type":"Prepend","prepend":"_"})", ""), "");
+  EXPECT_EQ(normalized(R"({"type":"Replace","pattern":{"String":"."},"content":"!"})", "a.b."), "a!b!");
+  EXPECT_EQ(normalized(R"({"type":"Replace","pattern":{"Regex":"[0-9]+"},"content":"#"})", "a12b3"), "a#b#");
+  EXPECT_EQ(normalized(R"({"type":"Strip","strip_left":true,"strip_right":false})", "\u3000 a "), "a ");
+  EXPECT_EQ(normalized(R"({"type":"Strip","strip_left":false,"strip_right":true})", " a \n"), " a");
+  EXPECT_EQ(normalized(R"({"type":"Strip","strip_left":true,"strip_right":true})", " \n"), "");
+  EXPECT_EQ(normalized(R"({"type":"Lowercase"})", "ÀİΣẞ\u1C89"), "ài\u0307σß\u1C8A");
+  EXPECT_EQ(
+      normalized(
+          R"({"type":"Sequence","normalizers":[{"type":"Lowercase"},{"type":"Prepend","prepend":"A"}]})",
+          "B"),
+      "Ab");
+}
+
+TEST(Normalizer, KnowsWhetherTheStartIsStillThere) {
+  EXPECT_TRUE(keeps_start(R"({"type":"Prepend","prepend":"_"})", "a"));
+  EXPECT_FALSE(keeps_start(R"({"type":"Strip","strip_left":true,"strip_right":false})", " a"));
+  EXPECT_TRUE(keeps_start(R"({"type":"Strip","strip_left":true,"strip_right":false})", "a"));
+  EXPECT_FALSE(keeps_start(R"({"type":"Replace","pattern":{"String":"a"},"content":""})", "ab"));
+}
+
+}  // namespace
+}  // namespace dpo::text
