@@ -70,7 +70,7 @@ class Mutator {
     for (std::size_t i = below(4); i > 0; --i) change_value(file);
     std::string text = file.dump();
     for (std::size_t i = below(8) == 0 ? 1 + below(3) : 0; i > 0; --i) change_bytes(text);
-    if (below(5000) == 0) text.insert(below(text.size()), std::string(100000, '['));
+    if (below(5000) == 0) text.insert(below(text.size() + 1), std::string(100000, '['));
     return text;
   }
 
@@ -97,6 +97,7 @@ class Mutator {
   }
 
   void change_bytes(std::string& text) {
+    if (text.empty()) return;
     const std::size_t at = below(text.size());
     switch (below(4)) {
       case 0: text[at] = static_cast<char>(below(256)); break;
