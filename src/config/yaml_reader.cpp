@@ -142,7 +142,7 @@ class Builder : public YAML::EventHandler {
 
   void add_key(Open& parent, const Node& node, const YAML::Mark& mark) {
     if (!node.is_scalar()) fail(mark, "a list or map as a key; expected a name");
-    if (node.text.size() > kLongestName)
+    if (node.text.size() > kLongestName + 1)  // one for the '+' of an added key
       fail(mark, fmt::format("a key is longer than {} characters", kLongestName));
     parent.key = node.text;
     parent.has_key = true;
