@@ -12,6 +12,10 @@ namespace {
 
 const std::vector<std::string> kDtypes = {"float32", "bfloat16", "float16"};
 constexpr std::int64_t kLargestNumpySeed = 4294967295;
+// Far beyond any run, and small enough that products of two counts stay exact.
+constexpr std::int64_t kLargestCount = 1'000'000'000;
+
+Check<std::int64_t> count_from(std::int64_t least) { return between(least, kLargestCount); }
 
 Check<std::string> run_name() {
   return {"a name for the run's folder (not empty, no '..', no leading '/')", [](const std::string& value) {
@@ -27,11 +31,11 @@ std::vector<Field> run_fields() {
             "Seed of the order of the data. The original always uses 0."),
       field("exp_name", &R::exp_name, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
-      field("batch_size", &R::batch_size, "4", at_least(1),
+      field("batch_size", &R::batch_size, "4", count_from(1),
             "Examples per update over all GPUs. Each GPU works on batch_size / (gradient_accumulation_steps "
             "* GPUs) "
             "at a time."),
-      field("eval_batch_size", &R::eval_batch_size, "16", at_least(1),
+      field("eval_batch_size", &R::eval_batch_size, "16", count_from(1),
             "Examples per step of evaluation and sampling."),
       field("debug", &R::debug, "false", yes_or_no(), "Try things out: no logging service, no checkpoints."),
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
@@ -46,22 +50,23 @@ std::vector<Field> run_fields() {
             "The run folder itself; null makes LOCAL_DIR/USER/EXP_NAME_TIME."),
       field("sample_during_eval", &R::sample_during_eval, "true", yes_or_no(),
             "Generate text in every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
-      field("n_eval_model_samples", &R::n_eval_model_samples, "16", at_least(1),
+      field("n_eval_model_samples", &R::n_eval_model_samples, "16", count_from(1),
             "Texts to generate per evaluation."),
       field("do_first_eval", &R::do_first_eval, "true", yes_or_no(),
             "Evaluate once before the first update."),
       field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
-      field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", at_least(1),
+      field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", count_from(1),
             "Parts that a batch is worked through in; more parts need less memory."),
       field("max_grad_norm", &R::max_grad_norm, "10.0", above(0),
             "The global gradient norm is clipped to this."),
-      field("max_length", &R::max_length, "512", at_least(1), "Most tokens of prompt and response together."),
-      field("max_prompt_length", &R::max_prompt_length, "256", at_least(1),
+      field("max_length", &R::max_length, "512", count_from(1),
+            "Most tokens of prompt and response together."),
+      field("max_prompt_length", &R::max_prompt_length, "256", count_from(1),
             "Most tokens of a prompt, where prompt and response together are too long."),
-      field("n_epochs", &R::n_epochs, "1", at_least(1), "Passes over the data; null: until n_examples."),
-      field("n_examples", &R::n_examples, "null", at_least(1),
+      field("n_epochs", &R::n_epochs, "1", count_from(1), "Passes over the data; null: until n_examples."),
+      field("n_examples", &R::n_examples, "null", count_from(1),
             "Examples to train on; null: until n_epochs. With both, whichever ends first."),
-      field("n_eval_examples", &R::n_eval_examples, "256", at_least(1), "Examples to evaluate on."),
+      field("n_eval_examples", &R::n_eval_examples, "256", count_from(1), "Examples to evaluate on."),
       field("trainer", &R::trainer, "BasicTrainer",
             one_of({"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"}),
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
@@ -69,11 +74,11 @@ std::vector<Field> run_fields() {
             "every layer split (TensorParallelTrainer)."),
       field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
-      field("warmup_steps", &R::warmup_steps, "150", at_least(0),
+      field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field("eval_every", &R::eval_every, "20_000", at_least(1),
+      field("eval_every", &R::eval_every, "20_000", count_from(1),
             "Evaluate and save after this many examples; a multiple of batch_size."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
@@ -171,11 +176,11 @@ std::vector<Field> other_fields() {
   using W = WandbConfig;
   using P = PlanConfig;
   return {
-      field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(), "Log to Weights & Biases."),
-      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
-            "User or team to log to."),
+      field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(),
+            "Kept for the original's command lines; metrics go to files in the run folder."),
+      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"), "Likewise."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
-            text("a project name"), "Project to log to."),
+            text("a project name"), "Likewise."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Make the plan's warnings errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",

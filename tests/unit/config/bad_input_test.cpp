@@ -37,9 +37,9 @@ const BadWords kBadWords[] = {
     {{"~n_epochs=2"}, {"n_epochs: its value is 1, not 2 (command line: ~n_epochs=2)"}},
     // Types.
     {{"batch_size=abc"},
-     {"batch_size: got 'abc', expected a whole number >= 1 (command line: batch_size=abc)"}},
+     {"batch_size: got 'abc', expected a whole number from 1 to 1000000000 (command line: batch_size=abc)"}},
     {{"batch_size='8'"}, {"batch_size: got '8', expected a whole number", "write it without quotes"}},
-    {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number >= 1"}},
+    {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number from 1 to 1000000000"}},
     {{"eval_every=2e4"}, {"eval_every: got 20000.0", "write eval_every=20000"}},
     {{"batch_size=true"}, {"batch_size: got true, expected a whole number"}},
     {{"batch_size=null"}, {"batch_size: got null, expected a whole number"}},
@@ -57,7 +57,8 @@ const BadWords kBadWords[] = {
     {{"wandb=5"}, {"wandb: got 5, expected a map of keys (command line: wandb=5)"}},
     {{"+lr.x=2"}, {"lr: got a map, expected a number > 0 (command line: +lr.x=2)"}},
     // Ranges.
-    {{"batch_size=0"}, {"batch_size: got 0, expected a whole number >= 1 (command line: batch_size=0)"}},
+    {{"batch_size=0"},
+     {"batch_size: got 0, expected a whole number from 1 to 1000000000 (command line: batch_size=0)"}},
     {{"seed=-1"}, {"seed: got -1, expected a whole number >= 0"}},
     {{"data_seed=4294967296"}, {"data_seed: got 4294967296, expected a whole number from 0 to 4294967295"}},
     {{"fsdp_port=0"}, {"fsdp_port: got 0, expected a whole number from 1 to 65535, or null"}},
@@ -155,7 +156,8 @@ const BadWords kBadWords[] = {
     {{"seed=${oc.env:DPO_TEST_WORD}"},
      {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_TEST_WORD)"}},
     {{"seed=${oc.env:DPO_NOT_SET,word}"},
-     {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_NOT_SET (not set: its "
+     {"seed: got 'word', expected a whole number >= 0 (environment variable DPO_NOT_SET (not "
+      "set: its "
       "default))"}},
     {{"local_run_dir='${get_local_run_dir:${exp_name},${local_dirs}}'"},
      {"get_local_run_dir is not needed here", "local_run_dir=null"}},
@@ -182,9 +184,9 @@ const BadFile kBadFiles[] = {
      {"qqqqqq: there is no such key (FILE:1); to keep a key that nothing reads, call it +qqqqqq"}},
     {"model:\n  polcy_dtype: x\n",
      {"model.polcy_dtype: there is no such key (FILE:2)", "did you mean 'model.policy_dtype'?"}},
-    {"batch_size: x\n", {"batch_size: got 'x', expected a whole number >= 1 (FILE:1)"}},
+    {"batch_size: x\n", {"batch_size: got 'x', expected a whole number from 1 to 1000000000 (FILE:1)"}},
     {"\n\nbatch_size: '8'\n", {"batch_size: got '8'", "(FILE:3); write it without quotes"}},
-    {"batch_size: yes\n", {"batch_size: got true, expected a whole number >= 1 (FILE:1)"}},
+    {"batch_size: yes\n", {"batch_size: got true, expected a whole number from 1 to 1000000000 (FILE:1)"}},
     {"lr: 1e999\n", {"lr: got 1e999, expected a number > 0 (FILE:1)"}},
     {"model: pythia28\n",
      {"model: got 'pythia28', expected a map of keys (FILE:1); to choose a preset write 'defaults: [_self_, "
