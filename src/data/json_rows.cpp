@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "config/text.h"
 #include "data/lines.h"
+#include "data/loader.h"
 #include "data/parallel.h"
 #include "data/rows.h"
 
@@ -173,11 +174,14 @@ class CharIterator {
 void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
   constexpr std::size_t kBlock = 4u << 20;
   CharReader in(open_bytes(file));
-  while (true) {
+  const auto next_block = [&]() -> std::optional<std::vector<ParsedLine>> {
     std::vector<ParsedLine> lines = read_lines(in, kBlock);
-    if (lines.empty()) return;
-    for_each_parallel(lines.size(), [&](std::size_t i) { lines[i].parse(); });
-    for (ParsedLine& line : lines) {
+    return lines.empty() ? std::nullopt : std::optional(std::move(lines));
+  };
+  Loader<std::vector<ParsedLine>> blocks(next_block, 1);  // unfolds the next while this one is parsed
+  while (auto lines = blocks.next()) {
+    for_each_parallel(lines->size(), [&](std::size_t i) { (*lines)[i].parse(); });
+    for (ParsedLine& line : *lines) {
       if (line.problem.empty()) {
         try {
           if (!take_row(std::move(line.value), take)) return;
