@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include <fmt/format.h>
@@ -77,14 +78,18 @@ class LineReader {
   bool ended_ = false;
 };
 
+std::string unquoted(std::string_view line, const std::string& file, std::size_t number) {
+  const auto value = nlohmann::json::parse(line, nullptr, false);
+  if (!value.is_string()) throw UserError(fmt::format("{}:{}: expected a JSON string", file, number));
+  return value.get<std::string>();
+}
+
 std::string encode_line(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments,
                         std::string_view line, std::size_t number) {
-  std::string unquoted;
+  std::string text;
   if (arguments.json) {
-    const auto value = nlohmann::json::parse(line, nullptr, false);
-    if (!value.is_string()) throw UserError(fmt::format("stdin:{}: expected a JSON string", number));
-    unquoted = value.get<std::string>();
-    line = unquoted;
+    text = unquoted(line, "stdin", number);
+    line = text;
   }
   return fmt::format("[{}]\n", fmt::join(tokenizer.encode(line, arguments.special), ","));
 }
@@ -161,21 +166,25 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     const std::string_view line = std::string_view(text).substr(start, end - start);
-    lines.push_back(arguments.json ? nlohmann::json::parse(line).get<std::string>() : std::string(line));
+    lines.push_back(arguments.json ? unquoted(line, arguments.bench_file, lines.size() + 1)
+                                   : std::string(line));
     start = end + 1;
   }
   std::vector<std::vector<text::Token>> ids(lines.size());
   const auto before = std::chrono::steady_clock::now();
+  const std::clock_t cpu_before = std::clock();
   for_each_index(lines.size(), thread_count(arguments),
                  [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - before;
+  const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
   std::size_t bytes = 0, tokens = 0;
   for (const std::string& line : lines) bytes += line.size();
   for (const auto& list : ids) tokens += list.size();
   fmt::print("{}\n", nlohmann::json{{"bytes", bytes},
                                     {"tokens", tokens},
                                     {"threads", thread_count(arguments)},
-                                    {"seconds", elapsed.count()}}
+                                    {"seconds", elapsed.count()},
+                                    {"cpu_seconds", cpu_seconds}}
                          .dump());
   return 0;
 }
@@ -199,7 +208,7 @@ void add_tokenize_command(CLI::App& program, Action& action) {
   command.add_flag("--json", arguments->json,
                    "each line of text is a JSON string, so that it can hold any character");
   command.add_option("--threads", arguments->threads, "threads (default: one per core)")->type_name("N");
-  // For benchmarks/tokenizers.py.
+  // For benchmarks/tokenizers_speed.py.
   command.add_option("--bench", arguments->bench_file, "encode the lines of FILE and print how long it took")
       ->type_name("FILE")
       ->group("");

@@ -119,6 +119,8 @@ JsonFile::JsonFile(const std::string& text, const std::string& file) : file_(fil
     value_ = std::make_unique<const nlohmann::json>(nlohmann::json::parse(text));
   } catch (const nlohmann::json::parse_error& error) {
     throw UserError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", file, error.byte));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw UserError(fmt::format("{}: not valid JSON: it holds a number that is too large", file));
   }
 }
 

@@ -105,6 +105,7 @@ TEST(BadFiles, EachIsRefusedByTheNameOfItsField) {
 TEST(BadFiles, WhatIsNoJson) {
   EXPECT_NE(error_of("").find("not valid JSON at byte"), std::string::npos);
   EXPECT_NE(error_of("{\"version\":").find("is the file complete?"), std::string::npos);
+  EXPECT_NE(error_of("[1e999]").find("a number that is too large"), std::string::npos);
   EXPECT_NE(error_of("{\"a\":\"\xFF\"}").find("not valid JSON"), std::string::npos);
   const std::string whole = samples::gpt2().dump();
   EXPECT_NE(error_of(whole.substr(0, whole.size() / 2)).find("not valid JSON"), std::string::npos);
