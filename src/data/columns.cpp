@@ -82,7 +82,8 @@ std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
 }
 
 void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
-  const Value& responses = list_of(row, file_name(names, "responses"), Value::Kind::Text, "texts");
+  const std::string column = file_name(names, "responses");
+  const Value& responses = list_of(row, column, Value::Kind::Text, "texts");
   const std::vector<double> scores = scores_of(row, names);
   if (scores.size() != responses.items.size() || scores.empty())
     throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
