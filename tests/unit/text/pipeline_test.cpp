@@ -49,6 +49,11 @@ TEST(Pipeline, MetaspaceFirstMeansTheStartOfTheText) {
       {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
   const auto engine = samples::load(json);
   EXPECT_EQ(samples::encode(*engine, "a</s>a"), (Ids{*engine->id_of("\u2581a"), 2, *engine->id_of("a")}));
+  samples::Json with_normalized = json;
+  const int id = static_cast<int>(json["model"]["vocab"].size());
+  with_normalized["added_tokens"].push_back(samples::added(id, "[N]", false));
+  const auto normalized = samples::load(with_normalized);
+  EXPECT_EQ(samples::encode(*normalized, "a[N]a"), (Ids{*engine->id_of("\u2581a"), id, *engine->id_of("a")}));
   json["pre_tokenizer"]["prepend_scheme"] = "always";
   const auto always = samples::load(json);
   EXPECT_EQ(samples::encode(*always, "a</s>a"),
