@@ -247,7 +247,7 @@ std::string order_lines(const config::RunConfig& config, data::Split split, std:
       const data::PromptText& prompt = texts[source][p];
       std::vector<data::Place> places;
       for (const data::Pair& pair : prompt.pairs) places.push_back({source, p, pair});
-      if (sft) places = {{source, p, {prompt.sft_target, prompt.sft_target}}};
+      if (sft) places.assign(1, {source, p, {prompt.sft_target, prompt.sft_target}});
       all.add_prompt(p, places, data::weight_of(sources[source], config));
     }
   }
