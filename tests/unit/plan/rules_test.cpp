@@ -9,7 +9,8 @@ namespace {
 
 const std::string kDpo = "model=pythia28 loss=dpo loss.beta=0.1 model.archive=sft ";
 
-void expect(const std::string& line, const std::string& id, Verdict verdict, const std::string& message) {
+void expect_finding(const std::string& line, const std::string& id, Verdict verdict,
+                    const std::string& message) {
   const Plan plan = plan_of(line);
   const Finding* finding = plan.find(id);
   ASSERT_TRUE(finding) << id << " has no say in: " << line;
@@ -30,15 +31,17 @@ TEST(BatchPerGpu, ReferenceConfigurationsHaveEightAndFour) {
 
 TEST(BatchPerGpu, WarnsBelowTwoUnderFsdpAlone) {
   const std::string line = kDpo + "batch_size=16 gradient_accumulation_steps=2 --gpus 8 ";
-  expect(line + "trainer=FSDPTrainer", "batch-per-gpu", Verdict::warning,
-         "16 / (2 accumulation steps x 8 GPUs) = 1 pair per GPU and microbatch; FSDPTrainer wants 2 or more");
-  expect(line + "trainer=BasicTrainer", "batch-per-gpu", Verdict::ok,
-         "8 pairs per microbatch; BasicTrainer has no lower limit");
-  expect(line + "trainer=TensorParallelTrainer", "batch-per-gpu", Verdict::ok,
-         "TensorParallelTrainer has no lower limit");
-  expect(kDpo + "batch_size=16 trainer=FSDPTrainer --gpus 8", "batch-per-gpu", Verdict::ok, "= 2 pairs");
-  expect("model=pythia28 trainer=FSDPTrainer batch_size=2 gradient_accumulation_steps=2", "batch-per-gpu",
-         Verdict::warning, "= 1 example per GPU");
+  expect_finding(
+      line + "trainer=FSDPTrainer", "batch-per-gpu", Verdict::warning,
+      "16 / (2 accumulation steps x 8 GPUs) = 1 pair per GPU and microbatch; FSDPTrainer wants 2 or more");
+  expect_finding(line + "trainer=BasicTrainer", "batch-per-gpu", Verdict::ok,
+                 "8 pairs per microbatch; BasicTrainer has no lower limit");
+  expect_finding(line + "trainer=TensorParallelTrainer", "batch-per-gpu", Verdict::ok,
+                 "TensorParallelTrainer has no lower limit");
+  expect_finding(kDpo + "batch_size=16 trainer=FSDPTrainer --gpus 8", "batch-per-gpu", Verdict::ok,
+                 "= 2 pairs");
+  expect_finding("model=pythia28 trainer=FSDPTrainer batch_size=2 gradient_accumulation_steps=2",
+                 "batch-per-gpu", Verdict::warning, "= 1 example per GPU");
 }
 
 TEST(BatchPerGpu, CountsEveryMachine) {
@@ -57,61 +60,63 @@ TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
 
 TEST(BatchDivides, OffersTheNearestThatDo) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer gradient_accumulation_steps=2 --gpus 4 ";
-  expect(
+  expect_finding(
       line + "batch_size=60", "batch-divides", Verdict::error,
       "batch_size=60 does not divide over 2 accumulation steps x 4 GPUs = 8; the nearest that do: 56 and 64");
-  expect(line + "batch_size=6", "batch-divides", Verdict::error, "the nearest that do: 8");
-  expect("model=pythia28 batch_size=5 gradient_accumulation_steps=2", "batch-divides", Verdict::error,
-         "batch_size=5 does not divide over 2 accumulation steps = 2; the nearest that do: 4 and 6");
+  expect_finding(line + "batch_size=6", "batch-divides", Verdict::error, "the nearest that do: 8");
+  expect_finding("model=pythia28 batch_size=5 gradient_accumulation_steps=2", "batch-divides", Verdict::error,
+                 "batch_size=5 does not divide over 2 accumulation steps = 2; the nearest that do: 4 and 6");
   // Without FSDP the GPUs do not divide the batch.
-  expect("model=pythia28 batch_size=5 --gpus 4", "batch-divides", Verdict::ok,
-         "divides over 1 accumulation step");
+  expect_finding("model=pythia28 batch_size=5 --gpus 4", "batch-divides", Verdict::ok,
+                 "divides over 1 accumulation step");
 }
 
 TEST(Accumulation, IsNotLargerThanTheBatch) {
-  expect("model=pythia28 batch_size=4 gradient_accumulation_steps=8", "accumulation", Verdict::error,
-         "gradient_accumulation_steps=8 is larger than batch_size=4");
-  expect("model=pythia28 batch_size=4 gradient_accumulation_steps=4", "accumulation", Verdict::ok, "");
+  expect_finding("model=pythia28 batch_size=4 gradient_accumulation_steps=8", "accumulation", Verdict::error,
+                 "gradient_accumulation_steps=8 is larger than batch_size=4");
+  expect_finding("model=pythia28 batch_size=4 gradient_accumulation_steps=4", "accumulation", Verdict::ok,
+                 "");
 }
 
 TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
   const std::string line = "model=pythia28 eval_every=20_000 ";
-  expect(line + "batch_size=64", "eval-every", Verdict::warning,
-         "eval_every=20000 is not a multiple of batch_size=64: rounded down to 19968");
+  expect_finding(line + "batch_size=64", "eval-every", Verdict::warning,
+                 "eval_every=20000 is not a multiple of batch_size=64: rounded down to 19968");
   EXPECT_EQ(plan_of(line + "batch_size=64").resolved.eval_every, 19'968);
   EXPECT_TRUE(plan_of(kReferenceSft).good());  // 64 and 20,000 too: the run goes on
-  expect(line + "batch_size=32", "eval-every", Verdict::ok, "every 20000 examples");
-  expect("model=pythia28 batch_size=64 eval_every=63", "eval-every", Verdict::error,
-         "eval_every=63 is less than batch_size=64: rounded down to a multiple of it, 0 is left");
+  expect_finding(line + "batch_size=32", "eval-every", Verdict::ok, "every 20000 examples");
+  expect_finding("model=pythia28 batch_size=64 eval_every=63", "eval-every", Verdict::error,
+                 "eval_every=63 is less than batch_size=64: rounded down to a multiple of it, 0 is left");
 }
 
 TEST(EvalBatch, WarnsWhenGpusWait) {
-  expect("model=pythia28 trainer=FSDPTrainer batch_size=8 eval_batch_size=6 --gpus 4", "eval-batch",
-         Verdict::warning, "eval_batch_size=6 does not divide over 4 GPUs");
-  expect("model=pythia28 eval_batch_size=6 --gpus 4", "eval-batch", Verdict::ok, "");
+  expect_finding("model=pythia28 trainer=FSDPTrainer batch_size=8 eval_batch_size=6 --gpus 4", "eval-batch",
+                 Verdict::warning, "eval_batch_size=6 does not divide over 4 GPUs");
+  expect_finding("model=pythia28 eval_batch_size=6 --gpus 4", "eval-batch", Verdict::ok, "");
 }
 
 TEST(PromptRoom, APromptLeavesRoomForAResponse) {
-  expect("model=pythia28 max_length=256 max_prompt_length=256", "prompt-room", Verdict::error,
-         "max_prompt_length=256 leaves no room for a response within max_length=256");
-  expect("model=pythia28 max_length=257 max_prompt_length=256", "prompt-room", Verdict::ok, "");
+  expect_finding("model=pythia28 max_length=256 max_prompt_length=256", "prompt-room", Verdict::error,
+                 "max_prompt_length=256 leaves no room for a response within max_length=256");
+  expect_finding("model=pythia28 max_length=257 max_prompt_length=256", "prompt-room", Verdict::ok, "");
 }
 
 TEST(Context, OfTheModelIsLongEnough) {
-  expect("model=pythia28 max_length=4096", "context", Verdict::warning,
-         "max_length=4096 is longer than the model's context of 2048");
-  expect("model=gpt2-large max_length=1025", "context", Verdict::error, "no position embeddings beyond that");
-  expect("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
+  expect_finding("model=pythia28 max_length=4096", "context", Verdict::warning,
+                 "max_length=4096 is longer than the model's context of 2048");
+  expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error,
+                 "no position embeddings beyond that");
+  expect_finding("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
 }
 
 TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
-  expect("model=pythia28 loss=dpo loss.beta=0.1", "reference", Verdict::warning, "no model.archive");
-  expect("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference",
-         Verdict::warning, "model.archive=/no/such/policy.pt does not exist here");
-  expect("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/", "reference", Verdict::ok, "");
-  expect("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
-         "reference-free");
-  expect("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1", "reference", Verdict::warning, "no model.archive");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference",
+                 Verdict::warning, "model.archive=/no/such/policy.pt does not exist here");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/", "reference", Verdict::ok, "");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
+                 "reference-free");
+  expect_finding("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
 }
 
 TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
@@ -128,24 +133,25 @@ TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
 }
 
 TEST(TensorSplit, NamesTheDegreesThatDivideTheHeads) {
-  expect("model=gpt2-xl trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::error,
-         "25 attention heads (25 of keys and values) and an MLP of 6400 do not divide over 8 GPUs; degrees "
-         "that do: 1, 5");
-  expect("model=pythia28 trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::ok,
-         "32 heads over 8 GPUs");
+  expect_finding(
+      "model=gpt2-xl trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::error,
+      "25 attention heads (25 of keys and values) and an MLP of 6400 do not divide over 8 GPUs; degrees "
+      "that do: 1, 5");
+  expect_finding("model=pythia28 trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::ok,
+                 "32 heads over 8 GPUs");
   EXPECT_FALSE(plan_of("model=gpt2-xl --gpus 8").find("tensor-split"));
 }
 
 TEST(Spread, BasicTrainerIsOneProcess) {
-  expect("model=pythia28 --gpus 2", "spread", Verdict::hint, "take turns");
-  expect("model=pythia28 --gpus 2 --nodes 2", "spread", Verdict::error, "it cannot use 2 machines");
+  expect_finding("model=pythia28 --gpus 2", "spread", Verdict::hint, "take turns");
+  expect_finding("model=pythia28 --gpus 2 --nodes 2", "spread", Verdict::error, "it cannot use 2 machines");
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 1").find("spread"));
 }
 
 TEST(MemoryRule, SaysWhatIsNeededAndThere) {
-  expect("model=llama7b --device rtx4090", "memory", Verdict::error,
-         "GiB are needed on each rtx4090, 23.3 are there");
-  expect("model=gpt2-large --device rtx4090", "memory", Verdict::ok, "of 23.3 GiB");
+  expect_finding("model=llama7b --device rtx4090", "memory", Verdict::error,
+                 "GiB are needed on each rtx4090, 23.3 are there");
+  expect_finding("model=gpt2-large --device rtx4090", "memory", Verdict::ok, "of 23.3 GiB");
 }
 
 TEST(DiskRule, CountsCheckpointsToCome) {
@@ -168,30 +174,35 @@ TEST(DiskRule, CountsCheckpointsToCome) {
 }
 
 TEST(LengthsRule, SaysWhoseStatisticsStandIn) {
-  expect("model=pythia28 datasets=[shp]", "lengths", Verdict::hint, "no length statistics of shp");
-  expect("model=pythia28", "lengths", Verdict::ok, "by the statistics of hh");
+  expect_finding("model=pythia28 datasets=[shp]", "lengths", Verdict::hint, "no length statistics of shp");
+  expect_finding("model=pythia28", "lengths", Verdict::ok, "by the statistics of hh");
 }
 
 TEST(Warmup, EndsBeforeTheRun) {
-  expect("model=pythia28 n_examples=400", "warmup", Verdict::warning,
-         "not less than the 100 updates of the run");
-  expect("model=pythia28", "warmup", Verdict::ok, "150 of 40200 updates");
-  expect("model=pythia28 batch_size=200000 eval_every=200000", "warmup", Verdict::error, "no update at all");
+  expect_finding("model=pythia28 n_examples=400", "warmup", Verdict::warning,
+                 "not less than the 100 updates of the run");
+  expect_finding("model=pythia28", "warmup", Verdict::ok, "150 of 40200 updates");
+  expect_finding("model=pythia28 batch_size=200000 eval_every=200000", "warmup", Verdict::error,
+                 "no update at all");
 }
 
 TEST(KnownSettings, AreHintsOnly) {
-  expect("model=pythia28 batch_size=32 lr=1e-3", "known-settings", Verdict::hint, "lr=0.001 is outside");
-  expect(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint, "loss.beta=5 is outside");
-  expect("model=pythia28 batch_size=1", "known-settings", Verdict::hint, "batch_size=1 is far");
-  expect(kDpo + "batch_size=32", "known-settings", Verdict::ok, "");
+  expect_finding("model=pythia28 batch_size=32 lr=1e-3", "known-settings", Verdict::hint,
+                 "lr=0.001 is outside");
+  expect_finding(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint,
+                 "loss.beta=5 is outside");
+  expect_finding("model=pythia28 batch_size=1", "known-settings", Verdict::hint, "batch_size=1 is far");
+  expect_finding(kDpo + "batch_size=32", "known-settings", Verdict::ok, "");
 }
 
 TEST(TokensPerGpu, ReportsTheThresholdOfTheLink) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
-  expect(line + "batch_size=512 --gpus 8 --device h100", "tokens-per-gpu", Verdict::ok, "h100 over 360 GB/s");
-  expect(line + "batch_size=64 --gpus 8 --device h100", "tokens-per-gpu", Verdict::hint, "part of the time");
-  expect(line + "batch_size=16 --gpus 8 --device l40s", "tokens-per-gpu", Verdict::warning,
-         "one GPU alone would be faster");
+  expect_finding(line + "batch_size=512 --gpus 8 --device h100", "tokens-per-gpu", Verdict::ok,
+                 "h100 over 360 GB/s");
+  expect_finding(line + "batch_size=64 --gpus 8 --device h100", "tokens-per-gpu", Verdict::hint,
+                 "part of the time");
+  expect_finding(line + "batch_size=16 --gpus 8 --device l40s", "tokens-per-gpu", Verdict::warning,
+                 "one GPU alone would be faster");
   EXPECT_FALSE(plan_of(line + "batch_size=16 --gpus 1").find("tokens-per-gpu"));
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("tokens-per-gpu"));
 }
