@@ -13,6 +13,10 @@ struct FamilyTable {
   std::string layer_prefix;   // "transformer.h." + number + "."
   std::vector<Tensor> layer;  // names without the prefix
   std::vector<Tensor> head;
+  std::string head_name;    // of the head's matrix, also where it is tied to the embedding's
+  std::string base_prefix;  // see TensorTable
+  std::vector<std::pair<std::string, std::string>> old_names;  // see TensorTable
+  std::vector<std::string> buffers;                            // see TensorTable
 };
 
 FamilyTable gpt2_table(const Shape& shape);
@@ -27,12 +31,17 @@ inline Tensor embedding_tensor(std::string name, const Shape& s) {
 inline Tensor head_tensor(std::string name, const Shape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, true};
 }
+inline Init init_of_vector(const std::string& name) {
+  return name.ends_with(".bias") ? Init::zeros : Init::ones;
+}
 // Norms and biases of outputs that are summed over ranks: each rank holds them whole.
 inline Tensor whole_vector(std::string name, std::int64_t size) {
-  return {std::move(name), {size}, std::nullopt, false};
+  const Init init = init_of_vector(name);
+  return {std::move(name), {size}, std::nullopt, false, init};
 }
 inline Tensor split_vector(std::string name, std::int64_t size) {
-  return {std::move(name), {size}, 0, false};
+  const Init init = init_of_vector(name);
+  return {std::move(name), {size}, 0, false, init};
 }
 // A matrix [out, in] whose outputs are divided over ranks, and one whose inputs are.
 inline Tensor split_outputs(std::string name, std::int64_t out, std::int64_t in) {

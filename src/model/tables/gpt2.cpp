@@ -8,7 +8,7 @@ FamilyTable gpt2_table(const Shape& s) {
     return Tensor{std::move(name), {in, out}, 1, true};
   };
   const auto inputs = [](std::string name, std::int64_t in, std::int64_t out) {
-    return Tensor{std::move(name), {in, out}, 0, true};
+    return Tensor{std::move(name), {in, out}, 0, true, Init::residual};
   };
   const std::int64_t h = s.hidden;
   FamilyTable t;
@@ -24,7 +24,10 @@ FamilyTable gpt2_table(const Shape& s) {
       inputs("mlp.c_proj.weight", s.ffn, h),   whole_vector("mlp.c_proj.bias", h),
   };
   t.head = {whole_vector("transformer.ln_f.weight", h), whole_vector("transformer.ln_f.bias", h)};
-  if (!s.tied_embeddings) t.head.push_back(head_tensor("lm_head.weight", s));
+  t.head_name = "lm_head.weight";
+  if (!s.tied_embeddings) t.head.push_back(head_tensor(t.head_name, s));
+  t.base_prefix = "transformer.";
+  t.buffers = {".attn.bias", ".attn.masked_bias"};
   return t;
 }
 

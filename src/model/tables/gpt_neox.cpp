@@ -25,7 +25,11 @@ FamilyTable gpt_neox_table(const Shape& s) {
   }
   t.head = {whole_vector("gpt_neox.final_layer_norm.weight", h),
             whole_vector("gpt_neox.final_layer_norm.bias", h)};
-  if (!s.tied_embeddings) t.head.push_back(head_tensor("embed_out.weight", s));
+  t.head_name = "embed_out.weight";
+  if (!s.tied_embeddings) t.head.push_back(head_tensor(t.head_name, s));
+  t.old_names = {{"lm_head.weight", t.head_name}};  // as transformers 5 calls it in memory
+  t.base_prefix = "gpt_neox.";
+  t.buffers = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"};
   return t;
 }
 

@@ -21,8 +21,11 @@ FamilyTable gptj_table(const Shape& s) {
       whole_vector("mlp.fc_out.bias", h),
   };
   t.head = {whole_vector("transformer.ln_f.weight", h), whole_vector("transformer.ln_f.bias", h)};
-  if (!s.tied_embeddings) t.head.push_back(head_tensor("lm_head.weight", s));
+  t.head_name = "lm_head.weight";
+  if (!s.tied_embeddings) t.head.push_back(head_tensor(t.head_name, s));
   t.head.push_back(split_vector("lm_head.bias", s.vocabulary));
+  t.base_prefix = "transformer.";
+  t.buffers = {".attn.bias", ".attn.masked_bias", ".attn.embed_positions"};
   return t;
 }
 

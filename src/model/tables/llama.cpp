@@ -34,7 +34,10 @@ FamilyTable llama_table(const Shape& s) {
     t.layer.push_back(whole_vector("self_attn.k_norm.weight", s.head_dim));
   }
   t.head = {whole_vector("model.norm.weight", h)};
-  if (!s.tied_embeddings) t.head.push_back(head_tensor("lm_head.weight", s));
+  t.head_name = "lm_head.weight";
+  if (!s.tied_embeddings) t.head.push_back(head_tensor(t.head_name, s));
+  t.base_prefix = "model.";
+  t.buffers = {".rotary_emb.inv_freq"};
   return t;
 }
 

@@ -1,56 +1,14 @@
 #include "model/tables/shape.h"
 
-#include <optional>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
 #include "base/nearest.h"
+#include "model/tables/config_reader.h"
 
 namespace dpo::model {
 namespace {
 
 using nlohmann::json;
 
-// Reads members of a config.json with messages that name the file and the key.
-class Reader {
- public:
-  Reader(const json& object, const std::string& origin) : object_(object), origin_(origin) {}
-
-  std::int64_t size(const char* key) const {
-    const auto found = optional_size(key);
-    if (!found) fail(fmt::format("'{}' is missing", key));
-    return *found;
-  }
-
-  std::optional<std::int64_t> optional_size(const char* key) const {
-    const auto it = object_.find(key);
-    if (it == object_.end() || it->is_null()) return std::nullopt;
-    // No real model comes near; larger values would overflow the products of sizes below.
-    constexpr std::int64_t kLargest = 1 << 24;
-    if (!it->is_number_integer() || it->get<std::int64_t>() < 1 || it->get<std::int64_t>() > kLargest)
-      fail(fmt::format("'{}' is {}, expected a whole number from 1 to {}", key, it->dump(), kLargest));
-    return it->get<std::int64_t>();
-  }
-
-  bool flag(const char* key, bool otherwise) const {
-    const auto it = object_.find(key);
-    if (it == object_.end() || it->is_null()) return otherwise;
-    if (!it->is_boolean()) fail(fmt::format("'{}' is {}, expected true or false", key, it->dump()));
-    return it->get<bool>();
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(fmt::format("{}: {}", origin_, what));
-  }
-
- private:
-  const json& object_;
-  const std::string& origin_;
-};
-
-Shape read_gpt2_like(const Reader& in, Family family, bool tied) {
+Shape read_gpt2_like(const ConfigReader& in, Family family, bool tied) {
   Shape s;
   s.family = family;
   s.layers = in.size("n_layer");
@@ -68,7 +26,7 @@ Shape read_gpt2_like(const Reader& in, Family family, bool tied) {
   return s;
 }
 
-Shape read_modern(const Reader& in, Family family) {
+Shape read_modern(const ConfigReader& in, Family family) {
   Shape s;
   s.family = family;
   s.layers = in.size("num_hidden_layers");
@@ -86,14 +44,16 @@ Shape read_modern(const Reader& in, Family family) {
     s.parallel_residual = in.flag("use_parallel_residual", true);
   } else {
     s.kv_heads = in.optional_size("num_key_value_heads").value_or(s.heads);
-    s.head_dim = in.optional_size("head_dim").value_or(s.hidden / s.heads);
+    constexpr std::int64_t kQwen3HeadDim = 128;  // where its configuration leaves it out
+    s.head_dim =
+        in.optional_size("head_dim").value_or(family == Family::qwen3 ? kQwen3HeadDim : s.hidden / s.heads);
     s.attention_bias = in.flag("attention_bias", false);
     s.mlp_bias = in.flag("mlp_bias", false);
   }
   return s;
 }
 
-void check_heads(const Shape& s, const Reader& in) {
+void check_heads(const Shape& s, const ConfigReader& in) {
   if (s.heads % s.kv_heads != 0)
     in.fail(fmt::format("{} attention heads cannot share {} key/value heads evenly", s.heads, s.kv_heads));
   const bool derived = s.head_dim == s.hidden / s.heads;
@@ -114,7 +74,7 @@ constexpr FamilyEntry kFamilies[] = {
     {"qwen3", Family::qwen3, "Qwen3"},
 };
 
-Family read_family(const json& object, const Reader& in) {
+Family read_family(const json& object, const ConfigReader& in) {
   const auto it = object.find("model_type");
   if (it == object.end() || !it->is_string()) in.fail("'model_type' is missing or not a string");
   const std::string type = it->get<std::string>();
@@ -133,7 +93,7 @@ Family read_family(const json& object, const Reader& in) {
 
 Shape parse_shape(std::string_view config_json, const std::string& origin) {
   const json object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
-  const Reader in(object, origin);
+  const ConfigReader in(object, origin);
   if (!object.is_object()) in.fail("not a JSON object");
   const Family family = read_family(object, in);
   Shape shape;

@@ -66,15 +66,19 @@ TensorTable tensor_table(const Shape& shape) {
       default: return llama_table(shape);
     }
   }();
-  table.blocks.push_back({BlockKind::embedding, family.embedding});
+  table.blocks.push_back({BlockKind::embedding, "", family.embedding});
   for (std::int64_t i = 0; i < shape.layers; ++i) {
-    Block layer{BlockKind::layer, family.layer};
-    const std::string prefix = family.layer_prefix + std::to_string(i) + ".";
-    for (Tensor& tensor : layer.tensors) tensor.name = prefix + tensor.name;
+    Block layer{BlockKind::layer, family.layer_prefix + std::to_string(i) + ".", family.layer};
+    for (Tensor& tensor : layer.tensors) tensor.name = layer.prefix + tensor.name;
     table.blocks.push_back(std::move(layer));
   }
-  table.blocks.push_back({BlockKind::head, family.head});
+  table.blocks.push_back({BlockKind::head, "", family.head});
   table.head_matmul_count = shape.vocabulary * shape.hidden;
+  table.embedding_name = family.embedding.front().name;
+  table.head_name = family.head_name;
+  table.base_prefix = family.base_prefix;
+  table.old_names = family.old_names;
+  table.buffers = family.buffers;
   return table;
 }
 

@@ -1,11 +1,11 @@
-#include "checkpoint/torch_archive.h"
+#include "checkpoint/formats/torch_archive.h"
 
 #include <cstdint>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "checkpoint/zip.h"
+#include "checkpoint/formats/zip.h"
 
 namespace dpo::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "checkpoint/zip.h"
+#include "checkpoint/formats/zip.h"
 
 #include <algorithm>
 #include <cstdint>

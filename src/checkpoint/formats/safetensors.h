@@ -1,4 +1,4 @@
-// checkpoint: weights and run states on disk: safetensors, the original's pickles, Hugging Face folders.
+// checkpoint/formats: files of weights as bytes: safetensors, and what torch.save wrote.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "checkpoint/pickle.h"
+#include "checkpoint/formats/pickle.h"
 
 namespace dpo::checkpoint {
 

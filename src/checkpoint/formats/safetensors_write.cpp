@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace dpo::checkpoint {
 namespace {

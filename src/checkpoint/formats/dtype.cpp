@@ -1,6 +1,6 @@
 #include <array>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace dpo::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 #include <cstring>
 #include <fstream>

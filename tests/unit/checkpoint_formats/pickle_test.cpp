@@ -1,4 +1,4 @@
-#include "checkpoint/pickle.h"
+#include "checkpoint/formats/pickle.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,168 @@
+#include "model/tables/settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "model/tables/config_reader.h"
+
+namespace dpo::model {
+namespace {
+
+using nlohmann::json;
+
+bool is_llama_like(Family family) {
+  return family != Family::gpt2 && family != Family::gpt_neox && family != Family::gptj;
+}
+
+Activation read_activation(const ConfigReader& in, Family family) {
+  const bool old = family == Family::gpt2 || family == Family::gptj;
+  const char* key = old ? "activation_function" : "hidden_act";
+  const char* otherwise = old ? "gelu_new" : family == Family::gpt_neox ? "gelu" : "silu";
+  const std::string name = in.text(key, otherwise);
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
+  if (name == "relu") return Activation::relu;
+  if (name == "silu" || name == "swish") return Activation::silu;
+  in.fail(
+      fmt::format("'{}' is '{}', which is not supported (supported: gelu, gelu_new, gelu_fast, "
+                  "gelu_pytorch_tanh, relu, silu, swish)",
+                  key, name));
+}
+
+// "rope_parameters", which files of transformers before version 5 call "rope_scaling".
+json rotary_object(const ConfigReader& in) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const json* value = in.find(key);
+    if (!value) continue;
+    if (!value->is_object()) in.fail(fmt::format("'{}' is not an object", key));
+    for (const auto& [name, member] : value->items())
+      if (member.is_object())
+        in.fail(fmt::format("'{}' has rotary embeddings by kind of layer ('{}'), which is not supported", key,
+                            name));
+    return *value;
+  }
+  return json::object();
+}
+
+void read_scaling(Rotary& rotary, const ConfigReader& rope, std::int64_t context) {
+  const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
+  if (type == "default") return;
+  if (type != "linear" && type != "llama3")
+    rope.fail(fmt::format(
+        "rotary embeddings of type '{}' are not supported (supported: default, linear, llama3)", type));
+  rotary.scaling = type == "linear" ? Rotary::Scaling::linear : Rotary::Scaling::llama3;
+  rotary.factor = rope.number("factor", 0);
+  if (rotary.factor < 1) rope.fail("the rotary embedding's 'factor' is missing or below 1");
+  if (type == "linear") return;
+  rotary.low_frequency_factor = rope.number("low_freq_factor", 1);
+  rotary.high_frequency_factor = rope.number("high_freq_factor", 4);
+  rotary.original_context = rope.optional_size("original_max_position_embeddings").value_or(context);
+  if (rotary.high_frequency_factor <= rotary.low_frequency_factor || rotary.low_frequency_factor <= 0)
+    rope.fail(
+        "the rotary embedding's 'high_freq_factor' must be above its 'low_freq_factor', and both above 0");
+}
+
+Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
+  Rotary rotary;
+  rotary.interleaved = true;
+  rotary.dim = in.optional_size("rotary_dim").value_or(64);
+  if (rotary.dim > shape.head_dim || rotary.dim % 2 != 0)
+    in.fail(fmt::format("'rotary_dim' is {}, expected an even number up to the head's {}", rotary.dim,
+                        shape.head_dim));
+  return rotary;
+}
+
+Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
+  if (shape.family == Family::gpt2) return {};
+  if (shape.family == Family::gptj) return read_gptj_rotary(in, shape);
+  const json object = rotary_object(in);
+  const ConfigReader rope(object, in.origin());
+  const bool neox = shape.family == Family::gpt_neox;
+  Rotary rotary;
+  rotary.theta = rope.number("rope_theta", in.number(neox ? "rotary_emb_base" : "rope_theta", 10000));
+  const double part = rope.number(
+      "partial_rotary_factor", neox ? in.number("rotary_pct", 0.25) : in.number("partial_rotary_factor", 1));
+  rotary.dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * part);
+  if (part > 1 || rotary.dim < 2 || rotary.dim % 2 != 0 || rotary.theta <= 0)
+    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} make no sense",
+                        rotary.dim, shape.head_dim, rotary.theta));
+  read_scaling(rotary, rope, shape.context);
+  return rotary;
+}
+
+// Longer sequences would need the window; shorter ones do not notice it.
+void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>& notes) {
+  const bool mistral = shape.family == Family::mistral;
+  const bool qwen = shape.family == Family::qwen2 || shape.family == Family::qwen3;
+  if (!mistral && !(qwen && in.flag("use_sliding_window", false))) return;
+  const auto window = in.optional_size("sliding_window");
+  if (!window || *window >= shape.context) return;
+  notes.push_back(
+      fmt::format("{}: attention over a sliding window is not supported, so sequences are limited to "
+                  "the window's {} tokens, within which it makes no difference",
+                  in.origin(), *window));
+  shape.context = *window;
+}
+
+void refuse_what_we_lack(const ConfigReader& in, Family family) {
+  if (family == Family::gpt2) {
+    for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
+      if (in.flag(key, false)) in.fail(fmt::format("'{}' is not supported", key));
+  }
+  if (in.find("quantization_config"))
+    in.fail(
+        "'quantization_config': quantized weights are not supported; use the model that they were made from");
+}
+
+// Preference training compares likelihoods, which dropout would blur.
+void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
+  std::string found;
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"})
+    if (const json* value = in.find(key); value && value->is_number() && value->get<double>() != 0)
+      found += fmt::format("{}{} {}", found.empty() ? "" : ", ", key, value->dump());
+  if (!found.empty()) notes.push_back(fmt::format("{}: dropout is ignored ({})", in.origin(), found));
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(std::string_view config_json, const std::string& origin) {
+  ModelConfig config{parse_shape(config_json, origin), {}};
+  const json object = json::parse(config_json);
+  const ConfigReader in(object, origin);
+  Settings& settings = config.settings;
+  const Family family = config.shape.family;
+  refuse_what_we_lack(in, family);
+  const char* epsilon = is_llama_like(family)        ? "rms_norm_eps"
+                        : family == Family::gpt_neox ? "layer_norm_eps"
+                                                     : "layer_norm_epsilon";
+  settings.norm_epsilon = in.number(epsilon, is_llama_like(family) ? 1e-6 : 1e-5);
+  settings.activation = read_activation(in, family);
+  settings.rotary = read_rotary(in, config.shape);
+  settings.scaled_attention = family != Family::gpt2 || in.flag("scale_attn_weights", true);
+  settings.initializer_range = in.number("initializer_range", 0.02);
+  apply_window(in, config.shape, settings.notes);
+  note_dropout(in, settings.notes);
+  return config;
+}
+
+std::vector<float> rotary_frequencies(const Rotary& rotary) {
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < rotary.dim; i += 2) {
+    const auto exponent = static_cast<float>(i) / static_cast<float>(rotary.dim);
+    float frequency = 1.0F / std::pow(static_cast<float>(rotary.theta), exponent);
+    if (rotary.scaling == Rotary::Scaling::linear) frequency /= static_cast<float>(rotary.factor);
+    if (rotary.scaling == Rotary::Scaling::llama3) {
+      // Long waves are stretched, short ones kept, those between blended.
+      const double wavelength = 2 * std::numbers::pi / frequency;
+      const auto context = static_cast<double>(rotary.original_context);
+      const double low = rotary.low_frequency_factor, high = rotary.high_frequency_factor;
+      const double blend = std::clamp((context / wavelength - low) / (high - low), 0.0, 1.0);
+      frequency = static_cast<float>((1 - blend) * frequency / rotary.factor + blend * frequency);
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/tables/shape.h"
+
+namespace dpo::model {
+
+enum class Activation { gelu, gelu_tanh, relu, silu };
+
+// How positions turn queries and keys.
+struct Rotary {
+  enum class Scaling { none, linear, llama3 };
+
+  std::int64_t dim = 0;      // of a head's dimensions, the first that are turned; 0: none
+  bool interleaved = false;  // pairs are neighbours (GPT-J); otherwise one of each half
+  double theta = 10000;
+  Scaling scaling = Scaling::none;
+  double factor = 1;
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // of llama3
+  std::int64_t original_context = 0;                           // of llama3
+};
+
+// What a config.json says besides sizes.
+struct Settings {
+  double norm_epsilon = 1e-5;
+  Activation activation{};
+  Rotary rotary;
+  bool scaled_attention = true;  // by 1 / sqrt(head_dim)
+  double initializer_range = 0.02;
+  std::vector<std::string> notes;  // what is ignored, for the user
+};
+
+struct ModelConfig {
+  Shape shape;
+  Settings settings;
+};
+
+// Reads the text of a config.json. What it asks for and we lack is a UserError that names it.
+ModelConfig parse_model_config(std::string_view config_json, const std::string& origin);
+
+// The frequency of each turned pair of dimensions, as transformers computes them.
+std::vector<float> rotary_frequencies(const Rotary& rotary);
+
+}  // namespace dpo::model

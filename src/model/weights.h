@@ -1,0 +1,40 @@
+// model: the families over LibTorch: their blocks, the pass over them, generation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/tables/table.h"
+
+namespace dpo::model {
+
+struct NamedTensor {
+  std::string name;  // within its block: the Hugging Face name without the block's prefix
+  at::Tensor tensor;
+};
+
+// The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be
+// moved, reduced and updated as one array. What lies between them in the buffer is zero.
+struct BlockWeights {
+  at::Tensor flat;
+  std::vector<NamedTensor> tensors;
+
+  const at::Tensor& operator()(std::string_view name) const;
+  const at::Tensor* find(std::string_view name) const;  // null where the block has no such tensor
+};
+
+// All parameters of a model, or their gradients, or another array for each of them.
+struct Weights {
+  std::vector<BlockWeights> blocks;  // as in the table
+
+  at::ScalarType dtype() const { return blocks.front().flat.scalar_type(); }
+  at::Device device() const { return blocks.front().flat.device(); }
+};
+
+// Zeros for every tensor of the table.
+Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device);
+
+}  // namespace dpo::model
