@@ -1,0 +1,60 @@
+"""Tiny random models of every family, made by transformers, for the tests of models and weights.
+
+    folder = make("llama", Path("somewhere"))                  # config.json and model.safetensors
+    make("gpt2", folder, tie_word_embeddings=False, dtype="bfloat16", seed=3)
+
+All sizes of a model differ from each other where the family lets them, so that no dimension can stand for another.
+"""
+
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+LLAMA_LIKE = {"hidden_size": 48, "intermediate_size": 112, "num_hidden_layers": 3, "num_attention_heads": 6,
+              "num_key_value_heads": 2, "vocab_size": 131, "max_position_embeddings": 96,
+              "bos_token_id": 1, "eos_token_id": 2}
+GPT2_LIKE = {"n_embd": 48, "n_inner": 176, "n_layer": 3, "n_head": 4, "vocab_size": 131, "n_positions": 96,
+             "bos_token_id": 1, "eos_token_id": 2}
+LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+               "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+
+SETTINGS = {
+    "gpt2": GPT2_LIKE,
+    "gpt_neox": {"hidden_size": 48, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 4,
+                 "vocab_size": 131, "max_position_embeddings": 96, "rotary_pct": 0.5,
+                 "bos_token_id": 1, "eos_token_id": 2},
+    "gptj": {**GPT2_LIKE, "rotary_dim": 8},
+    "llama": {**LLAMA_LIKE, "rope_parameters": LLAMA3_ROPE},
+    "mistral": {**LLAMA_LIKE, "head_dim": 12, "sliding_window": None},
+    "qwen2": {**LLAMA_LIKE, "tie_word_embeddings": True},
+    "qwen3": {**LLAMA_LIKE, "head_dim": 16},
+}
+FAMILIES = list(SETTINGS)
+
+
+def config(family: str, **changes):
+    """The configuration of a tiny model, with keys of its config.json changed."""
+    return AutoConfig.for_model(family, **{**SETTINGS[family], **changes})
+
+
+def model(family: str, seed: int = 0, dtype: str = "float32", **changes):
+    """Every number is random, also those that a new model begins with as zeros or ones."""
+    torch.manual_seed(seed)
+    made = AutoModelForCausalLM.from_config(config(family, **changes))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            centre = 1.0 if parameter.dim() == 1 and bool((parameter == 1).all()) else 0.0
+            parameter.copy_(centre + 0.1 * torch.randn(parameter.shape))
+    return made.to(getattr(torch, dtype)).eval()
+
+
+def make(family: str, folder: Path, seed: int = 0, dtype: str = "float32", max_shard_size: str = "5GB",
+         **changes) -> Path:
+    """Saves a tiny model as transformers does; `changes` are keys of its config.json."""
+    model(family, seed, dtype, **changes).save_pretrained(folder, max_shard_size=max_shard_size)
+    return Path(folder)
