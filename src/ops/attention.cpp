@@ -1,0 +1,60 @@
+#include "ops/attention.h"
+
+#include <limits>
+
+#include <ATen/ops/logaddexp.h>
+#include <ATen/ops/tensor.h>
+
+#include "ops/attention_bodies.h"
+
+namespace dpo::ops {
+namespace {
+
+constexpr double kNoKeys = -std::numeric_limits<double>::infinity();
+
+// The queries whose segment of keys is empty. Kernels disagree about what those get.
+at::Tensor queries_without_keys(const AttentionCall& call) {
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 0; i + 1 < call.keys.starts.size(); ++i)
+    if (call.keys.starts[i] == call.keys.starts[i + 1])
+      for (std::int32_t t = call.queries.starts[i]; t < call.queries.starts[i + 1]; ++t) found.push_back(t);
+  return found.empty() ? at::Tensor() : at::tensor(found, at::kLong).to(call.q.device());
+}
+
+bool is_half(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
+}
+
+}  // namespace
+
+Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
+                const Segments& keys, bool causal, double scale) {
+  const AttentionCall call{q, k, v, queries, keys, causal, scale};
+  Attended result = q.is_cpu() ? attend_cpu(call) : is_half(q) ? attend_flash(call) : attend_efficient(call);
+  if (const at::Tensor lonely = queries_without_keys(call); lonely.defined()) {
+    result.out.index_fill_(0, lonely, 0);
+    result.lse.index_fill_(1, lonely, kNoKeys);
+  }
+  return result;
+}
+
+AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
+                                   const at::Tensor& v, const Attended& total, const Segments& queries,
+                                   const Segments& keys, bool causal, double scale) {
+  const AttentionCall call{q, k, v, queries, keys, causal, scale};
+  AttentionGradients result = q.is_cpu()   ? attend_cpu_backward(call, grad_out, total)
+                              : is_half(q) ? attend_flash_backward(call, grad_out, total)
+                                           : attend_efficient_backward(call, grad_out, total);
+  if (const at::Tensor lonely = queries_without_keys(call); lonely.defined())
+    result.q.index_fill_(0, lonely, 0);
+  return result;
+}
+
+void merge(Attended& one, const Attended& other) {
+  const at::Tensor lse = at::logaddexp(one.lse, other.lse);
+  const auto weight = [&lse](const Attended& part) { return (part.lse - lse).exp_().t().unsqueeze(-1); };
+  one.out.mul_(weight(one)).addcmul_(other.out, weight(other));
+  one.lse.copy_(lse);
+}
+
+}  // namespace dpo::ops

@@ -1,0 +1,72 @@
+// CUDA in float32: LibTorch's memory-efficient attention over packed segments. Its log-sum-exp is padded by
+// segment, and it knows no groups of heads.
+#include <limits>
+
+#include <ATen/ops/_efficient_attention_backward.h>
+#include <ATen/ops/_efficient_attention_forward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/zeros.h>
+
+#include "ops/attention_bodies.h"
+
+namespace dpo::ops {
+namespace {
+
+enum MaskType : std::int64_t { kNoMask = 0, kCausal = 1 };
+
+constexpr std::int64_t kLsePadding = 32;
+
+// Where each token stands: in which segment, and at which place of it.
+struct Places {
+  at::Tensor segment, place;
+};
+
+Places places_of(const Segments& segments, const at::Tensor& like) {
+  const at::Tensor starts = segments.device_starts.to(at::kLong);
+  const at::Tensor lengths = starts.narrow(0, 1, segments.count()) - starts.narrow(0, 0, segments.count());
+  const at::Tensor segment = at::repeat_interleave(lengths, segments.tokens());
+  const at::Tensor all = at::arange(segments.tokens(), like.options().dtype(at::kLong));
+  return {segment, all - starts.index_select(0, segment)};
+}
+
+at::Tensor per_head(const at::Tensor& x, std::int64_t groups) {
+  return (groups == 1 ? x : x.repeat_interleave(groups, 1)).unsqueeze(0);
+}
+
+at::Tensor per_group(const at::Tensor& x, std::int64_t groups) {
+  return groups == 1 ? x.squeeze(0) : x.squeeze(0).unflatten(1, {-1, groups}).sum(2);
+}
+
+}  // namespace
+
+Attended attend_efficient(const AttentionCall& call) {
+  const auto result = at::_efficient_attention_forward(
+      call.q.unsqueeze(0), per_head(call.k, call.groups()), per_head(call.v, call.groups()), /*bias=*/{},
+      call.queries.device_starts, call.keys.device_starts, call.queries.longest, call.keys.longest,
+      /*dropout_p=*/0, call.causal ? kCausal : kNoMask, /*compute_log_sumexp=*/true, call.scale);
+  const Places places = places_of(call.queries, call.q);
+  const at::Tensor lse = std::get<1>(result).transpose(1, 2).index({places.segment, places.place});
+  return {std::get<0>(result).squeeze(0), lse.t().contiguous()};
+}
+
+AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                             const Attended& total) {
+  const Places places = places_of(call.queries, call.q);
+  const std::int64_t longest = (call.queries.longest + kLsePadding - 1) / kLsePadding * kLsePadding;
+  const at::Tensor lse = at::full({call.queries.count(), longest, call.q.size(1)},
+                                  std::numeric_limits<double>::infinity(), total.lse.options());
+  lse.index_put_({places.segment, places.place}, total.lse.t());
+  const at::Tensor no_dropout = at::zeros({}, call.q.options().dtype(at::kLong));
+  const auto result = at::_efficient_attention_backward(
+      grad_out.unsqueeze(0), call.q.unsqueeze(0), per_head(call.k, call.groups()),
+      per_head(call.v, call.groups()), /*bias=*/{}, total.out.unsqueeze(0), call.queries.device_starts,
+      call.keys.device_starts, call.queries.longest, call.keys.longest, lse.transpose(1, 2).contiguous(),
+      /*dropout_p=*/0, no_dropout, no_dropout, call.causal ? kCausal : kNoMask, /*bias_requires_grad=*/false,
+      call.scale);
+  return {std::get<0>(result).squeeze(0), per_group(std::get<1>(result), call.groups()),
+          per_group(std::get<2>(result), call.groups())};
+}
+
+}  // namespace dpo::ops

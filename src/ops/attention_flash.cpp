@@ -1,0 +1,44 @@
+// CUDA in bfloat16 and float16: LibTorch's flash attention over packed segments. Only LibTorch's headers are
+// needed, so this compiles without CUDA too.
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/pad.h>
+#include <ATen/ops/zeros.h>
+
+#include "ops/attention_bodies.h"
+
+namespace dpo::ops {
+namespace {
+
+// The kernels want a multiple of 8 as the head's dimension; zeros change nothing.
+at::Tensor padded(const at::Tensor& x) {
+  const std::int64_t rest = x.size(-1) % 8;
+  return rest == 0 ? x : at::pad(x, {0, 8 - rest});
+}
+
+at::Tensor unpadded(const at::Tensor& x, std::int64_t head_dim) {
+  return x.size(-1) == head_dim ? x : x.narrow(-1, 0, head_dim).contiguous();
+}
+
+}  // namespace
+
+Attended attend_flash(const AttentionCall& call) {
+  const auto result =
+      at::_flash_attention_forward(padded(call.q), padded(call.k), padded(call.v), call.queries.device_starts,
+                                   call.keys.device_starts, call.queries.longest, call.keys.longest,
+                                   /*dropout_p=*/0, call.causal, /*return_debug_mask=*/false, call.scale);
+  return {unpadded(std::get<0>(result), call.q.size(-1)), std::get<1>(result)};
+}
+
+AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                         const Attended& total) {
+  const at::Tensor no_dropout = at::zeros({2}, call.q.options().dtype(at::kUInt64));
+  const auto [dq, dk, dv] = at::_flash_attention_backward(
+      padded(grad_out), padded(call.q), padded(call.k), padded(call.v), padded(total.out),
+      total.lse.contiguous(), call.queries.device_starts, call.keys.device_starts, call.queries.longest,
+      call.keys.longest, /*dropout_p=*/0, call.causal, no_dropout, at::Tensor(), call.scale);
+  const std::int64_t head_dim = call.q.size(-1);
+  return {unpadded(dq, head_dim), unpadded(dk, head_dim), unpadded(dv, head_dim)};
+}
+
+}  // namespace dpo::ops

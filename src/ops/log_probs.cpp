@@ -1,0 +1,108 @@
+#include "ops/log_probs.h"
+
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/segment_reduce.h>
+#include <ATen/ops/tensor.h>
+
+namespace dpo::ops {
+namespace {
+
+struct Chunk {
+  std::int64_t start = 0, rows = 0;
+};
+
+// Rows of whole responses, as many as fit; a longer response is a chunk by itself.
+std::vector<Chunk> chunks_of(const HeadInput& input) {
+  std::vector<Chunk> chunks;
+  Chunk chunk;
+  for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r) {
+    const std::int64_t rows = input.row_starts[r + 1] - input.row_starts[r];
+    if (chunk.rows > 0 && chunk.rows + rows > input.chunk_rows) {
+      chunks.push_back(chunk);
+      chunk = {chunk.start + chunk.rows, 0};
+    }
+    chunk.rows += rows;
+  }
+  if (chunk.rows > 0) chunks.push_back(chunk);
+  return chunks;
+}
+
+at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
+  return tensor.narrow(0, chunk.start, chunk.rows);
+}
+
+// The matrix product in the precision of the weights, everything behind it in float32 or better.
+at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
+  const at::Tensor logits = at::linear(part(input.hidden, chunk), input.matrix,
+                                       input.bias.defined() ? std::optional(input.bias) : std::nullopt);
+  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+}
+
+at::Tensor lengths_of(const HeadInput& input) {
+  std::vector<std::int64_t> lengths;
+  for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r)
+    lengths.push_back(input.row_starts[r + 1] - input.row_starts[r]);
+  return at::tensor(lengths, at::kLong).to(input.hidden.device());
+}
+
+// lse - sum(p * logit), which is -sum(p * log p). The logits are overwritten.
+at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
+  const at::Tensor probabilities = (logits - lse.unsqueeze(1)).exp_();
+  return lse - logits.mul_(probabilities).sum(1);
+}
+
+}  // namespace
+
+ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
+  const bool is_double = input.hidden.scalar_type() == at::kDouble;
+  const auto options = input.hidden.options().dtype(is_double ? at::kDouble : at::kFloat);
+  const std::int64_t rows = input.hidden.size(0);
+  ResponseScores scores;
+  scores.lse = at::empty({rows}, options);
+  scores.token_log_probs = at::empty({rows}, options);
+  if (with_entropy) scores.entropy = at::empty({rows}, options);
+  for (const Chunk& chunk : chunks_of(input)) {
+    at::Tensor logits = logits_of(input, chunk);
+    const at::Tensor lse = at::logsumexp(logits, 1);
+    part(scores.lse, chunk).copy_(lse);
+    part(scores.token_log_probs, chunk)
+        .copy_(logits.gather(1, part(input.targets, chunk).unsqueeze(1)).squeeze(1) - lse);
+    if (with_entropy) part(scores.entropy, chunk).copy_(entropy_of(logits, lse));
+  }
+  // Sums by segment rather than by scattered additions: the same bits every time, also on a GPU.
+  scores.log_probs = at::segment_reduce(scores.token_log_probs, "sum", lengths_of(input), /*indices=*/{},
+                                        /*offsets=*/{}, /*axis=*/0, /*unsafe=*/true, /*initial=*/0);
+  return scores;
+}
+
+at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
+                                    const at::Tensor& by_response, at::Tensor matrix_gradient,
+                                    at::Tensor bias_gradient) {
+  const at::Tensor by_row = by_response.to(lse.scalar_type())
+                                .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
+  const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
+  for (const Chunk& chunk : chunks_of(input)) {
+    const at::Tensor scale = part(by_row, chunk).unsqueeze(1);
+    // d log p(target) / d logits = one_hot(target) - p
+    at::Tensor gradient = logits_of(input, chunk);
+    gradient.sub_(part(lse, chunk).unsqueeze(1)).exp_().mul_(-scale);
+    gradient.scatter_add_(1, part(input.targets, chunk).unsqueeze(1), scale);
+    if (bias_gradient.defined()) bias_gradient.add_(gradient.sum(0));
+    gradient = gradient.to(input.hidden.scalar_type());
+    at::Tensor out = part(hidden_gradient, chunk);
+    at::mm_out(out, gradient, input.matrix);
+    if (!matrix_gradient.defined()) continue;
+    if (matrix_gradient.scalar_type() == gradient.scalar_type())
+      matrix_gradient.addmm_(gradient.t(), part(input.hidden, chunk));
+    else
+      matrix_gradient.add_(at::mm(gradient.t(), part(input.hidden, chunk)));
+  }
+  return hidden_gradient;
+}
+
+}  // namespace dpo::ops

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+namespace dpo::ops {
+
+// What the head turns into probabilities: rows of hidden states, each of which predicts a token.
+struct HeadInput {
+  at::Tensor hidden;                         // [rows, hidden]
+  at::Tensor matrix;                         // [vocabulary, hidden]
+  at::Tensor bias;                           // [vocabulary], or undefined
+  at::Tensor targets;                        // int64 [rows]
+  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
+  std::int64_t chunk_rows = 0;  // logits of about so many rows, whole responses, are in memory at once
+};
+
+struct ResponseScores {
+  at::Tensor log_probs;        // float32 [responses], summed over the response's tokens
+  at::Tensor lse;              // float32 [rows], what the backward pass needs
+  at::Tensor token_log_probs;  // float32 [rows]
+  at::Tensor entropy;          // float32 [rows], where it was asked for: of the distribution over next tokens
+};
+
+ResponseScores score_responses(const HeadInput& input, bool with_entropy);
+
+// Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
+// returns that of the hidden states. The logits are computed again, chunk by chunk.
+at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
+                                    const at::Tensor& by_response, at::Tensor matrix_gradient,
+                                    at::Tensor bias_gradient);
+
+}  // namespace dpo::ops

@@ -1,0 +1,23 @@
+// ops: tensor operations with CPU and CUDA bodies.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace dpo::ops {
+
+// Sequences that stand behind each other in one array of tokens.
+struct Segments {
+  std::vector<std::int32_t> starts;  // [count + 1]
+  at::Tensor device_starts;          // the same as int32 where the tokens are
+  std::int64_t longest = 0;
+
+  std::int64_t count() const { return static_cast<std::int64_t>(starts.size()) - 1; }
+  std::int64_t tokens() const { return starts.back(); }
+};
+
+Segments make_segments(std::vector<std::int32_t> starts, at::Device device);
+
+}  // namespace dpo::ops

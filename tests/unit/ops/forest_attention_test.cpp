@@ -1,0 +1,125 @@
+#include "ops/forest_attention.h"
+
+#include <cmath>
+#include <random>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "unit/ops/compare.h"
+
+namespace dpo::ops {
+namespace {
+
+struct Forest {
+  std::shared_ptr<const ForestLayout> layout;
+  at::Tensor allowed;  // bool [tokens, tokens]: what the query of a row may look at
+};
+
+// Trees of 0 to 12 prompt tokens and 1 to 8 responses of 1 to 20 tokens.
+Forest random_forest(std::mt19937& random, at::Device device, int trees) {
+  const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  std::vector<std::int32_t> prompts{0}, branches{0}, sequences{0};
+  std::vector<std::vector<std::int32_t>> responses;
+  for (int t = 0; t < trees; ++t) {
+    prompts.push_back(prompts.back() + (draw(0, 3) == 0 ? 0 : draw(1, 12)));
+    sequences.push_back(prompts.back());
+    responses.emplace_back();
+    for (int r = draw(1, 8); r > 0; --r) responses.back().push_back(draw(0, 2) == 0 ? 1 : draw(1, 20));
+  }
+  for (const auto& of_tree : responses) {
+    branches.push_back(branches.back());
+    for (const std::int32_t length : of_tree) {
+      branches.back() += length;
+      sequences.push_back(sequences.back() + length);
+    }
+  }
+  at::Tensor allowed = at::zeros({sequences.back(), sequences.back()}, at::kBool);
+  std::int64_t sequence = trees;
+  for (std::size_t i = 0; i + 1 < sequences.size(); ++i)
+    for (std::int32_t q = sequences[i]; q < sequences[i + 1]; ++q)
+      allowed[q].narrow(0, sequences[i], q - sequences[i] + 1).fill_(true);
+  for (std::size_t t = 0; t < responses.size(); ++t)
+    for (std::size_t r = 0; r < responses[t].size(); ++r, ++sequence)
+      for (std::int32_t q = sequences[static_cast<std::size_t>(sequence)];
+           q < sequences[static_cast<std::size_t>(sequence) + 1]; ++q)
+        allowed[q].narrow(0, prompts[t], prompts[t + 1] - prompts[t]).fill_(true);
+  const auto layout = std::make_shared<const ForestLayout>(ForestLayout{
+      make_segments(sequences, device), make_segments(branches, device), make_segments(prompts, device)});
+  return {layout, allowed.to(device)};
+}
+
+at::Tensor dense_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const at::Tensor& allowed, double scale) {
+  const std::int64_t groups = q.size(1) / k.size(1);
+  const auto by_head = [](const at::Tensor& x) { return x.transpose(0, 1); };
+  const at::Tensor keys = by_head(k.repeat_interleave(groups, 1)),
+                   values = by_head(v.repeat_interleave(groups, 1));
+  const at::Tensor scores = at::matmul(by_head(q), keys.transpose(1, 2)) * scale;
+  return at::matmul(at::softmax(scores.masked_fill(allowed.logical_not(), -INFINITY), -1), values)
+      .transpose(0, 1);
+}
+
+struct Case {
+  at::Device device;
+  at::ScalarType dtype;
+  double tolerance;
+};
+
+// Ours in the case's precision against dense attention in float64 over the same, rounded, inputs.
+void check(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim, unsigned seed) {
+  std::mt19937 random(seed);
+  const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6));
+  const std::int64_t tokens = forest.layout->sequences.tokens();
+  const auto options = at::TensorOptions().device(c.device).dtype(c.dtype);
+  const auto input = [&](std::int64_t count) {
+    return at::randn({tokens, count, head_dim}, options).requires_grad_();
+  };
+  const at::Tensor q = input(heads), k = input(kv_heads), v = input(kv_heads);
+  const at::Tensor grad = at::randn({tokens, heads, head_dim}, options);
+  const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
+  const at::Tensor out = forest_attention(q, k, v, forest.layout, scale);
+  const auto grads = torch::autograd::grad({out}, {q, k, v}, {grad});
+  const auto exact = [](const at::Tensor& x) { return x.detach().to(at::kDouble).requires_grad_(); };
+  const at::Tensor eq = exact(q), ek = exact(k), ev = exact(v);
+  const at::Tensor expected = dense_attention(eq, ek, ev, forest.allowed, scale);
+  const auto expected_grads = torch::autograd::grad({expected}, {eq, ek, ev}, {grad.to(at::kDouble)});
+  EXPECT_LT(relative_error(out, expected), c.tolerance) << "seed " << seed;
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    EXPECT_LT(relative_error(grads[i], expected_grads[i]), c.tolerance)
+        << "gradient " << i << ", seed " << seed;
+}
+
+void check_many(const Case& c) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    check(c, 4, 4, 16, seed);
+    check(c, 6, 2, 8, seed);
+    check(c, 4, 1, 20, seed);
+  }
+}
+
+TEST(ForestAttention, EqualsDenseAttentionInFloat32) { check_many({at::kCPU, at::kFloat, 1e-5}); }
+TEST(ForestAttention, EqualsDenseAttentionInFloat64) { check_many({at::kCPU, at::kDouble, 1e-12}); }
+TEST(ForestAttention, IsCloseInBfloat16) { check_many({at::kCPU, at::kBFloat16, 1e-2}); }
+TEST(ForestAttention, IsCloseInFloat16) { check_many({at::kCPU, at::kHalf, 2e-3}); }
+
+TEST(ForestAttention, OnCudaInFloat32) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_many({at::kCUDA, at::kFloat, 1e-5});
+}
+TEST(ForestAttention, OnCudaInBfloat16) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_many({at::kCUDA, at::kBFloat16, 1e-2});
+}
+TEST(ForestAttention, OnCudaInFloat16) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_many({at::kCUDA, at::kHalf, 2e-3});
+}
+
+}  // namespace
+}  // namespace dpo::ops

@@ -1,0 +1,101 @@
+#include "ops/log_probs.h"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "unit/ops/compare.h"
+
+namespace dpo::ops {
+namespace {
+
+const std::vector<std::int32_t> kRowStarts = {0, 3, 3, 4, 11, 12};  // one response has no row
+
+struct Problem {
+  at::Tensor hidden, matrix, bias, targets, by_response;
+
+  HeadInput input(std::int64_t chunk_rows) const {
+    return {hidden, matrix, bias, targets, kRowStarts, chunk_rows};
+  }
+};
+
+Problem make_problem(at::Device device, at::ScalarType dtype, bool with_bias) {
+  const auto options = at::TensorOptions().device(device).dtype(dtype);
+  Problem problem{at::randn({12, 8}, options),
+                  at::randn({30, 8}, options),
+                  {},
+                  at::randint(30, {12}, options.dtype(at::kLong)),
+                  at::randn({5}, options.dtype(at::kFloat))};
+  if (with_bias) problem.bias = at::randn({30}, options);
+  return problem;
+}
+
+// Over the whole of the rows at once, in float64, by autograd.
+struct Expected {
+  at::Tensor scores, entropy, hidden, matrix, bias;
+};
+
+Expected expect(const Problem& problem) {
+  const auto exact = [](const at::Tensor& x) { return x.to(at::kDouble).requires_grad_(); };
+  const at::Tensor hidden = exact(problem.hidden), matrix = exact(problem.matrix);
+  const bool with_bias = problem.bias.defined();
+  const at::Tensor bias =
+      with_bias ? exact(problem.bias) : at::zeros({30}, hidden.options()).detach().requires_grad_();
+  const at::Tensor log_probs = at::log_softmax(at::linear(hidden, matrix, bias), 1);
+  const at::Tensor chosen = log_probs.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
+  std::vector<at::Tensor> sums;
+  for (std::size_t r = 0; r + 1 < kRowStarts.size(); ++r)
+    sums.push_back(chosen.narrow(0, kRowStarts[r], kRowStarts[r + 1] - kRowStarts[r]).sum());
+  const at::Tensor scores = at::stack(sums);
+  const auto grads =
+      torch::autograd::grad({(scores * problem.by_response.to(at::kDouble)).sum()}, {hidden, matrix, bias});
+  return {scores, -(log_probs.exp() * log_probs).sum(1), grads[0], grads[1], grads[2]};
+}
+
+void check(at::Device device, at::ScalarType dtype, double tolerance) {
+  for (const bool with_bias : {false, true})
+    for (const std::int64_t chunk_rows : {1, 4, 100}) {
+      const Problem problem = make_problem(device, dtype, with_bias);
+      const Expected expected = expect(problem);
+      const HeadInput input = problem.input(chunk_rows);
+      const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
+      EXPECT_LT(relative_error(scores.log_probs, expected.scores), tolerance);
+      EXPECT_LT(relative_error(scores.entropy, expected.entropy), tolerance);
+      const at::Tensor matrix = at::zeros({30, 8}, problem.by_response.options());
+      const at::Tensor bias = with_bias ? at::zeros({30}, problem.by_response.options()) : at::Tensor();
+      const at::Tensor hidden =
+          score_responses_backward(input, scores.lse, problem.by_response, matrix, bias);
+      EXPECT_LT(relative_error(hidden, expected.hidden), tolerance);
+      EXPECT_LT(relative_error(matrix, expected.matrix), tolerance);
+      if (with_bias) {
+        EXPECT_LT(relative_error(bias, expected.bias), tolerance);
+      }
+    }
+}
+
+TEST(LogProbs, AndTheirGradientsAreExact) {
+  check(at::kCPU, at::kFloat, 1e-5);
+  check(at::kCPU, at::kBFloat16, 2e-2);
+}
+
+TEST(LogProbs, OnCuda) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check(at::kCUDA, at::kFloat, 1e-5);
+  check(at::kCUDA, at::kBFloat16, 2e-2);
+}
+
+TEST(LogProbs, DoNotDependOnTheChunks) {
+  const Problem problem = make_problem(at::kCPU, at::kDouble, true);
+  const at::Tensor whole = score_responses(problem.input(100), false).log_probs;
+  for (const std::int64_t chunk_rows : {1, 2, 5, 8})
+    EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), false).log_probs, whole), 1e-14);
+}
+
+}  // namespace
+}  // namespace dpo::ops
