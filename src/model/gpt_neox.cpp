@@ -1,0 +1,43 @@
+#include <ATen/ops/embedding.h>
+
+#include "model/parts.h"
+
+namespace dpo::model {
+namespace {
+
+at::Tensor embed(const ModelConfig&, const BlockWeights& w, const Context& context) {
+  return at::embedding(w("gpt_neox.embed_in.weight"), context.tokens);
+}
+
+// Query, key and value of a head stand together.
+at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  const at::Tensor qkv = linear(w, "attention.query_key_value", x).unflatten(-1, {config.shape.heads, -1});
+  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
+  const at::Tensor out =
+      context.attend(turned(config, parts[0], context), turned(config, parts[1], context), parts[2]);
+  return linear(w, "attention.dense", out.flatten(1));
+}
+
+at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
+  return linear(w, "mlp.dense_4h_to_h",
+                activate(linear(w, "mlp.dense_h_to_4h", x), config.settings.activation));
+}
+
+at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                 const Context& context) {
+  const double epsilon = config.settings.norm_epsilon;
+  const at::Tensor y = x + attention(config, w, layer_norm(w, "input_layernorm", x, epsilon), context);
+  const at::Tensor& read = config.shape.parallel_residual ? x : y;
+  return y + mlp(config, w, layer_norm(w, "post_attention_layernorm", read, epsilon));
+}
+
+at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
+  return layer_norm(head, "gpt_neox.final_layer_norm", x, config.settings.norm_epsilon);
+}
+
+}  // namespace
+
+const BlockFunctions kGptNeox{embed, layer, final_norm};
+
+}  // namespace dpo::model

@@ -1,0 +1,47 @@
+// Llama, Mistral, Qwen2 and Qwen3: they differ in biases and in the norms of queries and keys alone, which
+// the block's table says.
+#include <ATen/ops/embedding.h>
+
+#include "model/parts.h"
+
+namespace dpo::model {
+namespace {
+
+at::Tensor embed(const ModelConfig&, const BlockWeights& w, const Context& context) {
+  return at::embedding(w("model.embed_tokens.weight"), context.tokens);
+}
+
+at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  const auto heads = [&](const char* name) { return split_heads(config, linear(w, name, x)); };
+  at::Tensor q = heads("self_attn.q_proj"), k = heads("self_attn.k_proj");
+  if (w.find("self_attn.q_norm.weight")) {
+    q = rms_norm(w, "self_attn.q_norm", q, config.settings.norm_epsilon);
+    k = rms_norm(w, "self_attn.k_norm", k, config.settings.norm_epsilon);
+  }
+  const at::Tensor out =
+      context.attend(turned(config, q, context), turned(config, k, context), heads("self_attn.v_proj"));
+  return linear(w, "self_attn.o_proj", out.flatten(1));
+}
+
+at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
+  const at::Tensor gate = activate(linear(w, "mlp.gate_proj", x), config.settings.activation);
+  return linear(w, "mlp.down_proj", gate * linear(w, "mlp.up_proj", x));
+}
+
+at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                 const Context& context) {
+  const double epsilon = config.settings.norm_epsilon;
+  const at::Tensor y = x + attention(config, w, rms_norm(w, "input_layernorm", x, epsilon), context);
+  return y + mlp(config, w, rms_norm(w, "post_attention_layernorm", y, epsilon));
+}
+
+at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
+  return rms_norm(head, "model.norm", x, config.settings.norm_epsilon);
+}
+
+}  // namespace
+
+const BlockFunctions kLlama{embed, layer, final_norm};
+
+}  // namespace dpo::model

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/batch.h"
+#include "model/model.h"
+#include "ops/log_probs.h"
+
+namespace dpo::model {
+
+struct PassOptions {
+  bool entropy = false;    // of the next token's distribution, for metrics
+  bool recompute = false;  // layers keep their inputs alone and are computed again in the backward pass
+  std::int64_t chunk_rows = 4096;  // of logits in memory at once
+};
+
+// What a block leaves for the backward pass. Autograd works inside one block only.
+struct BlockRecord {
+  BlockWeights weights;  // leaves of the block's graph
+  at::Tensor input;      // a leaf too; undefined for the embedding
+  at::Tensor output;     // undefined where it is computed again
+};
+
+struct Tape {
+  std::vector<BlockRecord> blocks;  // the head's output are the normed rows
+  at::Tensor lse;                   // of the head's logits
+};
+
+// The scores of the forest's responses.
+ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
+                            const PassOptions& options);
+
+// The same, leaving on the tape what backward() needs.
+ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
+                            const PassOptions& options, Tape& tape);
+
+// Adds the gradients of sum(by_response * log_probs) to `gradients`. The tape is used up, block by block.
+void backward(const Model& model, const Weights& weights, const Batch& batch, const PassOptions& options,
+              Tape& tape, const at::Tensor& by_response, Weights& gradients);
+
+// The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
+at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch);
+
+}  // namespace dpo::model
