@@ -65,7 +65,12 @@ std::span<const std::byte> TorchArchive::bytes_of(const PickledTensor& tensor) c
   if (!reached || tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) > available ||
       *reached > available - static_cast<std::uint64_t>(tensor.offset))
     fail(fmt::format("reaches beyond its storage of {} elements", available));
-  return storage->second.subspan(static_cast<std::uint64_t>(tensor.offset) * size_of(tensor.dtype));
+  return storage->second.subspan(static_cast<std::uint64_t>(tensor.offset) * size_of(tensor.dtype),
+                                 *reached * size_of(tensor.dtype));
+}
+
+std::uint64_t TorchArchive::offset_of(const PickledTensor& tensor) const {
+  return static_cast<std::uint64_t>(bytes_of(tensor).data() - file_.bytes().data());
 }
 
 }  // namespace dpo::checkpoint

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -17,9 +18,10 @@ class TorchArchive {
 
   const std::vector<PickledTensor>& tensors() const { return tensors_; }
 
-  // From the first element of the tensor to the end of its storage; checked to hold all that its strides
-  // reach.
+  // From the first element of the tensor to behind the last that its strides reach; checked to be within its
+  // storage.
   std::span<const std::byte> bytes_of(const PickledTensor& tensor) const;
+  std::uint64_t offset_of(const PickledTensor& tensor) const;  // where they stand in the file
 
  private:
   std::filesystem::path path_;

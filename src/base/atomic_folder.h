@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+
+namespace dpo {
+
+// A folder that is complete or absent: files are written into a temporary folder beside it, and commit()
+// renames that. Without commit() nothing is left. Failures are UserErrors that name the path.
+class AtomicFolder {
+ public:
+  // `path` may be an empty folder already.
+  explicit AtomicFolder(std::filesystem::path path);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+
+  const std::filesystem::path& temporary() const { return temporary_; }  // write here
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+};
+
+// A UserError if something is at `path` (an empty folder is nothing), or if there is no folder to put it
+// into.
+void check_absent(const std::filesystem::path& path);
+
+}  // namespace dpo

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/positioned_file.h"
+#include "checkpoint/formats/safetensors.h"
+
+namespace dpo::checkpoint {
+
+// A tensor of some file of weights.
+struct StoredTensor {
+  std::string name;
+  Dtype dtype{};
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  // in elements
+  std::size_t file = 0;               // in WeightFiles
+  std::uint64_t offset = 0;           // of its first element, in the file
+  std::uint64_t size = 0;             // bytes from there to behind its last element
+
+  bool is_contiguous() const;
+};
+
+// The weights of a model, in files of any kind that we read: safetensors or what torch.save wrote, one file
+// or several with an index. Opening reads and checks everything but the numbers themselves.
+class WeightFiles {
+ public:
+  // `path`: a folder as Hugging Face lays it out, or one file of weights. Whatever is missing, damaged or of
+  // a kind that we refuse is a UserError.
+  explicit WeightFiles(const std::filesystem::path& path);
+
+  const std::filesystem::path& origin() const { return origin_; }  // the file, or the index of several
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+
+  // Bytes of a tensor from the one numbered `from`; safe to call from many threads.
+  void read(const StoredTensor& tensor, std::uint64_t from, std::span<std::byte> bytes) const;
+
+  // Tells the system that the tensor will be read soon.
+  void announce(const StoredTensor& tensor) const;
+
+ private:
+  void open_folder(const std::filesystem::path& folder);
+  void open_index(const std::filesystem::path& index);
+  void open_file(const std::filesystem::path& file);
+
+  std::filesystem::path origin_;
+  std::vector<PositionedFile> files_;
+  std::vector<StoredTensor> tensors_;
+};
+
+}  // namespace dpo::checkpoint

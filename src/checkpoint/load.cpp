@@ -1,0 +1,124 @@
+#include "checkpoint/load.h"
+
+#include <algorithm>
+
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "checkpoint/match.h"
+#include "checkpoint/read_tensors.h"
+#include "hub/cache.h"
+#include "model/init.h"
+
+namespace dpo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_config_file(const std::string& path) {
+  std::error_code none;
+  return fs::is_regular_file(path, none);
+}
+
+// A model of which everything but the weights is known.
+LoadedModel open_config(const std::string& name_or_path) {
+  LoadedModel opened;
+  fs::path file = name_or_path;
+  if (is_config_file(name_or_path)) {
+    opened.folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  } else {
+    opened.folder = model_folder(name_or_path);
+    file = opened.folder / "config.json";
+  }
+  opened.config_json = read_text_file(file, "the model's configuration");
+  opened.config = model::parse_model_config(opened.config_json, file.string());
+  opened.table = model::tensor_table(opened.config.shape);
+  opened.notes = opened.config.settings.notes;
+  return opened;
+}
+
+// Of a tied model whose files hold another matrix as the head: it is not tied after all, as transformers
+// decides it too.
+void untie(LoadedModel& opened, const std::string& origin) {
+  opened.notes.push_back(
+      fmt::format("{}: '{}' and '{}' differ although the config.json ties them, so the model is taken as "
+                  "untied",
+                  origin, opened.table.embedding_name, opened.table.head_name));
+  opened.config.shape.tied_embeddings = false;
+  opened.table = model::tensor_table(opened.config.shape);
+}
+
+struct OpenedWeights {
+  WeightFiles files;
+  Match match;
+};
+
+OpenedWeights open_weights(LoadedModel& opened, const std::optional<fs::path>& weights_file) {
+  WeightFiles files(weights_file.value_or(opened.folder));
+  const std::string origin = files.origin().string();
+  Match match = match_tensors(opened.table, files.tensors(), origin);
+  if (match.second_head) {
+    const std::size_t embedding = match.sources.front().front();
+    if (!are_equal(files, files.tensors()[embedding], files.tensors()[*match.second_head])) {
+      untie(opened, origin);
+      match = match_tensors(opened.table, files.tensors(), origin);
+    }
+  }
+  return {std::move(files), std::move(match)};
+}
+
+}  // namespace
+
+fs::path model_folder(const std::string& name_or_path) {
+  std::error_code none;
+  if (fs::is_directory(name_or_path, none)) return name_or_path;
+  if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Model, name_or_path)) return *snapshot;
+  if (fs::exists(name_or_path, none))
+    throw UserError(
+        fmt::format("{} is a file, expected the folder of a model or its name ORG/NAME", name_or_path));
+  if (!hub::is_repository_name(name_or_path))
+    throw UserError(fmt::format("there is no folder {}", name_or_path));
+  throw UserError(
+      fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache, {}; "
+                  "'{}' fetches it",
+                  name_or_path, hub::cache_folder().string(),
+                  hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
+}
+
+LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
+                       const std::optional<fs::path>& weights_file, const Progress& progress) {
+  LoadedModel opened = open_config(name_or_path);
+  const OpenedWeights stored = open_weights(opened, weights_file);
+  opened.weights = model::make_weights(opened.table, dtype, device);
+  std::vector<Destination> destinations;
+  for (std::size_t i = 0; i < opened.weights.blocks.size(); ++i)
+    for (std::size_t j = 0; j < opened.weights.blocks[i].tensors.size(); ++j)
+      destinations.push_back(
+          {&stored.files.tensors()[stored.match.sources[i][j]], opened.weights.blocks[i].tensors[j].tensor});
+  read_tensors(stored.files, std::move(destinations), progress);
+  return opened;
+}
+
+at::ScalarType stored_dtype(const std::string& name_or_path, const std::optional<fs::path>& weights_file) {
+  LoadedModel opened = open_config(name_or_path);
+  const OpenedWeights stored = open_weights(opened, weights_file);
+  std::optional<at::ScalarType> all;
+  for (const auto& block : stored.match.sources)
+    for (const std::size_t number : block) {
+      const at::ScalarType one = scalar_type_of(stored.files.tensors()[number].dtype);
+      all = all ? c10::promoteTypes(*all, one) : one;
+    }
+  return all.value_or(at::kFloat);
+}
+
+LoadedModel new_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
+                      std::uint64_t seed) {
+  LoadedModel made = open_config(name_or_path);
+  made.weights = model::make_weights(made.table, dtype, device);
+  model::initialize(made.weights, made.table, made.config, seed);
+  return made;
+}
+
+}  // namespace dpo::checkpoint

@@ -1,0 +1,151 @@
+#include "checkpoint/load.h"
+
+#include <ATen/ops/equal.h>
+
+#include "unit/checkpoint/tiny.h"
+
+namespace dpo::checkpoint {
+namespace {
+
+using namespace tiny;
+
+class Load : public FolderTest {
+ protected:
+  // A model with numbers of its own and the files of it that a test changes before it writes them.
+  void make(bool tied) {
+    write("config.json", config_json(tied));
+    model_ = new_model(folder_, at::kFloat, at::kCPU, 7);
+    for (const auto& [name, tensor] : tensors_of(model_)) sources_.push_back(source_of(name, tensor));
+  }
+  void save(const std::string& name = "model.safetensors") { write_safetensors(folder_ / name, sources_); }
+  LoadedModel load(at::ScalarType dtype = at::kFloat) { return load_model(folder_, dtype, at::kCPU); }
+
+  void expect_same(const LoadedModel& loaded) {
+    const auto got = tensors_of(loaded), wanted = tensors_of(model_);
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].first, wanted[i].first);
+      EXPECT_TRUE(at::equal(got[i].second, wanted[i].second.to(loaded.weights.dtype()))) << got[i].first;
+    }
+  }
+
+  at::Tensor tensor_named(const std::string& name) {
+    for (const auto& [other, tensor] : tensors_of(model_))
+      if (other == name) return tensor;
+    throw std::logic_error(name);
+  }
+
+  LoadedModel model_;
+  std::vector<Source> sources_;
+};
+
+TEST_F(Load, PlainSafetensors) {
+  make(false);
+  save();
+  std::int64_t done = 0, all = 0;
+  const auto progress = [&](std::int64_t now, std::int64_t of) { done = now, all = of; };
+  const LoadedModel loaded = load_model(folder_, at::kFloat, at::kCPU, std::nullopt, progress);
+  expect_same(loaded);
+  EXPECT_EQ(done, all);
+  EXPECT_EQ(all, 4 * loaded.table.count());
+  EXPECT_EQ(loaded.folder, folder_);
+  EXPECT_TRUE(loaded.notes.empty());
+}
+
+TEST_F(Load, EveryDtypeIntoEveryOther) {
+  make(true);
+  for (const at::ScalarType stored : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {
+    sources_.clear();
+    for (const auto& [name, tensor] : tensors_of(model_))
+      sources_.push_back(source_of(name, tensor.to(stored)));
+    save();
+    EXPECT_EQ(stored_dtype(folder_), stored);
+    for (const at::ScalarType wanted : {at::kFloat, at::kHalf, at::kBFloat16})
+      for (const auto& [name, tensor] : tensors_of(load(wanted)))
+        EXPECT_TRUE(at::equal(tensor, tensor_named(name).to(stored).to(wanted))) << name;
+  }
+}
+
+TEST_F(Load, MixedDtypesNeedAWiderOne) {
+  make(true);
+  for (Source& source : sources_)
+    source = source_of(
+        source.name, tensor_named(source.name).to(source.name.ends_with("bias") ? at::kHalf : at::kBFloat16));
+  save();
+  EXPECT_EQ(stored_dtype(folder_), at::kFloat);
+}
+
+TEST_F(Load, LargerThanAPiece) {
+  std::string config = config_json(true);
+  config.replace(config.find("13"), 2, "400000");
+  write("config.json", config);
+  model_ = new_model(folder_, at::kFloat, at::kCPU, 7);
+  for (const auto& [name, tensor] : tensors_of(model_)) sources_.push_back(source_of(name, tensor));
+  save();
+  expect_same(load());
+  expect_same(load(at::kBFloat16));
+}
+
+TEST_F(Load, AHeadThatEqualsTheEmbeddingIsTied) {
+  make(true);
+  sources_.push_back(source_of("lm_head.weight", tensor_named("transformer.wte.weight").clone()));
+  save();
+  const LoadedModel loaded = load();
+  expect_same(loaded);
+  EXPECT_TRUE(loaded.config.shape.tied_embeddings);
+  EXPECT_TRUE(loaded.notes.empty());
+}
+
+TEST_F(Load, AHeadAloneIsTheEmbedding) {
+  make(true);
+  for (Source& source : sources_)
+    if (source.name == "transformer.wte.weight") source.name = "lm_head.weight";
+  save();
+  expect_same(load());
+}
+
+TEST_F(Load, AHeadThatDiffersUnties) {
+  make(true);
+  const at::Tensor head = tensor_named("transformer.wte.weight") + 1;
+  sources_.push_back(source_of("lm_head.weight", head));
+  save();
+  const LoadedModel loaded = load();
+  EXPECT_FALSE(loaded.config.shape.tied_embeddings);
+  ASSERT_EQ(loaded.notes.size(), 1u);
+  EXPECT_NE(loaded.notes[0].find("taken as untied"), std::string::npos);
+  EXPECT_EQ(tensors_of(loaded).size(), tensors_of(model_).size() + 1);
+  EXPECT_TRUE(at::equal(*loaded.weights.blocks.back().find("lm_head.weight"), head));
+}
+
+TEST_F(Load, AFileInsteadOfTheFoldersOwn) {
+  make(false);
+  save("other.safetensors");
+  EXPECT_NE(message_of([&] { load(); }).find("no weights in this folder"), std::string::npos);
+  expect_same(load_model(folder_, at::kFloat, at::kCPU, folder_ / "other.safetensors"));
+  expect_same(load_model(folder_ / "config.json", at::kFloat, at::kCPU, folder_ / "other.safetensors"));
+}
+
+TEST_F(Load, WhatIsNotThere) {
+  setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  const auto load_named = [](const std::string& name) {
+    return message_of([&] { load_model(name, at::kFloat, at::kCPU); });
+  };
+  EXPECT_NE(load_named("org/name").find("'hf download org/name' fetches it"), std::string::npos);
+  EXPECT_NE(load_named("/no/such/folder").find("there is no folder /no/such/folder"), std::string::npos);
+  EXPECT_NE(load_named(folder_).find("config.json: No such file"), std::string::npos);
+}
+
+TEST_F(Load, ANameInTheCache) {
+  setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  const fs::path snapshot = folder_ / "models--org--name" / "snapshots" / "abc";
+  fs::create_directories(snapshot);
+  fs::create_directories(folder_ / "models--org--name" / "refs");
+  write("models--org--name/refs/main", "abc");
+  make(true);
+  write_safetensors(snapshot / "model.safetensors", sources_);
+  fs::copy(folder_ / "config.json", snapshot / "config.json");
+  expect_same(load_model("org/name", at::kFloat, at::kCPU));
+}
+
+}  // namespace
+}  // namespace dpo::checkpoint
