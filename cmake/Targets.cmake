@@ -73,8 +73,8 @@ function(dpo_script_test name)
   endif()
 endfunction()
 
-# dpo_python_test(NAME script.py): the same, run by the Python of the test environment.
+# dpo_python_test(NAME script.py ARGUMENT...): the same, run by the Python of the test environment.
 function(dpo_python_test name script)
   dpo_script_test(${name} LABEL parity
-    COMMAND ${PROJECT_SOURCE_DIR}/tests/python ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/python ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
 endfunction()

@@ -1,0 +1,180 @@
+"""Models against transformers: logits, log-probabilities of packed forests, and every gradient by name.
+
+    model_test.py [cpu|cuda]
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+import tiny_models
+
+PROBE = os.environ["DPO_MODEL_PROBE"]
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+
+LOGITS = 1e-5  # relative, float32
+GRADIENTS = 1e-4  # relative, float32
+LOG_PROBS = 1e-4  # absolute, float32
+
+
+def random_examples(seed, vocabulary, count=6, longest=24):
+    """Shared prompts, shared responses, an empty prompt, responses of one token, one to four responses."""
+    draw = random.Random(seed)
+    ids = lambda low, high: [draw.randrange(3, vocabulary) for _ in range(draw.randint(low, high))]
+    examples = []
+    for i in range(count):
+        prompt = [] if i == 1 else ids(1, longest)
+        responses = [ids(2 if i == 1 else 1, longest) for _ in range(draw.choice([1, 2, 2, 4]))]
+        examples.append({"prompt": prompt, "responses": responses})
+    examples.append({"prompt": examples[0]["prompt"], "responses": [examples[0]["responses"][0], ids(1, 5)]})
+    examples.append({"prompt": ids(3, 3), "responses": [ids(1, 1)]})
+    for example in examples:
+        example["weights"] = [draw.uniform(-1, 1) for _ in example["responses"]]
+    return examples
+
+
+def padded(examples):
+    """All prompt + response sequences in one padded batch, with the mask of the response tokens."""
+    sequences = [(e["prompt"], r) for e in examples for r in e["responses"]]
+    longest = max(len(p) + len(r) for p, r in sequences)
+    ids = torch.zeros(len(sequences), longest, dtype=torch.long)
+    attention = torch.zeros_like(ids)
+    response = torch.zeros_like(ids)
+    for i, (p, r) in enumerate(sequences):
+        ids[i, : len(p) + len(r)] = torch.tensor(p + r)
+        attention[i, : len(p) + len(r)] = 1
+        response[i, len(p) : len(p) + len(r)] = 1
+    return ids, attention, response
+
+
+def by_transformers(model, examples):
+    ids, attention, response = (x.to(model.device) for x in padded(examples))
+    logits = model(input_ids=ids, attention_mask=attention).logits
+    distributions = logits[:, :-1].float().log_softmax(-1)
+    tokens = distributions.gather(2, ids[:, 1:, None]).squeeze(2) * response[:, 1:]
+    log_probs = tokens.sum(1)
+    entropy = (-(distributions.exp() * distributions).sum(2) * response[:, 1:]).sum(1) / response[:, 1:].sum(1)
+    weights = torch.tensor([w for e in examples for w in e["weights"]], device=model.device)
+    model.zero_grad()
+    (weights * log_probs).sum().backward()
+    # As files call them: the head of GPT-NeoX has another name in memory.
+    gradients = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
+    if "gpt_neox.embed_in.weight" in gradients and "lm_head.weight" in gradients:
+        gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
+    lengths = attention.sum(1).tolist()
+    rows = [logits[i, :n].detach().float().cpu() for i, n in enumerate(lengths)]
+    return rows, log_probs.detach().float().cpu(), entropy.detach().cpu(), gradients
+
+
+def by_probe(folder, examples, dtype="float32", recompute=False, logits=True):
+    with tempfile.TemporaryDirectory() as scratch:
+        request, answer = Path(scratch, "request.json"), Path(scratch, "answer.safetensors")
+        request.write_text(json.dumps({"dtype": dtype, "device": DEVICE, "recompute": recompute, "logits": logits,
+                                       "examples": examples}))
+        subprocess.run([PROBE, folder, request, answer], check=True)
+        found = load_file(answer)
+    rows = [found.pop(f"logits.{i}.{j}") for i, e in enumerate(examples) for j in range(len(e["responses"]))] if logits else []
+    gradients = {name.removeprefix("gradient."): x for name, x in found.items() if name.startswith("gradient.")}
+    return rows, found["log_probs"], found["entropy"], gradients
+
+
+def error(ours, theirs):
+    return ((ours - theirs).norm() / theirs.norm().clamp_min(1e-12)).item()
+
+
+def worst_error(ours, theirs):
+    return max(map(error, ours, theirs))
+
+
+def load(folder, dtype=torch.float32, attention="eager"):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention).to(DEVICE).eval()
+
+
+def check_float32(name, folder, examples, recompute=False):
+    rows, log_probs, entropy, gradients = by_transformers(load(folder), examples)
+    our_rows, our_log_probs, our_entropy, our_gradients = by_probe(folder, examples, recompute=recompute)
+    logits = worst_error(our_rows, rows)
+    apart = (our_log_probs - log_probs).abs().max().item()
+    assert set(gradients) == set(our_gradients), set(gradients) ^ set(our_gradients)
+    by_name = {n: error(our_gradients[n], gradients[n]) for n in gradients}
+    worst = max(by_name, key=by_name.get)
+    print(f"{name:28} logits {logits:.1e}  log-probs {apart:.1e}  worst gradient {by_name[worst]:.1e} ({worst})")
+    assert logits < LOGITS and apart < LOG_PROBS and by_name[worst] < GRADIENTS
+    assert error(our_entropy, entropy) < LOGITS
+
+
+def check_bfloat16(name, folder, examples):
+    """Within the error that transformers itself has in bfloat16 against float32, by the same measure.
+
+    Returns both errors of the log-probabilities: few numbers, so they are judged over all models together.
+    """
+    exact_rows, exact, _, exact_gradients = by_transformers(load(folder), examples)
+    their_rows, theirs, _, their_gradients = by_transformers(load(folder, torch.bfloat16), examples)
+    our_rows, ours, _, our_gradients = by_probe(folder, examples, dtype="bfloat16")
+    mean = lambda found, expected: sum(map(error, found, expected)) / len(expected)
+    both = lambda gradients: [gradients[n] for n in exact_gradients]
+    figures = {"logits": (mean(our_rows, exact_rows), mean(their_rows, exact_rows)),
+               "log-probs": (error(ours, exact), error(theirs, exact)),
+               "gradients": (mean(both(our_gradients), both(exact_gradients)),
+                             mean(both(their_gradients), both(exact_gradients)))}
+    print(f"{name:28} bfloat16, ours | transformers: " +
+          "  ".join(f"{what} {a:.1e} | {b:.1e}" for what, (a, b) in figures.items()))
+    for what in ("logits", "gradients"):
+        assert figures[what][0] <= 1.1 * figures[what][1], f"{name}: {what}"
+    return figures["log-probs"]
+
+
+VARIANTS = [
+    ("gpt2", {}), ("gpt2", {"tie_word_embeddings": False, "activation_function": "relu"}),
+    ("gpt2", {"scale_attn_weights": False}),
+    ("gpt_neox", {}), ("gpt_neox", {"use_parallel_residual": False, "attention_bias": False}),
+    ("gpt_neox", {"tie_word_embeddings": True, "rotary_pct": 1.0, "hidden_act": "gelu_new"}),
+    ("gptj", {}),
+    ("llama", {}), ("llama", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
+    ("llama", {"num_key_value_heads": 6, "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}}),
+    ("llama", {"num_key_value_heads": 1, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    ("mistral", {}), ("qwen2", {}), ("qwen2", {"tie_word_embeddings": False}),
+    ("qwen3", {}), ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
+]
+
+
+def check_gpt2_small():
+    """The real shape of GPT-2 small, 124 million parameters."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        from transformers import GPT2Config, GPT2LMHeadModel
+        GPT2LMHeadModel(GPT2Config()).save_pretrained(folder)
+        check_float32("gpt2, 124M", folder, random_examples(7, 50257, count=3, longest=60))
+
+
+def main():
+    if DEVICE != "cpu" and not torch.cuda.is_available():
+        print(f"not run: there is no {DEVICE} device")
+        return 77
+    torch.backends.cuda.matmul.allow_tf32 = False
+    bfloat16 = []
+    for number, (family, changes) in enumerate(VARIANTS):
+        name = family + "".join(f", {k}" for k in changes)
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_models.make(family, folder, seed=number, **changes)
+            examples = random_examples(number, 131)
+            check_float32(name[:28], folder, examples)
+            check_float32("  recomputed", folder, examples, recompute=True)
+            bfloat16.append(check_bfloat16("", folder, random_examples(100 + number, 131, count=16)))
+    ours, theirs = (sum(x * x for x in errors) ** 0.5 for errors in zip(*bfloat16))
+    print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
+    assert ours <= 1.1 * theirs
+    check_gpt2_small()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
