@@ -1,0 +1,207 @@
+#include "model/generate.h"
+
+#include <algorithm>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/batch.h"
+#include "model/kv_cache.h"
+
+namespace dpo::model {
+namespace {
+
+void check(std::span<const Prompt> prompts, const GenerateOptions& options, std::int64_t context) {
+  check(options.sampling);
+  if (options.max_new_tokens < 1 || options.samples < 1)
+    throw UserError(fmt::format("{} new tokens of {} samples: expected at least 1 of each",
+                                options.max_new_tokens, options.samples));
+  for (const Prompt& prompt : prompts) {
+    if (prompt.tokens.empty())
+      throw UserError("a prompt without tokens: a model needs at least one to continue");
+    if (static_cast<std::int64_t>(prompt.tokens.size()) >= context)
+      throw UserError(fmt::format(
+          "a prompt of {} tokens leaves no room in the {} that the model was made for; shorten it",
+          prompt.tokens.size(), context));
+  }
+}
+
+// The prompts as trees without responses; the head reads the last token of each.
+data::Forest forest_of(std::span<const Prompt> prompts) {
+  data::Forest forest;
+  forest.prompt_starts.push_back(0);
+  for (const Prompt& prompt : prompts) {
+    forest.tokens.insert(forest.tokens.end(), prompt.tokens.begin(), prompt.tokens.end());
+    for (std::size_t i = 0; i < prompt.tokens.size(); ++i)
+      forest.positions.push_back(static_cast<std::int32_t>(i));
+    const auto end = static_cast<std::int32_t>(forest.tokens.size());
+    forest.prompt_starts.push_back(end);
+    forest.rows.push_back(end - 1);
+  }
+  forest.response_starts.push_back(static_cast<std::int32_t>(forest.tokens.size()));
+  forest.tree_responses.assign(prompts.size() + 1, 0);
+  return forest;
+}
+
+using Attend = at::Tensor (KvCache::*)(std::size_t, const at::Tensor&, const at::Tensor&, const at::Tensor&);
+
+// One pass over the blocks: float32 logits of the given rows, or of all.
+at::Tensor logits_of(const Model& model, const Weights& weights, Context context, KvCache& cache,
+                     Attend attend, const at::Tensor& rows) {
+  at::Tensor x = model.functions.embed(model.config, weights.blocks.front(), context);
+  for (std::size_t i = 0; i + 2 < weights.blocks.size(); ++i) {
+    context.attend = [&cache, attend, i](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      return (cache.*attend)(i, q, k, v);
+    };
+    x = model.functions.layer(model.config, weights.blocks[i + 1], x, context);
+  }
+  if (rows.defined()) x = x.index_select(0, rows);
+  const at::Tensor hidden = model.functions.final_norm(model.config, weights.blocks.back(), x);
+  const at::Tensor bias = head_bias(weights);
+  return at::linear(hidden, head_matrix(model, weights), bias.defined() ? std::optional(bias) : std::nullopt)
+      .to(at::kFloat);
+}
+
+struct Sample {
+  std::size_t number;  // among all samples
+  std::int64_t prompt;
+  std::int64_t position;  // of its next token
+  RandomStream random;
+};
+
+class Generation {
+ public:
+  Generation(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+             const GenerateOptions& options, const OnToken& on_token)
+      : model_(model), weights_(weights), prompts_(prompts), options_(options), on_token_(on_token) {}
+
+  std::vector<Generated> run();
+
+ private:
+  at::Tensor begin();
+  at::Tensor next_logits(const at::Tensor& tokens);
+  at::Tensor choose(const at::Tensor& logits);
+  void mark_prompts();
+  bool accept(Sample& sample, data::Token token);
+  void drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens);
+
+  const Model& model_;
+  const Weights& weights_;
+  std::span<const Prompt> prompts_;
+  const GenerateOptions& options_;
+  const OnToken& on_token_;
+  std::vector<Sample> samples_;  // that still go on
+  std::optional<KvCache> cache_;
+  at::Tensor seen_;  // bool [samples, vocabulary]; undefined without a repetition penalty
+  std::vector<Generated> results_;
+};
+
+// Computes the prompts; returns the logits of the samples' first tokens.
+at::Tensor Generation::begin() {
+  const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, weights_.device());
+  cache_.emplace(model_.config.shape, batch.layout->prompts, model_.attention_scale());
+  const at::Tensor logits = logits_of(model_, weights_, make_context(model_, batch.tokens, batch.positions),
+                                      *cache_, &KvCache::attend_prompts, batch.rows);
+  std::vector<std::int64_t> prompt_of;
+  for (std::size_t p = 0; p < prompts_.size(); ++p)
+    for (std::int64_t s = 0; s < options_.samples; ++s) {
+      samples_.push_back({samples_.size(), static_cast<std::int64_t>(p),
+                          static_cast<std::int64_t>(prompts_[p].tokens.size()),
+                          RandomStream(options_.seed, prompts_[p].number, static_cast<std::uint64_t>(s))});
+      prompt_of.push_back(static_cast<std::int64_t>(p));
+    }
+  cache_->begin(prompt_of);
+  results_.resize(samples_.size());
+  if (options_.sampling.repetition_penalty != 1) mark_prompts();
+  return logits.index_select(0, at::tensor(prompt_of, at::kLong).to(logits.device()));
+}
+
+void Generation::mark_prompts() {
+  seen_ = at::zeros({static_cast<std::int64_t>(samples_.size()), model_.config.shape.vocabulary},
+                    at::TensorOptions().dtype(at::kBool).device(weights_.device()));
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const std::span tokens = prompts_[static_cast<std::size_t>(samples_[i].prompt)].tokens;
+    const at::Tensor index = at::tensor(tokens, at::kInt).to(seen_.device(), at::kLong);
+    seen_[static_cast<std::int64_t>(i)].index_fill_(0, index, true);
+  }
+}
+
+at::Tensor Generation::next_logits(const at::Tensor& tokens) {
+  std::vector<std::int64_t> positions;
+  for (Sample& sample : samples_) positions.push_back(sample.position++);
+  const at::Device device = weights_.device();
+  cache_->add_token();
+  return logits_of(model_, weights_,
+                   make_context(model_, tokens.to(device), at::tensor(positions, at::kLong).to(device)),
+                   *cache_, &KvCache::attend_token, {});
+}
+
+// The next token of every sample, int64 on the CPU.
+at::Tensor Generation::choose(const at::Tensor& logits) {
+  const SamplingOptions& sampling = options_.sampling;
+  const at::Tensor left =
+      seen_.defined() ? penalize_repetition(logits, seen_, sampling.repetition_penalty) : logits;
+  if (sampling.greedy) return left.argmax(1).cpu();
+  std::vector<double> numbers;
+  for (Sample& sample : samples_) numbers.push_back(sample.random.next());
+  return draw_tokens(filter_logits(left, sampling), numbers);
+}
+
+// Adds a token to a sample; whether the sample goes on.
+bool Generation::accept(Sample& sample, data::Token token) {
+  Generated& result = results_[sample.number];
+  result.tokens.push_back(token);
+  if (std::ranges::find(options_.eos, token) != options_.eos.end()) {
+    result.finish = Finish::eos;
+    return false;
+  }
+  if (on_token_ && !on_token_(sample.number, token)) {
+    result.finish = Finish::stopped;
+    return false;
+  }
+  return static_cast<std::int64_t>(result.tokens.size()) < options_.max_new_tokens &&
+         sample.position + 1 < model_.config.shape.context;
+}
+
+void Generation::drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens) {
+  if (kept.size() == samples_.size()) return;
+  std::vector<Sample> left;
+  for (const std::int64_t i : kept) left.push_back(std::move(samples_[static_cast<std::size_t>(i)]));
+  samples_ = std::move(left);
+  if (kept.empty()) return;
+  const at::Tensor index = at::tensor(kept, at::kLong);
+  tokens = tokens.index_select(0, index);
+  if (seen_.defined()) seen_ = seen_.index_select(0, index.to(seen_.device()));
+  cache_->keep(kept);
+}
+
+std::vector<Generated> Generation::run() {
+  at::Tensor logits = begin();
+  for (;;) {
+    at::Tensor tokens = choose(logits);
+    std::vector<std::int64_t> kept;
+    for (std::size_t i = 0; i < samples_.size(); ++i)
+      if (accept(samples_[i], static_cast<data::Token>(tokens.const_data_ptr<std::int64_t>()[i])))
+        kept.push_back(static_cast<std::int64_t>(i));
+    drop_finished(kept, tokens);
+    if (samples_.empty()) return std::move(results_);
+    if (seen_.defined()) seen_.scatter_(1, tokens.to(seen_.device()).unsqueeze(1), true);
+    logits = next_logits(tokens);
+  }
+}
+
+}  // namespace
+
+std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+                                const GenerateOptions& options, const OnToken& on_token) {
+  check(prompts, options, model.config.shape.context);
+  if (prompts.empty()) return {};
+  const at::NoGradGuard no_grad;
+  return Generation(model, weights, prompts, options, on_token).run();
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "data/example.h"
+#include "model/model.h"
+#include "model/sampling.h"
+
+namespace dpo::model {
+
+struct Prompt {
+  std::span<const data::Token> tokens;
+  std::uint64_t number = 0;  // together with the seed, decides the random numbers of its samples
+};
+
+struct GenerateOptions {
+  SamplingOptions sampling;
+  std::int64_t max_new_tokens = 256;  // fewer where the model's context ends
+  std::int64_t samples = 1;           // of each prompt
+  std::vector<data::Token> eos;       // any of these ends a sample
+  std::uint64_t seed = 0;
+};
+
+enum class Finish { eos, stopped, length };
+
+struct Generated {
+  std::vector<data::Token> tokens;  // with the one of options.eos that ended it
+  Finish finish = Finish::length;
+};
+
+// Called for every token but those of options.eos; sample i continues prompt i / options.samples. False ends
+// the sample behind this token.
+using OnToken = std::function<bool(std::size_t sample, data::Token token)>;
+
+// Samples of each prompt, those of the first prompt first. All prompts are computed as one batch without
+// padding, and each once for all its samples. An empty prompt, one that leaves no room in the model's
+// context, and impossible options are UserErrors.
+std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+                                const GenerateOptions& options, const OnToken& on_token = {});
+
+}  // namespace dpo::model

@@ -1,0 +1,82 @@
+#include "model/kv_cache.h"
+
+#include <algorithm>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include "ops/attention.h"
+#include "ops/decode_attention.h"
+
+namespace dpo::model {
+namespace {
+
+constexpr std::int64_t kFirstCapacity = 32;
+
+}  // namespace
+
+KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
+    : scale_(scale), prompts_(std::move(prompts)), layers_(static_cast<std::size_t>(shape.layers)) {}
+
+at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
+                                   const at::Tensor& v) {
+  const at::ScalarType dtype = ops::decode_dtype(k.scalar_type(), k.device());
+  layers_[layer].prompt_k = k.to(dtype).contiguous();
+  layers_[layer].prompt_v = v.to(dtype).contiguous();
+  return ops::attend(q, k, v, prompts_, prompts_, /*causal=*/true, scale_).out;
+}
+
+void KvCache::begin(std::span<const std::int64_t> prompts) {
+  prompt_of_.assign(prompts.begin(), prompts.end());
+  group_samples();
+  grow(kFirstCapacity);
+}
+
+void KvCache::group_samples() {
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(prompts_.count()) + 1, 0);
+  for (const std::int64_t prompt : prompt_of_) ++starts[static_cast<std::size_t>(prompt) + 1];
+  for (std::size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
+  samples_ = ops::make_segments(std::move(starts), prompts_.device_starts.device());
+}
+
+void KvCache::grow(std::int64_t capacity) {
+  const auto count = static_cast<std::int64_t>(prompt_of_.size());
+  const auto larger = [&](const at::Tensor& filled, const at::Tensor& like) {
+    const at::Tensor made = at::empty({count, like.size(1), capacity, like.size(2)}, like.options());
+    if (own_tokens_ > 0) made.narrow(2, 0, own_tokens_).copy_(filled.narrow(2, 0, own_tokens_));
+    return made;
+  };
+  for (Layer& layer : layers_) {
+    layer.own_k = larger(layer.own_k, layer.prompt_k);
+    layer.own_v = larger(layer.own_v, layer.prompt_v);
+  }
+  capacity_ = capacity;
+}
+
+void KvCache::add_token() {
+  if (own_tokens_ == capacity_) grow(2 * capacity_);
+  ++own_tokens_;
+}
+
+at::Tensor KvCache::attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
+                                 const at::Tensor& v) {
+  const Layer& kept = layers_[layer];
+  kept.own_k.select(2, own_tokens_ - 1).copy_(k);
+  kept.own_v.select(2, own_tokens_ - 1).copy_(v);
+  return ops::decode_attention(q, {kept.prompt_k, kept.prompt_v, kept.own_k, kept.own_v, own_tokens_},
+                               samples_, prompts_, scale_);
+}
+
+void KvCache::keep(std::span<const std::int64_t> samples) {
+  std::vector<std::int64_t> left;
+  for (const std::int64_t sample : samples) left.push_back(prompt_of_[static_cast<std::size_t>(sample)]);
+  prompt_of_ = std::move(left);
+  group_samples();
+  const at::Tensor index = at::tensor(samples, at::kLong).to(prompts_.device_starts.device());
+  for (Layer& layer : layers_) {
+    layer.own_k = layer.own_k.index_select(0, index);
+    layer.own_v = layer.own_v.index_select(0, index);
+  }
+}
+
+}  // namespace dpo::model

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/tables/shape.h"
+#include "ops/segments.h"
+
+namespace dpo::model {
+
+// Keys and values of a generation: of every prompt once, however many samples continue it, and of the tokens
+// that the samples have added, equally many each. The samples of one prompt stand together.
+class KvCache {
+ public:
+  KvCache(const Shape& shape, ops::Segments prompts, double scale);
+
+  // Attention of the prompts' tokens within their prompts; keeps the keys and values of this layer.
+  at::Tensor attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+  // From now on sample i continues prompt prompts[i]; these rise.
+  void begin(std::span<const std::int64_t> prompts);
+
+  // The next token of every sample: first add_token(), then each layer's attention.
+  void add_token();
+  at::Tensor attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+  // Keeps these samples alone; their numbers rise.
+  void keep(std::span<const std::int64_t> samples);
+
+ private:
+  struct Layer {
+    at::Tensor prompt_k, prompt_v;  // [prompt tokens, kv_heads, head_dim]
+    at::Tensor own_k, own_v;        // [samples, kv_heads, capacity, head_dim]
+  };
+
+  void group_samples();
+  void grow(std::int64_t capacity);
+
+  double scale_;
+  ops::Segments prompts_, samples_;
+  std::vector<std::int64_t> prompt_of_;  // of each sample
+  std::vector<Layer> layers_;
+  std::int64_t own_tokens_ = 0, capacity_ = 0;
+};
+
+}  // namespace dpo::model

@@ -1,0 +1,159 @@
+#include "ops/decode_attention.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/matmul.h>
+
+#include "ops/attention.h"
+
+namespace dpo::ops {
+namespace {
+
+// CPU: one pass over the keys of each head, without a call into the tensor library for every sample.
+
+#define DPO_INLINE inline __attribute__((always_inline))
+
+constexpr std::int64_t kLanes = 16;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+DPO_INLINE float dot(const float* a, const float* b, std::int64_t count) {
+  Lanes sums{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    sums += *reinterpret_cast<const Lanes*>(a + i) * *reinterpret_cast<const Lanes*>(b + i);
+  float total = 0;
+  for (std::int64_t lane = 0; lane < kLanes / 4; ++lane)
+    total += (sums[lane] + sums[lane + 4]) + (sums[lane + 8] + sums[lane + 12]);
+  for (; i < count; ++i) total += a[i] * b[i];
+  return total;
+}
+
+DPO_INLINE void add_scaled(float* sum, const float* values, float factor, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    *reinterpret_cast<Lanes*>(sum + i) += *reinterpret_cast<const Lanes*>(values + i) * factor;
+  for (; i < count; ++i) sum[i] += values[i] * factor;
+}
+
+struct Rows {
+  const float *keys, *values;
+  std::int64_t count, stride;
+};
+
+struct HeadTask {
+  const float* q;
+  Rows parts[2];  // the prompt's and the sample's own
+  float scale;
+  std::int64_t head_dim;
+  float* scores;  // room for one number per key
+  float* out;
+};
+
+DPO_INLINE void attend_head(const HeadTask& task) {
+  float greatest = -std::numeric_limits<float>::infinity();
+  float* score = task.scores;
+  for (const Rows& part : task.parts)
+    for (std::int64_t i = 0; i < part.count; ++i, ++score) {
+      *score = task.scale * dot(task.q, part.keys + i * part.stride, task.head_dim);
+      greatest = std::max(greatest, *score);
+    }
+  float sum = 0;
+  for (float* each = task.scores; each != score; ++each) sum += * each = std::exp(*each - greatest);
+  std::fill_n(task.out, task.head_dim, 0.0F);
+  const float* weight = task.scores;
+  for (const Rows& part : task.parts)
+    for (std::int64_t i = 0; i < part.count; ++i, ++weight)
+      add_scaled(task.out, part.values + i * part.stride, *weight / sum, task.head_dim);
+}
+
+void attend_head_plain(const HeadTask& task) { attend_head(task); }
+
+#if defined(__x86_64__)
+// The same with the registers of most processors; programs are built for all of them.
+__attribute__((target("avx2,fma"))) void attend_head_wide(const HeadTask& task) { attend_head(task); }
+
+auto attend_head_here() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? attend_head_wide
+                                                                         : attend_head_plain;
+}
+#else
+auto attend_head_here() { return attend_head_plain; }
+#endif
+
+#undef DPO_INLINE
+
+Rows prompt_rows(const DecodeKeys& keys, const Segments& prompts, std::size_t prompt, std::int64_t kv_head) {
+  const std::int64_t start = prompts.starts[prompt], head_dim = keys.prompt_k.size(2);
+  const std::int64_t stride = keys.prompt_k.size(1) * head_dim, offset = start * stride + kv_head * head_dim;
+  return {keys.prompt_k.const_data_ptr<float>() + offset, keys.prompt_v.const_data_ptr<float>() + offset,
+          prompts.starts[prompt + 1] - start, stride};
+}
+
+Rows own_rows(const DecodeKeys& keys, std::int64_t sample, std::int64_t kv_head) {
+  const std::int64_t offset = sample * keys.own_k.stride(0) + kv_head * keys.own_k.stride(1);
+  return {keys.own_k.const_data_ptr<float>() + offset, keys.own_v.const_data_ptr<float>() + offset,
+          keys.own_tokens, keys.own_k.size(3)};
+}
+
+std::vector<std::size_t> prompt_of_samples(const Segments& samples) {
+  std::vector<std::size_t> prompts(static_cast<std::size_t>(samples.tokens()));
+  for (std::size_t p = 0; p + 1 < samples.starts.size(); ++p)
+    std::fill(prompts.begin() + samples.starts[p], prompts.begin() + samples.starts[p + 1], p);
+  return prompts;
+}
+
+at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
+                      const Segments& prompts, double scale) {
+  const at::Tensor queries = q.to(at::kFloat).contiguous();
+  const at::Tensor out = at::empty(queries.sizes(), queries.options());
+  const std::int64_t heads = q.size(1), head_dim = q.size(2), groups = heads / keys.own_k.size(1);
+  const std::vector<std::size_t> prompt_of = prompt_of_samples(samples);
+  const auto attend_here = attend_head_here();
+  at::parallel_for(0, q.size(0) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> scores(static_cast<std::size_t>(prompts.longest + keys.own_tokens));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t sample = i / heads, kv_head = i % heads / groups;
+      attend_here({queries.const_data_ptr<float>() + i * head_dim,
+                   {prompt_rows(keys, prompts, prompt_of[static_cast<std::size_t>(sample)], kv_head),
+                    own_rows(keys, sample, kv_head)},
+                   static_cast<float>(scale),
+                   head_dim,
+                   scores.data(),
+                   out.mutable_data_ptr<float>() + i * head_dim});
+    }
+  });
+  return out.to(q.scalar_type());
+}
+
+// Attention to the samples' own keys, which are equally many, as one product of matrices.
+Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
+  const at::Tensor queries =
+      q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
+  const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, 0, keys.own_tokens); };
+  const at::Tensor scores =
+      at::matmul(queries, filled(keys.own_k).transpose(2, 3)).to(at::kFloat).mul_(scale);
+  const at::Tensor lse = at::logsumexp(scores, -1, /*keepdim=*/true);
+  const at::Tensor weights = (scores - lse).exp_().to(q.scalar_type());
+  return {at::matmul(weights, filled(keys.own_v)).flatten(1, 2), lse.flatten(1).t().contiguous()};
+}
+
+}  // namespace
+
+at::ScalarType decode_dtype(at::ScalarType model, at::Device device) {
+  return device.is_cpu() ? at::kFloat : model;
+}
+
+at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
+                            const Segments& prompts, double scale) {
+  if (q.is_cpu()) return decode_cpu(q, keys, samples, prompts, scale);
+  Attended all = attend_own(q, keys, scale);
+  merge(all, attend(q, keys.prompt_k, keys.prompt_v, samples, prompts, /*causal=*/false, scale));
+  return all.out;
+}
+
+}  // namespace dpo::ops
