@@ -21,7 +21,8 @@ if(LIBTORCH)
   target_compile_options(dpo::torch INTERFACE
     "SHELL:-idirafter \"${LIBTORCH}/include\"" "SHELL:-idirafter \"${LIBTORCH}/include/torch/csrc/api/include\"")
   # g++ 13 sees a copy out of bounds where LibTorch's autograd functions list their inputs.
-  target_compile_options(dpo::torch INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds>)
+  target_compile_options(dpo::torch INTERFACE
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
   target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
   # Its libraries find each other by themselves; the linker need not look for them too.
   target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
