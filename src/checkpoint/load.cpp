@@ -4,6 +4,7 @@
 
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -111,6 +112,15 @@ at::ScalarType stored_dtype(const std::string& name_or_path, const std::optional
       all = all ? c10::promoteTypes(*all, one) : one;
     }
   return all.value_or(at::kFloat);
+}
+
+at::ScalarType configured_dtype(const std::string& name_or_path) {
+  const auto config = nlohmann::json::parse(open_config(name_or_path).config_json);
+  for (const char* key : {"dtype", "torch_dtype"})
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
+      if (const auto named = config.find(key); named != config.end() && *named == name_of_scalar(type))
+        return type;
+  return at::kFloat;
 }
 
 LoadedModel new_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,

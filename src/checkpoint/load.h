@@ -40,6 +40,9 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
 at::ScalarType stored_dtype(const std::string& name_or_path,
                             const std::optional<std::filesystem::path>& weights_file = std::nullopt);
 
+// The dtype that a config.json names; float32 where it names none.
+at::ScalarType configured_dtype(const std::string& name_or_path);
+
 // A new model with random weights, from a folder with a config.json or that file itself.
 LoadedModel new_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                       std::uint64_t seed);

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace dpo::cli {
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine(std::string unit)
+    : unit_(std::move(unit)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 ProgressLine::~ProgressLine() {
   if (open_) fmt::print(stderr, "\n");
@@ -24,12 +26,12 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
   const double seconds = std::chrono::duration<double>(now - start_).count();
   if (!terminal_) {
-    fmt::print(stderr, "{}: {} of {} prompts tokenized, {:.0f} s\n", what, done, all, seconds);
+    fmt::print(stderr, "{}: {} of {} {}, {:.0f} s\n", what, done, all, unit_, seconds);
     return;
   }
   const auto filled = static_cast<int>(share * kWidth);
-  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f} %  {} of {} prompts  {:.0f} s ", what, "", filled, "",
-             kWidth - filled, 100 * share, done, all, seconds);
+  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f} %  {} of {} {}  {:.0f} s ", what, "", filled, "",
+             kWidth - filled, 100 * share, done, all, unit_, seconds);
   open_ = !ends;
   if (ends) fmt::print(stderr, "\n");
   std::fflush(stderr);

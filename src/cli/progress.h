@@ -9,7 +9,7 @@ namespace dpo::cli {
 // How far something long is, on stderr: a bar that moves on a terminal, a line now and then in a pipe.
 class ProgressLine {
  public:
-  ProgressLine();
+  explicit ProgressLine(std::string unit = "prompts");
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -19,6 +19,7 @@ class ProgressLine {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::string unit_;
   bool terminal_;
   bool open_ = false;  // a bar stands on the line
   Clock::time_point start_ = Clock::now();

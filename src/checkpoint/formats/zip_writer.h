@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+
+namespace dpo::checkpoint {
+
+// Writes a zip archive of uncompressed files as PyTorch does: the bytes of each begin at a multiple of 64.
+class ZipWriter {
+ public:
+  explicit ZipWriter(AtomicFile& file) : file_(file) {}
+
+  void add(const std::string& name, std::span<const std::byte> bytes);
+  void add(const std::string& name, std::string_view text) { add(name, std::as_bytes(std::span(text))); }
+  void finish();  // writes the directory
+
+ private:
+  struct Entry {
+    std::string name;
+    std::uint32_t checksum = 0;
+    std::uint64_t size = 0;
+    std::uint64_t offset = 0;  // of its local header
+  };
+
+  void write(std::string_view text);
+
+  AtomicFile& file_;
+  std::uint64_t written_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace dpo::checkpoint

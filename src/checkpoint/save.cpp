@@ -1,0 +1,139 @@
+#include "checkpoint/save.h"
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/atomic_folder.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "checkpoint/formats/policy_writer.h"
+#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/read_tensors.h"
+
+namespace dpo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a model's folder holds besides configuration and weights, and what other programs need of it.
+constexpr const char* kCompanions[] = {
+    "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
+    "tokenizer.model",         "vocab.json",        "merges.txt",
+    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "chat_template.json"};
+
+void write_file(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string config_of(const LoadedModel& model) {
+  auto config = nlohmann::ordered_json::parse(model.config_json);
+  config.erase("torch_dtype");
+  config["dtype"] = name_of_scalar(model.weights.dtype());
+  const bool tied = model.config.shape.tied_embeddings;
+  if (model::parse_shape(model.config_json, "config.json").tied_embeddings != tied)
+    config["tie_word_embeddings"] = tied;
+  return config.dump(2) + "\n";
+}
+
+// The model's tensors, to be written one after the other. A tensor of another device is brought here when its
+// turn comes, and the one before it let go.
+std::vector<Source> sources_of(const LoadedModel& model, const Progress& progress) {
+  const auto here = std::make_shared<at::Tensor>();
+  const auto done = std::make_shared<std::int64_t>(0);
+  std::int64_t all = 0;
+  for (const model::BlockWeights& block : model.weights.blocks)
+    for (const model::NamedTensor& named : block.tensors)
+      all += static_cast<std::int64_t>(named.tensor.nbytes());
+  std::vector<Source> sources;
+  for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
+    for (std::size_t j = 0; j < model.table.blocks[i].tensors.size(); ++j) {
+      const model::Tensor& described = model.table.blocks[i].tensors[j];
+      const at::Tensor tensor = model.weights.blocks[i].tensors[j].tensor;
+      const auto bytes = [=] {
+        if (progress) progress(*done, all);
+        *here = tensor.cpu().contiguous();
+        *done += static_cast<std::int64_t>(here->nbytes());
+        return std::span(static_cast<const std::byte*>(here->const_data_ptr()), here->nbytes());
+      };
+      sources.push_back({described.name, dtype_of(tensor.scalar_type()), described.shape, bytes});
+    }
+  return sources;
+}
+
+std::uint64_t bytes_of(const Source& source) {
+  std::uint64_t bytes = size_of(source.dtype);
+  for (const std::int64_t size : source.shape) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
+}
+
+// In order, each as full as it may be; a tensor that is too large has a file of its own.
+std::vector<std::vector<Source>> shards_of(const std::vector<Source>& sources, std::uint64_t shard_bytes) {
+  std::vector<std::vector<Source>> shards(1);
+  std::uint64_t filled = 0;
+  for (const Source& source : sources) {
+    const std::uint64_t bytes = bytes_of(source);
+    if (!shards.back().empty() && (bytes > shard_bytes || filled > shard_bytes - bytes)) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    shards.back().push_back(source);
+    filled += bytes;
+  }
+  return shards;
+}
+
+void write_weights(const fs::path& folder, const LoadedModel& model, std::uint64_t shard_bytes,
+                   const Progress& progress) {
+  const std::vector<Source> sources = sources_of(model, progress);
+  const auto shards = shards_of(sources, shard_bytes);
+  if (shards.size() == 1) return write_safetensors(folder / "model.safetensors", sources);
+  nlohmann::json map;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    for (const Source& source : shards[i]) {
+      map[source.name] = name;
+      total += bytes_of(source);
+    }
+    write_safetensors(folder / name, shards[i]);
+  }
+  const nlohmann::json index = {
+      {"metadata", {{"total_parameters", model.table.count()}, {"total_size", total}}}, {"weight_map", map}};
+  write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+void copy_companions(const fs::path& from, const fs::path& to) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  std::error_code none;
+  for (const char* name : kCompanions)
+    if (fs::exists(from / name, none))
+      write_file(to / name, read_text_file(from / name, "the model's folder", kLargest));
+}
+
+}  // namespace
+
+void save_model(const fs::path& out, const LoadedModel& model, std::uint64_t shard_bytes,
+                const Progress& progress) {
+  check_absent(out);
+  AtomicFolder folder(out);
+  write_file(folder.temporary() / "config.json", config_of(model));
+  copy_companions(model.folder, folder.temporary());
+  write_weights(folder.temporary(), model, shard_bytes, progress);
+  folder.commit();
+}
+
+void save_policy(const fs::path& out, const LoadedModel& model, const Progress& progress) {
+  check_absent(out);
+  std::vector<std::pair<std::string, std::string>> shared;
+  if (model.config.shape.tied_embeddings)
+    shared.emplace_back(model.table.head_name, model.table.embedding_name);
+  write_policy(out, sources_of(model, progress), shared);
+}
+
+}  // namespace dpo::checkpoint

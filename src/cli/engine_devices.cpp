@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/engine_commands.h"
+#include "ops/devices.h"
+
+namespace dpo::cli {
+namespace {
+
+int print_devices() {
+  const TensorLibrary library = describe_tensor_library();
+  nlohmann::json gpus = nlohmann::json::array();
+  for (const Gpu& gpu : library.gpus) {
+    gpus.push_back({{"name", gpu.name},
+                    {"compute_capability", gpu.compute_capability},
+                    {"memory_bytes", gpu.memory_bytes}});
+  }
+  const nlohmann::json report = {
+      {"version", library.version},
+      {"folder", library.folder.string()},
+      {"cpu_instructions", library.cpu_instructions},
+      {"threads", library.threads},
+      {"cuda_part", library.cuda_part},
+      {"nccl", library.nccl_version ? nlohmann::json(*library.nccl_version) : nlohmann::json()},
+      {"gpus", gpus}};
+  fmt::print("{}\n", report.dump());
+  return 0;
+}
+
+}  // namespace
+
+// What `dpo doctor` asks for.
+void add_engine_devices(CLI::App& engine, Action& action) {
+  engine.add_subcommand("devices", "the tensor library and its devices, as JSON")->callback([&action] {
+    action = print_devices;
+  });
+}
+
+}  // namespace dpo::cli

@@ -1,0 +1,68 @@
+#include "cli/engine_work.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/read_tensors.h"
+#include "cli/program.h"
+#include "cli/progress.h"
+
+namespace dpo::cli {
+namespace {
+
+// A signal handler can reach nothing else.
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+}  // namespace
+
+void stop_in_order() {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+}
+
+checkpoint::Progress shown_progress(const std::string& what) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kLong{1};
+  constexpr std::int64_t kMegabyte = 1'000'000;
+  const auto line = std::make_shared<ProgressLine>("MB");
+  const Clock::time_point start = Clock::now();
+  return [=](std::int64_t done, std::int64_t all) {
+    if (stop_requested) throw Stopped();
+    if (Clock::now() - start >= kLong) line->show(what, done / kMegabyte, all / kMegabyte);
+  };
+}
+
+at::ScalarType scalar_type_named(const std::string& name) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    if (checkpoint::name_of_scalar(type) == name) return type;
+  throw UserError(fmt::format("dtype '{}' is not known, expected float32, bfloat16 or float16", name));
+}
+
+std::string summary_of(const checkpoint::LoadedModel& model) {
+  const std::int64_t count = model.table.count();
+  const auto bytes =
+      static_cast<double>(count) * static_cast<double>(c10::elementSize(model.weights.dtype()));
+  return fmt::format("{}, {} parameters, {}, {:.{}f} MB", family_name(model.config.shape.family),
+                     with_commas(count), checkpoint::name_of_scalar(model.weights.dtype()), bytes / 1e6,
+                     bytes < 1e7 ? 1 : 0);
+}
+
+}  // namespace dpo::cli

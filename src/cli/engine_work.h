@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "checkpoint/load.h"
+
+namespace dpo::cli {
+
+// From now on SIGINT and SIGTERM do not end the process at once: the work that is under way ends in order, at
+// its next step, by the exception Stopped. A second signal ends the process.
+void stop_in_order();
+
+// Shows on stderr how many megabytes of something long are done, and throws Stopped when a signal came.
+checkpoint::Progress shown_progress(const std::string& what);
+
+at::ScalarType scalar_type_named(const std::string& name);  // float32, bfloat16, float16
+
+// "GPT-2, 124,439,808 parameters, float32, 498 MB"
+std::string summary_of(const checkpoint::LoadedModel& model);
+
+}  // namespace dpo::cli
