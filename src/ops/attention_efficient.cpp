@@ -26,7 +26,7 @@ struct Places {
 Places places_of(const Segments& segments, const at::Tensor& like) {
   const at::Tensor starts = segments.device_starts.to(at::kLong);
   const at::Tensor lengths = starts.narrow(0, 1, segments.count()) - starts.narrow(0, 0, segments.count());
-  const at::Tensor segment = at::repeat_interleave(lengths, segments.tokens());
+  const at::Tensor segment = at::repeat_interleave(lengths, std::optional(segments.tokens()));
   const at::Tensor all = at::arange(segments.tokens(), like.options().dtype(at::kLong));
   return {segment, all - starts.index_select(0, segment)};
 }
