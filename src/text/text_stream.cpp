@@ -1,0 +1,54 @@
+#include "text/text_stream.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace dpo::text {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what decoders make of a part of a character
+
+// How long the longest end of the text is that a stop string begins with.
+std::size_t possible_stop(std::string_view text, const std::vector<std::string>& stops) {
+  std::size_t longest = 0;
+  for (const std::string& stop : stops)
+    for (std::size_t length = std::min(stop.size(), text.size()); length > longest; --length)
+      if (text.ends_with(std::string_view(stop).substr(0, length))) longest = length;
+  return longest;
+}
+
+std::size_t find_stop(std::string_view text, std::size_t from, const std::vector<std::string>& stops) {
+  std::size_t first = text.npos;
+  for (const std::string& stop : stops) first = std::min(first, text.find(stop, from));
+  return first;
+}
+
+}  // namespace
+
+TextStream::TextStream(Decode decode, std::vector<std::string> stops)
+    : decode_(std::move(decode)), stops_(std::move(stops)) {}
+
+std::string TextStream::show_until(std::size_t end) {
+  const std::size_t begin = std::min(shown_, end);
+  shown_ = std::max(shown_, end);
+  return text_.substr(begin, end - begin);
+}
+
+std::string TextStream::add(Token token) {
+  tokens_.push_back(token);
+  text_ = decode_(tokens_);
+  shown_ = std::min(shown_, text_.size());
+  if (const std::size_t stop = find_stop(text_, shown_, stops_); stop != text_.npos) {
+    text_.resize(stop);
+    stopped_ = true;
+    return show_until(stop);
+  }
+  std::string_view certain = text_;
+  while (certain.ends_with(kReplacement)) certain.remove_suffix(kReplacement.size());
+  certain.remove_suffix(possible_stop(certain, stops_));
+  return show_until(certain.size());
+}
+
+std::string TextStream::finish() { return show_until(text_.size()); }
+
+}  // namespace dpo::text
