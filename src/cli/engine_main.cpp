@@ -3,6 +3,7 @@
 
 #include "cli/engine_commands.h"
 #include "cli/program.h"
+#include "ops/leave.h"
 
 int main(int argc, char** argv) {
   using namespace dpo::cli;
@@ -13,5 +14,5 @@ int main(int argc, char** argv) {
   add_engine_devices(engine, action);
   add_engine_convert(engine, action);
   add_engine_init(engine, action);
-  return run_program(engine, action, {argv + 1, argv + argc});
+  dpo::ops::leave_process(run_program(engine, action, {argv + 1, argv + argc}));
 }

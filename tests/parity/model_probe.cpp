@@ -19,6 +19,7 @@
 #include "checkpoint/load.h"
 #include "data/forest.h"
 #include "model/pass.h"
+#include "ops/leave.h"
 
 namespace {
 
@@ -142,10 +143,7 @@ void write(const std::filesystem::path& path, const Answer& answer) {
   checkpoint::write_safetensors(path, std::move(sources));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+int answer_request(char** argv) {
   try {
     std::ifstream file(argv[2]);
     const json asked = json::parse(file);
@@ -161,3 +159,7 @@ int main(int argc, char** argv) {
     return 1;
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { dpo::ops::leave_process(argc == 4 ? answer_request(argv) : 2); }
