@@ -2,11 +2,10 @@
 // know the grammar. Usage: config_fuzz [COUNT [SEED [words|file]]]
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
-#include <random>
 #include <string>
 
 #include "config_fuzz.h"
+#include "mutate.h"
 
 namespace {
 
@@ -135,51 +134,13 @@ const std::string kTokens[] = {
     "\0"s,
 };
 
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
-
-  template <std::size_t N>
-  std::string make(const std::string (&seeds)[N]) {
-    std::string text = pick(seeds);
-    if (below(3) == 0) text += "\n" + pick(seeds);
-    for (std::size_t rounds = below(5); rounds > 0; --rounds) mutate(text);
-    return text;
-  }
-
- private:
-  std::size_t below(std::size_t bound) { return random_() % bound; }
-
-  template <std::size_t N>
-  const std::string& pick(const std::string (&list)[N]) {
-    return list[below(N)];
-  }
-
-  void mutate(std::string& text) {
-    const std::size_t at = below(text.size() + 1);
-    const std::size_t length = below(std::min<std::size_t>(text.size() - at, 12) + 1);
-    switch (below(7)) {
-      case 0: text.insert(at, pick(kTokens)); break;
-      case 1: text.replace(at, length, pick(kTokens)); break;
-      case 2: text.erase(at, length); break;
-      case 3: text.insert(below(text.size() + 1), std::string(text, at, length)); break;
-      case 4:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        break;
-      case 5: text.insert(at, std::string(1, static_cast<char>(32 + below(95)))); break;
-      case 6: text.insert(at, repeated(pick(kTokens))); break;
-    }
-  }
-
-  // Mostly short; now and then as deep as nesting can be tried.
-  std::string repeated(const std::string& token) {
-    std::string out;
-    for (std::size_t n = below(200) == 0 ? 2000 : below(80); n > 0; --n) out += token;
-    return out;
-  }
-
-  std::mt19937_64 random_;
-};
+template <std::size_t N>
+std::string make(fuzz::Mutator& mutator, const std::string (&seeds)[N]) {
+  std::string text = mutator.pick(seeds);
+  if (mutator.below(3) == 0) text += "\n" + mutator.pick(seeds);
+  mutator.mutate(text, kTokens, 5);
+  return text;
+}
 
 }  // namespace
 
@@ -187,13 +148,13 @@ int main(int argc, char** argv) {
   const long count = argc > 1 ? std::atol(argv[1]) : 20000;
   const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   const std::string only = argc > 3 ? argv[3] : "";
-  Mutator mutator(seed);
+  fuzz::Mutator mutator(seed);
   long runs[2] = {0, 0};
   long accepted[2] = {0, 0};
   for (long i = 0; i < count; ++i) {
     if (i > 0 && i % 100'000 == 0) std::fprintf(stderr, "%ld inputs\n", i);
     const bool file = only.empty() ? i % 2 == 1 : only == "file";
-    const std::string input = file ? mutator.make(kFileSeeds) : mutator.make(kWordSeeds);
+    const std::string input = file ? make(mutator, kFileSeeds) : make(mutator, kWordSeeds);
     ++runs[file];
     accepted[file] += try_input(file ? InputKind::File : InputKind::Words, input);
   }

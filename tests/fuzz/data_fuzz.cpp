@@ -1,9 +1,6 @@
 // One input is a file of rows: JSON lines, a JSON array or CSV. Whatever it holds, only a UserError may
 // escape, its message must be one printable line, skipping bad rows must give no error where only rows are
 // bad, and every prompt that comes out must be whole: valid UTF-8, with pairs that name its responses.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +13,7 @@
 #include "data/formats.h"
 #include "data/rows.h"
 #include "data_fuzz.h"
+#include "memory_file.h"
 #include "text/utf8.h"
 
 namespace {
@@ -29,24 +27,6 @@ using dpo::data::Value;
   std::fprintf(stderr, "data_fuzz: %s: %s\n", what, detail.c_str());
   std::abort();
 }
-
-// A file without a disk.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view content) : descriptor_(memfd_create("rows", 0)) {
-    if (descriptor_ < 0 ||
-        write(descriptor_, content.data(), content.size()) != static_cast<ssize_t>(content.size()))
-      fail("writing the file", "failed");
-  }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  std::filesystem::path path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
- private:
-  int descriptor_;
-};
 
 void read(RowFormat format, const std::filesystem::path& file, const dpo::data::TakeRow& take, BadRows& bad) {
   switch (format) {
@@ -95,7 +75,7 @@ void add_everywhere(const Value& row, PromptTexts& texts) {
 }  // namespace
 
 bool try_rows(RowFormat format, std::string_view input) {
-  const MemoryFile file(input);
+  const fuzz::MemoryFile file(input);
   PromptTexts texts;
   BadRows bad(true);
   try {

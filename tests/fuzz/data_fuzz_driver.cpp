@@ -1,12 +1,11 @@
 // Runs the fuzz target without libFuzzer on a fixed series of inputs: valid files, spoilt by mutations that
 // know the formats. Usage: data_fuzz [COUNT [SEED]]
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 
 #include "data_fuzz.h"
+#include "mutate.h"
 
 namespace {
 
@@ -85,64 +84,32 @@ const std::string kTokens[] = {
     "\xf0\x9f\x98\x80",
 };
 
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+std::string rows(fuzz::Mutator& mutator, bool array) {
+  std::string text = array ? "[" : "";
+  for (std::size_t n = 1 + mutator.below(3); n > 0; --n)
+    text += mutator.pick(kRows) + (n > 1 && array ? ",\n" : array ? "" : "\n");
+  return text + (array ? "]" : "");
+}
 
-  std::string make(RowFormat format) {
-    std::string text = format == RowFormat::Csv ? pick(kCsv) : rows(format == RowFormat::JsonArray);
-    for (std::size_t rounds = below(6); rounds > 0; --rounds) mutate(text);
-    return text;
-  }
-
- private:
-  std::size_t below(std::size_t bound) { return random_() % bound; }
-
-  template <std::size_t N>
-  const std::string& pick(const std::string (&list)[N]) {
-    return list[below(N)];
-  }
-
-  std::string rows(bool array) {
-    std::string text = array ? "[" : "";
-    for (std::size_t n = 1 + below(3); n > 0; --n)
-      text += pick(kRows) + (n > 1 && array ? ",\n" : array ? "" : "\n");
-    return text + (array ? "]" : "");
-  }
-
-  void mutate(std::string& text) {
-    const std::size_t at = below(text.size() + 1);
-    const std::size_t length = below(std::min<std::size_t>(text.size() - at, 12) + 1);
-    switch (below(7)) {
-      case 0: text.insert(at, pick(kTokens)); break;
-      case 1: text.replace(at, length, pick(kTokens)); break;
-      case 2: text.erase(at, length); break;
-      case 3: text.insert(below(text.size() + 1), std::string(text, at, length)); break;
-      case 4:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        break;
-      case 5: text.resize(at); break;
-      case 6:
-        for (std::size_t n = below(100) == 0 ? 3000 : below(30); n > 0; --n) text.insert(at, pick(kTokens));
-        break;
-    }
-  }
-
-  std::mt19937_64 random_;
-};
+std::string make(fuzz::Mutator& mutator, RowFormat format) {
+  std::string text =
+      format == RowFormat::Csv ? mutator.pick(kCsv) : rows(mutator, format == RowFormat::JsonArray);
+  mutator.mutate(text, kTokens, 6);
+  return text;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const long count = argc > 1 ? std::atol(argv[1]) : 20000;
   const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  Mutator mutator(seed);
+  fuzz::Mutator mutator(seed);
   long runs[3] = {0, 0, 0};
   long accepted[3] = {0, 0, 0};
   for (long i = 0; i < count; ++i) {
     const auto format = static_cast<RowFormat>(i % 3);
     ++runs[i % 3];
-    accepted[i % 3] += try_rows(format, mutator.make(format));
+    accepted[i % 3] += try_rows(format, make(mutator, format));
   }
   std::printf("JSON lines: %ld, gave a prompt %ld; JSON arrays: %ld, %ld; CSV: %ld, %ld\n", runs[0],
               accepted[0], runs[1], accepted[1], runs[2], accepted[2]);

@@ -1,10 +1,9 @@
 // Runs the fuzz target without libFuzzer on made-up texts. Usage: text_encode_fuzz [COUNT [SEED]]
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
-#include <random>
 #include <string>
 
+#include "mutate.h"
 #include "text/utf8.h"
 #include "text_fuzz.h"
 
@@ -69,44 +68,34 @@ const char* const kPieces[] = {
     "\u0345",
 };
 
-class Maker {
- public:
-  explicit Maker(std::uint64_t seed) : random_(seed) {}
+char32_t code_point(fuzz::Mutator& mutator) {
+  const auto code = static_cast<char32_t>(mutator.below(mutator.below(2) == 0 ? 0x3000 : 0x110000));
+  return code >= 0xD800 && code < 0xE000 ? U'a' : code;
+}
 
-  std::string make() {
-    std::string text(1, static_cast<char>(below(256)));
-    for (std::size_t i = below(12); i > 0; --i) {
-      switch (below(6)) {
-        case 0: text.push_back(static_cast<char>(below(256))); break;
-        case 1: dpo::text::append_utf8(text, code_point()); break;
-        case 2: {
-          const std::string piece = kPieces[below(std::size(kPieces))];
-          for (std::size_t n = below(below(100) == 0 ? 300 : 6); n > 0; --n) text += piece;
-          break;
-        }
-        default: text += kPieces[below(std::size(kPieces))];
+std::string make(fuzz::Mutator& mutator) {
+  std::string text(1, static_cast<char>(mutator.below(256)));
+  for (std::size_t i = mutator.below(12); i > 0; --i) {
+    switch (mutator.below(6)) {
+      case 0: text.push_back(static_cast<char>(mutator.below(256))); break;
+      case 1: dpo::text::append_utf8(text, code_point(mutator)); break;
+      case 2: {
+        const std::string piece = mutator.pick(kPieces);
+        for (std::size_t n = mutator.below(mutator.below(100) == 0 ? 300 : 6); n > 0; --n) text += piece;
+        break;
       }
+      default: text += mutator.pick(kPieces);
     }
-    return text;
   }
-
- private:
-  std::size_t below(std::size_t bound) { return random_() % bound; }
-
-  char32_t code_point() {
-    const auto code = static_cast<char32_t>(below(below(2) == 0 ? 0x3000 : 0x110000));
-    return code >= 0xD800 && code < 0xE000 ? U'a' : code;
-  }
-
-  std::mt19937_64 random_;
-};
+  return text;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const long count = argc > 1 ? std::atol(argv[1]) : 20000;
-  Maker maker(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
-  for (long i = 0; i < count; ++i) try_text_input(maker.make());
+  fuzz::Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  for (long i = 0; i < count; ++i) try_text_input(make(mutator));
   std::printf("texts: %ld\n", count);
   return 0;
 }

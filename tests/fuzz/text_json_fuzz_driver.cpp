@@ -1,9 +1,9 @@
 // Runs the fuzz target without libFuzzer: valid files, spoilt. Usage: text_json_fuzz [COUNT [SEED]]
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
 #include "../unit/text/samples.h"
+#include "mutate.h"
 #include "text_fuzz.h"
 
 namespace {
@@ -61,21 +61,23 @@ const char* const kValues[] = {
     R"({"id":17,"content":" x","lstrip":true,"rstrip":true,"single_word":true,"special":false})",
 };
 
-class Mutator {
+const std::string kBytes[] = {"{", "}", "[", "]", "\"", ",", ":", "\\", "\\u", "-", "\xff"};
+
+class Files {
  public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+  explicit Files(std::uint64_t seed) : mutator_(seed) {}
 
   std::string make() {
     Json file = below(2) == 0 ? gpt2_ : llama_;
     for (std::size_t i = below(4); i > 0; --i) change_value(file);
     std::string text = file.dump();
-    for (std::size_t i = below(8) == 0 ? 1 + below(3) : 0; i > 0; --i) change_bytes(text);
+    if (below(8) == 0) mutator_.mutate(text, kBytes, 4);
     if (below(5000) == 0) text.insert(below(text.size() + 1), std::string(100000, '['));
     return text;
   }
 
  private:
-  std::size_t below(std::size_t bound) { return random_() % bound; }
+  std::size_t below(std::size_t bound) { return mutator_.below(bound); }
 
   // Walks down to some value and replaces, removes or repeats it.
   void change_value(Json& file) {
@@ -89,25 +91,14 @@ class Mutator {
       }
       at = &*child;
     }
-    const Json value = Json::parse(kValues[below(std::size(kValues))]);
+    const Json value = Json::parse(mutator_.pick(kValues));
     if (at->is_array() && below(2) == 0)
       at->push_back(value);
     else
       *at = value;
   }
 
-  void change_bytes(std::string& text) {
-    if (text.empty()) return;
-    const std::size_t at = below(text.size());
-    switch (below(4)) {
-      case 0: text[at] = static_cast<char>(below(256)); break;
-      case 1: text.erase(at, 1 + below(20)); break;
-      case 2: text.insert(at, text.substr(below(text.size()), below(30))); break;
-      case 3: text.resize(at + 1); break;
-    }
-  }
-
-  std::mt19937_64 random_;
+  fuzz::Mutator mutator_;
   // Small, so that a million of them take minutes.
   const Json gpt2_ = samples::gpt2({"h", "e", "l", "o", "w", "1", "2", "a", "b", dpo::text::map_bytes(" ")});
   const Json llama_ = samples::llama(4);
@@ -117,9 +108,9 @@ class Mutator {
 
 int main(int argc, char** argv) {
   const long count = argc > 1 ? std::atol(argv[1]) : 20000;
-  Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  Files files(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
   long accepted = 0;
-  for (long i = 0; i < count; ++i) accepted += try_text_input(mutator.make());
+  for (long i = 0; i < count; ++i) accepted += try_text_input(files.make());
   std::printf("files: %ld, accepted %ld\n", count, accepted);
   return accepted > 0 && accepted < count ? 0 : 1;
 }

@@ -39,6 +39,9 @@ struct Object {
 
 // Nesting is bounded, or a small file could build a chain that overflows the stack when it is taken apart.
 constexpr int kDeepest = 64;
+// So is what can be referred to and then copied again and again: with a long name or shape a small file could
+// fill the memory.
+constexpr std::size_t kLongestName = 1000, kLongestGlobal = 200, kMostDimensions = 64;
 
 const std::map<std::string, Dtype>& storage_types() {
   static const std::map<std::string, Dtype> types = {
@@ -231,7 +234,12 @@ class Machine {
 
   void global_from_lines() {
     const std::string module = line();
-    push(Global{module + "." + line()});
+    push_global(module, line());
+  }
+
+  void push_global(const std::string& module, const std::string& name) {
+    if (module.size() + name.size() > kLongestGlobal) fail("its pickle names a global of great length");
+    push(Global{module + "." + name});
   }
 
   void global_from_stack() {
@@ -239,7 +247,7 @@ class Machine {
     const auto* module = std::get_if<std::string>(&names[0]->value);
     const auto* name = std::get_if<std::string>(&names[1]->value);
     if (!module || !name) fail("its pickle names a global by something that is no text");
-    push(Global{*module + "." + *name});
+    push_global(*module, *name);
   }
 
   template <class Value>
@@ -258,7 +266,9 @@ class Machine {
     const std::string& type = as<Global>(parts[1], "a storage type").name;
     const auto known = storage_types().find(type);
     if (known == storage_types().end()) fail(fmt::format("its pickle has a storage of type {}", type));
-    push(Storage{known->second, as<std::string>(parts[2], "a storage key")});
+    const auto& key = as<std::string>(parts[2], "a storage key");
+    if (key.size() > kLongestGlobal) fail("its pickle has a storage key of great length");
+    push(Storage{known->second, key});
   }
 
   void reduce() {
@@ -282,12 +292,12 @@ class Machine {
     tensor.dtype = storage.dtype;
     tensor.storage = storage.key;
     tensor.offset = as<std::int64_t>(arguments[1], "a tensor's offset");
-    for (const Ref& size : as<Object::List>(arguments[2], "a tensor's shape"))
-      tensor.shape.push_back(as<std::int64_t>(size, "a tensor's size"));
-    for (const Ref& stride : as<Object::List>(arguments[3], "a tensor's strides"))
-      tensor.strides.push_back(as<std::int64_t>(stride, "a tensor's stride"));
-    if (tensor.shape.size() != tensor.strides.size())
-      fail("its pickle has a tensor with another number of strides");
+    const auto& shape = as<Object::List>(arguments[2], "a tensor's shape");
+    const auto& strides = as<Object::List>(arguments[3], "a tensor's strides");
+    if (shape.size() > kMostDimensions) fail("its pickle has a tensor of too many dimensions");
+    if (shape.size() != strides.size()) fail("its pickle has a tensor with another number of strides");
+    for (const Ref& size : shape) tensor.shape.push_back(as<std::int64_t>(size, "a tensor's size"));
+    for (const Ref& stride : strides) tensor.strides.push_back(as<std::int64_t>(stride, "a tensor's stride"));
     return tensor;
   }
 
@@ -318,6 +328,7 @@ std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, co
     const auto* name = std::get_if<std::string>(&key->value);
     const auto* tensor = std::get_if<PickledTensor>(&value->value);
     if (!name || !tensor) continue;  // counters and the like
+    if (name->size() > kLongestName) machine.fail("its pickle has a tensor with a name of great length");
     tensors.push_back(*tensor);
     tensors.back().name = *name;
   }

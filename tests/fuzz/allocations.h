@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+namespace fuzz {
+
+// While one lives, what operator new gives out is counted.
+class AllocationCount {
+ public:
+  AllocationCount();
+  ~AllocationCount();
+  AllocationCount(const AllocationCount&) = delete;
+  AllocationCount& operator=(const AllocationCount&) = delete;
+
+  std::size_t total() const;  // bytes, also of what was given back
+};
+
+// Aborts unless `count` is within `per_byte` times the size of the input and a constant: numbers that a file
+// claims must not decide what is allocated.
+void check_allocations(const AllocationCount& count, std::size_t input_size, std::size_t per_byte);
+
+}  // namespace fuzz

@@ -1,0 +1,89 @@
+// Runs the fuzz target without libFuzzer on spoilt files. Usage: checkpoint_safetensors_fuzz [COUNT [SEED]]
+#include "mutate.h"
+#include "weights_fuzz.h"
+
+namespace {
+
+struct Seed {
+  std::string header;
+  std::size_t data = 0;
+};
+
+const Seed kSeeds[] = {
+    {"{}", 0},
+    {R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}   )", 24},
+    {R"({"b":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})",
+     16},
+    {R"({"x":{"dtype":"F16","shape":[0,5],"data_offsets":[0,0]},"y":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})",
+     3},
+    {R"({"w":{"data_offsets":[0,16],"dtype":"F64","shape":[1,2]},"v":{"dtype":"BOOL","data_offsets":[16,17],"shape":[1]}})",
+     17},
+};
+
+const std::string kTokens[] = {"{",
+                               "}",
+                               "[",
+                               "]",
+                               ",",
+                               ":",
+                               "\"",
+                               "\\",
+                               "0",
+                               "1",
+                               "8",
+                               "-",
+                               "-1",
+                               "1e9",
+                               "2.0",
+                               "4611686018427387904",
+                               "18446744073709551615",
+                               "9223372036854775808",
+                               "null",
+                               "true",
+                               "\"F32\"",
+                               "\"F64\"",
+                               "\"F4\"",
+                               "\"a\"",
+                               "\"dtype\"",
+                               "\"shape\"",
+                               "\"data_offsets\"",
+                               "\"__metadata__\"",
+                               "[0,8]",
+                               "[8,0]",
+                               "[0,0]",
+                               R"("c":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)",
+                               "[[",
+                               "{\"a\":",
+                               "\\u0000",
+                               "\\ud800",
+                               " ",
+                               "\xff",
+                               "\xc3\xa9"};
+
+std::string with_length(std::uint64_t length, const std::string& rest) {
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(length >> (8 * i));
+  return file + rest;
+}
+
+std::string make(fuzz::Mutator& mutator) {
+  const Seed& seed = mutator.pick(kSeeds);
+  std::string header = seed.header;
+  mutator.mutate(header, kTokens, 5);
+  std::size_t data = seed.data;
+  if (mutator.below(8) == 0) data = mutator.below(40);
+  std::uint64_t length = header.size();
+  switch (mutator.below(16)) {
+    case 0: length = std::uint64_t{1} << mutator.below(64); break;
+    case 1: length = UINT64_MAX - mutator.below(20); break;
+    case 2: length += mutator.below(40); break;
+    case 3: length -= std::min<std::uint64_t>(length, mutator.below(5)); break;
+  }
+  std::string file = with_length(length, header + std::string(data, 'd'));
+  if (mutator.below(50) == 0) file.resize(mutator.below(file.size() + 1));
+  return file;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return fuzz::run(argc, argv, "files", make, try_weights_input); }

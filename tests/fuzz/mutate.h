@@ -1,0 +1,75 @@
+// What the drivers share: valid inputs are spoilt by small changes that know the words of the format.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <random>
+#include <span>
+#include <string>
+
+namespace fuzz {
+
+class Mutator {
+ public:
+  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+
+  std::size_t below(std::size_t bound) { return random_() % bound; }
+
+  template <class List>
+  const auto& pick(const List& list) {
+    return *(std::begin(list) + static_cast<std::ptrdiff_t>(below(std::size(list))));
+  }
+
+  void mutate(std::string& text, std::span<const std::string> tokens) {
+    const std::size_t at = below(text.size() + 1);
+    const std::size_t length = below(std::min<std::size_t>(text.size() - at, 12) + 1);
+    switch (below(8)) {
+      case 0: text.insert(at, pick(tokens)); break;
+      case 1: text.replace(at, length, pick(tokens)); break;
+      case 2: text.erase(at, length); break;
+      case 3: text.insert(below(text.size() + 1), std::string(text, at, length)); break;
+      case 4:
+        if (at < text.size()) text[at] = static_cast<char>(below(256));
+        break;
+      case 5: text.insert(at, std::string(1, static_cast<char>(32 + below(95)))); break;
+      case 6: text.insert(at, repeated(pick(tokens))); break;
+      case 7:
+        if (below(4) == 0) text.resize(at);
+        break;
+    }
+  }
+
+  void mutate(std::string& text, std::span<const std::string> tokens, std::size_t most_rounds) {
+    for (std::size_t rounds = below(most_rounds); rounds > 0; --rounds) mutate(text, tokens);
+  }
+
+ private:
+  // Mostly short; now and then as deep as nesting can be tried.
+  std::string repeated(const std::string& token) {
+    std::string out;
+    for (std::size_t n = below(200) == 0 ? 2000 : below(80); n > 0; --n) out += token;
+    return out;
+  }
+
+  std::mt19937_64 random_;
+};
+
+// A whole driver: COUNT inputs from SEED, as its words say. It fails if none of them was accepted or all
+// were, for then the inputs show nothing.
+template <class Make, class Try>
+int run(int argc, char** argv, const char* what, Make make, Try try_input) {
+  const long count = argc > 1 ? std::atol(argv[1]) : 20000;
+  Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  long accepted = 0;
+  for (long i = 0; i < count; ++i) {
+    if (i > 0 && i % 100'000 == 0) std::fprintf(stderr, "%ld inputs\n", i);
+    accepted += try_input(make(mutator));
+  }
+  std::printf("%s: %ld, accepted %ld\n", what, count, accepted);
+  return accepted > 0 && accepted < count ? 0 : 1;
+}
+
+}  // namespace fuzz
