@@ -9,5 +9,6 @@ namespace dpo::cli {
 void add_engine_devices(CLI::App& engine, Action& action);
 void add_engine_convert(CLI::App& engine, Action& action);
 void add_engine_init(CLI::App& engine, Action& action);
+void add_engine_read(CLI::App& engine, Action& action);
 
 }  // namespace dpo::cli
