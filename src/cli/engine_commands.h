@@ -10,5 +10,7 @@ void add_engine_devices(CLI::App& engine, Action& action);
 void add_engine_convert(CLI::App& engine, Action& action);
 void add_engine_init(CLI::App& engine, Action& action);
 void add_engine_read(CLI::App& engine, Action& action);
+void add_engine_sample(CLI::App& engine, Action& action);
+void add_engine_score(CLI::App& engine, Action& action);
 
 }  // namespace dpo::cli

@@ -17,5 +17,7 @@ int main(int argc, char** argv) {
   add_tokenize_command(program, action);
   add_convert_command(program, action, words);
   add_init_command(program, action, words);
+  add_sample_command(program, action, words);
+  add_score_command(program, action, words);
   return run_program(program, action, words);
 }

@@ -1,0 +1,29 @@
+#include "cli/model_arguments.h"
+
+#include <CLI/CLI.hpp>
+
+namespace dpo::cli {
+
+void describe_model(CLI::App& command, ModelArguments& arguments) {
+  command
+      .add_option("MODEL", arguments.model,
+                  "a model's folder, or its name ORG/NAME in the Hugging Face cache")
+      ->required();
+  command
+      .add_option("--weights", arguments.weights,
+                  "weights instead of those in the folder: a policy.pt, .bin or .safetensors")
+      ->type_name("FILE");
+  command.add_option("--tokenizer", arguments.tokenizer, "the tokenizer's folder (default: MODEL)")
+      ->type_name("DIR");
+  command
+      .add_option("--device", arguments.device,
+                  "where to compute (default: a GPU if there is one, else the CPU)")
+      ->type_name("auto|cpu|cuda|cuda:N");
+  command
+      .add_option("--dtype", arguments.dtype,
+                  "to compute in (default: on a GPU what the model's config.json says, on the CPU float32)")
+      ->type_name("float32|bfloat16|float16")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}).description(""));
+}
+
+}  // namespace dpo::cli
