@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "checkpoint/allocate.h"
 #include "checkpoint/match.h"
 #include "checkpoint/read_tensors.h"
 #include "hub/cache.h"
@@ -92,7 +93,7 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
                        const std::optional<fs::path>& weights_file, const Progress& progress) {
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);
-  opened.weights = model::make_weights(opened.table, dtype, device);
+  opened.weights = allocate_weights(opened.table, dtype, device);
   std::vector<Destination> destinations;
   for (std::size_t i = 0; i < opened.weights.blocks.size(); ++i)
     for (std::size_t j = 0; j < opened.weights.blocks[i].tensors.size(); ++j)

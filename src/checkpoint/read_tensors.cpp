@@ -15,7 +15,7 @@
 namespace dpo::checkpoint {
 namespace {
 
-constexpr unsigned kThreads = 4;  // enough to keep a disk busy; more of them only wait for memory
+constexpr std::size_t kThreads = 4;  // also on fewer cores: some wait for the disk while others copy
 
 // Bytes that one thread takes at once.
 constexpr std::uint64_t kPieceBytes = 8u << 20;
@@ -50,11 +50,11 @@ void read_piece(const WeightFiles& files, const Piece& piece) {
     return;
   }
   const at::Tensor flat = piece.to->tensor.view({-1});
-  const std::size_t size = size_of(source.dtype);
+  const std::uint64_t from = static_cast<std::uint64_t>(piece.begin) * size_of(source.dtype);
+  const std::uint64_t size = static_cast<std::uint64_t>(piece.end - piece.begin) * size_of(source.dtype);
+  files.announce(source, from, size);
   if (flat.is_cpu() && flat.scalar_type() == scalar_type_of(source.dtype)) {
-    auto* data = static_cast<std::byte*>(flat.mutable_data_ptr()) + piece.begin * static_cast<long>(size);
-    files.read(source, static_cast<std::uint64_t>(piece.begin) * size,
-               {data, static_cast<std::size_t>(piece.end - piece.begin) * size});
+    files.read(source, from, {static_cast<std::byte*>(flat.mutable_data_ptr()) + from, size});
     return;
   }
   const std::int64_t step = flat.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
@@ -113,8 +113,7 @@ void read_pieces(const WeightFiles& files, const std::vector<Piece>& pieces, Met
   };
   {
     std::vector<std::jthread> threads;
-    const unsigned count = std::min(kThreads, std::max(1u, std::thread::hardware_concurrency()));
-    for (std::size_t i = 1; i < std::min<std::size_t>(count, pieces.size()); ++i) threads.emplace_back(run);
+    for (std::size_t i = 1; i < std::min(kThreads, pieces.size()); ++i) threads.emplace_back(run);
     run();
   }
   if (failure) std::rethrow_exception(failure);

@@ -39,8 +39,8 @@ class WeightFiles {
   // Bytes of a tensor from the one numbered `from`; safe to call from many threads.
   void read(const StoredTensor& tensor, std::uint64_t from, std::span<std::byte> bytes) const;
 
-  // Tells the system that the tensor will be read soon.
-  void announce(const StoredTensor& tensor) const;
+  // Tells the system that these bytes of a tensor will be read now, so that it fetches them at once.
+  void announce(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const;
 
  private:
   void open_folder(const std::filesystem::path& folder);
