@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "cli/engine_model.h"
 #include "cli/prompt_lines.h"
 #include "cli/sample_arguments.h"
+#include "cli/stopwatch.h"
 #include "model/generate.h"
 #include "text/text_stream.h"
 
@@ -58,7 +58,7 @@ class Sampler {
         ready_(load_ready_model(arguments.model)) {}
 
   void write_all(const std::vector<std::string>& prompts);
-  double seconds() const { return seconds_; }
+  const Elapsed& elapsed() const { return elapsed_; }
 
  private:
   void write_batch(std::span<const std::string> prompts, bool alone);
@@ -72,7 +72,7 @@ class Sampler {
   model::GenerateOptions options_;
   ReadyModel ready_;
   std::uint64_t prompts_done_ = 0;
-  double seconds_ = 0;
+  Elapsed elapsed_;
 };
 
 // Without any token there is nothing to continue, so an empty text begins as a document does.
@@ -117,14 +117,14 @@ void Sampler::write_batch(std::span<const std::string> texts, bool alone) {
   for (const auto& each : tokens) prompts.push_back({each, prompts_done_ + prompts.size()});
   std::vector<text::TextStream> streams(texts.size() * static_cast<std::size_t>(options_.samples),
                                         new_stream());
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const std::vector<model::Generated> results =
       model::generate(ready_.model, ready_.weights, prompts, options_, [&](std::size_t sample, Token token) {
         const std::string piece = streams[sample].add(token);
         if (alone) write(piece);
         return !streams[sample].stopped();
       });
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  elapsed_ += watch.elapsed();
   const auto samples = static_cast<std::size_t>(options_.samples);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string rest = streams[i].finish();
@@ -173,7 +173,7 @@ int run_sample(const SampleArguments& arguments) {
     converse(sampler);
   else
     sampler.write_all(prompts);
-  if (arguments.time) fmt::print(stderr, "{}\n", json{{"seconds", sampler.seconds()}}.dump());
+  if (arguments.time) fmt::print(stderr, "{}\n", sampler.elapsed().to_json());
   return 0;
 }
 

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/prompt_lines.h"
 #include "cli/score_arguments.h"
+#include "cli/stopwatch.h"
 #include "data/examples.h"
 #include "data/forest.h"
 #include "data/parallel.h"
@@ -22,7 +22,6 @@ namespace {
 
 using data::Token;
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 struct TokenizedLine {
   std::vector<Token> prompt;
@@ -98,13 +97,14 @@ std::vector<LineScores> score_batch(const ReadyModel& ready, std::span<const dat
   return scores;
 }
 
-// Scores all examples with one model, calling done(line, scores) for each in order. Returns the seconds.
+// Scores all examples with one model, calling done(line, scores) for each in order. Returns how long
+// computing took.
 template <class Done>
-double score_all(const ModelArguments& arguments, std::span<const data::Example> examples,
-                 std::int64_t batch_tokens, Done done) {
+Elapsed score_all(const ModelArguments& arguments, std::span<const data::Example> examples,
+                  std::int64_t batch_tokens, Done done) {
   const ReadyModel ready = load_ready_model(arguments);
   ProgressLine progress("lines");
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   std::size_t begin = 0;
   while (begin < examples.size()) {
     std::size_t end = begin + 1;
@@ -117,7 +117,7 @@ double score_all(const ModelArguments& arguments, std::span<const data::Example>
     progress.show(fmt::format("scoring with {}", arguments.model), static_cast<std::int64_t>(begin),
                   static_cast<std::int64_t>(examples.size()));
   }
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return watch.elapsed();
 }
 
 json rewards_of(const std::vector<double>& logps, const std::vector<double>& reference, double beta) {
@@ -133,24 +133,24 @@ int run_score(const ScoreArguments& arguments) {
   const std::vector<TokenizedLine> tokenized = tokenize(lines, tokenizer);
   const std::vector<data::Example> examples = examples_of(tokenized, arguments);
   check_lengths(examples, lines, arguments.model);
-  double seconds = 0;
+  Elapsed elapsed;
   std::vector<std::vector<double>> reference;
   if (!arguments.reference.empty()) {
     ModelArguments other = arguments.model;
     other.model = arguments.reference;
     other.weights.clear();
     check_lengths(examples, lines, other);
-    seconds += score_all(other, examples, arguments.batch_tokens,
+    elapsed += score_all(other, examples, arguments.batch_tokens,
                          [&](std::size_t, const LineScores& scores) { reference.push_back(scores.logps); });
   }
-  seconds += score_all(arguments.model, examples, arguments.batch_tokens,
+  elapsed += score_all(arguments.model, examples, arguments.batch_tokens,
                        [&](std::size_t line, const LineScores& scores) {
                          json result = {{"logps", scores.logps}, {"tokens", scores.tokens}};
                          if (!reference.empty())
                            result["rewards"] = rewards_of(scores.logps, reference[line], arguments.beta);
                          fmt::print("{}\n", result.dump());
                        });
-  if (arguments.time) fmt::print(stderr, "{}\n", json{{"seconds", seconds}}.dump());
+  if (arguments.time) fmt::print(stderr, "{}\n", elapsed.to_json());
   return 0;
 }
 
