@@ -99,9 +99,9 @@ std::vector<StoredTensor> tensors_of_file(const fs::path& path, std::size_t file
 }  // namespace
 
 bool StoredTensor::is_contiguous() const {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != stride) return false;
     if (__builtin_mul_overflow(stride, shape[i], &stride)) return false;
   }

@@ -66,6 +66,11 @@ TEST(Pickle, RefusesEverythingElse) {
   };
   std::string deep = "N";
   for (int i = 0; i < 100'000; ++i) deep += "\x85";
+  std::string ones;
+  for (int i = 0; i < 65; ++i) ones += number(1);
+  const std::string many_dimensions = global("torch._utils", "_rebuild_tensor_v2") + "((" + text("storage") +
+                                      global("torch", "FloatStorage") + text("0") + text("cpu") + number(6) +
+                                      "tQ" + number(0) + "(" + ones + "t(" + ones + "ttR";
   const Case cases[] = {
       {global("os", "system") + text("rm -rf /") + "\x85R", "its pickle calls os.system"},
       {global("builtins", "eval") + text("1") + "\x85R", "its pickle calls builtins.eval"},
@@ -104,6 +109,12 @@ TEST(Pickle, RefusesEverythingElse) {
       {tensor("0", "OtherStorage"), "a storage of type torch.OtherStorage"},
       {"NQ", "a storage of an unexpected kind"},
       {"NNR", "a call of an unexpected kind"},
+      // What a small file could have copied again and again.
+      {global(std::string(300, 'm'), "x"), "names a global of great length"},
+      {tensor(std::string(200, '0') + "1"), "a storage key of great length"},
+      {many_dimensions, "a tensor of too many dimensions"},
+      {"}X" + std::string("\xe9\x03\0\0", 4) + std::string(1001, 'n') + tensor("0") + "s",
+       "a tensor with a name of great length"},
   };
   for (const Case& c : cases) {
     const std::string message = message_of(c.body);

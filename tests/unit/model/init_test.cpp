@@ -1,0 +1,87 @@
+#include "model/init.h"
+
+#include <cmath>
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+namespace dpo::model {
+namespace {
+
+ModelConfig config(std::int64_t layers = 2, std::int64_t vocabulary = 1000) {
+  ModelConfig c;
+  c.shape.family = Family::gpt2;
+  c.shape.layers = layers;
+  c.shape.hidden = 64;
+  c.shape.ffn = 256;
+  c.shape.heads = c.shape.kv_heads = 4;
+  c.shape.head_dim = 16;
+  c.shape.vocabulary = vocabulary;
+  c.shape.context = 32;
+  c.shape.tied_embeddings = true;
+  c.settings.initializer_range = 0.02;
+  return c;
+}
+
+Weights made(const ModelConfig& c, std::uint64_t seed = 1, at::ScalarType dtype = at::kFloat) {
+  const TensorTable table = tensor_table(c.shape);
+  Weights weights = make_weights(table, dtype, at::kCPU);
+  initialize(weights, table, c, seed);
+  return weights;
+}
+
+double deviation(const at::Tensor& tensor) { return tensor.std().item<double>(); }
+
+TEST(Initialize, FillsAsTheFamilyDoes) {
+  const Weights weights = made(config());
+  const BlockWeights& layer = weights.blocks[1];
+  const double residual = 0.02 / std::sqrt(2.0 * 2);
+  EXPECT_NEAR(deviation(weights.blocks[0]("transformer.wte.weight")), 0.02, 0.02 * 0.02);
+  EXPECT_NEAR(deviation(layer("attn.c_attn.weight")), 0.02, 0.02 * 0.04);
+  EXPECT_NEAR(deviation(layer("mlp.c_proj.weight")), residual, residual * 0.04);
+  EXPECT_EQ(layer("ln_1.weight").min().item<float>(), 1);
+  EXPECT_EQ(layer("ln_1.weight").max().item<float>(), 1);
+  EXPECT_EQ(layer("mlp.c_fc.bias").abs().max().item<float>(), 0);
+}
+
+TEST(Initialize, DrawsNormalNumbers) {
+  const at::Tensor drawn = made(config(1, 20'000)).blocks[0]("transformer.wte.weight") / 0.02;
+  const auto share_below = [&](double bound) {
+    return (drawn < bound).to(at::kDouble).mean().item<double>();
+  };
+  for (const double bound : {-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0})
+    EXPECT_NEAR(share_below(bound), 0.5 * std::erfc(-bound / std::sqrt(2.0)), 0.002) << bound;
+  // Neighbours, which come from one pair of draws, know nothing of each other.
+  const at::Tensor flat = drawn.view({-1, 2});
+  EXPECT_NEAR((flat.select(1, 0) * flat.select(1, 1)).mean().item<double>(), 0, 0.006);
+}
+
+TEST(Initialize, GivesTheSameWhateverTheDtypeAndTheOtherTensors) {
+  const Weights all = made(config());
+  const Weights half = made(config(), 1, at::kBFloat16);
+  const Weights longer = made(config(2, 1501));
+  for (std::size_t i = 0; i < all.blocks.size(); ++i)
+    for (std::size_t j = 0; j < all.blocks[i].tensors.size(); ++j) {
+      const NamedTensor& named = all.blocks[i].tensors[j];
+      EXPECT_TRUE(at::equal(named.tensor.to(at::kBFloat16), half.blocks[i].tensors[j].tensor)) << named.name;
+      const at::Tensor other = longer.blocks[i].tensors[j].tensor;
+      EXPECT_TRUE(at::equal(named.tensor, other.narrow(0, 0, named.tensor.size(0)))) << named.name;
+    }
+}
+
+TEST(Initialize, DependsOnSeedAndName) {
+  const Weights a = made(config(), 1), b = made(config(), 2);
+  const at::Tensor first = a.blocks[1]("attn.c_attn.weight");
+  EXPECT_FALSE(at::equal(first, b.blocks[1]("attn.c_attn.weight")));
+  EXPECT_FALSE(at::equal(first, a.blocks[2]("attn.c_attn.weight")));
+}
+
+// The numbers themselves, so that a seed means the same in every version.
+TEST(Initialize, KeepsItsNumbers) {
+  const at::Tensor drawn = made(config(), 42).blocks[0]("transformer.wte.weight").flatten();
+  const float expected[] = {0.03844703F, 0.02168213F, 0.01657715F, 0.04522007F};
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(drawn[i].item<float>(), expected[i], 1e-8) << i;
+}
+
+}  // namespace
+}  // namespace dpo::model
