@@ -19,7 +19,7 @@ ALLOWED = {
     "loss": ["base"],
     "comm": ["base"],
     "shard": ["comm", "model"],
-    "optim": ["comm"],
+    "optim": ["model", "comm"],
     "checkpoint/formats": ["base"],
     "checkpoint": ["checkpoint/formats", "model", "hub"],
     "hub": ["base"],

@@ -175,4 +175,8 @@ bool uses_reference(const Options& options) {
   return loss && loss->uses_reference;
 }
 
+bool needs_whole_batch(const Options& options) { return options.name == "aot"; }
+
+bool is_unpaired(const Options& options) { return options.name == "kto"; }
+
 }  // namespace dpo::loss

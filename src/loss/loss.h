@@ -57,4 +57,10 @@ Terms evaluate(const Options& options, std::span<const Score> scores,
 std::vector<std::string> loss_names();
 bool uses_reference(const Options& options);
 
+// Whether the loss compares examples with each other, so that all of a batch must be given at once.
+bool needs_whole_batch(const Options& options);
+
+// Whether a comparison has one response, wanted or not.
+bool is_unpaired(const Options& options);
+
 }  // namespace dpo::loss

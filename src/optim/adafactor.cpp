@@ -1,0 +1,104 @@
+// Adafactor as torch.optim has it: a matrix keeps the mean squares of its rows and columns alone.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/norm.h>
+#include <ATen/ops/zeros.h>
+
+#include "optim/bodies.h"
+#include "optim/rounding.h"
+
+namespace dpo::optim {
+namespace {
+
+constexpr double kBeta2Decay = -0.8, kSmallestScale = 1e-3, kClip = 1;
+
+struct Variance {
+  at::Tensor rows, columns;  // of a matrix: [rows, 1] and [1, columns]
+  at::Tensor whole;          // of a vector
+};
+
+double root_mean_square(const at::Tensor& x) {
+  return at::norm(x).item<double>() / std::sqrt(static_cast<double>(x.numel()));
+}
+
+// The estimate of the squared gradients, after this one went into it.
+at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, double epsilon) {
+  if (g.dim() < 2) return variance.whole.lerp_(g * g, share).clone();
+  const auto mean_square = [&g](std::int64_t dim) {
+    return at::norm(g, 2, {dim}, /*keepdim=*/true).square_().div_(g.size(dim));
+  };
+  variance.rows.lerp_(mean_square(-1), share);
+  variance.columns.lerp_(mean_square(-2), share);
+  return at::matmul(variance.rows, variance.columns)
+      .div_(variance.rows.mean({-2}, /*keepdim=*/true).clamp_min_(epsilon));
+}
+
+class Adafactor : public Optimizer {
+ public:
+  explicit Adafactor(const model::Weights& weights) {
+    for (const model::BlockWeights& block : weights.blocks) {
+      kept_.emplace_back();
+      for (const model::NamedTensor& named : block.tensors)
+        kept_.back().push_back(make_variance(named.tensor));
+    }
+  }
+
+  std::vector<model::NamedTensor> state() const override {
+    std::vector<model::NamedTensor> tensors;
+    for (std::size_t block = 0; block < kept_.size(); ++block)
+      for (std::size_t i = 0; i < kept_[block].size(); ++i) {
+        const std::string place = "." + std::to_string(block) + "." + std::to_string(i);
+        const Variance& variance = kept_[block][i];
+        if (variance.whole.defined()) tensors.push_back({"variance" + place, variance.whole});
+        if (variance.rows.defined()) tensors.push_back({"row_var" + place, variance.rows});
+        if (variance.columns.defined()) tensors.push_back({"col_var" + place, variance.columns});
+      }
+    return tensors;
+  }
+
+ protected:
+  void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
+              double learning_rate, std::uint64_t seed) override {
+    for (std::size_t i = 0; i < weights.tensors.size(); ++i)
+      update_tensor(weights.tensors[i].tensor, gradients.tensors[i].tensor.to(at::kFloat), kept_[block][i],
+                    learning_rate, seed * 4099 + i);
+  }
+
+ private:
+  // Its few numbers are float32 whatever the weights are.
+  static Variance make_variance(const at::Tensor& tensor) {
+    const auto options = tensor.options().dtype(at::kFloat);
+    if (tensor.dim() < 2) return {{}, {}, at::zeros(tensor.sizes(), options)};
+    return {at::zeros({tensor.size(0), 1}, options), at::zeros({1, tensor.size(1)}, options), {}};
+  }
+
+  void update_tensor(at::Tensor& weights, const at::Tensor& g, Variance& variance, double learning_rate,
+                     std::uint64_t seed) const {
+    const auto t = static_cast<double>(updates());
+    const double epsilon = std::numeric_limits<float>::epsilon();
+    const double scale = std::max(kSmallestScale, root_mean_square(weights.to(at::kFloat))) *
+                         std::min(learning_rate, 1 / std::sqrt(t));
+    const at::Tensor change = estimate(variance, g, std::pow(t, kBeta2Decay), epsilon)
+                                  .clamp_min_(epsilon * epsilon)
+                                  .rsqrt_()
+                                  .mul_(g);
+    const double factor = -scale / std::max(1.0, root_mean_square(change) / kClip);
+    if (weights.scalar_type() == at::kFloat)
+      weights.add_(change, factor);
+    else
+      round_at_random(weights, weights.to(at::kFloat).add_(change, factor), seed);
+  }
+
+  std::vector<std::vector<Variance>> kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights) {
+  return std::make_unique<Adafactor>(weights);
+}
+
+}  // namespace dpo::optim

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "optim/optimizer.h"
+
+namespace dpo::optim {
+
+// An optimizer that treats every number by itself, over flat arrays: the names of what it keeps beside a
+// parameter, and the update of parameters, given gradients, what is kept, the learning rate and the number of
+// this update, from 1.
+struct Elementwise {
+  std::vector<std::string> kept;
+  std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> kept,
+                     double learning_rate, std::int64_t update)>
+      update;
+};
+
+Elementwise rmsprop();
+Elementwise adam(double weight_decay);
+Elementwise sgd();
+
+std::unique_ptr<Optimizer> make_elementwise(Elementwise rule, const model::Weights& weights);
+std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights);
+
+}  // namespace dpo::optim

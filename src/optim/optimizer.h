@@ -1,0 +1,43 @@
+// optim: optimizers by PyTorch's names and defaults, schedules of the learning rate, clipping.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/weights.h"
+
+namespace dpo::optim {
+
+// Updates weights in place. Each of its numbers beside a parameter has the dtype of the weights; with 16-bit
+// weights the arithmetic is float32 and results are rounded up or down at random, in proportion to how near
+// they are, so that small updates are not lost.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // One update. `seed` is that of the random rounding.
+  void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
+            std::uint64_t seed);
+
+  // What must be saved to go on as if never stopped: the tensors themselves, by name, and the updates so far.
+  virtual std::vector<model::NamedTensor> state() const = 0;
+  std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }
+
+ protected:
+  // The update of block `block`, where updates() counts this one already.
+  virtual void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
+                      double learning_rate, std::uint64_t seed) = 0;
+
+ private:
+  std::int64_t updates_ = 0;
+};
+
+// RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights);
+
+}  // namespace dpo::optim

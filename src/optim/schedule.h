@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace dpo::optim {
+
+// The learning rate over a run: it rises over the warm-up, then stays, or falls to 0 at the end.
+struct Schedule {
+  double learning_rate = 0;
+  std::int64_t warmup = 0;        // updates
+  std::string name = "constant";  // or linear, cosine
+  std::int64_t updates = 0;       // of the whole run
+
+  double at(std::int64_t update) const;  // counted from 0
+};
+
+}  // namespace dpo::optim

@@ -1,0 +1,56 @@
+#include "train/scoring.h"
+
+namespace dpo::train {
+namespace {
+
+std::span<const std::int32_t> compared_by(const data::Forest& forest, std::size_t example) {
+  const auto start = static_cast<std::size_t>(forest.example_starts[example]);
+  const auto end = static_cast<std::size_t>(forest.example_starts[example + 1]);
+  return std::span(forest.compared).subspan(start, end - start);
+}
+
+}  // namespace
+
+std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const loss::Options& options) {
+  std::vector<loss::Comparison> comparisons;
+  for (std::size_t e = 0; e < forest.examples.size(); ++e) {
+    const auto compared = compared_by(forest, e);
+    if (!loss::is_unpaired(options)) {
+      comparisons.push_back({{compared.begin(), compared.end()}});
+      continue;
+    }
+    for (std::size_t i = 0; i < compared.size(); ++i)
+      comparisons.push_back({.responses = {compared[i]}, .desirable = i == 0});
+  }
+  return comparisons;
+}
+
+std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
+                                   const std::vector<double>& reference) {
+  std::vector<loss::Score> scores;
+  for (std::size_t r = 0; r < policy.size(); ++r)
+    scores.push_back({policy[r], reference[r], forest.row_starts[r + 1] - forest.row_starts[r]});
+  return scores;
+}
+
+std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
+                               const std::vector<double>& losses, std::span<const std::uint32_t> numbers) {
+  const std::size_t per_example = losses.size() / std::max<std::size_t>(1, forest.examples.size());
+  std::vector<Record> records;
+  for (std::size_t e = 0; e < forest.examples.size(); ++e) {
+    Record record;
+    record.example = numbers[static_cast<std::size_t>(forest.examples[e])];
+    for (std::size_t i = 0; i < per_example; ++i) record.loss += losses[e * per_example + i];
+    record.loss /= static_cast<double>(per_example);
+    for (const std::int32_t response : compared_by(forest, e)) {
+      const loss::Score& score = scores[static_cast<std::size_t>(response)];
+      record.policy.push_back(score.policy);
+      record.reference.push_back(score.reference);
+      record.tokens.push_back(score.tokens);
+    }
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+}  // namespace dpo::train

@@ -1,0 +1,146 @@
+#include "train/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "data/split.h"
+#include "optim/clip.h"
+#include "train/scoring.h"
+
+namespace dpo::train {
+namespace {
+
+// A part of a batch where it is computed.
+struct Microbatch {
+  data::Forest forest;
+  model::Batch packed;
+};
+
+std::vector<Microbatch> split(const Trainee& t, const ExampleBatch& batch) {
+  std::vector<Microbatch> parts;
+  for (const auto& examples : data::divide(batch.examples, t.microbatches, /*budget=*/0).parts) {
+    if (examples.empty()) continue;
+    data::Forest forest = data::make_forest(batch.examples, examples);
+    model::Batch packed =
+        model::make_batch(forest, t.policy.model().config.shape, t.policy.computed().device());
+    parts.push_back({std::move(forest), std::move(packed)});
+  }
+  return parts;
+}
+
+std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const ExampleBatch& batch) {
+  const at::Tensor policy =
+      model::forward(t.policy.model(), t.policy.computed(), part.packed, t.pass).log_probs;
+  return scores_of(part.forest, to_host(policy),
+                   t.reference->scores(part.forest, part.packed, batch.numbers));
+}
+
+// Losses that compare examples with each other need the scores of all microbatches at once: those are
+// computed twice then, so that no more than one microbatch's activations are in memory.
+std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const std::vector<Microbatch>& parts,
+                                              const ExampleBatch& batch) {
+  std::vector<loss::Score> scores;
+  std::vector<loss::Comparison> comparisons;
+  std::vector<std::pair<std::size_t, std::size_t>> starts;
+  for (const Microbatch& part : parts) {
+    starts.emplace_back(scores.size(), comparisons.size());
+    for (loss::Comparison comparison : comparisons_of(part.forest, t.loss)) {
+      for (std::int32_t& response : comparison.responses)
+        response += static_cast<std::int32_t>(scores.size());
+      comparisons.push_back(std::move(comparison));
+    }
+    const std::vector<loss::Score> more = score(t, part, batch);
+    scores.insert(scores.end(), more.begin(), more.end());
+  }
+  const loss::Terms all = loss::evaluate(t.loss, scores, comparisons);
+  starts.emplace_back(scores.size(), comparisons.size());
+  std::vector<loss::Terms> terms;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto cut = [](const std::vector<double>& values, std::size_t from, std::size_t to) {
+      return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(from),
+                                 values.begin() + static_cast<std::ptrdiff_t>(to));
+    };
+    terms.push_back({cut(all.losses, starts[i].second, starts[i + 1].second),
+                     cut(all.gradients, starts[i].first, starts[i + 1].first)});
+  }
+  return terms;
+}
+
+void require_finite(const UpdateResult& result, std::int64_t update) {
+  if (result.finite()) return;
+  std::vector<std::uint32_t> culprits, all;
+  for (const Record& record : result.records) {
+    all.push_back(record.example);
+    if (!std::isfinite(record.loss)) culprits.push_back(record.example);
+  }
+  throw TrainingFailure(fmt::format(
+      "update {}: {} is not finite (gradient norm {}); nothing was changed by this update. Examples of the "
+      "batch, "
+      "by number: {}. A lower lr, or bfloat16 instead of float16, are the usual remedies.",
+      update + 1,
+      culprits.empty() ? "a gradient" : fmt::format("the loss of example {}", fmt::join(culprits, ", ")),
+      result.gradient_norm, fmt::join(all, ", ")));
+}
+
+}  // namespace
+
+bool UpdateResult::finite() const {
+  return std::isfinite(gradient_norm) &&
+         std::all_of(records.begin(), records.end(),
+                     [](const Record& record) { return std::isfinite(record.loss); });
+}
+
+UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
+  UpdateResult result;
+  t.policy.clear_gradients();
+  const std::vector<Microbatch> parts = split(t, batch);
+  const bool whole = loss::needs_whole_batch(t.loss);
+  const std::vector<loss::Terms> known =
+      whole ? terms_of_whole_batch(t, parts, batch) : std::vector<loss::Terms>(parts.size());
+  const double comparisons = static_cast<double>(batch.examples.size()) * (loss::is_unpaired(t.loss) ? 2 : 1);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto& [forest, packed] = parts[i];
+    const std::vector<double> reference = t.reference->scores(forest, packed, batch.numbers);
+    model::Tape tape;
+    const auto passed = model::forward(t.policy.model(), t.policy.computed(), packed, t.pass, tape);
+    const std::vector<loss::Score> scores = scores_of(forest, to_host(passed.log_probs), reference);
+    loss::Terms terms = whole ? known[i] : loss::evaluate(t.loss, scores, comparisons_of(forest, t.loss));
+    for (double& gradient : terms.gradients) gradient /= comparisons;  // the mean over the whole batch
+    model::backward(t.policy.model(), t.policy.computed(), packed, t.pass, tape,
+                    at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()), t.policy.gradients());
+    const std::vector<Record> records = records_of(forest, scores, terms.losses, batch.numbers);
+    result.records.insert(result.records.end(), records.begin(), records.end());
+    result.tokens += forest.size();
+  }
+  result.gradient_norm = optim::gradient_norm(t.policy.gradients());
+  return result;
+}
+
+UpdateResult update(Trainee& t, const ExampleBatch& batch) {
+  UpdateResult result = compute_gradients(t, batch);
+  const std::int64_t number = t.optimizer->updates();
+  require_finite(result, number);
+  optim::clip(t.policy.gradients(), result.gradient_norm, t.max_gradient_norm);
+  result.learning_rate = t.schedule.at(number);
+  t.optimizer->step(t.policy.stored(), t.policy.gradients(), result.learning_rate,
+                    t.seed + static_cast<std::uint64_t>(number) * 65537);
+  t.policy.refresh();
+  return result;
+}
+
+std::vector<Record> evaluate(const Trainee& t, const ExampleBatch& batch) {
+  std::vector<Record> records;
+  for (const Microbatch& part : split(t, batch)) {
+    const std::vector<loss::Score> scores = score(t, part, batch);
+    const loss::Terms terms = loss::evaluate(t.loss, scores, comparisons_of(part.forest, t.loss));
+    const std::vector<Record> more = records_of(part.forest, scores, terms.losses, batch.numbers);
+    records.insert(records.end(), more.begin(), more.end());
+  }
+  return records;
+}
+
+}  // namespace dpo::train

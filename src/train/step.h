@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+
+#include "loss/loss.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/policy.h"
+#include "train/records.h"
+#include "train/reference.h"
+
+namespace dpo::train {
+
+// Everything that an update changes or reads.
+struct Trainee {
+  Policy policy;
+  std::unique_ptr<Reference> reference;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  optim::Schedule schedule;
+  loss::Options loss;
+  model::PassOptions pass;
+  std::int64_t microbatches = 1;
+  double max_gradient_norm = 10;
+  std::uint64_t seed = 0;
+};
+
+struct UpdateResult {
+  std::vector<Record> records;
+  double gradient_norm = 0;  // before clipping
+  double learning_rate = 0;
+  std::int64_t tokens = 0;  // that were computed
+  bool finite() const;
+};
+
+// The gradients of the batch's mean loss go into the policy; nothing else changes.
+UpdateResult compute_gradients(Trainee& trainee, const ExampleBatch& batch);
+
+// One update over a batch. A loss or gradient that is not finite is a TrainingFailure before anything
+// changes.
+UpdateResult update(Trainee& trainee, const ExampleBatch& batch);
+
+// The same numbers without an update.
+std::vector<Record> evaluate(const Trainee& trainee, const ExampleBatch& batch);
+
+// Training cannot go on; the message says where and why. Exit status 2.
+class TrainingFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace dpo::train

@@ -1,0 +1,145 @@
+// Runs updates on batches of tokens that a test gives, and tells what came of them.
+//
+//   train_probe MODEL REQUEST.json ANSWER.safetensors
+//
+// The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "loss": {...}, "optimizer",
+// "lr", "warmup_steps", "max_grad_norm", "microbatches", "stored", "computed", "recompute"}. The answer:
+// "losses", "chosen", "rejected" (rewards, means over the batch), "norms" by update, and "weight.NAME" at the
+// end.
+#include <fstream>
+#include <iostream>
+
+#include <ATen/ops/tensor.h>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/load.h"
+#include "ops/leave.h"
+#include "train/step.h"
+
+namespace {
+
+using namespace dpo;
+using nlohmann::json;
+
+at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
+
+loss::Options read_loss(const json& asked) {
+  loss::Options options;
+  options.name = asked.at("name");
+  options.beta = asked.value("beta", options.beta);
+  options.label_smoothing = asked.value("label_smoothing", 0.0);
+  options.reference_free = asked.value("reference_free", false);
+  return options;
+}
+
+train::Trainee make_trainee(const char* folder, const json& asked) {
+  const at::ScalarType stored = type_named(asked.value("stored", "float32"));
+  const at::ScalarType computed = type_named(asked.value("computed", "float32"));
+  checkpoint::LoadedModel loaded = checkpoint::load_model(folder, stored, at::kCPU);
+  const model::Model model = model::make_model(loaded.config);
+  model::PassOptions pass;
+  pass.recompute = asked.value("recompute", false);
+  const loss::Options loss = read_loss(asked.at("loss"));
+  train::Trainee trainee{.policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
+                         .reference = train::no_reference(),
+                         .optimizer = nullptr,
+                         .schedule = {asked.at("lr"), asked.at("warmup_steps")},
+                         .loss = loss,
+                         .pass = pass,
+                         .microbatches = asked.value("microbatches", 1),
+                         .max_gradient_norm = asked.at("max_grad_norm")};
+  if (loss::uses_reference(loss))
+    trainee.reference =
+        train::live_reference(model, checkpoint::load_model(folder, computed, at::kCPU).weights, pass);
+  trainee.optimizer = optim::make_optimizer(asked.at("optimizer"), trainee.policy.stored());
+  return trainee;
+}
+
+struct Batches {
+  std::vector<std::vector<data::Token>> texts;
+  std::vector<train::ExampleBatch> batches;
+};
+
+Batches read_batches(const json& list) {
+  Batches result;
+  std::size_t count = 0;
+  for (const json& batch : list)
+    for (const json& item : batch) count += 1 + item.at("responses").size();
+  result.texts.reserve(count);
+  const auto keep = [&result](const json& ids) {
+    result.texts.push_back(ids.get<std::vector<data::Token>>());
+    return std::span<const data::Token>(result.texts.back());
+  };
+  for (const json& batch : list) {
+    result.batches.emplace_back();
+    for (const json& item : batch) {
+      data::Example example;
+      example.prompt = keep(item.at("prompt"));
+      for (const json& response : item.at("responses")) example.responses.push_back(keep(response));
+      result.batches.back().numbers.push_back(
+          static_cast<std::uint32_t>(result.batches.back().numbers.size()));
+      result.batches.back().examples.push_back(std::move(example));
+    }
+  }
+  return result;
+}
+
+struct Trajectory {
+  std::vector<double> losses, chosen, rejected, norms;
+
+  void add(const train::UpdateResult& result, double beta) {
+    double loss = 0, better = 0, worse = 0;
+    for (const train::Record& record : result.records) {
+      loss += record.loss;
+      better += beta * (record.policy[0] - record.reference[0]);
+      if (record.policy.size() > 1) worse += beta * (record.policy[1] - record.reference[1]);
+    }
+    const auto count = static_cast<double>(result.records.size());
+    losses.push_back(loss / count);
+    chosen.push_back(better / count);
+    rejected.push_back(worse / count);
+    norms.push_back(result.gradient_norm);
+  }
+};
+
+void write(const std::filesystem::path& path, const Trajectory& trajectory, const train::Policy& policy) {
+  std::vector<checkpoint::Source> sources;
+  const auto add = [&sources](const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor data = tensor.to(at::kFloat).contiguous();
+    sources.push_back({name, checkpoint::Dtype::F32, data.sizes().vec(), [data] {
+                         return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
+                                          static_cast<std::size_t>(data.nbytes()));
+                       }});
+  };
+  add("losses", at::tensor(trajectory.losses, at::kDouble));
+  add("chosen", at::tensor(trajectory.chosen, at::kDouble));
+  add("rejected", at::tensor(trajectory.rejected, at::kDouble));
+  add("norms", at::tensor(trajectory.norms, at::kDouble));
+  const model::TensorTable& table = policy.model().table;
+  for (std::size_t b = 0; b < table.blocks.size(); ++b)
+    for (std::size_t t = 0; t < table.blocks[b].tensors.size(); ++t)
+      add("weight." + table.blocks[b].tensors[t].name, policy.stored().blocks[b].tensors[t].tensor);
+  checkpoint::write_safetensors(path, std::move(sources));
+}
+
+int answer_request(char** argv) {
+  try {
+    std::ifstream file(argv[2]);
+    const json asked = json::parse(file);
+    train::Trainee trainee = make_trainee(argv[1], asked);
+    const Batches batches = read_batches(asked.at("batches"));
+    Trajectory trajectory;
+    for (const train::ExampleBatch& batch : batches.batches)
+      trajectory.add(train::update(trainee, batch), trainee.loss.beta);
+    write(argv[3], trajectory, trainee.policy);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { dpo::ops::leave_process(argc == 4 ? answer_request(argv) : 2); }

@@ -1,0 +1,173 @@
+"""Twenty updates on real HH rows against a padded PyTorch script that follows the original's training step.
+
+SFT, DPO, conservative DPO and IPO; a tiny GPT-NeoX and a tiny Llama; float32. Loss, rewards and gradient norm of
+every update, and the final weights.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM
+
+import tiny_models
+
+PROBE = os.environ["DPO_TRAIN_PROBE"]
+SHARED = Path(os.environ.get("DPO_SHARED_DATA", Path(os.environ["DPO_SOURCE_DIR"], "../shared/data")))
+UPDATES, BATCH, VOCABULARY = 20, 8, 131
+TOLERANCE = 1e-4
+
+
+def hh_batches(count):
+    """Pairs of real rows. Ids are folded into the tiny models' vocabulary; lengths stay as they are, cut to fit."""
+    tokenizer = Tokenizer.from_file(str(next(SHARED.glob("**/gpt-neox*/tokenizer.json"), None) or
+                                        next(SHARED.glob("**/tokenizer.json"))))
+    fold = lambda text, limit, last: [3 + i % (VOCABULARY - 3) for i in tokenizer.encode(text).ids][-limit:] if last else \
+        [3 + i % (VOCABULARY - 3) for i in tokenizer.encode(text).ids][:limit]
+    rows = []
+    for path in sorted(SHARED.glob("**/*.jsonl*")):
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt") as lines:
+            for line in lines:
+                row = json.loads(line)
+                if "chosen" in row and "rejected" in row:
+                    rows.append(row)
+        if len(rows) > count * 2:
+            break
+    examples = []
+    for row in rows:
+        at = row["chosen"].rindex("\n\nAssistant:") + len("\n\nAssistant:")
+        prompt, chosen, rejected = row["chosen"][:at], row["chosen"][at:], row["rejected"][at:]
+        example = {"prompt": fold(prompt, 40, True),
+                   "responses": [fold(chosen, 40, False) + [2], fold(rejected, 40, False) + [2]]}
+        if example["responses"][0] != example["responses"][1]:
+            examples.append(example)
+    return [examples[i * BATCH:(i + 1) * BATCH] for i in range(count)]
+
+
+def log_probs(model, examples, place):
+    """Summed log-probabilities of the responses at a place, in one padded batch."""
+    sequences = [(e["prompt"], e["responses"][place]) for e in examples]
+    longest = max(len(p) + len(r) for p, r in sequences)
+    ids, mask, labels = (torch.zeros(len(sequences), longest, dtype=torch.long) for _ in range(3))
+    for i, (p, r) in enumerate(sequences):
+        ids[i, : len(p) + len(r)] = torch.tensor(p + r)
+        mask[i, : len(p) + len(r)] = 1
+        labels[i, len(p) : len(p) + len(r)] = 1
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float().log_softmax(-1)
+    return (logits.gather(2, ids[:, 1:, None]).squeeze(2) * labels[:, 1:]).sum(1)
+
+
+def loss_of(name, policy, reference, settings):
+    sigmoid = torch.nn.functional.logsigmoid
+    if name == "sft":
+        return -policy[0]
+    margin = (policy[0] - policy[1]) - (reference[0] - reference[1])
+    beta, smoothing = settings["beta"], settings.get("label_smoothing", 0)
+    if name == "ipo":
+        return (margin - 1 / (2 * beta)) ** 2
+    return -sigmoid(beta * margin) * (1 - smoothing) - sigmoid(-beta * margin) * smoothing
+
+
+def train_by_pytorch(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
+    policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    optimizer = getattr(torch.optim, optimizer_name)(policy.parameters(), lr=lr)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
+    figures = {"losses": [], "chosen": [], "rejected": [], "norms": []}
+    name, beta = settings["name"], settings.get("beta", 0.1)
+    for batch in batches:
+        places = range(len(batch[0]["responses"]))
+        ours = [log_probs(policy, batch, place) for place in places]
+        with torch.no_grad():
+            theirs = [log_probs(reference, batch, p) if name != "sft" else torch.zeros(len(batch)) for p in places]
+        loss = loss_of(name, ours, theirs, settings).mean()
+        loss.backward()
+        figures["losses"].append(loss.item())
+        figures["chosen"].append(beta * (ours[0] - theirs[0]).mean().item())
+        figures["rejected"].append(beta * (ours[1] - theirs[1]).mean().item() if len(places) > 1 else 0.0)
+        figures["norms"].append(torch.nn.utils.clip_grad_norm_(policy.parameters(), max_norm).item())
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+    weights = dict(policy.named_parameters())
+    if "gpt_neox.embed_in.weight" in weights and "lm_head.weight" in weights:
+        weights["embed_out.weight"] = weights.pop("lm_head.weight")
+    return figures, {n: p.detach() for n, p in weights.items()}
+
+
+def train_by_probe(folder, batches, settings, optimizer, lr, warmup, max_norm, **more):
+    with tempfile.TemporaryDirectory() as scratch:
+        request, answer = Path(scratch, "request.json"), Path(scratch, "answer.safetensors")
+        request.write_text(json.dumps({"batches": batches, "loss": settings, "optimizer": optimizer, "lr": lr,
+                                       "warmup_steps": warmup, "max_grad_norm": max_norm, **more}))
+        subprocess.run([PROBE, folder, request, answer], check=True)
+        found = load_file(answer)
+    weights = {n.removeprefix("weight."): x for n, x in found.items() if n.startswith("weight.")}
+    return {n: found[n].tolist() for n in ("losses", "chosen", "rejected", "norms")}, weights
+
+
+def relative(ours, theirs, scale=0.0):
+    return max(abs(a - b) / max(abs(b), scale, 1e-8) for a, b in zip(ours, theirs))
+
+
+def matters(name, weight):
+    """1 where a weight has an influence. The bias of a key's unturned dimensions has none: it adds the same to all
+    scores of a query. Its gradient is rounding noise, which RMSprop scales up to a whole step."""
+    mask = torch.ones_like(weight)
+    if name.endswith("query_key_value.bias"):
+        settings = tiny_models.SETTINGS["gpt_neox"]
+        heads, size = settings["num_attention_heads"], settings["hidden_size"] // settings["num_attention_heads"]
+        mask.view(heads, 3, size)[:, 1, int(settings["rotary_pct"] * size):] = 0
+    return mask
+
+
+def compare(name, ours, theirs):
+    (figures, weights), (expected, expected_weights) = ours, theirs
+    largest = max(abs(x) for key in ("chosen", "rejected") for x in expected[key])
+    errors = {key: relative(figures[key], expected[key], largest if key in ("chosen", "rejected") else 0) for key in figures}
+    assert set(weights) == set(expected_weights), set(weights) ^ set(expected_weights)
+    errors["weights"] = max(((weights[n] - w) * matters(n, w)).norm().item() / w.norm().item()
+                            for n, w in expected_weights.items())
+    print(f"{name:40} " + "  ".join(f"{key} {value:.1e}" for key, value in errors.items()))
+    assert all(value < TOLERANCE for value in errors.values()), name
+
+
+LOSSES = [{"name": "sft"}, {"name": "dpo", "beta": 0.1}, {"name": "dpo", "beta": 0.3, "label_smoothing": 0.1},
+          {"name": "ipo", "beta": 0.1}]
+
+
+def main():
+    if not SHARED.is_dir():
+        print(f"not run: {SHARED} is not there")
+        return 77
+    batches = hh_batches(UPDATES)
+    for family in ("gpt_neox", "llama"):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_models.make(family, folder, seed=1)
+            for settings in LOSSES:
+                only = [[{**e, "responses": e["responses"][:1]} for e in b] for b in batches] \
+                    if settings["name"] == "sft" else batches
+                arguments = (only, settings, "RMSprop", 1e-4, 5, 10.0)
+                expected = train_by_pytorch(folder, *arguments)
+                name = f"{family}, {settings['name']}" + (", smoothed" if "label_smoothing" in settings else "")
+                compare(name, train_by_probe(folder, *arguments), expected)
+                compare("  in 3 uneven parts, recomputed",
+                        train_by_probe(folder, *arguments, microbatches=3, recompute=True), expected)
+            arguments = (batches, LOSSES[1], "AdamW", 1e-4, 0, 0.5)
+            compare(f"{family}, dpo, AdamW, clipped", train_by_probe(folder, *arguments),
+                    train_by_pytorch(folder, *arguments))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
