@@ -1,0 +1,152 @@
+"""dpo convert and dpo init: what they refuse and how they say it; that nothing is left behind by whatever fails."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+PROGRAM = os.environ["DPO_PROGRAM"]
+CONFIG = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 40, "n_positions": 8,
+          "tie_word_embeddings": False}
+
+
+def dpo(*words, **settings) -> subprocess.CompletedProcess:
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=False, **settings)
+
+
+class Weights(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.model = self.make("model", CONFIG)
+
+    def make(self, name: str, config: dict, *words: str) -> Path:
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(config))
+        answer = dpo("init", file, self.folder / name, *words)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return self.folder / name
+
+    def expect_failure(self, messages: list[str], *words, **settings) -> None:
+        before = sorted(self.folder.rglob("*"))
+        answer = dpo(*words, **settings)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertEqual(answer.stdout, "")
+        for message in messages:
+            self.assertIn(message, answer.stderr)
+        self.assertNotIn("bug of dpo", answer.stderr)
+        for line in answer.stderr.splitlines():
+            self.assertTrue(line.startswith("error: "), line)
+        self.assertEqual(sorted(self.folder.rglob("*")), before, "something was left behind")
+
+    def test_done(self) -> None:
+        for out in ("folder", "policy.pt"):
+            answer = dpo("convert", self.model, self.folder / out, "--dtype", "bfloat16")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertEqual(answer.stdout, f"{self.folder / out}: GPT-2, 8,000 parameters, bfloat16, 0.0 MB\n")
+            self.assertEqual(answer.stderr, "")
+        self.assertEqual(sorted(file.name for file in (self.folder / "folder").iterdir()),
+                         ["config.json", "model.safetensors"])
+        (self.folder / "empty").mkdir()
+        self.assertEqual(dpo("convert", self.model, self.folder / "empty").returncode, 0)
+
+    def test_help(self) -> None:
+        for command in ("convert", "init"):
+            answer = dpo(command, "--help")
+            self.assertEqual(answer.returncode, 0)
+            self.assertIn("--dtype", answer.stdout)
+
+    def test_places_that_are_taken(self) -> None:
+        (self.folder / "policy.pt").write_text("mine")
+        out = self.folder / "out"
+        self.expect_failure(["exists and is not empty; choose another place"], "convert", self.model, self.model)
+        # Refused before anything else is looked at.
+        self.expect_failure(["exists; choose another place"], "convert", "no/such", self.folder / "policy.pt")
+        self.expect_failure(["exists and is not empty"], "init", "no/such", self.model)
+        self.expect_failure(["there is no folder"], "convert", self.model, out / "deeper")
+        self.assertEqual((self.folder / "policy.pt").read_text(), "mine")
+
+    def test_inputs_that_are_none(self) -> None:
+        out = self.folder / "out"
+        nowhere = {**os.environ, "HF_HUB_CACHE": str(self.folder / "cache")}
+        self.expect_failure(["no model of that name in the Hugging Face cache", "'hf download org/model' fetches it"],
+                            "convert", "org/model", out, env=nowhere)
+        self.expect_failure(["--config must name the config.json"], "convert", self.model / "model.safetensors", out)
+        self.expect_failure(["there is no folder /no/such"], "convert", "/no/such", out)
+        self.expect_failure(["int8 not in"], "convert", self.model, out, "--dtype", "int8")
+        self.expect_failure(["--shard-size"], "convert", self.model, out, "--shard-size", "0")
+        self.expect_failure(["--shard-size"], "convert", self.model, out, "--shard-size", "big")
+        self.expect_failure(["OUT is required"], "convert", self.model)
+        self.expect_failure(["--seed"], "init", self.model, out, "--seed", "x")
+        empty = self.folder / "nothing"
+        empty.mkdir()
+        self.expect_failure(["config.json: No such file"], "convert", empty, out)
+        shutil.copy(self.model / "config.json", empty)
+        self.expect_failure(["no weights in this folder, expected one of model.safetensors"], "convert", empty, out)
+        (empty / "model.safetensors").write_bytes(b"\xff" * 20)
+        self.expect_failure(["not a valid safetensors file: its header claims"], "convert", empty, out)
+
+    def test_every_difference_is_listed(self) -> None:
+        out = self.folder / "out"
+        (self.folder / "other.json").write_text(json.dumps({**CONFIG, "n_layer": 3, "vocab_size": 41}))
+        self.expect_failure(
+            ["tensor 'transformer.wte.weight' has the shape [40, 16], its config.json asks for [41, 16]",
+             "tensor 'lm_head.weight' has the shape [40, 16], its config.json asks for [41, 16]",
+             "the model's tensor 'transformer.h.2.ln_1.weight' is missing",
+             "the model's tensor 'transformer.h.2.mlp.c_proj.bias' is missing"],
+            "convert", self.model / "model.safetensors", out, "--config", self.folder / "other.json")
+        (self.folder / "other.json").write_text(json.dumps({**CONFIG, "n_layer": 1}))
+        self.expect_failure(["the model has no tensor 'transformer.h.1.ln_1.weight'"], "convert",
+                            self.model / "model.safetensors", out, "--config", self.folder / "other.json")
+
+    def test_a_pickle_that_runs_something(self) -> None:
+        bad = self.folder / "bad.bin"
+        bad.write_bytes(b"\x80\x02cos\nsystem\n")
+        self.expect_failure(["not an archive of torch.save"], "convert", bad, self.folder / "out", "--config",
+                            self.model)
+
+    def test_a_full_disk(self) -> None:
+        larger = self.make("larger", {**CONFIG, "vocab_size": 4000})
+        size = (larger / "model.safetensors").stat().st_size
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+
+        for out in ("out", "out.pt"):
+            # The limit's signal stays ignored, as Python has it, so that writing fails as on a full disk.
+            self.expect_failure(["writing ", "File too large"], "convert", larger, self.folder / out, preexec_fn=limit,
+                                restore_signals=False)
+        shards = dpo("convert", larger, self.folder / "shards", "--shard-size", size // 3, preexec_fn=limit,
+                     restore_signals=False)
+        self.assertEqual(shards.returncode, 0, shards.stderr)
+
+    def test_a_signal(self) -> None:
+        large = {**CONFIG, "n_embd": 512, "n_inner": 2048, "n_layer": 12, "vocab_size": 50000}
+        model = self.make("large", large)
+        before = sorted(self.folder.rglob("*"))
+        for kind in (signal.SIGTERM, signal.SIGINT):
+            with subprocess.Popen([PROGRAM, "convert", model, self.folder / "out"], stderr=subprocess.PIPE,
+                                  text=True) as running:
+                while not list(self.folder.glob("out.tmp.*/model.safetensors.*")):
+                    self.assertIsNone(running.poll(), "it ended before the signal came")
+                    time.sleep(0.001)
+                running.send_signal(kind)
+                errors = running.communicate()[1]
+            self.assertEqual(running.returncode, 143, errors)
+            self.assertIn("stopped by a signal; nothing is left behind", errors)
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+
+if __name__ == "__main__":
+    if "built without LibTorch" in dpo("init", "/", "/").stderr:
+        print("not run: the program was built without LibTorch")
+        sys.exit(77)
+    unittest.main()
