@@ -20,9 +20,8 @@ KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
 
 at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v) {
-  const at::ScalarType dtype = ops::decode_dtype(k.scalar_type(), k.device());
-  layers_[layer].prompt_k = k.to(dtype).contiguous();
-  layers_[layer].prompt_v = v.to(dtype).contiguous();
+  layers_[layer].prompt_k = ops::kept_for_decoding(k);
+  layers_[layer].prompt_v = ops::kept_for_decoding(v);
   return ops::attend(q, k, v, prompts_, prompts_, /*causal=*/true, scale_).out;
 }
 

@@ -88,8 +88,8 @@ auto attend_head_here() { return attend_head_plain; }
 #undef DPO_INLINE
 
 Rows prompt_rows(const DecodeKeys& keys, const Segments& prompts, std::size_t prompt, std::int64_t kv_head) {
-  const std::int64_t start = prompts.starts[prompt], head_dim = keys.prompt_k.size(2);
-  const std::int64_t stride = keys.prompt_k.size(1) * head_dim, offset = start * stride + kv_head * head_dim;
+  const std::int64_t start = prompts.starts[prompt], stride = keys.prompt_k.stride(0);
+  const std::int64_t offset = start * stride + kv_head * keys.prompt_k.stride(1);
   return {keys.prompt_k.const_data_ptr<float>() + offset, keys.prompt_v.const_data_ptr<float>() + offset,
           prompts.starts[prompt + 1] - start, stride};
 }
@@ -144,8 +144,10 @@ Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
 
 }  // namespace
 
-at::ScalarType decode_dtype(at::ScalarType model, at::Device device) {
-  return device.is_cpu() ? at::kFloat : model;
+at::Tensor kept_for_decoding(const at::Tensor& prompts) {
+  if (!prompts.is_cpu()) return prompts.contiguous();
+  // The keys of one head behind each other: every step reads all of them.
+  return prompts.to(at::kFloat).transpose(0, 1).contiguous().transpose(0, 1);
 }
 
 at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
