@@ -1,5 +1,9 @@
 #include "allocations.h"
 
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -7,38 +11,48 @@
 namespace {
 
 bool counting = false;
-std::size_t allocated = 0;
+std::ptrdiff_t held = 0, most = 0;
+
+void* allocate(std::size_t size) {
+  void* const memory = std::malloc(size);
+  if (counting && memory) {
+    held += static_cast<std::ptrdiff_t>(malloc_usable_size(memory));
+    most = std::max(most, held);
+  }
+  return memory;
+}
+
+void release(void* memory) {
+  if (counting && memory) held -= static_cast<std::ptrdiff_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
 
 }  // namespace
 
 void* operator new(std::size_t size) {
-  if (counting) allocated += size;
-  if (void* memory = std::malloc(size)) return memory;
+  if (void* memory = allocate(size)) return memory;
   throw std::bad_alloc();
 }
 void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  if (counting) allocated += size;
-  return std::malloc(size);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
 
 namespace fuzz {
 
 AllocationCount::AllocationCount() {
-  allocated = 0;
+  held = most = 0;
   counting = true;
 }
 AllocationCount::~AllocationCount() { counting = false; }
-std::size_t AllocationCount::total() const { return allocated; }
+std::size_t AllocationCount::peak() const { return static_cast<std::size_t>(most); }
 
 void check_allocations(const AllocationCount& count, std::size_t input_size, std::size_t per_byte) {
-  constexpr std::size_t kConstant = 64u << 10;
-  if (count.total() <= per_byte * input_size + kConstant) return;
-  std::fprintf(stderr, "an input of %zu bytes made it allocate %zu\n", input_size, count.total());
+  constexpr std::size_t kConstant = 16u << 10;
+  if (count.peak() <= per_byte * input_size + kConstant) return;
+  std::fprintf(stderr, "an input of %zu bytes made it hold %zu\n", input_size, count.peak());
   std::abort();
 }
 

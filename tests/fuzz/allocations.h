@@ -4,7 +4,7 @@
 
 namespace fuzz {
 
-// While one lives, what operator new gives out is counted.
+// While one lives, what operator new gives out and operator delete takes back is counted.
 class AllocationCount {
  public:
   AllocationCount();
@@ -12,10 +12,10 @@ class AllocationCount {
   AllocationCount(const AllocationCount&) = delete;
   AllocationCount& operator=(const AllocationCount&) = delete;
 
-  std::size_t total() const;  // bytes, also of what was given back
+  std::size_t peak() const;  // the most bytes that were held at once
 };
 
-// Aborts unless `count` is within `per_byte` times the size of the input and a constant: numbers that a file
+// Aborts unless the peak is within `per_byte` times the size of the input and a constant: numbers that a file
 // claims must not decide what is allocated.
 void check_allocations(const AllocationCount& count, std::size_t input_size, std::size_t per_byte);
 

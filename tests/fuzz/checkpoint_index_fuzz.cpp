@@ -21,7 +21,7 @@ namespace {
 }  // namespace
 
 bool try_weights_input(std::string_view input) {
-  constexpr std::size_t kPerByte = 64;
+  constexpr std::size_t kPerByte = 32;
   dpo::checkpoint::WeightMap map;
   bool accepted = false;
   {

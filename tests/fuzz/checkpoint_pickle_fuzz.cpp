@@ -36,7 +36,7 @@ void read_archive(std::string_view input) {
 
 bool try_weights_input(std::string_view input) {
   // An opcode of one byte can make a value of the stack, and refer to a name that it is copied from.
-  constexpr std::size_t kPerByte = 600;
+  constexpr std::size_t kPerByte = 256;
   const fuzz::AllocationCount count;
   bool accepted = false;
   try {

@@ -38,7 +38,7 @@ void check_layout(const Header& header, std::size_t file_size) {
 }  // namespace
 
 bool try_weights_input(std::string_view input) {
-  constexpr std::size_t kPerByte = 64;
+  constexpr std::size_t kPerByte = 32;
   const fuzz::AllocationCount count;
   bool accepted = false;
   try {

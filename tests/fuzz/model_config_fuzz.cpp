@@ -35,7 +35,7 @@ void check_config(const ModelConfig& config) {
 }  // namespace
 
 bool try_weights_input(std::string_view input) {
-  constexpr std::size_t kPerByte = 200;
+  constexpr std::size_t kPerByte = 64;
   const fuzz::AllocationCount count;
   bool accepted = false;
   try {
