@@ -114,19 +114,23 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
   const std::int64_t heads = q.size(1), head_dim = q.size(2), groups = heads / keys.own_k.size(1);
   const std::vector<std::size_t> prompt_of = prompt_of_samples(samples);
   const auto attend_here = attend_head_here();
-  at::parallel_for(0, q.size(0) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> scores(static_cast<std::size_t>(prompts.longest + keys.own_tokens));
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t sample = i / heads, kv_head = i % heads / groups;
-      attend_here({queries.const_data_ptr<float>() + i * head_dim,
-                   {prompt_rows(keys, prompts, prompt_of[static_cast<std::size_t>(sample)], kv_head),
-                    own_rows(keys, sample, kv_head)},
-                   static_cast<float>(scale),
-                   head_dim,
-                   scores.data(),
-                   out.mutable_data_ptr<float>() + i * head_dim});
-    }
-  });
+  constexpr std::int64_t kWorthAThread = 1 << 15;  // multiplications
+  const std::int64_t most_keys = prompts.longest + keys.own_tokens;
+  at::parallel_for(
+      0, q.size(0) * heads, 1 + kWorthAThread / (most_keys * head_dim),
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> scores(static_cast<std::size_t>(most_keys));
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t sample = i / heads, kv_head = i % heads / groups;
+          attend_here({queries.const_data_ptr<float>() + i * head_dim,
+                       {prompt_rows(keys, prompts, prompt_of[static_cast<std::size_t>(sample)], kv_head),
+                        own_rows(keys, sample, kv_head)},
+                       static_cast<float>(scale),
+                       head_dim,
+                       scores.data(),
+                       out.mutable_data_ptr<float>() + i * head_dim});
+        }
+      });
   return out.to(q.scalar_type());
 }
 
