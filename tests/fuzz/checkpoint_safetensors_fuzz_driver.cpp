@@ -69,7 +69,10 @@ std::string with_length(std::uint64_t length, const std::string& rest) {
 std::string make(fuzz::Mutator& mutator) {
   const Seed& seed = mutator.pick(kSeeds);
   std::string header = seed.header;
-  mutator.mutate(header, kTokens, 5);
+  if (mutator.below(2) == 0)
+    for (std::size_t rounds = 1 + mutator.below(3); rounds > 0; --rounds) mutator.change_number(header);
+  else
+    mutator.mutate(header, kTokens, 5);
   std::size_t data = seed.data;
   if (mutator.below(8) == 0) data = mutator.below(40);
   std::uint64_t length = header.size();

@@ -63,6 +63,7 @@ const std::string kTokens[] = {"{",
 
 std::string make(fuzz::Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);
+  if (mutator.below(2) == 0) mutator.change_number(text);
   mutator.mutate(text, kTokens, 5);
   if (mutator.below(5000) == 0) text.insert(mutator.below(text.size() + 1), std::string(100'000, '['));
   return text;

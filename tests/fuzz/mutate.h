@@ -42,6 +42,15 @@ class Mutator {
     }
   }
 
+  // Replaces some number of the text by a small one: what was consistent no longer is.
+  void change_number(std::string& text) {
+    constexpr const char* kDigits = "0123456789";
+    const std::size_t begin = text.find_first_of(kDigits, below(text.size() + 1));
+    if (begin == std::string::npos) return;
+    const std::size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
+    text.replace(begin, end - begin, std::to_string(below(40)));
+  }
+
   void mutate(std::string& text, std::span<const std::string> tokens, std::size_t most_rounds) {
     for (std::size_t rounds = below(most_rounds); rounds > 0; --rounds) mutate(text, tokens);
   }

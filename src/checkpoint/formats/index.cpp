@@ -1,6 +1,6 @@
 #include "checkpoint/formats/index.h"
 
-#include <filesystem>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,12 +14,14 @@ using nlohmann::json;
 
 constexpr const char* kWeightMap = "weight_map";
 
-bool stays_in_folder(const std::string& file) {
-  const std::filesystem::path path(file);
-  if (file.empty() || file.find('\0') != std::string::npos || path.is_absolute() || !path.has_filename())
-    return false;
-  for (const auto& part : path)
-    if (part == "." || part == "..") return false;
+bool stays_in_folder(std::string_view file) {
+  if (file.find('\0') != file.npos) return false;
+  for (std::size_t begin = 0; begin <= file.size();) {
+    const std::size_t end = std::min(file.find('/', begin), file.size());
+    const std::string_view part = file.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;  // empty: absolute, or a folder
+    begin = end + 1;
+  }
   return true;
 }
 
