@@ -12,5 +12,6 @@ void add_engine_init(CLI::App& engine, Action& action);
 void add_engine_read(CLI::App& engine, Action& action);
 void add_engine_sample(CLI::App& engine, Action& action);
 void add_engine_score(CLI::App& engine, Action& action);
+void add_engine_train(CLI::App& engine, Action& action);
 
 }  // namespace dpo::cli

@@ -6,6 +6,7 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "cli/convert_arguments.h"

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/atomic_folder.h"
+#include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "cli/engine_commands.h"

@@ -1,28 +1,18 @@
 #include "cli/engine_work.h"
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "checkpoint/read_tensors.h"
 #include "cli/program.h"
 #include "cli/progress.h"
 
 namespace dpo::cli {
 namespace {
-
-// A signal handler can reach nothing else.
-std::atomic<bool> stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void request_stop(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
 
 std::string with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
@@ -33,11 +23,6 @@ std::string with_commas(std::int64_t number) {
 
 }  // namespace
 
-void stop_in_order() {
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-}
-
 checkpoint::Progress shown_progress(const std::string& what) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLong{1};
@@ -45,7 +30,7 @@ checkpoint::Progress shown_progress(const std::string& what) {
   const auto line = std::make_shared<ProgressLine>("MB");
   const Clock::time_point start = Clock::now();
   return [=](std::int64_t done, std::int64_t all) {
-    if (stop_requested) throw Stopped();
+    if (stop_requested()) throw Stopped();
     if (Clock::now() - start >= kLong) line->show(what, done / kMegabyte, all / kMegabyte);
   };
 }

@@ -8,10 +8,6 @@
 
 namespace dpo::cli {
 
-// From now on SIGINT and SIGTERM do not end the process at once: the work that is under way ends in order, at
-// its next step, by the exception Stopped. A second signal ends the process.
-void stop_in_order();
-
 // Shows on stderr how many megabytes of something long are done, and throws Stopped when a signal came.
 checkpoint::Progress shown_progress(const std::string& what);
 

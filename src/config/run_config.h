@@ -82,9 +82,11 @@ struct RunConfig {
   std::string trainer;
   std::string optimizer;
   std::int64_t warmup_steps = 0;
+  std::string lr_schedule;
   bool activation_checkpointing = false;
   std::int64_t eval_every = 0;
   double minimum_log_interval_secs = 0;
+  std::optional<std::string> resume;
   std::string reference;
   ModelConfig model;
   LossConfig loss;

@@ -76,12 +76,19 @@ std::vector<Field> run_fields() {
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
+      field("lr_schedule", &R::lr_schedule, "constant", one_of({"constant", "linear", "cosine"}),
+            "The learning rate after warm-up: it stays, as in the original, or falls to 0 at the end of the "
+            "run."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
       field("eval_every", &R::eval_every, "20_000", count_from(1),
             "Evaluate and save after this many examples; a multiple of batch_size."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
+      field("resume", &R::resume, "null", text("a run folder, a checkpoint folder, or auto"),
+            "Go on from the newest checkpoint of a run, or from a checkpoint, exactly as if the run had "
+            "never stopped; "
+            "auto: from the newest run of this exp_name, or start anew if there is none."),
       field(
           "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
           "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/load.h"
+#include "optim/optimizer.h"
+
+namespace dpo::train {
+
+// How far a run is, and what it must still be to go on from there.
+struct Progress {
+  std::int64_t updates = 0;
+  std::int64_t examples = 0;
+  std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
+};
+
+// A checkpoint is a Hugging Face model folder with, under state/, what resuming needs. It counts only with
+// its marker, the file COMPLETE, which holds the size and hash of every file.
+struct Snapshot {
+  checkpoint::LoadedModel model;  // a copy on the host, in the stored type
+  std::vector<model::NamedTensor> optimizer;
+  Progress progress;
+};
+
+// Copies what is needed, so that training can go on while it is written.
+Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::Weights& stored,
+                       const optim::Optimizer& optimizer, const Progress& progress);
+
+// Writes FOLDER, complete or absent.
+void write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot);
+
+// Reads how far a checkpoint is. One that is not complete or not as its marker says is a UserError that names
+// the file.
+Progress read_progress(const std::filesystem::path& folder);
+void verify_checkpoint(const std::filesystem::path& folder);
+void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer);
+
+// The newest complete checkpoint (step-N) of a run; incomplete ones are named in `ignored`.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run,
+                                                       std::vector<std::string>& ignored);
+
+// Writes checkpoints of a run in the background, one at a time, and points LATEST at the newest.
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(std::filesystem::path run) : run_(std::move(run)) {}
+  ~CheckpointWriter();
+
+  void write(Snapshot snapshot);
+  // Waits for the last one; what went wrong with it is thrown here.
+  void finish();
+
+ private:
+  std::filesystem::path run_;
+  std::future<void> writing_;
+};
+
+}  // namespace dpo::train

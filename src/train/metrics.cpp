@@ -1,0 +1,52 @@
+#include "train/metrics.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace dpo::train {
+namespace {
+
+double mean_of(std::span<const Record> records, const std::function<double(const Record&)>& value) {
+  double sum = 0;
+  for (const Record& record : records) sum += value(record);
+  return sum / static_cast<double>(records.size());
+}
+
+}  // namespace
+
+Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, const std::string& stage) {
+  const auto reward = [&loss](const Record& record, std::size_t place) {
+    return loss.beta * (record.policy[place] - record.reference[place]);
+  };
+  const auto mean = [records](const auto& value) { return mean_of(records, value); };
+  Metrics metrics;
+  const auto add = [&metrics](const std::string& name, double value) { metrics.emplace_back(name, value); };
+  const bool pairs = !records.empty() && records.front().policy.size() > 1;
+  add("loss/" + stage, mean([](const Record& r) { return r.loss; }));
+  if (pairs) {
+    const std::string rewards = "rewards_" + stage + "/";
+    add(rewards + "chosen", mean([&](const Record& r) { return reward(r, 0); }));
+    add(rewards + "rejected", mean([&](const Record& r) { return reward(r, 1); }));
+    add(rewards + "accuracies",
+        mean([&](const Record& r) { return reward(r, 0) > reward(r, 1) ? 1.0 : 0.0; }));
+    add(rewards + "margins", mean([&](const Record& r) { return reward(r, 0) - reward(r, 1); }));
+  }
+  add("logps_" + stage + "/chosen", mean([](const Record& r) { return r.policy[0]; }));
+  if (pairs) add("logps_" + stage + "/rejected", mean([](const Record& r) { return r.policy[1]; }));
+  const auto tokens = [](const Record& r, std::size_t place) { return static_cast<double>(r.tokens[place]); };
+  add("tokens_" + stage + "/chosen", mean([&](const Record& r) { return tokens(r, 0); }));
+  if (!pairs) return metrics;
+  add("tokens_" + stage + "/rejected", mean([&](const Record& r) { return tokens(r, 1); }));
+  add("drift_" + stage + "/chosen", mean([](const Record& r) { return r.policy[0] - r.reference[0]; }));
+  add("drift_" + stage + "/rejected", mean([](const Record& r) { return r.policy[1] - r.reference[1]; }));
+  return metrics;
+}
+
+double value_of(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics)
+    if (known == name) return value;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace dpo::train

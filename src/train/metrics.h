@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "loss/loss.h"
+#include "train/records.h"
+
+namespace dpo::train {
+
+// Names and values, in the order in which they are shown.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+// The original's metrics of a batch or an evaluation, means over the examples: loss/train,
+// rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
+// lengths, and for losses with a reference how far the policy has moved from it.
+Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, const std::string& stage);
+
+// The value of a name, or NaN.
+double value_of(const Metrics& metrics, const std::string& name);
+
+}  // namespace dpo::train

@@ -1,0 +1,94 @@
+#include "train/run_folder.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <ctime>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "plan/surroundings.h"
+
+namespace dpo::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kExamples = "counters/examples";
+
+std::string user_name() {
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry ? entry->pw_name : std::to_string(::getuid());
+}
+
+void write_lines(const fs::path& path, const std::string& lines) {
+  fs::create_directories(path.parent_path());
+  AtomicFile file(path);
+  file.write(lines);
+  file.commit();
+}
+
+// The lines of a metrics file up to a number of examples; a line that a crash cut off is left out.
+std::string lines_until(const fs::path& path, std::int64_t examples) {
+  std::ifstream file(path);
+  std::string kept;
+  for (std::string line; std::getline(file, line);) {
+    const auto value = ordered_json::parse(line, nullptr, false);
+    if (value.is_object() && value.value(kExamples, 0.0) <= static_cast<double>(examples))
+      kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+fs::path new_run_folder(const config::RunConfig& config) {
+  if (config.local_run_dir) return *config.local_run_dir;
+  const std::string time = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
+  return fs::path(plan::local_dir_of(config)) / user_name() / fmt::format("{}_{}", config.exp_name, time);
+}
+
+RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(path)) {
+  std::error_code failed;
+  fs::create_directories(path_, failed);
+  if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
+  const fs::path file = path_ / "metrics.jsonl";
+  if (fs::exists(file)) write_lines(file, lines_until(file, examples));
+  metrics_.open(file, std::ios::app);
+  if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
+}
+
+void RunFolder::add_metrics(const Metrics& metrics) {
+  ordered_json line;
+  for (const auto& [name, value] : metrics) line[name] = value;
+  metrics_ << line.dump() + "\n" << std::flush;
+}
+
+void RunFolder::write_records(std::int64_t examples, std::span<const Record> records, double beta) const {
+  std::string lines;
+  for (const Record& record : records) {
+    ordered_json line = {{"example", record.example},
+                         {"loss", record.loss},
+                         {"logps", record.policy},
+                         {"reference", record.reference},
+                         {"tokens", record.tokens}};
+    for (std::size_t i = 0; i < record.policy.size(); ++i)
+      line["rewards"].push_back(beta * (record.policy[i] - record.reference[i]));
+    lines += line.dump() + "\n";
+  }
+  write_lines(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines);
+}
+
+void RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
+  std::string lines;
+  for (const std::string& line : json_lines) lines += line + "\n";
+  write_lines(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);
+}
+
+}  // namespace dpo::train

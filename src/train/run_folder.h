@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include "config/run_config.h"
+#include "train/metrics.h"
+#include "train/records.h"
+
+namespace dpo::train {
+
+// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME.
+std::filesystem::path new_run_folder(const config::RunConfig& config);
+
+// What a run leaves behind, besides checkpoints: metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl.
+// Lines are written whole and at once, so that a reader or a crash sees no half of one.
+class RunFolder {
+ public:
+  // Makes the folder. A resumed run forgets what was measured behind `examples`, which will be measured
+  // again.
+  RunFolder(std::filesystem::path path, std::int64_t examples);
+
+  const std::filesystem::path& path() const { return path_; }
+  void add_metrics(const Metrics& metrics);
+  void write_records(std::int64_t examples, std::span<const Record> records, double beta) const;
+  void write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream metrics_;
+};
+
+}  // namespace dpo::train

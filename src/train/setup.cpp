@@ -1,0 +1,154 @@
+#include "train/setup.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/tokenizer_folder.h"
+#include "plan/surroundings.h"
+
+namespace dpo::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::ScalarType type_named(const std::string& name) {
+  return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
+}
+
+PolicyPrecision precision_of(const config::RunConfig& config) {
+  const at::ScalarType stored = type_named(config.model.policy_dtype);
+  const at::ScalarType computed = type_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+  // Sums over several microbatches would lose the small ones in 16 bits.
+  return {stored, computed, config.gradient_accumulation_steps > 1 ? at::kFloat : computed};
+}
+
+at::Device device_of_this_machine() {
+  return at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::kCPU;
+}
+
+// The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
+// checkpoint of ours would have if it were the original's.
+checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
+                                   const Listener& listener) {
+  const auto progress = [&](std::int64_t done, std::int64_t all) {
+    listener.progress("reading weights", done, all);
+  };
+  if (!config.model.archive)
+    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress);
+  const fs::path archive = *config.model.archive;
+  if (fs::is_directory(archive))
+    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress);
+  if (!fs::exists(archive) && archive.filename() == "policy.pt" &&
+      fs::exists(archive.parent_path() / "COMPLETE"))
+    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress);
+  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress);
+}
+
+data::Examples load_split(const config::RunConfig& config, data::Split split,
+                          const text::Tokenizer& tokenizer, const Listener& listener) {
+  data::TokenCache cache;
+  cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
+  cache.progress = listener.progress;
+  data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
+  for (const std::string& note : cache.notes) listener.say(note);
+  return examples;
+}
+
+// What a checkpoint remembers of its run, so that it is not continued as another one.
+std::map<std::string, std::string> identity_of(const config::RunConfig& config,
+                                               const text::Tokenizer& tokenizer,
+                                               const data::Examples& train) {
+  std::string datasets;
+  for (const std::string& name : config.datasets) datasets += (datasets.empty() ? "" : ",") + name;
+  return {{"model.name_or_path", config.model.name_or_path},
+          {"model.policy_dtype", config.model.policy_dtype},
+          {"model.fsdp_policy_mp", config.model.fsdp_policy_mp.value_or("null")},
+          {"tokenizer", tokenizer.fingerprint()},
+          {"loss.name", config.loss.name},
+          {"loss.beta", fmt::format("{}", config.loss.beta)},
+          {"datasets", datasets},
+          {"training examples", std::to_string(train.size())},
+          {"batch_size", std::to_string(config.batch_size)},
+          {"data_seed", std::to_string(config.data_seed)},
+          {"seed", std::to_string(config.seed)},
+          {"optimizer", config.optimizer},
+          {"lr", fmt::format("{}", config.lr)},
+          {"warmup_steps", std::to_string(config.warmup_steps)}};
+}
+
+void check_identity(const std::map<std::string, std::string>& saved,
+                    const std::map<std::string, std::string>& now, const fs::path& folder) {
+  std::vector<std::string> problems;
+  for (const auto& [key, value] : now) {
+    const auto found = saved.find(key);
+    const std::string before = found == saved.end() ? "not there" : found->second;
+    if (before != value)
+      problems.push_back(
+          fmt::format("resume: {} is {} in {}, but {} now", key, before, folder.string(), value));
+  }
+  if (!problems.empty()) throw UserError(std::move(problems));
+}
+
+}  // namespace
+
+loss::Options loss_options(const config::LossConfig& config) {
+  loss::Options options;
+  options.name = config.name;
+  options.beta = config.beta;
+  options.label_smoothing = config.label_smoothing;
+  options.reference_free = config.reference_free;
+  return options;
+}
+
+Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
+                 const Listener& listener) {
+  const config::RunConfig& config = plan.resolved;
+  text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
+  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
+  data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
+  Progress progress{0, 0, identity_of(config, tokenizer, train)};
+  if (checkpoint) {
+    verify_checkpoint(*checkpoint);
+    const Progress saved = read_progress(*checkpoint);
+    check_identity(saved.identity, progress.identity, *checkpoint);
+    progress = saved;
+  }
+  const at::Device device = device_of_this_machine();
+  const PolicyPrecision precision = precision_of(config);
+  checkpoint::LoadedModel loaded =
+      checkpoint ? checkpoint::load_model(checkpoint->string(), precision.stored, device)
+                 : load_start(config, precision.stored, device, listener);
+  for (const std::string& note : loaded.notes) listener.say(note);
+  const model::Model model = model::make_model(loaded.config);
+  Trainee trainee{.policy = {model, std::move(loaded.weights), precision},
+                  .reference = no_reference(),
+                  .optimizer = nullptr,
+                  .schedule = {config.lr, config.warmup_steps},
+                  .loss = loss_options(config.loss),
+                  .pass = {.entropy = false, .recompute = config.activation_checkpointing},
+                  .microbatches = config.gradient_accumulation_steps,
+                  .max_gradient_norm = config.max_grad_norm,
+                  .seed = static_cast<std::uint64_t>(config.seed)};
+  if (loss::uses_reference(trainee.loss)) {
+    const at::ScalarType type =
+        config.model.reference_dtype ? type_named(*config.model.reference_dtype) : precision.computed;
+    trainee.reference =
+        live_reference(model, load_start(config, type, device, listener).weights, trainee.pass);
+  }
+  trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
+  if (checkpoint) {
+    read_optimizer(*checkpoint, *trainee.optimizer);
+    trainee.optimizer->set_updates(progress.updates);
+  }
+  loaded.weights = {};
+  return {config,
+          std::move(tokenizer),
+          std::move(train),
+          std::move(test),
+          std::move(loaded),
+          std::move(trainee),
+          std::move(progress)};
+}
+
+}  // namespace dpo::train
