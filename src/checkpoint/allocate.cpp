@@ -10,7 +10,7 @@
 namespace dpo::checkpoint {
 namespace {
 
-// A fault for every 4 KiB would cost more than reading. Where large pages are not to be had, nothing is lost.
+// Fewer page faults while weights are read, and later. Where large pages are not to be had, nothing is lost.
 void ask_for_large_pages(const at::Tensor& flat) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(flat.mutable_data_ptr());
