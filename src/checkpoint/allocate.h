@@ -4,8 +4,8 @@
 
 namespace dpo::checkpoint {
 
-// Weights as model::make_weights lays them out, whose numbers are still to come. On the CPU their memory is not
-// touched yet, so that whoever fills it first does not go over it twice, and is asked for in large pages.
+// Weights as model::make_weights lays them out, whose numbers are still to come. On the CPU their memory is
+// not touched yet, so that whoever fills it first does not go over it twice, and is asked for in large pages.
 model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType dtype, at::Device device);
 
 }  // namespace dpo::checkpoint
