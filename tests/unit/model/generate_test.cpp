@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -94,6 +94,23 @@ TEST(Generate, TheCacheChangesNothing) {
     const std::vector<Generated> results = generated(loaded, kTexts, greedy(40));
     for (std::size_t i = 0; i < kTexts.size(); ++i)
       EXPECT_EQ(results[i].tokens, greedy_without_cache(loaded, kTexts[i], 40)) << config << i;
+  }
+}
+
+TEST(Generate, ThePenaltyCountsPromptAndText) {
+  const Loaded loaded = make(kLlamaConfig);
+  GenerateOptions options = greedy(20);
+  options.sampling.repetition_penalty = 3;
+  const std::vector<Generated> results = generated(loaded, kTexts, options);
+  for (std::size_t i = 0; i < kTexts.size(); ++i) {
+    Tokens text = kTexts[i];
+    for (const data::Token token : results[i].tokens) {
+      const at::Tensor logits = logits_behind(loaded, text).unsqueeze(0);
+      const at::Tensor seen = at::zeros(logits.sizes(), at::kBool);
+      for (const data::Token old : text) seen[0][old].fill_(true);
+      EXPECT_EQ(token, penalize_repetition(logits, seen, 3).argmax().item<std::int64_t>());
+      text.push_back(token);
+    }
   }
 }
 

@@ -117,6 +117,7 @@ TEST(Sampling, StreamsDiffer) {
   const double first = RandomStream(1, 2, 3).next();
   EXPECT_EQ(first, RandomStream(1, 2, 3).next());
   EXPECT_NE(first, RandomStream(0, 2, 3).next());
+  EXPECT_NE(first, RandomStream(1, 0, 3).next());
   EXPECT_NE(first, RandomStream(1, 3, 2).next());
   EXPECT_NE(first, RandomStream(1, 2, 4).next());
 }
