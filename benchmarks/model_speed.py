@@ -120,7 +120,7 @@ def generate_padded(model, prompts, count):
     for i, prompt in enumerate(prompts):
         ids[i, longest - len(prompt):] = torch.tensor(prompt)
         mask[i, longest - len(prompt):] = 1
-    made = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=count, min_new_tokens=count, pad_token_id=EOS)
+    made = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=count, pad_token_id=EOS)
     return made[:, longest:].tolist()
 
 
@@ -177,6 +177,7 @@ def main():
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, {cores} cores, load {os.getloadavg()[0]:.1f}; "
