@@ -12,6 +12,7 @@ void add_engine_init(CLI::App& engine, Action& action);
 void add_engine_read(CLI::App& engine, Action& action);
 void add_engine_sample(CLI::App& engine, Action& action);
 void add_engine_score(CLI::App& engine, Action& action);
+void add_engine_bench(CLI::App& engine, Action& action);
 void add_engine_train(CLI::App& engine, Action& action);
 
 }  // namespace dpo::cli

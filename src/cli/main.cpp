@@ -20,5 +20,6 @@ int main(int argc, char** argv) {
   add_init_command(program, action, words);
   add_sample_command(program, action, words);
   add_score_command(program, action, words);
+  add_bench_command(program, action, words);
   return run_program(program, action, words);
 }

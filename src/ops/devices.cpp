@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <torch/version.h>
 
 #include <fmt/format.h>
@@ -37,6 +38,13 @@ TensorLibrary describe_tensor_library() {
   library.nccl_version = nccl_version();
   library.gpus = list_gpus();
   return library;
+}
+
+std::uint64_t peak_memory(bool on_gpu) {
+  if (on_gpu) return peak_gpu_memory();
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace dpo

@@ -27,8 +27,16 @@ struct TensorLibrary {
 
 TensorLibrary describe_tensor_library();
 
+// The most bytes of tensors that were in memory at once: on a GPU those of the allocator, on the CPU those of
+// the whole process.
+std::uint64_t peak_memory(bool on_gpu);
+
+// Waits until a GPU has done what it was given.
+void wait_for_gpu();
+
 // The GPUs that CUDA sees; none in a program without the CUDA part.
 bool has_cuda_part();
+std::uint64_t peak_gpu_memory();
 std::vector<Gpu> list_gpus();
 
 }  // namespace dpo

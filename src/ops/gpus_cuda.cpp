@@ -1,3 +1,5 @@
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
 #include <fmt/format.h>
@@ -7,6 +9,13 @@
 namespace dpo {
 
 bool has_cuda_part() { return true; }
+
+std::uint64_t peak_gpu_memory() {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);
+}
+
+void wait_for_gpu() { cudaDeviceSynchronize(); }
 
 std::vector<Gpu> list_gpus() {
   int count = 0;

@@ -4,6 +4,10 @@ namespace dpo {
 
 bool has_cuda_part() { return false; }
 
+std::uint64_t peak_gpu_memory() { return 0; }
+
+void wait_for_gpu() {}
+
 std::vector<Gpu> list_gpus() { return {}; }
 
 }  // namespace dpo

@@ -29,7 +29,8 @@ fs::path cached_config(const std::string& repository) {
 }
 
 Architecture from_file(const fs::path& path) {
-  return {model::parse_shape(read_text_file(path, "model configuration"), path.string()), path.string()};
+  const std::string text = read_text_file(path, "model configuration");
+  return {model::parse_shape(text, path.string()), path.string(), text};
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ Architecture find_architecture(const std::string& name_or_path) {
   const std::string file = replace_all(name_or_path, "/", "--");
   if (const auto shipped = config::asset("architecture/" + file + ".json")) {
     const std::string origin = "configs/architecture/" + file + ".json";
-    return {model::parse_shape(*shipped, origin), origin};
+    return {model::parse_shape(*shipped, origin), origin, std::string(*shipped)};
   }
   std::vector<std::string> known = config::assets_in("architecture");
   for (std::string& name : known) name = replace_all(name, "--", "/");

@@ -16,17 +16,6 @@ at::ScalarType type_named(const std::string& name) {
   return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
 }
 
-PolicyPrecision precision_of(const config::RunConfig& config) {
-  const at::ScalarType stored = type_named(config.model.policy_dtype);
-  const at::ScalarType computed = type_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
-  // Sums over several microbatches would lose the small ones in 16 bits.
-  return {stored, computed, config.gradient_accumulation_steps > 1 ? at::kFloat : computed};
-}
-
-at::Device device_of_this_machine() {
-  return at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::kCPU;
-}
-
 // The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
 // checkpoint of ours would have if it were the original's.
 checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
@@ -90,7 +79,26 @@ void check_identity(const std::map<std::string, std::string>& saved,
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
+// The updates of a whole run.
+std::int64_t count_updates(const data::Examples& train, const config::RunConfig& config) {
+  data::ExampleOrder order = data::training_order(train.list(), config);
+  std::int64_t updates = 0;
+  while (order.next()) ++updates;
+  return updates;
+}
+
 }  // namespace
+
+PolicyPrecision precision_of(const config::RunConfig& config) {
+  const at::ScalarType stored = type_named(config.model.policy_dtype);
+  const at::ScalarType computed = type_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+  // Sums over several microbatches would lose the small ones in 16 bits.
+  return {stored, computed, config.gradient_accumulation_steps > 1 ? at::kFloat : computed};
+}
+
+at::Device device_of_this_machine() {
+  return at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::kCPU;
+}
 
 loss::Options loss_options(const config::LossConfig& config) {
   loss::Options options;
@@ -99,6 +107,27 @@ loss::Options loss_options(const config::LossConfig& config) {
   options.label_smoothing = config.label_smoothing;
   options.reference_free = config.reference_free;
   return options;
+}
+
+Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
+                     const std::function<model::Weights(at::ScalarType)>& reference_weights) {
+  const PolicyPrecision precision = precision_of(config);
+  Trainee trainee{.policy = {model, std::move(weights), precision},
+                  .reference = no_reference(),
+                  .optimizer = nullptr,
+                  .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
+                  .loss = loss_options(config.loss),
+                  .pass = {.entropy = false, .recompute = config.activation_checkpointing},
+                  .microbatches = config.gradient_accumulation_steps,
+                  .max_gradient_norm = config.max_grad_norm,
+                  .seed = static_cast<std::uint64_t>(config.seed)};
+  if (loss::uses_reference(trainee.loss)) {
+    const auto& asked = config.model.reference_dtype;
+    trainee.reference = live_reference(
+        model, reference_weights(asked ? type_named(*asked) : precision.computed), trainee.pass);
+  }
+  trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
+  return trainee;
 }
 
 Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
@@ -121,22 +150,10 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
                  : load_start(config, precision.stored, device, listener);
   for (const std::string& note : loaded.notes) listener.say(note);
   const model::Model model = model::make_model(loaded.config);
-  Trainee trainee{.policy = {model, std::move(loaded.weights), precision},
-                  .reference = no_reference(),
-                  .optimizer = nullptr,
-                  .schedule = {config.lr, config.warmup_steps},
-                  .loss = loss_options(config.loss),
-                  .pass = {.entropy = false, .recompute = config.activation_checkpointing},
-                  .microbatches = config.gradient_accumulation_steps,
-                  .max_gradient_norm = config.max_grad_norm,
-                  .seed = static_cast<std::uint64_t>(config.seed)};
-  if (loss::uses_reference(trainee.loss)) {
-    const at::ScalarType type =
-        config.model.reference_dtype ? type_named(*config.model.reference_dtype) : precision.computed;
-    trainee.reference =
-        live_reference(model, load_start(config, type, device, listener).weights, trainee.pass);
-  }
-  trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
+  Trainee trainee = make_trainee(config, model, std::move(loaded.weights), [&](at::ScalarType type) {
+    return load_start(config, type, device, listener).weights;
+  });
+  trainee.schedule.updates = count_updates(train, config);
   if (checkpoint) {
     read_optimizer(*checkpoint, *trainee.optimizer);
     trainee.optimizer->set_updates(progress.updates);

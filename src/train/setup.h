@@ -35,6 +35,15 @@ struct Prepared {
 Prepared prepare(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
                  const Listener& listener);
 
+// In which types a run keeps and computes its policy, and where.
+PolicyPrecision precision_of(const config::RunConfig& config);
+at::Device device_of_this_machine();
+
+// A policy with these weights (in the stored type), and what its configuration asks for around it. The
+// weights of the reference are asked for where the loss uses one.
+Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
+                     const std::function<model::Weights(at::ScalarType)>& reference_weights);
+
 loss::Options loss_options(const config::LossConfig& config);
 
 }  // namespace dpo::train

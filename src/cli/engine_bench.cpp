@@ -1,0 +1,55 @@
+#include <memory>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench_arguments.h"
+#include "cli/engine_commands.h"
+#include "plan/surroundings.h"
+#include "train/bench.h"
+
+namespace dpo::cli {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+int run_bench_train(const BenchArguments& arguments) {
+  const config::Resolved resolved = config::compose(arguments.request);
+  print_notes(resolved.notes);
+  const plan::Inputs in = plan::gather_inputs(resolved.values, plan::find_machine({}));
+  const plan::Plan plan = plan::assess(in);
+  const train::BenchResult r = train::bench_training(plan, in, arguments.updates);
+  if (arguments.json) {
+    const nlohmann::ordered_json report = {
+        {"pairs_per_second", r.pairs_per_second},
+        {"tokens_per_second", r.tokens_per_second},
+        {"model_flops_utilization", r.model_flops_utilization},
+        {"peak_gib", static_cast<double>(r.peak_bytes) / kGib},
+        {"seconds", r.seconds},
+        {"planned", {{"seconds", r.predicted_seconds}, {"gib", r.predicted_bytes / kGib}}}};
+    fmt::print("{}\n", report.dump());
+    return 0;
+  }
+  const double measured = static_cast<double>(plan.resolved.batch_size) / r.pairs_per_second;
+  fmt::print("{:.1f} examples/s, {:.0f} tokens/s, {:.0f} % of the peak\n", r.pairs_per_second,
+             r.tokens_per_second, 100 * r.model_flops_utilization);
+  fmt::print("update  {:8.3f} s   planned {:8.3f} s\n", measured, r.predicted_seconds);
+  fmt::print("memory  {:8.2f} GiB planned {:8.2f} GiB\n", static_cast<double>(r.peak_bytes) / kGib,
+             r.predicted_bytes / kGib);
+  return 0;
+}
+
+}  // namespace
+
+void add_engine_bench(CLI::App& engine, Action& action) {
+  CLI::App& command = *engine.add_subcommand("bench");
+  const auto arguments = std::make_shared<BenchArguments>();
+  CLI::App& train = describe_bench(command, *arguments);
+  train.callback([&train, &action, arguments] {
+    arguments->request.overrides = overrides_of(train);
+    action = [arguments] { return run_bench_train(*arguments); };
+  });
+}
+
+}  // namespace dpo::cli

@@ -1,0 +1,111 @@
+#include "train/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include "data/examples.h"
+#include "ops/devices.h"
+#include "plan/architecture.h"
+#include "train/setup.h"
+#include "train/step.h"
+
+namespace dpo::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and memory is taken
+
+// Examples whose lengths are drawn from statistics, and the tokens that they view.
+class RandomExamples {
+ public:
+  RandomExamples(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
+      : lengths_(lengths), config_(config), vocabulary_(vocabulary) {}
+
+  ExampleBatch next() {
+    ExampleBatch batch;
+    texts_.clear();
+    texts_.reserve(static_cast<std::size_t>(config_.batch_size) * 3);
+    for (std::int64_t i = 0; i < config_.batch_size; ++i) {
+      const auto prompt = text(lengths_.prompt);
+      std::vector<std::span<const data::Token>> responses{text(lengths_.response)};
+      if (config_.loss.name != "sft") responses.push_back(text(lengths_.response));
+      batch.numbers.push_back(static_cast<std::uint32_t>(i));
+      batch.examples.push_back(data::truncate(prompt, std::move(responses), data::Truncation::KeepEnd,
+                                              config_.max_length, config_.max_prompt_length));
+    }
+    return batch;
+  }
+
+ private:
+  std::span<const data::Token> text(const std::vector<double>& means) {
+    const double mean = means[random_() % means.size()];
+    std::vector<data::Token> tokens(std::max<std::size_t>(1, static_cast<std::size_t>(mean + 0.5)));
+    for (data::Token& token : tokens)
+      token = static_cast<data::Token>(random_() % static_cast<std::uint64_t>(vocabulary_));
+    texts_.push_back(std::move(tokens));
+    return texts_.back();
+  }
+
+  const plan::Lengths& lengths_;
+  const config::RunConfig& config_;
+  std::int64_t vocabulary_;
+  std::mt19937_64 random_{0};
+  std::vector<std::vector<data::Token>> texts_;
+};
+
+model::Weights random_weights(const model::Model& model, at::ScalarType type, at::Device device) {
+  const at::NoGradGuard no_grad;
+  model::Weights weights = model::make_weights(model.table, type, device);
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  generator.set_current_seed(0);
+  for (std::size_t b = 0; b < weights.blocks.size(); ++b)
+    for (std::size_t t = 0; t < weights.blocks[b].tensors.size(); ++t) {
+      at::Tensor& tensor = weights.blocks[b].tensors[t].tensor;
+      if (model.table.blocks[b].tensors[t].init == model::Init::ones)
+        tensor.fill_(1);
+      else
+        tensor.normal_(0, model.config.settings.initializer_range);
+    }
+  return weights;
+}
+
+}  // namespace
+
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates) {
+  const config::RunConfig& config = plan.resolved;
+  const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
+  const model::Model model =
+      model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
+  const at::Device device = device_of_this_machine();
+  Trainee trainee = make_trainee(config, model, random_weights(model, precision_of(config).stored, device),
+                                 [&](at::ScalarType type) { return random_weights(model, type, device); });
+  RandomExamples examples(in.lengths, config, model.config.shape.vocabulary);
+  BenchResult result;
+  std::int64_t tokens = 0;
+  double seconds = 0;
+  for (std::int64_t i = 0; i < updates + kWarmUp; ++i) {
+    const ExampleBatch batch = examples.next();
+    const Clock::time_point start = Clock::now();
+    const UpdateResult made = update(trainee, batch);
+    wait_for_gpu();
+    if (i < kWarmUp) continue;
+    result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    seconds += result.seconds.back();
+    tokens += made.tokens;
+  }
+  const auto count = static_cast<double>(updates);
+  result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;
+  result.tokens_per_second = static_cast<double>(tokens) / seconds;
+  result.predicted_seconds = plan.timing.step;
+  result.predicted_bytes = plan.memory.total();
+  result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
+  result.peak_bytes = peak_memory(!trainee.policy.computed().device().is_cpu());
+  return result;
+}
+
+}  // namespace dpo::train
