@@ -69,6 +69,7 @@ class ConfigReader {
 
  private:
   static std::string shown(const nlohmann::json& value) {
+    if (value.is_structured()) return value.is_array() ? "a list" : "an object";  // which may be deep
     constexpr std::size_t kLongest = 80;
     std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";

@@ -31,7 +31,7 @@ Activation read_activation(const ConfigReader& in, Family family) {
 }
 
 // "rope_parameters", which files of transformers before version 5 call "rope_scaling".
-json rotary_object(const ConfigReader& in) {
+const json& rotary_object(const ConfigReader& in) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* value = in.find(key);
     if (!value) continue;
@@ -42,7 +42,8 @@ json rotary_object(const ConfigReader& in) {
                             name));
     return *value;
   }
-  return json::object();
+  static const json nothing = json::object();
+  return nothing;
 }
 
 void read_scaling(Rotary& rotary, const ConfigReader& rope, std::int64_t context) {
@@ -76,8 +77,7 @@ Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
 Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
   if (shape.family == Family::gpt2) return {};
   if (shape.family == Family::gptj) return read_gptj_rotary(in, shape);
-  const json object = rotary_object(in);
-  const ConfigReader rope(object, in.origin());
+  const ConfigReader rope(rotary_object(in), in.origin());
   const bool neox = shape.family == Family::gpt_neox;
   Rotary rotary;
   rotary.theta = rope.number("rope_theta", in.number(neox ? "rotary_emb_base" : "rope_theta", 10000));

@@ -103,6 +103,10 @@ Shape parse_shape(std::string_view config_json, const std::string& origin) {
     default: shape = read_modern(in, family); break;
   }
   check_heads(shape, in);
+  // The table of tensors grows with them, and no real model comes near.
+  constexpr std::int64_t kMostLayers = 4096;
+  if (shape.layers > kMostLayers)
+    in.fail(fmt::format("{} layers are more than the {} that are supported", shape.layers, kMostLayers));
   return shape;
 }
 

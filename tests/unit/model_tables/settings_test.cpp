@@ -1,0 +1,109 @@
+#include "model/tables/settings.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace dpo::model {
+namespace {
+
+const std::string kLlama = R"("model_type": "llama", "hidden_size": 64, "intermediate_size": 176,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 8192)";
+const std::string kGpt2 =
+    R"("model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 9, "n_positions": 4)";
+
+ModelConfig parse(const std::string& members) { return parse_model_config("{" + members + "}", "m"); }
+
+std::string message_of(const std::string& members) {
+  try {
+    parse(members);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Settings, AreThoseOfTheFamilyWhereAConfigSaysNothing) {
+  const Settings llama = parse(kLlama).settings;
+  EXPECT_EQ(llama.norm_epsilon, 1e-6);
+  EXPECT_EQ(llama.activation, Activation::silu);
+  EXPECT_EQ(llama.rotary.dim, 16);
+  EXPECT_EQ(llama.rotary.theta, 10000);
+  const Settings gpt2 = parse(kGpt2).settings;
+  EXPECT_EQ(gpt2.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gpt2.rotary.dim, 0);
+  EXPECT_TRUE(gpt2.scaled_attention);
+}
+
+TEST(Settings, RotaryParametersStandInAnOldPlaceAndANewOne) {
+  const std::string members = R"("rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 1024)";
+  const Rotary old =
+      parse(kLlama + R"(, "rope_theta": 5e5, "rope_scaling": {)" + members + "}").settings.rotary;
+  const Rotary now =
+      parse(kLlama + R"(, "rope_parameters": {"rope_theta": 5e5, )" + members + "}").settings.rotary;
+  for (const Rotary& rotary : {old, now}) {
+    EXPECT_EQ(rotary.scaling, Rotary::Scaling::llama3);
+    EXPECT_EQ(rotary.theta, 5e5);
+    EXPECT_EQ(rotary.original_context, 1024);
+  }
+}
+
+// Short waves stay, long ones are stretched by the whole factor, and nothing turns faster than before.
+TEST(Settings, Llama3StretchesLongWavesOnly) {
+  Rotary plain{.dim = 64, .theta = 5e5};
+  Rotary scaled = plain;
+  scaled.scaling = Rotary::Scaling::llama3;
+  scaled.factor = 8;
+  scaled.original_context = 8192;
+  const auto before = rotary_frequencies(plain), after = rotary_frequencies(scaled);
+  EXPECT_EQ(before.size(), 32u);
+  EXPECT_FLOAT_EQ(after.front(), before.front());
+  EXPECT_FLOAT_EQ(after.back(), before.back() / 8);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_LE(after[i], before[i]);
+    EXPECT_GE(after[i], before[i] / 8.001F);
+  }
+}
+
+TEST(Settings, RefuseByNameWhatIsLacking) {
+  struct Case {
+    std::string members, expected;
+  };
+  const Case cases[] = {
+      {kLlama + R"(, "hidden_act": "swiglu2")", "'hidden_act' is 'swiglu2', which is not supported"},
+      {kLlama + R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4})", "type 'yarn' are not supported"},
+      {kLlama + R"(, "rope_scaling": {"rope_type": "linear"})", "'factor' is missing or below 1"},
+      {kLlama + R"(, "rope_scaling": 3)", "'rope_scaling' is not an object"},
+      {kLlama + R"(, "rope_parameters": {"full_attention": {"rope_theta": 1}})", "by kind of layer"},
+      {kLlama + R"(, "quantization_config": {"bits": 4})", "quantized weights are not supported"},
+      {kGpt2 + R"(, "add_cross_attention": true)", "'add_cross_attention' is not supported"},
+      {kGpt2 + R"(, "scale_attn_by_inverse_layer_idx": true)", "is not supported"},
+  };
+  for (const Case& c : cases)
+    EXPECT_NE(message_of(c.members).find(c.expected), std::string::npos) << message_of(c.members);
+}
+
+TEST(Settings, NestedDeeplyAreNoDanger) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_EQ(message_of(kLlama + R"(, "rope_scaling": {"other": )" + deep + "}"), "accepted");
+  EXPECT_NE(message_of(kLlama + R"(, "rms_norm_eps": )" + deep).find("'rms_norm_eps' is a list"),
+            std::string::npos);
+}
+
+TEST(Settings, DropoutIsReportedAndAWindowLimitsTheLength) {
+  const auto notes = parse(kGpt2 + R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.0)").settings.notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "m: dropout is ignored (attn_pdrop 0.1)");
+  std::string mistral = kLlama;
+  mistral.replace(mistral.find("llama"), 5, "mistral");
+  const ModelConfig windowed = parse(mistral + R"(, "sliding_window": 4096)");
+  EXPECT_EQ(windowed.shape.context, 4096);
+  EXPECT_EQ(windowed.settings.notes.size(), 1u);
+  EXPECT_EQ(parse(mistral + R"(, "sliding_window": null)").shape.context, 8192);
+}
+
+}  // namespace
+}  // namespace dpo::model
