@@ -3,7 +3,6 @@
 
 #include "cli/engine_commands.h"
 #include "cli/program.h"
-#include "ops/leave.h"
 
 int main(int argc, char** argv) {
   using namespace dpo::cli;
@@ -19,5 +18,5 @@ int main(int argc, char** argv) {
   add_engine_score(engine, action);
   add_engine_train(engine, action);
   add_engine_bench(engine, action);
-  dpo::ops::leave_process(run_program(engine, action, {argv + 1, argv + argc}));
+  return run_program(engine, action, {argv + 1, argv + argc});
 }

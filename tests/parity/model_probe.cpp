@@ -19,7 +19,6 @@
 #include "checkpoint/load.h"
 #include "data/forest.h"
 #include "model/pass.h"
-#include "ops/leave.h"
 
 namespace {
 
@@ -162,4 +161,4 @@ int answer_request(char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { dpo::ops::leave_process(argc == 4 ? answer_request(argv) : 2); }
+int main(int argc, char** argv) { return argc == 4 ? answer_request(argv) : 2; }

@@ -14,7 +14,6 @@
 
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
-#include "ops/leave.h"
 #include "train/step.h"
 
 namespace {
@@ -142,4 +141,4 @@ int answer_request(char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { dpo::ops::leave_process(argc == 4 ? answer_request(argv) : 2); }
+int main(int argc, char** argv) { return argc == 4 ? answer_request(argv) : 2; }
