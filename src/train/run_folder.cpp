@@ -1,9 +1,12 @@
 #include "train/run_folder.h"
 
+#include <fcntl.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 
 #include <fmt/chrono.h>
@@ -34,6 +37,24 @@ void write_lines(const fs::path& path, const std::string& lines) {
   file.commit();
 }
 
+// Held until the process ends, however it ends.
+int lock_folder(const fs::path& folder) {
+  const fs::path file = folder / ".lock";
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    throw UserError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  ::close(descriptor);
+  throw UserError(fmt::format("{}: another process is writing this run", folder.string()));
+}
+
+void remove_halves(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.find(".tmp.") != name.npos) fs::remove_all(entry.path());
+  }
+}
+
 // The lines of a metrics file up to a number of examples; a line that a crash cut off is left out.
 std::string lines_until(const fs::path& path, std::int64_t examples) {
   std::ifstream file(path);
@@ -58,11 +79,15 @@ RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(pat
   std::error_code failed;
   fs::create_directories(path_, failed);
   if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
+  lock_ = lock_folder(path_);
+  remove_halves(path_);
   const fs::path file = path_ / "metrics.jsonl";
   if (fs::exists(file)) write_lines(file, lines_until(file, examples));
   metrics_.open(file, std::ios::app);
   if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
 }
+
+RunFolder::~RunFolder() { ::close(lock_); }
 
 void RunFolder::add_metrics(const Metrics& metrics) {
   ordered_json line;

@@ -18,9 +18,12 @@ std::filesystem::path new_run_folder(const config::RunConfig& config);
 // Lines are written whole and at once, so that a reader or a crash sees no half of one.
 class RunFolder {
  public:
-  // Makes the folder. A resumed run forgets what was measured behind `examples`, which will be measured
-  // again.
+  // Makes the folder, which no other process may be writing. A resumed run forgets what was measured behind
+  // `examples`, which will be measured again, and the checkpoints that a killed process left half written.
   RunFolder(std::filesystem::path path, std::int64_t examples);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   void add_metrics(const Metrics& metrics);
@@ -29,6 +32,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;
   std::ofstream metrics_;
 };
 

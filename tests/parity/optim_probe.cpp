@@ -1,0 +1,67 @@
+// Updates of an optimizer on gradients that a test gives.
+//
+//   optim_probe NAME LEARNING_RATE IN.safetensors OUT.safetensors
+//
+// In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all steps.
+#include <iostream>
+#include <map>
+
+#include <ATen/ops/from_blob.h>
+
+#include "checkpoint/formats/safetensors.h"
+#include "optim/optimizer.h"
+
+namespace {
+
+using namespace dpo;
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+Tensors read(const checkpoint::SafetensorsFile& file) {
+  Tensors tensors;
+  for (const checkpoint::Entry& entry : file.header().entries)
+    tensors[entry.name] =
+        at::from_blob(const_cast<std::byte*>(file.bytes_of(entry).data()), entry.shape, at::kFloat).clone();
+  return tensors;
+}
+
+// All tensors whose names begin with `prefix`, as the one block of a model.
+model::Weights block_of(const Tensors& tensors, const std::string& prefix) {
+  model::TensorTable table;
+  table.blocks.push_back({model::BlockKind::layer, "", {}});
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix))
+      table.blocks[0].tensors.push_back({name, tensor.sizes().vec(), std::nullopt, false});
+  model::Weights weights = model::make_weights(table, at::kFloat, at::kCPU);
+  for (model::NamedTensor& named : weights.blocks[0].tensors) named.tensor.copy_(tensors.at(named.name));
+  return weights;
+}
+
+void run(char** argv) {
+  const Tensors given = read(checkpoint::SafetensorsFile(argv[3]));
+  model::Weights weights = block_of(given, "w.");
+  const auto optimizer = optim::make_optimizer(argv[1], weights);
+  for (int step = 0; given.contains("g." + std::to_string(step) + ".0"); ++step)
+    optimizer->step(weights, block_of(given, "g." + std::to_string(step) + "."), std::stod(argv[2]),
+                    /*seed=*/0);
+  std::vector<checkpoint::Source> sources;
+  for (const auto& [name, tensor] : weights.blocks[0].tensors)
+    sources.push_back({name, checkpoint::Dtype::F32, tensor.sizes().vec(), [data = tensor] {
+                         return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
+                                          static_cast<std::size_t>(data.nbytes()));
+                       }});
+  checkpoint::write_safetensors(argv[4], std::move(sources));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  try {
+    run(argv);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,118 @@
+#include <cmath>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
+#include "optim/rounding.h"
+#include "optim/schedule.h"
+
+namespace dpo::optim {
+namespace {
+
+model::TensorTable two_blocks() {
+  model::TensorTable table;
+  table.blocks.push_back(
+      {model::BlockKind::layer, "", {{"a", {3, 5}, std::nullopt, true}, {"b", {7}, std::nullopt, false}}});
+  table.blocks.push_back({model::BlockKind::head, "", {{"c", {4}, std::nullopt, false}}});
+  return table;
+}
+
+model::Weights filled(double value, at::ScalarType type = at::kFloat) {
+  model::Weights weights = model::make_weights(two_blocks(), type, at::kCPU);
+  for (model::BlockWeights& block : weights.blocks)
+    for (model::NamedTensor& named : block.tensors) named.tensor.fill_(value);
+  return weights;
+}
+
+TEST(Schedule, RisesAsTheOriginalDoesAndThenStaysOrFalls) {
+  Schedule schedule{.learning_rate = 2, .warmup = 3, .name = "constant", .updates = 13};
+  EXPECT_DOUBLE_EQ(schedule.at(0), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.at(2), 1.5);
+  EXPECT_DOUBLE_EQ(schedule.at(3), 2);
+  EXPECT_DOUBLE_EQ(schedule.at(1000), 2);
+  schedule.name = "linear";
+  EXPECT_DOUBLE_EQ(schedule.at(1), 1);
+  EXPECT_DOUBLE_EQ(schedule.at(3), 2);
+  EXPECT_DOUBLE_EQ(schedule.at(8), 1);
+  EXPECT_NEAR(schedule.at(13), 0, 1e-15);
+  schedule.name = "cosine";
+  EXPECT_DOUBLE_EQ(schedule.at(3), 2);
+  EXPECT_NEAR(schedule.at(8), 1, 1e-12);
+  EXPECT_NEAR(schedule.at(12), 1 + std::cos(M_PI * 0.9), 1e-12);
+}
+
+TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
+  model::Weights gradients = filled(2);  // 26 numbers
+  const double norm = gradient_norm(gradients);
+  EXPECT_NEAR(norm, 2 * std::sqrt(26.0), 1e-5);
+  clip(gradients, norm, 100);
+  EXPECT_NEAR(gradient_norm(gradients), norm, 1e-5);
+  clip(gradients, norm, 1);
+  EXPECT_NEAR(gradient_norm(gradients), 1, 1e-5);
+}
+
+TEST(RoundAtRandom, KeepsTheMeanTheSignAndWhatIsExact) {
+  const at::Tensor exact = at::full({200'000}, 1.0 + 0.3 / 128);  // between two neighbours of bfloat16
+  at::Tensor rounded = at::zeros({200'000}, at::kBFloat16);
+  round_at_random(rounded, exact, 7);
+  EXPECT_NEAR(rounded.to(at::kDouble).mean().item<double>(), 1.0 + 0.3 / 128, 2e-5);
+  EXPECT_GE(rounded.min().item<float>(), 1.0F);
+  EXPECT_LE(rounded.max().item<float>(), 1.0F + 1.0F / 128);
+  round_at_random(rounded, at::full({200'000}, -1.5), 7);
+  EXPECT_TRUE(rounded.eq(-1.5).all().item<bool>());
+  round_at_random(rounded, at::full({200'000}, INFINITY), 7);
+  EXPECT_TRUE(rounded.isinf().all().item<bool>());
+}
+
+TEST(RoundAtRandom, GivesTheSameBitsForASeed) {
+  const at::Tensor exact = at::randn({1000});
+  at::Tensor one = at::zeros({1000}, at::kBFloat16), same = one.clone(), other = one.clone();
+  round_at_random(one, exact, 1);
+  round_at_random(same, exact, 1);
+  round_at_random(other, exact, 2);
+  EXPECT_TRUE(one.equal(same));
+  EXPECT_FALSE(one.equal(other));
+}
+
+// An update far below bfloat16's resolution is lost by rounding to the nearest, but not on the average here.
+TEST(Optimizer, SmallUpdatesOfSixteenBitWeightsAddUp) {
+  model::Weights weights = filled(1, at::kBFloat16);
+  const model::Weights gradients = filled(1, at::kBFloat16);
+  const auto sgd = make_optimizer("SGD", weights);
+  for (std::uint64_t step = 0; step < 400; ++step) sgd->step(weights, gradients, 1e-4, step * 1000);
+  double sum = 0;
+  for (const model::BlockWeights& block : weights.blocks)
+    for (const model::NamedTensor& named : block.tensors)
+      sum += named.tensor.to(at::kDouble).sum().item<double>();
+  EXPECT_NEAR(sum / 26, 1 - 400 * 1e-4, 0.012);
+}
+
+TEST(Optimizer, GoesOnFromItsStateAsIfNeverStopped) {
+  for (const char* name : {"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}) {
+    model::Weights whole = filled(1), parted = filled(1);
+    const auto one = make_optimizer(name, whole), first = make_optimizer(name, parted);
+    for (int step = 0; step < 3; ++step) {
+      one->step(whole, filled(step + 1), 0.1, 0);
+      first->step(parted, filled(step + 1), 0.1, 0);
+    }
+    const auto second = make_optimizer(name, parted);
+    const auto from = first->state(), to = second->state();
+    ASSERT_EQ(from.size(), to.size());
+    for (std::size_t i = 0; i < from.size(); ++i) to[i].tensor.copy_(from[i].tensor);
+    second->set_updates(first->updates());
+    one->step(whole, filled(5), 0.1, 0);
+    second->step(parted, filled(5), 0.1, 0);
+    for (std::size_t b = 0; b < 2; ++b)
+      EXPECT_TRUE(whole.blocks[b].flat.equal(parted.blocks[b].flat)) << name;
+  }
+}
+
+TEST(Optimizer, UnknownNamesAreRefused) { EXPECT_THROW(make_optimizer("Lion", filled(1)), UserError); }
+
+}  // namespace
+}  // namespace dpo::optim
