@@ -12,7 +12,8 @@ Precision precision_of(const config::RunConfig& run) {
   const std::string& compute = run.model.fsdp_policy_mp.value_or(stored);
   Precision p;
   p.weights = bytes_of(compute);
-  p.gradients = p.weights;
+  // Sums over several microbatches would lose the small ones in 16 bits.
+  p.gradients = run.gradient_accumulation_steps > 1 ? 4 : p.weights;
   p.half = p.weights == 2;
   p.master = p.half && stored == "float32" ? 4 : 0;
   p.state = bytes_of(stored);
