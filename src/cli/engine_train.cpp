@@ -72,6 +72,17 @@ Start find_start(const config::RunConfig& config) {
   return {asked, checkpoint};
 }
 
+// What the plan may say and this version does not do yet.
+void check_supported(const plan::Plan& plan, const plan::Inputs& in) {
+  if (!in.machine.device.is_cpu && in.machine.ranks() > 1)
+    throw UserError(
+        fmt::format("this machine has {} GPUs, and training on several is not there yet; choose one with "
+                    "CUDA_VISIBLE_DEVICES=0",
+                    in.machine.ranks()));
+  if (plan.reference == plan::Reference::cached)
+    print_notes({"the cache of reference scores is not there yet: they are computed live"});
+}
+
 int run_train(const TrainArguments& arguments) {
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
@@ -79,6 +90,7 @@ int run_train(const TrainArguments& arguments) {
   const plan::Plan plan = plan::make_plan(in);
   fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
   if (!plan.good()) return 1;
+  check_supported(plan, in);
   const Start start = find_start(plan.resolved);
   stop_in_order();
   ProgressLine line;
