@@ -23,7 +23,7 @@ ALLOWED = {
     "checkpoint/formats": ["base"],
     "checkpoint": ["checkpoint/formats", "model", "hub"],
     "hub": ["base"],
-    "plan": ["config", "model/tables", "hub"],
+    "plan": ["config", "model/tables", "loss", "hub"],
     "report": ["base"],
     "train": ["config", "text", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint", "hub",
               "plan", "report"],

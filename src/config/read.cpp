@@ -51,13 +51,22 @@ std::string unset_problem(const Field& field, const Node& node) {
   return fmt::format("{}: not set, and a run needs it; {}{}", field.key, remedy, origin);
 }
 
+// "only the loss dpo or robust", or where those are many "every loss but sft".
+std::string owners_of(const Field& field) {
+  Texts others;
+  for (const std::string& loss : find_field("loss.name")->choices)
+    if (!applies(field, loss)) others.push_back(loss);
+  if (others.size() < field.losses.size())
+    return fmt::format("every loss but {}", fmt::join(others, " and "));
+  return fmt::format("only the loss {}", fmt::join(field.losses, " or "));
+}
+
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
                 Texts& problems) {
   if (node.kind == Kind::Broken) return;
   if (!applies(field, loss))
-    return problems.push_back(fmt::format("{}: only the loss {} has it, and the loss is {} ({})", field.key,
-                                          fmt::join(field.losses, " or "), shown(loss),
-                                          node.origin.phrase()));
+    return problems.push_back(fmt::format("{}: {} has it, and the loss is {} ({})", field.key,
+                                          owners_of(field), shown(loss), node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));
   if (!field.read(node, config))
     problems.push_back(fmt::format("{}: got {}, expected {} ({}){}", field.key, shown(node), field.expected,

@@ -25,6 +25,13 @@ struct LossConfig {
   double beta = 0;
   double label_smoothing = 0;
   bool reference_free = false;
+  std::string divergence = "reverse_kl";
+  bool length_normalize = false;
+  double gamma = 0;
+  double alpha = 0;
+  double temperature = 0;
+  double desirable_weight = 1;
+  double undesirable_weight = 1;
 };
 
 struct WandbConfig {

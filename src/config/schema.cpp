@@ -118,22 +118,51 @@ std::vector<Field> model_fields() {
   };
 }
 
+// Losses of pairs by what they have besides beta; docs/losses.md says what each computes.
+const std::vector<std::string> kPairLosses = {
+    "dpo",      "ipo",      "hinge",    "robust",       "exo_pair", "nca_pair", "sppo_hard", "apo_zero",
+    "apo_down", "discopop", "bco_pair", "sigmoid_norm", "aot",      "simpo",    "cpo",       "orpo"};
+
+std::vector<std::string> with(std::vector<std::string> names, const std::vector<std::string>& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
 std::vector<Field> loss_fields() {
   using L = LossConfig;
   constexpr auto kLoss = &RunConfig::loss;
+  const std::vector<std::string> preference = with(kPairLosses, {"kto"});
+  const auto weight = [](const char* key, double L::*member, const char* help) {
+    return only_for({"kto"}, field(key, &RunConfig::loss, member, "1.0", above(0), help));
+  };
   return {
-      field("loss.name", kLoss, &L::name, "sft", one_of({"sft", "dpo", "ipo"}),
+      field("loss.name", kLoss, &L::name, "sft", one_of(with({"sft"}, preference)),
             "The loss; choose it by loss=NAME."),
       only_for(
-          {"dpo", "ipo"},
+          preference,
           field(
               "loss.beta", kLoss, &L::beta, "???", above(0),
               "How strongly the policy is held to the reference; 0.1 is usual, less lets it move further.")),
-      only_for({"dpo"},
+      only_for({"dpo", "robust", "exo_pair", "aot"},
                field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
                      "Share of pairs taken to be labelled the wrong way round (conservative DPO).")),
       only_for({"dpo"}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
                               "Take a uniform distribution for the reference.")),
+      only_for({"dpo"}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
+                              one_of({"reverse_kl", "forward_kl", "js"}),
+                              "The divergence from the reference that the score comes from.")),
+      only_for({"ipo"}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
+                              "Log-probabilities per token instead of sums.")),
+      only_for({"simpo"}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
+                                "By how much the better response should lead.")),
+      only_for(
+          kPairLosses,
+          field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
+                "Weight of the better response's negative log-likelihood per token, added to the loss.")),
+      only_for({"discopop"}, field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
+                                   "How sharply the two parts of the loss are told apart.")),
+      weight("loss.desirable_weight", &L::desirable_weight, "Weight of responses that are wanted."),
+      weight("loss.undesirable_weight", &L::undesirable_weight, "Weight of responses that are not."),
   };
 }
 

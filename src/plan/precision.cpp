@@ -1,5 +1,7 @@
 #include "plan/precision.h"
 
+#include "loss/loss.h"
+
 namespace dpo::plan {
 namespace {
 
@@ -25,6 +27,8 @@ Precision precision_of(const config::RunConfig& run) {
 
 bool is_preference(const config::LossConfig& loss) { return loss.name != "sft"; }
 
-bool needs_reference(const config::LossConfig& loss) { return is_preference(loss) && !loss.reference_free; }
+bool needs_reference(const config::LossConfig& loss) {
+  return loss::uses_reference({.name = loss.name, .reference_free = loss.reference_free});
+}
 
 }  // namespace dpo::plan

@@ -106,6 +106,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot) {
   write_optimizer(temporary / kOptimizerFile, snapshot.optimizer);
   const json progress = {{"updates", snapshot.progress.updates},
                          {"examples", snapshot.progress.examples},
+                         {"reward_sum", snapshot.progress.reward_sum},
+                         {"rewards", snapshot.progress.rewards},
                          {"identity", snapshot.progress.identity}};
   write_text(temporary / kProgressFile, progress.dump(2) + "\n");
   write_text(temporary / kMarker, marker_of(temporary).dump(2) + "\n");
@@ -115,7 +117,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot) {
 Progress read_progress(const fs::path& folder) {
   const json value = read_json(folder / kProgressFile);
   try {
-    return {value.at("updates"), value.at("examples"), value.at("identity")};
+    return {value.at("updates"), value.at("examples"), value.at("reward_sum"), value.at("rewards"),
+            value.at("identity")};
   } catch (const json::exception& error) {
     throw UserError(fmt::format("{}: {}", (folder / kProgressFile).string(), error.what()));
   }

@@ -15,6 +15,8 @@ namespace dpo::train {
 struct Progress {
   std::int64_t updates = 0;
   std::int64_t examples = 0;
+  double reward_sum = 0;  // of all responses that were trained on, and their number
+  std::int64_t rewards = 0;
   std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
 };
 

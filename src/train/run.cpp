@@ -86,6 +86,8 @@ class Run {
     if (p_.progress.updates == 0) check_first_update(result);
     ++p_.progress.updates;
     p_.progress.examples += static_cast<std::int64_t>(batch.examples.size());
+    p_.progress.reward_sum = p_.trainee.rewards.sum;
+    p_.progress.rewards = p_.trainee.rewards.count;
     const double seconds = seconds_since(start);
     Metrics metrics = metrics_of(result.records, p_.trainee.loss, "train");
     metrics.emplace_back("examples_per_second", static_cast<double>(batch.examples.size()) / seconds);

@@ -106,6 +106,13 @@ loss::Options loss_options(const config::LossConfig& config) {
   options.beta = config.beta;
   options.label_smoothing = config.label_smoothing;
   options.reference_free = config.reference_free;
+  options.divergence = config.divergence;
+  options.length_normalize = config.length_normalize;
+  options.gamma = config.gamma;
+  options.alpha = config.alpha;
+  options.temperature = config.temperature;
+  options.desirable_weight = config.desirable_weight;
+  options.undesirable_weight = config.undesirable_weight;
   return options;
 }
 
@@ -133,10 +140,12 @@ Trainee make_trainee(const config::RunConfig& config, const model::Model& model,
 Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
                  const Listener& listener) {
   const config::RunConfig& config = plan.resolved;
+  loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
   data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
   data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
-  Progress progress{0, 0, identity_of(config, tokenizer, train)};
+  Progress progress;
+  progress.identity = identity_of(config, tokenizer, train);
   if (checkpoint) {
     verify_checkpoint(*checkpoint);
     const Progress saved = read_progress(*checkpoint);
@@ -157,6 +166,7 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   if (checkpoint) {
     read_optimizer(*checkpoint, *trainee.optimizer);
     trainee.optimizer->set_updates(progress.updates);
+    trainee.rewards = {progress.reward_sum, progress.rewards};
   }
   loaded.weights = {};
   return {config,

@@ -41,14 +41,15 @@ std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const E
 
 // Losses that compare examples with each other need the scores of all microbatches at once: those are
 // computed twice then, so that no more than one microbatch's activations are in memory.
-std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const std::vector<Microbatch>& parts,
+std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const loss::Options& options,
+                                              const std::vector<Microbatch>& parts,
                                               const ExampleBatch& batch) {
   std::vector<loss::Score> scores;
   std::vector<loss::Comparison> comparisons;
   std::vector<std::pair<std::size_t, std::size_t>> starts;
   for (const Microbatch& part : parts) {
     starts.emplace_back(scores.size(), comparisons.size());
-    for (loss::Comparison comparison : comparisons_of(part.forest, t.loss)) {
+    for (loss::Comparison comparison : comparisons_of(part.forest, options)) {
       for (std::int32_t& response : comparison.responses)
         response += static_cast<std::int32_t>(scores.size());
       comparisons.push_back(std::move(comparison));
@@ -56,7 +57,7 @@ std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const std::vecto
     const std::vector<loss::Score> more = score(t, part, batch);
     scores.insert(scores.end(), more.begin(), more.end());
   }
-  const loss::Terms all = loss::evaluate(t.loss, scores, comparisons);
+  const loss::Terms all = loss::evaluate(options, scores, comparisons);
   starts.emplace_back(scores.size(), comparisons.size());
   std::vector<loss::Terms> terms;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -68,6 +69,33 @@ std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const std::vecto
                      cut(all.gradients, starts[i].first, starts[i + 1].first)});
   }
   return terms;
+}
+
+// How far the policy is from the reference on responses that do not belong to their prompts: each example's
+// prompt with the responses of the next. The mean over the batch; KTO's point of zero.
+double mismatched_drift(const Trainee& t, const ExampleBatch& batch) {
+  ExampleBatch mismatched = batch;
+  for (std::size_t i = 0; i < batch.examples.size(); ++i)
+    mismatched.examples[i].responses = batch.examples[(i + 1) % batch.examples.size()].responses;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const Microbatch& part : split(t, mismatched)) {
+    const std::vector<loss::Score> scores = score(t, part, mismatched);
+    for (const std::int32_t response : part.forest.compared) {
+      const loss::Score& found = scores[static_cast<std::size_t>(response)];
+      sum += found.policy - found.reference;
+      ++count;
+    }
+  }
+  return sum / static_cast<double>(count);
+}
+
+// The loss with what it needs to know of the batch and of the run so far.
+loss::Options loss_now(const Trainee& t, const ExampleBatch& batch) {
+  loss::Options options = t.loss;
+  options.reward_shift = t.rewards.value();
+  if (loss::is_unpaired(options)) options.kl = mismatched_drift(t, batch);
+  return options;
 }
 
 void require_finite(const UpdateResult& result, std::int64_t update) {
@@ -98,17 +126,19 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
   UpdateResult result;
   t.policy.clear_gradients();
   const std::vector<Microbatch> parts = split(t, batch);
-  const bool whole = loss::needs_whole_batch(t.loss);
+  const loss::Options options = loss_now(t, batch);
+  const bool whole = loss::needs_whole_batch(options);
   const std::vector<loss::Terms> known =
-      whole ? terms_of_whole_batch(t, parts, batch) : std::vector<loss::Terms>(parts.size());
-  const double comparisons = static_cast<double>(batch.examples.size()) * (loss::is_unpaired(t.loss) ? 2 : 1);
+      whole ? terms_of_whole_batch(t, options, parts, batch) : std::vector<loss::Terms>(parts.size());
+  const double comparisons =
+      static_cast<double>(batch.examples.size()) * (loss::is_unpaired(options) ? 2 : 1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& [forest, packed] = parts[i];
     const std::vector<double> reference = t.reference->scores(forest, packed, batch.numbers);
     model::Tape tape;
     const auto passed = model::forward(t.policy.model(), t.policy.computed(), packed, t.pass, tape);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(passed.log_probs), reference);
-    loss::Terms terms = whole ? known[i] : loss::evaluate(t.loss, scores, comparisons_of(forest, t.loss));
+    loss::Terms terms = whole ? known[i] : loss::evaluate(options, scores, comparisons_of(forest, options));
     for (double& gradient : terms.gradients) gradient /= comparisons;  // the mean over the whole batch
     model::backward(t.policy.model(), t.policy.computed(), packed, t.pass, tape,
                     at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()), t.policy.gradients());
@@ -129,14 +159,18 @@ UpdateResult update(Trainee& t, const ExampleBatch& batch) {
   t.optimizer->step(t.policy.stored(), t.policy.gradients(), result.learning_rate,
                     t.seed + static_cast<std::uint64_t>(number) * 65537);
   t.policy.refresh();
+  for (const Record& record : result.records)
+    for (std::size_t i = 0; i < record.policy.size(); ++i)
+      t.rewards.add(t.loss.beta * (record.policy[i] - record.reference[i]));
   return result;
 }
 
 std::vector<Record> evaluate(const Trainee& t, const ExampleBatch& batch) {
   std::vector<Record> records;
+  const loss::Options options = loss_now(t, batch);
   for (const Microbatch& part : split(t, batch)) {
     const std::vector<loss::Score> scores = score(t, part, batch);
-    const loss::Terms terms = loss::evaluate(t.loss, scores, comparisons_of(part.forest, t.loss));
+    const loss::Terms terms = loss::evaluate(options, scores, comparisons_of(part.forest, options));
     const std::vector<Record> more = records_of(part.forest, scores, terms.losses, batch.numbers);
     records.insert(records.end(), more.begin(), more.end());
   }

@@ -11,6 +11,15 @@
 
 namespace dpo::train {
 
+// A mean of numbers that come one by one.
+struct RunningMean {
+  double sum = 0;
+  std::int64_t count = 0;
+
+  void add(double value) { sum += value, ++count; }
+  double value() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+};
+
 // Everything that an update changes or reads.
 struct Trainee {
   Policy policy;
@@ -21,6 +30,7 @@ struct Trainee {
   model::PassOptions pass;
   std::int64_t microbatches = 1;
   double max_gradient_norm = 10;
+  RunningMean rewards{};  // of all responses that were trained on
   std::uint64_t seed = 0;
 };
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 PROGRAM = os.environ["DPO_PROGRAM"]
 KILLS = 20
-EXAMPLES = 1200
+EXAMPLES = 1600
 CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 128}
 
@@ -67,7 +67,7 @@ class Resume(unittest.TestCase):
     def words(cls, run, *more):
         return [PROGRAM, "train", "model=blank_model", f"model.name_or_path={cls.folder / 'model'}",
                 f"datasets=[{cls.folder / 'pairs.jsonl'}]", "loss=dpo", "loss.beta=0.1", "exp_name=resume",
-                f"local_dirs=[{cls.folder}]", f"local_run_dir={run}", "batch_size=4", "n_epochs=4", f"n_examples={EXAMPLES}",
+                f"local_dirs=[{cls.folder}]", f"local_run_dir={run}", "batch_size=4", "n_epochs=5", f"n_examples={EXAMPLES}",
                 "eval_every=40", "eval_batch_size=2", "n_eval_examples=2", "sample_during_eval=false", "lr=1e-3",
                 "warmup_steps=3", "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more]
 
@@ -82,22 +82,25 @@ class Resume(unittest.TestCase):
     def weights(self, run):
         return (run / "LATEST" / "model.safetensors").read_bytes()
 
+    def kill_after(self, run, updates, seconds):
+        """Kills a run so many updates after its start, and then a moment: it may be saving, or still starting."""
+        process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   text=True)
+        with process.stderr as lines:
+            seen = 0
+            while seen < updates:
+                line = lines.readline()
+                self.assertTrue(line, "the run ended by itself")
+                seen += line.startswith("update ")
+            time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+        self.assertEqual(process.wait(), -signal.SIGKILL)
+
     def test_killed_many_times(self):
         run, draw = self.folder / "killed", random.Random(11)
-        begin = time.monotonic()
-        self.check(self.train(self.folder / "timed"))
-        whole = time.monotonic() - begin
-        killed = 0
-        while killed < KILLS:
-            process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.DEVNULL,
-                                       stdout=subprocess.DEVNULL)
-            time.sleep(whole * draw.uniform(0.05, 0.25))  # starting takes a part of that
-            process.send_signal(signal.SIGKILL)
-            if process.wait() != -signal.SIGKILL:
-                break  # it was done already
-            killed += 1
+        for _ in range(KILLS):  # together fewer updates than the run has
+            self.kill_after(run, draw.randint(0, 10), draw.uniform(0, 0.03))
         self.check(self.train(run, "resume=auto"))
-        self.assertGreater(killed, KILLS // 2)
         self.assertEqual(self.weights(run), self.weights(self.whole))
         counts = [json.loads(line)["counters/updates"] for line in (run / "metrics.jsonl").read_text().splitlines()
                   if "grad_norm" in line]
@@ -136,7 +139,7 @@ class Resume(unittest.TestCase):
         (run / f"step-{EXAMPLES}" / "COMPLETE").unlink()
         older = self.train(run, f"resume={run}")
         self.check(older)
-        self.assertIn("step-1200 is not complete and is left aside", older.stderr)
+        self.assertIn("step-1600 is not complete and is left aside", older.stderr)
         missing = self.train(run, f"resume={run}/nowhere")
         self.assertEqual(missing.returncode, 1)
         self.assertIn("there is no such folder", missing.stderr)

@@ -1,5 +1,6 @@
 #include "config/schema.h"
 
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -62,6 +63,10 @@ TEST(Schema, NullIsForNullableKeysOnly) {
   }
 }
 
+// Where a loss makes no sense with the default, or its authors use another value.
+const std::map<std::string, std::string> kOwnValues = {
+    {"robust.label_smoothing", "0.1"}, {"exo_pair.label_smoothing", "0.001"}, {"cpo.alpha", "1.0"}};
+
 TEST(Schema, LossPresetsHaveExactlyTheKeysOfTheirLoss) {
   for (const std::string& loss : find_field("loss.name")->choices) {
     const auto text = asset("loss/" + loss + ".yaml");
@@ -74,7 +79,9 @@ TEST(Schema, LossPresetsHaveExactlyTheKeysOfTheirLoss) {
       const Node* const value = find_child(preset, field.key.substr(5));
       EXPECT_EQ(value != nullptr, has) << loss << " " << field.key;
       if (value && field.key != "loss.name") {
-        EXPECT_EQ(spelled(*value), spelled(default_of(field))) << field.key;
+        const auto own = kOwnValues.find(loss + "." + field.key.substr(5));
+        EXPECT_EQ(spelled(*value), own == kOwnValues.end() ? spelled(default_of(field)) : own->second)
+            << loss << " " << field.key;
       }
     }
   }
@@ -94,7 +101,9 @@ TEST(Schema, BlankModelHoldsTheDefaultsOfTheModel) {
 }
 
 TEST(Assets, AreNamedWithoutTheirExtension) {
-  EXPECT_EQ(assets_in("loss"), (Words{"dpo", "ipo", "sft"}));
+  const Words losses = assets_in("loss");
+  EXPECT_EQ(losses.size(), find_field("loss.name")->choices.size());
+  EXPECT_EQ(losses.front(), "aot");
   EXPECT_TRUE(assets_in("los").empty());
   EXPECT_TRUE(asset("model/pythia28.yaml"));
   EXPECT_FALSE(asset("model/pythia28"));

@@ -1,0 +1,78 @@
+"""Every preset of configs/loss trains, and before the first update its loss is what the formula says at D = 0."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import resume_test
+
+PROGRAM = os.environ["DPO_PROGRAM"]
+PRESETS = sorted(p.stem for p in Path(os.environ["DPO_SOURCE_DIR"], "configs/loss").glob("*.yaml"))
+BETA = 0.1
+LN2 = math.log(2)
+HALF = 1 / (2 * BETA)
+# With policy = reference, u = v = 0; losses without a reference begin where the model does.
+AT_START = {"dpo": LN2, "ipo": HALF**2, "hinge": 1, "robust": LN2, "nca_pair": 2 * LN2, "sppo_hard": 2 * HALF**2,
+            "exo_pair": -LN2 - 0.5 * (math.log(1 - 1e-3) + math.log(1e-3)), "apo_zero": 1, "apo_down": 1,
+            "discopop": 0.5 * LN2 + 0.5, "sigmoid_norm": LN2, "bco_pair": 2 * LN2, "aot": LN2, "kto": 0.5}
+WITHOUT_REFERENCE = {"sft", "simpo", "cpo", "orpo"}
+
+
+class Losses(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.scratch.name)
+        source = cls.folder / "source"
+        source.mkdir()
+        (source / "config.json").write_text(json.dumps(resume_test.CONFIG))
+        resume_test.make_tokenizer(source)
+        subprocess.run([PROGRAM, "init", source, cls.folder / "model"], check=True, capture_output=True)
+        resume_test.make_data(cls.folder / "pairs.jsonl", 300)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def train(self, loss, *more):
+        run = self.folder / f"{loss}{len(more)}"
+        beta = [] if loss == "sft" else [f"loss.beta={BETA}"]
+        done = subprocess.run(
+            [PROGRAM, "train", "model=blank_model", f"model.name_or_path={self.folder / 'model'}",
+             f"datasets=[{self.folder / 'pairs.jsonl'}]", f"loss={loss}", *beta, "exp_name=e", f"local_dirs=[{self.folder}]",
+             f"local_run_dir={run}", "batch_size=8", "n_examples=32", "eval_every=1000", "eval_batch_size=2",
+             "n_eval_examples=2", "do_first_eval=false", "sample_during_eval=false", "lr=1e-3", "warmup_steps=0",
+             "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more],
+            capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line)["loss/train"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+    def test_every_preset_trains(self):
+        self.assertEqual(set(PRESETS), set(AT_START) | WITHOUT_REFERENCE)
+        for loss in PRESETS:
+            with self.subTest(loss=loss):
+                losses = self.train(loss)
+                self.assertEqual(len(losses), 4)
+                self.assertTrue(all(math.isfinite(x) for x in losses), losses)
+                self.assertEqual(len(set(losses)), 4, "nothing moved")
+                if loss in AT_START:
+                    self.assertAlmostEqual(losses[0], AT_START[loss], places=6)
+
+    def test_microbatches_change_nothing(self):
+        """Also for losses that compare examples with each other or look at the whole batch."""
+        for loss in ("aot", "kto", "bco_pair", "orpo"):
+            with self.subTest(loss=loss):
+                for one, other in zip(self.train(loss), self.train(loss, "gradient_accumulation_steps=4")):
+                    self.assertAlmostEqual(one, other, delta=1e-5 * abs(one))
+
+
+if __name__ == "__main__":
+    if not Path(PROGRAM + "-engine").exists():
+        print("not run: built without LibTorch")
+        sys.exit(77)
+    unittest.main()
