@@ -179,7 +179,10 @@ void CheckpointWriter::write(Snapshot snapshot) {
   finish();
   writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot)] {
     const fs::path folder = run / fmt::format("step-{}", kept.progress.examples);
-    if (!fs::exists(folder)) write_checkpoint(folder, kept);
+    if (!fs::exists(folder / kMarker)) {
+      fs::remove_all(folder);  // a damaged one of the same step, which this replaces
+      write_checkpoint(folder, kept);
+    }
     point_latest(run, folder);
   });
 }
