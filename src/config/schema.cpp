@@ -86,8 +86,7 @@ std::vector<Field> run_fields() {
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
       field("resume", &R::resume, "null", text("a run folder, a checkpoint folder, or auto"),
-            "Go on from the newest checkpoint of a run, or from a checkpoint, exactly as if the run had "
-            "never stopped; "
+            "Go on from the newest checkpoint of a run, or from a checkpoint, on a CPU bit for bit; "
             "auto: from the newest run of this exp_name, or start anew if there is none."),
       field(
           "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
