@@ -1,6 +1,7 @@
 #include "model/pass.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -24,7 +25,8 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
     case BlockKind::layer: return model.functions.layer(model.config, weights, x, context);
     case BlockKind::head: break;
   }
-  return model.functions.final_norm(model.config, weights, x.index_select(0, rows));
+  // A look-up like that of tokens: unlike index_select, its gradients are added in a fixed order on a GPU.
+  return model.functions.final_norm(model.config, weights, at::embedding(x, rows));
 }
 
 ops::HeadInput head_input(const Model& model, const Weights& weights, const Batch& batch,

@@ -6,6 +6,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "ops/attention_bodies.h"
+#include "ops/fused.h"
 
 namespace dpo::ops {
 namespace {
@@ -51,6 +52,7 @@ AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor&
 }
 
 void merge(Attended& one, const Attended& other) {
+  if (fused::merge(one, other)) return;
   const at::Tensor lse = at::logaddexp(one.lse, other.lse);
   const auto weight = [&lse](const Attended& part) { return (part.lse - lse).exp_().t().unsqueeze(-1); };
   one.out.mul_(weight(one)).addcmul_(other.out, weight(other));

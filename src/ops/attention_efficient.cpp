@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "ops/attention_bodies.h"
+#include "ops/deterministic.h"
 
 namespace dpo::ops {
 namespace {
@@ -59,6 +60,7 @@ AttentionGradients attend_efficient_backward(const AttentionCall& call, const at
                                   std::numeric_limits<double>::infinity(), total.lse.options());
   lse.index_put_({places.segment, places.place}, total.lse.t());
   const at::Tensor no_dropout = at::zeros({}, call.q.options().dtype(at::kLong));
+  const Deterministic in_this_call;
   const auto result = at::_efficient_attention_backward(
       grad_out.unsqueeze(0), call.q.unsqueeze(0), per_head(call.k, call.groups()),
       per_head(call.v, call.groups()), /*bias=*/{}, total.out.unsqueeze(0), call.queries.device_starts,

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "ops/attention_bodies.h"
+#include "ops/deterministic.h"
 
 namespace dpo::ops {
 namespace {
@@ -33,6 +34,7 @@ Attended attend_flash(const AttentionCall& call) {
 AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                          const Attended& total) {
   const at::Tensor no_dropout = at::zeros({2}, call.q.options().dtype(at::kUInt64));
+  const Deterministic in_this_call;
   const auto [dq, dk, dv] = at::_flash_attention_backward(
       padded(grad_out), padded(call.q), padded(call.k), padded(call.v), padded(total.out),
       total.lse.contiguous(), call.queries.device_starts, call.keys.device_starts, call.queries.longest,

@@ -7,6 +7,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/fused.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -57,8 +59,9 @@ at::Tensor rotate_cpu(const at::Tensor& x, const at::Tensor& cos, const at::Tens
 
 at::Tensor rotate_on_device(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                             bool interleaved, float direction) {
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  if (fused::rotate(out, x, cos, sin, interleaved, direction)) return out;
   const std::int64_t count = cos.size(1);
-  const at::Tensor out = at::empty(x.sizes(), x.options());
   const auto half = [&](const at::Tensor& tensor, std::int64_t which) {
     const at::Tensor turned = tensor.narrow(-1, 0, 2 * count);
     return interleaved ? turned.unflatten(-1, {count, 2}).select(-1, which)

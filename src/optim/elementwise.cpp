@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include "ops/fused.h"
 #include "optim/bodies.h"
 #include "optim/rounding.h"
 
@@ -29,7 +30,7 @@ class ElementwiseOptimizer : public Optimizer {
   void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
               double learning_rate, std::uint64_t seed) override {
     std::vector<at::Tensor>& kept = kept_[block];
-    const at::Tensor gradient = gradients.flat.to(at::kFloat);
+    const at::Tensor& gradient = gradients.flat;
     if (weights.flat.scalar_type() == at::kFloat)
       return rule_.update(weights.flat, gradient, kept, learning_rate, updates());
     at::Tensor exact = weights.flat.to(at::kFloat);
@@ -53,7 +54,9 @@ class ElementwiseOptimizer : public Optimizer {
 Elementwise rmsprop() {
   constexpr double kAlpha = 0.99, kEpsilon = 1e-8;
   return {{"square_avg"},
-          [](at::Tensor& w, const at::Tensor& g, std::span<at::Tensor> kept, double lr, std::int64_t) {
+          [](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr, std::int64_t) {
+            if (ops::fused::rmsprop(w, gradient, kept[0], {lr, kAlpha, kEpsilon})) return;
+            const at::Tensor g = gradient.to(at::kFloat);
             kept[0].mul_(kAlpha).addcmul_(g, g, 1 - kAlpha);
             w.addcdiv_(g, kept[0].sqrt().add_(kEpsilon), -lr);
           }};
@@ -62,8 +65,12 @@ Elementwise rmsprop() {
 Elementwise adam(double weight_decay) {
   constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
   return {{"exp_avg", "exp_avg_sq"},
-          [weight_decay](at::Tensor& w, const at::Tensor& g, std::span<at::Tensor> kept, double lr,
+          [weight_decay](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr,
                          std::int64_t update) {
+            if (ops::fused::adam(w, gradient, kept[0], kept[1],
+                                 {lr, weight_decay, kBeta1, kBeta2, kEpsilon, update}))
+              return;
+            const at::Tensor g = gradient.to(at::kFloat);
             const auto t = static_cast<double>(update);
             const double correction1 = 1 - std::pow(kBeta1, t), correction2 = 1 - std::pow(kBeta2, t);
             if (weight_decay != 0) w.mul_(1 - lr * weight_decay);
@@ -76,7 +83,7 @@ Elementwise adam(double weight_decay) {
 
 Elementwise sgd() {
   return {{}, [](at::Tensor& w, const at::Tensor& g, std::span<at::Tensor>, double lr, std::int64_t) {
-            w.add_(g, -lr);
+            w.add_(g.to(at::kFloat), -lr);
           }};
 }
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
@@ -119,6 +120,28 @@ TEST(ForestAttention, OnCudaInBfloat16) {
 TEST(ForestAttention, OnCudaInFloat16) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_many({at::kCUDA, at::kHalf, 2e-3});
+}
+
+// Long enough that several blocks of a kernel add to the same gradient.
+TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  const std::vector<std::int32_t> prompts{0, 2000}, branches{0, 1200}, sequences{0, 2000, 2500, 2600, 3200};
+  const auto layout = std::make_shared<const ForestLayout>(ForestLayout{make_segments(sequences, at::kCUDA),
+                                                                        make_segments(branches, at::kCUDA),
+                                                                        make_segments(prompts, at::kCUDA)});
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(dtype);
+    const auto input = [&] { return at::randn({3200, 8, 80}, options).requires_grad_(); };
+    const at::Tensor q = input(), k = input(), v = input(), grad = at::randn({3200, 8, 80}, options);
+    const auto once = [&] {
+      return torch::autograd::grad({forest_attention(q, k, v, layout, 0.1)}, {q, k, v}, {grad});
+    };
+    const auto first = once();
+    for (int i = 0; i < 20; ++i) {
+      const auto again = once();
+      for (std::size_t g = 0; g < first.size(); ++g) EXPECT_TRUE(at::equal(first[g], again[g])) << dtype;
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -54,6 +56,34 @@ TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
   EXPECT_NEAR(gradient_norm(gradients), norm, 1e-5);
   clip(gradients, norm, 1);
   EXPECT_NEAR(gradient_norm(gradients), 1, 1e-5);
+}
+
+// The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
+TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const char* name : {"RMSprop", "Adam", "AdamW", "SGD"}) {
+      const auto weights_on = [](at::Device device, at::ScalarType dtype) {
+        return model::make_weights(two_blocks(), dtype, device);
+      };
+      model::Weights here = weights_on(at::kCPU, at::kFloat), there = weights_on(at::kCUDA, at::kFloat);
+      model::Weights gradients = weights_on(at::kCPU, type), same = weights_on(at::kCUDA, type);
+      for (std::size_t b = 0; b < here.blocks.size(); ++b) {
+        here.blocks[b].flat.normal_();
+        there.blocks[b].flat.copy_(here.blocks[b].flat);
+      }
+      const auto one = make_optimizer(name, here), other = make_optimizer(name, there);
+      for (int step = 0; step < 10; ++step) {
+        for (std::size_t b = 0; b < here.blocks.size(); ++b) {
+          gradients.blocks[b].flat.normal_();
+          same.blocks[b].flat.copy_(gradients.blocks[b].flat);
+        }
+        one->step(here, gradients, 0.01, 1);
+        other->step(there, same, 0.01, 1);
+      }
+      for (std::size_t b = 0; b < here.blocks.size(); ++b)
+        EXPECT_TRUE(at::allclose(there.blocks[b].flat.cpu(), here.blocks[b].flat, 1e-6, 1e-7)) << name;
+    }
 }
 
 TEST(RoundAtRandom, KeepsTheMeanTheSignAndWhatIsExact) {

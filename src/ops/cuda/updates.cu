@@ -1,0 +1,79 @@
+// Optimizers' updates. The arithmetic is torch.optim's, operation by operation.
+#include "ops/cuda/launch.cuh"
+
+namespace dpo::cuda {
+namespace {
+
+constexpr int kWidth = 4;
+
+struct AdamUpdate {
+  Adam c;
+
+  __device__ void operator()(float& weight, float gradient, float& first, float& second) const {
+    weight *= c.decay;
+    first += c.first_share * (gradient - first);
+    second = second * c.second_keep + c.second_share * gradient * gradient;
+    weight += c.step * first / (sqrtf(second) / c.root_correction + c.epsilon);
+  }
+};
+
+struct RmsPropUpdate {
+  RmsProp c;
+
+  __device__ void operator()(float& weight, float gradient, float& square) const {
+    square = square * c.keep + c.share * gradient * gradient;
+    weight += c.step * gradient / (sqrtf(square) + c.epsilon);
+  }
+};
+
+// Four numbers a thread; `Kept` are the arrays that the optimizer keeps beside the weights.
+template <class Update, class T, class... Kept>
+__global__ void update_kernel(Update update, float* weights, const T* gradients, std::int64_t count,
+                              Kept*... kept) {
+  const std::int64_t start = thread_number() * kWidth;
+  if (start + kWidth > count) {
+    for (std::int64_t i = start; i < count; ++i) update(weights[i], to_float(gradients[i]), kept[i]...);
+    return;
+  }
+  using Floats = Pack<float, kWidth>;
+  const auto step = [&](Floats& w, const Pack<T, kWidth>& g, auto&... k) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) update(w.values[i], to_float(g.values[i]), k.values[i]...);
+  };
+  const auto pack_at = [start](auto* data) { return reinterpret_cast<Floats*>(data + start); };
+  const auto gradient = *reinterpret_cast<const Pack<T, kWidth>*>(gradients + start);
+  Floats weight = *pack_at(weights);
+  const auto with = [&](auto... k) {  // copies in registers
+    step(weight, gradient, k...);
+    ((*pack_at(kept) = k), ...);
+  };
+  with(*pack_at(kept)...);
+  *pack_at(weights) = weight;
+}
+
+template <class Update, class... Kept>
+void launch(const Update& update, float* weights, Gradient gradient, std::int64_t count, Stream stream,
+            Kept*... kept) {
+  if (count == 0) return;
+  with_type(gradient.type, [&](auto zero) {
+    using T = decltype(zero);
+    update_kernel<<<blocks_for((count + kWidth - 1) / kWidth), kThreads, 0,
+                    static_cast<cudaStream_t>(stream)>>>(
+        update, weights, static_cast<const T*>(gradient.data), count, kept...);
+  });
+  check_launch("optimizer");
+}
+
+}  // namespace
+
+void adam(float* weights, Gradient gradient, float* first, float* second, std::int64_t count,
+          const Adam& coefficients, Stream stream) {
+  launch(AdamUpdate{coefficients}, weights, gradient, count, stream, first, second);
+}
+
+void rmsprop(float* weights, Gradient gradient, float* square, std::int64_t count,
+             const RmsProp& coefficients, Stream stream) {
+  launch(RmsPropUpdate{coefficients}, weights, gradient, count, stream, square);
+}
+
+}  // namespace dpo::cuda

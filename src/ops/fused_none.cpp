@@ -1,0 +1,15 @@
+#include "ops/fused.h"
+
+namespace dpo::ops::fused {
+
+bool rotate(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
+  return false;
+}
+
+bool merge(Attended&, const Attended&) { return false; }
+
+bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamNumbers&) { return false; }
+
+bool rmsprop(at::Tensor&, const at::Tensor&, at::Tensor&, const RmsPropNumbers&) { return false; }
+
+}  // namespace dpo::ops::fused
