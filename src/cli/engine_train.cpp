@@ -73,14 +73,28 @@ Start find_start(const config::RunConfig& config) {
 }
 
 // What the plan may say and this version does not do yet.
-void check_supported(const plan::Plan& plan, const plan::Inputs& in) {
+void check_supported(const plan::Inputs& in) {
   if (!in.machine.device.is_cpu && in.machine.ranks() > 1)
     throw UserError(
         fmt::format("this machine has {} GPUs, and training on several is not there yet; choose one with "
                     "CUDA_VISIBLE_DEVICES=0",
                     in.machine.ranks()));
-  if (plan.reference == plan::Reference::cached)
-    print_notes({"the cache of reference scores is not there yet: they are computed live"});
+}
+
+// The run itself, in a folder of its own.
+int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const train::Listener& listener) {
+  try {
+    if (train::run(prepared, folder, listener) == train::Outcome::finished) {
+      fmt::print("{}\n", (folder.path() / "LATEST").string());
+      return 0;
+    }
+    listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
+    return kStopped;
+  } catch (const train::TrainingFailure& failure) {
+    fmt::print(stderr, "error: {}\n", failure.what());
+    folder.log(failure.what());
+    return kTrainingFailed;
+  }
 }
 
 int run_train(const TrainArguments& arguments) {
@@ -90,29 +104,24 @@ int run_train(const TrainArguments& arguments) {
   const plan::Plan plan = plan::make_plan(in);
   fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
   if (!plan.good()) return 1;
-  check_supported(plan, in);
+  check_supported(in);
   const Start start = find_start(plan.resolved);
   stop_in_order();
   ProgressLine line;
   const train::Listener listener{
       [](const std::string& text) { fmt::print(stderr, "{}\n", text); },
       [&line](const std::string& what, std::int64_t done, std::int64_t all) { line.show(what, done, all); }};
-  train::Prepared prepared = train::prepare(plan, start.checkpoint, listener);
-  train::RunFolder folder(start.folder, prepared.progress.examples);
-  write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
-  write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
-  listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
   try {
-    if (train::run(prepared, folder, listener) == train::Outcome::stopped) {
-      listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
-      return kStopped;
-    }
-  } catch (const train::TrainingFailure& failure) {
-    fmt::print(stderr, "error: {}\n", failure.what());
-    return kTrainingFailed;
+    train::Prepared prepared = train::prepare(plan, start.checkpoint, listener);
+    train::RunFolder folder(start.folder, prepared.progress.examples);
+    write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
+    write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
+    listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
+    return run_in_folder(prepared, folder, listener);
+  } catch (const train::Stopped& stopped) {
+    listener.say(fmt::format("stopped by a signal {}", stopped.what()));
+    return kStopped;
   }
-  fmt::print("{}\n", (folder.path() / "LATEST").string());
-  return 0;
 }
 
 }  // namespace

@@ -94,6 +94,8 @@ struct RunConfig {
   std::int64_t eval_every = 0;
   double minimum_log_interval_secs = 0;
   std::optional<std::string> resume;
+  std::optional<std::int64_t> keep_last;
+  std::optional<std::string> best_metric;
   std::string reference;
   ModelConfig model;
   LossConfig loss;

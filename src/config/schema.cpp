@@ -86,8 +86,15 @@ std::vector<Field> run_fields() {
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
       field("resume", &R::resume, "null", text("a run folder, a checkpoint folder, or auto"),
-            "Go on from the newest checkpoint of a run, or from a checkpoint, on a CPU bit for bit; "
+            "Go on from the newest checkpoint of a run, or from a checkpoint, bit for bit; "
             "auto: from the newest run of this exp_name, or start anew if there is none."),
+      field("keep_last", &R::keep_last, "null", count_from(1),
+            "Keep only so many of the newest checkpoints, and the best; null: all."),
+      field("best_metric", &R::best_metric, "null",
+            one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
+            "Point BEST at the checkpoint that is best by this metric of the evaluation: the lowest loss, or "
+            "the "
+            "highest of the others."),
       field(
           "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
           "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "

@@ -92,7 +92,7 @@ const Finding* Plan::find(std::string_view id) const {
 
 Plan assess(const Inputs& in) {
   Plan plan = assess_with(in, Reference::live);
-  const bool open = plan.reference == Reference::live && in.run.reference == "auto";
+  const bool open = plan.reference == Reference::live && in.run.reference == "auto" && can_cache(in.run.loss);
   // Scores of a second epoch are those of the first, and a cached reference needs no memory.
   const bool several_epochs = plan.timing.examples > in.lengths.train_pairs;
   if (open && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);

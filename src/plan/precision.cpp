@@ -27,6 +27,9 @@ Precision precision_of(const config::RunConfig& run) {
 
 bool is_preference(const config::LossConfig& loss) { return loss.name != "sft"; }
 
+// KTO also scores prompts with the responses of other examples, which differ from batch to batch.
+bool can_cache(const config::LossConfig& loss) { return !loss::is_unpaired({.name = loss.name}); }
+
 bool needs_reference(const config::LossConfig& loss) {
   return loss::uses_reference({.name = loss.name, .reference_free = loss.reference_free});
 }

@@ -22,4 +22,7 @@ Precision precision_of(const config::RunConfig& run);
 bool is_preference(const config::LossConfig& loss);
 bool needs_reference(const config::LossConfig& loss);
 
+// Whether the reference scores that a run needs are known before it.
+bool can_cache(const config::LossConfig& loss);
+
 }  // namespace dpo::plan

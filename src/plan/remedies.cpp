@@ -128,7 +128,7 @@ std::vector<Way> ways_to_make_room(const Inputs& in) {
   std::vector<Way> ways;
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
     ways.push_back({kMixed, "mixed precision"});
-  if (needs_reference(in.run.loss) && in.run.reference == "live")
+  if (needs_reference(in.run.loss) && in.run.reference == "live" && can_cache(in.run.loss))
     ways.push_back({"reference=cached", "reference scores computed once, then the reference is freed"});
   if (!in.run.activation_checkpointing) ways.push_back({kCheckpointing, "activation checkpointing"});
   if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1)

@@ -166,6 +166,14 @@ std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
+  if (f.run.reference == "cached" && !can_cache(f.run.loss)) {
+    Finding finding =
+        error(id, fmt::format("reference=cached: loss={} also scores prompts with the responses of "
+                              "other examples, which no cache can hold",
+                              f.run.loss.name));
+    finding.remedies.push_back({{"reference=live"}, "the reference beside the policy"});
+    return finding;
+  }
   if (!f.run.model.archive)
     return warning(id,
                    fmt::format("no model.archive: policy and reference both start from {} itself; preference "

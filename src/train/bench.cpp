@@ -74,6 +74,14 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, at
   return weights;
 }
 
+// One with cached scores costs nothing in an update, whatever the scores are.
+std::unique_ptr<Reference> random_reference(const plan::Plan& plan, const model::Model& model,
+                                            at::Device device) {
+  if (plan.reference != plan::Reference::live) return no_reference();
+  return live_reference(
+      {model, random_weights(model, reference_type(plan.resolved), device), pass_of(plan.resolved)});
+}
+
 }  // namespace
 
 BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates) {
@@ -83,7 +91,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
   const at::Device device = device_of_this_machine();
   Trainee trainee = make_trainee(config, model, random_weights(model, precision_of(config).stored, device),
-                                 [&](at::ScalarType type) { return random_weights(model, type, device); });
+                                 random_reference(plan, model, device));
   RandomExamples examples(in.lengths, config, model.config.shape.vocabulary);
   BenchResult result;
   std::int64_t tokens = 0;

@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/save.h"
 #include "model/weights.h"
+#include "train/failures.h"
 
 namespace dpo::train {
 namespace {
@@ -74,12 +76,46 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   return std::stoll(digits);
 }
 
-// LATEST is a link that always points at a complete checkpoint.
-void point_latest(const fs::path& run, const fs::path& folder) {
-  const fs::path link = run / "LATEST", fresh = run / ".LATEST.new";
+constexpr const char* kLatest = "LATEST";
+constexpr const char* kBest = "BEST";
+
+// A link of a run that always points at a complete checkpoint.
+void point(const fs::path& link, const fs::path& folder) {
+  const fs::path fresh = link.parent_path() / fmt::format(".{}.new", link.filename().string());
   fs::remove(fresh);
   fs::create_directory_symlink(folder.filename(), fresh);
   fs::rename(fresh, link);
+}
+
+// The complete checkpoints of a run by their steps; the others are named in `incomplete`.
+std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector<std::string>& incomplete) {
+  std::map<std::int64_t, fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
+    const auto step = step_of(entry.path());
+    if (!step || entry.is_symlink() || !entry.is_directory()) continue;
+    if (fs::exists(entry.path() / kMarker))
+      found[*step] = entry.path();
+    else
+      incomplete.push_back(entry.path().string());
+  }
+  return found;
+}
+
+// Removes the oldest checkpoints but those that a link points at. A folder loses its name first, so that what
+// a killed process leaves of it is no checkpoint.
+void keep_newest(const fs::path& run, std::int64_t keep) {
+  std::vector<std::string> incomplete;
+  std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
+  std::error_code absent;
+  const fs::path best = fs::read_symlink(run / kBest, absent);
+  for (auto excess = static_cast<std::int64_t>(found.size()) - keep; excess > 0; --excess) {
+    const fs::path oldest = found.begin()->second;
+    found.erase(found.begin());
+    if (oldest.filename() == best) continue;
+    const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
+    fs::rename(oldest, doomed);
+    fs::remove_all(doomed);
+  }
 }
 
 }  // namespace
@@ -108,6 +144,7 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot) {
                          {"examples", snapshot.progress.examples},
                          {"reward_sum", snapshot.progress.reward_sum},
                          {"rewards", snapshot.progress.rewards},
+                         {"best", snapshot.progress.best ? json(*snapshot.progress.best) : json()},
                          {"identity", snapshot.progress.identity}};
   write_text(temporary / kProgressFile, progress.dump(2) + "\n");
   write_text(temporary / kMarker, marker_of(temporary).dump(2) + "\n");
@@ -117,7 +154,12 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot) {
 Progress read_progress(const fs::path& folder) {
   const json value = read_json(folder / kProgressFile);
   try {
-    return {value.at("updates"), value.at("examples"), value.at("reward_sum"), value.at("rewards"),
+    const json best = value.value("best", json());
+    return {value.at("updates"),
+            value.at("examples"),
+            value.at("reward_sum"),
+            value.at("rewards"),
+            best.is_number() ? std::optional(best.get<double>()) : std::nullopt,
             value.at("identity")};
   } catch (const json::exception& error) {
     throw UserError(fmt::format("{}: {}", (folder / kProgressFile).string(), error.what()));
@@ -158,15 +200,7 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& run, std::vector<std::string>& ignored) {
-  std::map<std::int64_t, fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
-    const auto step = step_of(entry.path());
-    if (!step || !entry.is_directory()) continue;
-    if (fs::exists(entry.path() / kMarker))
-      found[*step] = entry.path();
-    else
-      ignored.push_back(entry.path().string());
-  }
+  const std::map<std::int64_t, fs::path> found = checkpoints_of(run, ignored);
   if (found.empty()) return std::nullopt;
   return found.rbegin()->second;
 }
@@ -175,20 +209,34 @@ CheckpointWriter::~CheckpointWriter() {
   if (writing_.valid()) writing_.wait();
 }
 
-void CheckpointWriter::write(Snapshot snapshot) {
+void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   finish();
-  writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot)] {
+  writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot), keep = keep_, is_best] {
     const fs::path folder = run / fmt::format("step-{}", kept.progress.examples);
     if (!fs::exists(folder / kMarker)) {
       fs::remove_all(folder);  // a damaged one of the same step, which this replaces
       write_checkpoint(folder, kept);
     }
-    point_latest(run, folder);
+    point(run / kLatest, folder);
+    if (is_best) point(run / kBest, folder);
+    if (keep) keep_newest(run, *keep);
   });
 }
 
+void CheckpointWriter::check() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
+}
+
 void CheckpointWriter::finish() {
-  if (writing_.valid()) writing_.get();
+  if (!writing_.valid()) return;
+  try {
+    writing_.get();
+  } catch (const std::exception& error) {
+    throw TrainingFailure(
+        fmt::format("a checkpoint could not be saved: {}. Those before it are kept; {} is the "
+                    "newest of them",
+                    error.what(), (run_ / kLatest).string()));
+  }
 }
 
 }  // namespace dpo::train

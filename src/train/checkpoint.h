@@ -17,6 +17,7 @@ struct Progress {
   std::int64_t examples = 0;
   double reward_sum = 0;  // of all responses that were trained on, and their number
   std::int64_t rewards = 0;
+  std::optional<double> best;                   // the best value of `best_metric` so far
   std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
 };
 
@@ -45,18 +46,23 @@ void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optim
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run,
                                                        std::vector<std::string>& ignored);
 
-// Writes checkpoints of a run in the background, one at a time, and points LATEST at the newest.
+// Writes checkpoints of a run in the background, one at a time, and points LATEST at the newest. Only the
+// last `keep` stay, if that is set, and the one that BEST points at.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(std::filesystem::path run) : run_(std::move(run)) {}
+  CheckpointWriter(std::filesystem::path run, std::optional<std::int64_t> keep)
+      : run_(std::move(run)), keep_(keep) {}
   ~CheckpointWriter();
 
-  void write(Snapshot snapshot);
-  // Waits for the last one; what went wrong with it is thrown here.
+  void write(Snapshot snapshot, bool is_best);
+  // What went wrong with the last one is thrown here, if that is known yet.
+  void check();
+  // The same, after waiting for it.
   void finish();
 
  private:
   std::filesystem::path run_;
+  std::optional<std::int64_t> keep_;
   std::future<void> writing_;
 };
 

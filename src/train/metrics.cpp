@@ -13,6 +13,16 @@ double mean_of(std::span<const Record> records, const std::function<double(const
   return sum / static_cast<double>(records.size());
 }
 
+double divergence_of(std::span<const Record> records) {
+  double drift = 0, tokens = 0;
+  for (const Record& record : records)
+    for (std::size_t i = 0; i < record.policy.size(); ++i) {
+      drift += record.policy[i] - record.reference[i];
+      tokens += static_cast<double>(record.tokens[i]);
+    }
+  return -drift / std::max(1.0, tokens);
+}
+
 }  // namespace
 
 Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, const std::string& stage) {
@@ -38,8 +48,10 @@ Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, c
   add("tokens_" + stage + "/chosen", mean([&](const Record& r) { return tokens(r, 0); }));
   if (!pairs) return metrics;
   add("tokens_" + stage + "/rejected", mean([&](const Record& r) { return tokens(r, 1); }));
+  if (!loss::uses_reference(loss)) return metrics;
   add("drift_" + stage + "/chosen", mean([](const Record& r) { return r.policy[0] - r.reference[0]; }));
   add("drift_" + stage + "/rejected", mean([](const Record& r) { return r.policy[1] - r.reference[1]; }));
+  add("kl_" + stage + "/per_token", divergence_of(records));
   return metrics;
 }
 

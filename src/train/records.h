@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "data/example.h"
+#include "data/source.h"
 
 namespace dpo::train {
 
 // Examples of a split, by number.
 struct ExampleBatch {
+  data::Split split = data::Split::Train;
   std::vector<std::uint32_t> numbers;
   std::vector<data::Example> examples;
 };

@@ -5,35 +5,45 @@ namespace {
 
 class NoReference : public Reference {
  public:
-  std::vector<double> scores(const data::Forest& forest, const model::Batch&,
-                             std::span<const std::uint32_t>) override {
-    return std::vector<double>(static_cast<std::size_t>(forest.responses()));
+  std::vector<double> scores(const Microbatch& part, const ExampleBatch&) override {
+    return std::vector<double>(static_cast<std::size_t>(part.forest.responses()));
   }
 };
 
 class LiveReference : public Reference {
  public:
-  LiveReference(model::Model model, model::Weights weights, const model::PassOptions& options)
-      : model_(std::move(model)), weights_(std::move(weights)), options_(options) {}
+  explicit LiveReference(ReferenceModel model) : model_(std::move(model)) {}
 
-  std::vector<double> scores(const data::Forest&, const model::Batch& batch,
-                             std::span<const std::uint32_t>) override {
-    return to_host(model::forward(model_, weights_, batch, options_).log_probs);
+  std::vector<double> scores(const Microbatch& part, const ExampleBatch&) override {
+    return to_host(model::forward(model_.model, model_.weights, part.packed, model_.pass).log_probs);
   }
 
  private:
-  model::Model model_;
-  model::Weights weights_;
-  model::PassOptions options_;
+  ReferenceModel model_;
+};
+
+class CachedReference : public Reference {
+ public:
+  explicit CachedReference(CachedScores scores) : scores_(std::move(scores)) {}
+
+  std::vector<double> scores(const Microbatch& part, const ExampleBatch& batch) override {
+    return (batch.split == data::Split::Train ? scores_.train : scores_.test).of(part.forest, batch.numbers);
+  }
+
+ private:
+  CachedScores scores_;
 };
 
 }  // namespace
 
 std::unique_ptr<Reference> no_reference() { return std::make_unique<NoReference>(); }
 
-std::unique_ptr<Reference> live_reference(model::Model model, model::Weights weights,
-                                          const model::PassOptions& options) {
-  return std::make_unique<LiveReference>(std::move(model), std::move(weights), options);
+std::unique_ptr<Reference> live_reference(ReferenceModel model) {
+  return std::make_unique<LiveReference>(std::move(model));
+}
+
+std::unique_ptr<Reference> cached_reference(CachedScores scores) {
+  return std::make_unique<CachedReference>(std::move(scores));
 }
 
 std::vector<double> to_host(const at::Tensor& tensor) {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
-#include "data/forest.h"
 #include "model/pass.h"
+#include "train/microbatch.h"
+#include "train/score_table.h"
 
 namespace dpo::train {
 
@@ -14,18 +14,28 @@ class Reference {
  public:
   virtual ~Reference() = default;
 
-  // Of every response of a forest, whose examples are numbered within a batch; `numbers` are those of the
-  // batch's examples in the split.
-  virtual std::vector<double> scores(const data::Forest& forest, const model::Batch& batch,
-                                     std::span<const std::uint32_t> numbers) = 0;
+  // Of every response of a part of a batch.
+  virtual std::vector<double> scores(const Microbatch& part, const ExampleBatch& batch) = 0;
 };
 
 // Losses without a reference get zeros.
 std::unique_ptr<Reference> no_reference();
 
-// Computed beside the policy, by the frozen weights.
-std::unique_ptr<Reference> live_reference(model::Model model, model::Weights weights,
-                                          const model::PassOptions& options);
+// The frozen model.
+struct ReferenceModel {
+  model::Model model;
+  model::Weights weights;
+  model::PassOptions pass;
+};
+
+// Computed beside the policy.
+std::unique_ptr<Reference> live_reference(ReferenceModel model);
+
+// Computed once before training; the model is not needed any more.
+struct CachedScores {
+  ScoreTable train, test;
+};
+std::unique_ptr<Reference> cached_reference(CachedScores scores);
 
 // Log-probabilities as numbers of the host.
 std::vector<double> to_host(const at::Tensor& tensor);

@@ -4,11 +4,12 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/stop.h"
-#include "model/generate.h"
+#include "ops/devices.h"
+#include "train/diagnosis.h"
+#include "train/reference_cache.h"
 
 namespace dpo::train {
 namespace {
@@ -19,11 +20,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-ExampleBatch batch_of(const data::Examples& examples, std::vector<std::uint32_t> numbers) {
-  ExampleBatch batch{std::move(numbers), {}};
-  for (const std::uint32_t number : batch.numbers) batch.examples.push_back(examples.at(number));
-  return batch;
-}
+bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
 
 class Run {
  public:
@@ -31,20 +28,19 @@ class Run {
       : p_(prepared),
         folder_(folder),
         listener_(listener),
-        writer_(folder.path()),
-        begun_(prepared.progress) {
-    data::ExampleOrder order = data::evaluation_order(p_.test.list(), p_.config);
-    while (auto numbers = order.next()) evaluation_.push_back(batch_of(p_.test, std::move(*numbers)));
-  }
+        writer_(folder.path(), prepared.config.keep_last),
+        diagnosis_(prepared.config.max_grad_norm),
+        begun_(prepared.progress) {}
 
   Outcome execute() {
-    data::ExampleOrder order = data::training_order(p_.train.list(), p_.config);
-    for (std::int64_t i = 0; i < p_.progress.updates; ++i) order.next();  // what was trained on before
+    recall();
+    say(diagnosis_.look_at_data(p_.train.counts()));
     while (true) {
       if (const std::int64_t n = p_.progress.examples; is_evaluation_due(n)) evaluate_at(n);
-      auto numbers = order.next();
-      if (!numbers) break;
-      train_on(batch_of(p_.train, std::move(*numbers)));
+      const auto next = static_cast<std::size_t>(p_.progress.updates);
+      if (next == p_.training.size()) break;
+      train_on(batch_of(p_.train, data::Split::Train, p_.training[next]));
+      writer_.check();  // a full disk should not be found hours later
       if (!stop_requested()) continue;
       save();
       writer_.finish();
@@ -52,6 +48,7 @@ class Run {
     }
     save();
     writer_.finish();
+    sum_up();
     return Outcome::finished;
   }
 
@@ -64,20 +61,22 @@ class Run {
 
   void evaluate_at(std::int64_t examples) {
     std::vector<Record> records;
-    for (std::size_t i = 0; i < evaluation_.size() && !stop_requested(); ++i) {
-      const std::vector<Record> more = evaluate(p_.trainee, evaluation_[i]);
+    for (std::size_t i = 0; i < p_.evaluation.size() && !stop_requested(); ++i) {
+      const std::vector<Record> more = evaluate(p_.trainee, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
-      listener_.progress("evaluating", static_cast<std::int64_t>(i + 1),
-                         static_cast<std::int64_t>(evaluation_.size()));
+      listener_.progress("evaluating, batches", static_cast<std::int64_t>(i + 1),
+                         static_cast<std::int64_t>(p_.evaluation.size()));
     }
     if (stop_requested()) return;
     Metrics metrics = metrics_of(records, p_.trainee.loss, "eval");
-    listener_.say(line_of("evaluation", metrics, "eval"));
+    say(line_of("evaluation", metrics, "eval"));
+    metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
     folder_.add_metrics(metrics);
     folder_.write_records(examples, records, p_.trainee.loss.beta);
-    if (p_.config.sample_during_eval) write_samples(examples);
-    if (examples > 0) save();
+    say(diagnosis_.after_evaluation(metrics));
+    if (p_.config.sample_during_eval) sample(examples);
+    if (examples > 0) save(is_best(metrics));
   }
 
   void train_on(const ExampleBatch& batch) {
@@ -90,63 +89,69 @@ class Run {
     p_.progress.rewards = p_.trainee.rewards.count;
     const double seconds = seconds_since(start);
     Metrics metrics = metrics_of(result.records, p_.trainee.loss, "train");
-    metrics.emplace_back("examples_per_second", static_cast<double>(batch.examples.size()) / seconds);
-    metrics.emplace_back("tokens_per_second", static_cast<double>(result.tokens) / seconds);
+    add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),
+              seconds);
     metrics.emplace_back("grad_norm", result.gradient_norm);
     metrics.emplace_back("learning_rate", result.learning_rate);
+    add_counters(metrics);
+    say(diagnosis_.after_update(metrics));
     if (seconds_since(logged_) < p_.config.minimum_log_interval_secs && p_.progress.updates > 1) return;
     logged_ = Clock::now();
-    listener_.say(line_of(fmt::format("update {}", p_.progress.updates), metrics, "train"));
-    add_counters(metrics);
+    say(line_of(fmt::format("update {}", p_.progress.updates), metrics, "train"));
     folder_.add_metrics(metrics);
   }
 
-  // Before the first update policy and reference are the same model, computed by the same kernels.
+  // Before the first update policy and reference are the same model, computed by the same kernels on the same
+  // shapes; scores from another run's cache may come from other shapes.
   void check_first_update(const UpdateResult& result) const {
     if (!loss::uses_reference(p_.trainee.loss) || p_.config.model.reference_dtype) return;
+    const bool cached = p_.plan.reference == plan::Reference::cached;
+    const at::ScalarType type = cached ? reference_type(p_.config) : at::kFloat;
     for (const Record& record : result.records)
       for (std::size_t i = 0; i < record.policy.size(); ++i)
         if (std::abs(record.policy[i] - record.reference[i]) >
-            1e-5 * std::max(1.0, std::abs(record.policy[i])))
+            rounding_of(record.policy[i], record.tokens[i], type))
           throw TrainingFailure(fmt::format(
               "policy and reference differ before the first update: example {} has log-probability {} under "
-              "the one "
-              "and {} under the other. They should be the same model; is model.archive another one?",
+              "the one and {} under the other. They should be the same model; is model.archive another one?",
               record.example, record.policy[i], record.reference[i]));
   }
 
-  void save() {
-    if (p_.config.debug || p_.progress.examples == saved_) return;
-    saved_ = p_.progress.examples;
-    writer_.write(
-        take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress));
-    listener_.say(fmt::format("saving step-{}", p_.progress.examples));
+  bool is_best(const Metrics& metrics) {
+    if (!p_.config.best_metric) return false;
+    const double value = value_of(metrics, *p_.config.best_metric);
+    const bool lower = p_.config.best_metric->starts_with("loss");
+    std::optional<double>& best = p_.progress.best;
+    if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
+    best = value;
+    return true;
   }
 
-  void write_samples(std::int64_t examples) {
-    std::vector<model::Prompt> prompts;
-    for (const ExampleBatch& batch : evaluation_)
-      for (std::size_t i = 0; i < batch.examples.size(); ++i)
-        if (static_cast<std::int64_t>(prompts.size()) < p_.config.n_eval_model_samples &&
-            !batch.examples[i].prompt.empty())
-          prompts.push_back({batch.examples[i].prompt, prompts.size()});
-    model::GenerateOptions options;
-    options.max_new_tokens = p_.config.max_length;
-    options.eos = {data::end_of_text(p_.tokenizer)};
-    options.seed = static_cast<std::uint64_t>(p_.config.seed);
-    std::vector<std::string> lines;
-    for (const model::Prompt& prompt : prompts) {  // the prompt counts inside max_length, as in the original
-      options.max_new_tokens =
-          std::max<std::int64_t>(1, p_.config.max_length - static_cast<std::int64_t>(prompt.tokens.size()));
-      const auto made =
-          model::generate(p_.trainee.policy.model(), p_.trainee.policy.computed(), {&prompt, 1}, options);
-      lines.push_back(
-          nlohmann::ordered_json{{"prompt", p_.tokenizer.decode(prompt.tokens)},
-                                 {"policy", p_.tokenizer.decode(made[0].tokens, /*skip_special=*/true)}}
-              .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-      if (stop_requested()) return;
-    }
-    folder_.write_samples(examples, lines);
+  void save(bool is_best = false) {
+    if (p_.config.debug || p_.progress.examples == saved_) return;
+    saved_ = p_.progress.examples;
+    writer_.write(take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress),
+                  is_best);
+    say(fmt::format("saving step-{}{}", p_.progress.examples, is_best ? ", the best so far" : ""));
+  }
+
+  void sample(std::int64_t examples) {
+    const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.computed(),
+                                                     p_.evaluation, p_.tokenizer, p_.config);
+    folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples));
+    say(diagnosis_.after_samples(samples));
+  }
+
+  // The share of the peak is known where the plan was made for the device that runs: not on a CPU.
+  void add_speed(Metrics& metrics, double examples, double tokens, double seconds) const {
+    metrics.emplace_back("examples_per_second", examples / seconds);
+    metrics.emplace_back("tokens_per_second", tokens / seconds);
+    const bool on_gpu = !p_.trainee.policy.computed().device().is_cpu();
+    const plan::Timing& planned = p_.plan.timing;
+    if (on_gpu)
+      metrics.emplace_back("mfu",
+                           planned.model_flops_utilization * tokens / seconds / planned.tokens_per_second);
+    metrics.emplace_back("peak_memory_gib", static_cast<double>(peak_memory(on_gpu)) / (1 << 30));
   }
 
   void add_counters(Metrics& metrics) const {
@@ -167,12 +172,33 @@ class Run {
     return line;
   }
 
+  void say(const std::string& line) {
+    listener_.say(line);
+    folder_.log(line);
+  }
+
+  void say(const std::vector<Finding>& findings) {
+    for (const Finding& finding : findings) say("noticed: " + finding.text);
+  }
+
+  // What the diagnosis saw before the run was resumed.
+  void recall() {
+    for (const Metrics& metrics : folder_.history())
+      is_evaluation(metrics) ? diagnosis_.after_evaluation(metrics) : diagnosis_.after_update(metrics);
+  }
+
+  void sum_up() {
+    if (diagnosis_.findings().empty()) return;
+    say("what was noticed during the run:");
+    for (const Finding& finding : diagnosis_.findings()) say("  * " + finding.text);
+  }
+
   Prepared& p_;
   RunFolder& folder_;
   const Listener& listener_;
   CheckpointWriter writer_;
+  Diagnosis diagnosis_;
   const Progress begun_;
-  std::vector<ExampleBatch> evaluation_;
   std::int64_t saved_ = 0;
   Clock::time_point logged_ = Clock::now();
 };

@@ -55,6 +55,11 @@ void remove_halves(const fs::path& folder) {
   }
 }
 
+void add_line(std::ofstream& file, const std::string& line) {
+  file.clear();
+  file << line + "\n" << std::flush;
+}
+
 // The lines of a metrics file up to a number of examples; a line that a crash cut off is left out.
 std::string lines_until(const fs::path& path, std::int64_t examples) {
   std::ifstream file(path);
@@ -85,14 +90,32 @@ RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(pat
   if (fs::exists(file)) write_lines(file, lines_until(file, examples));
   metrics_.open(file, std::ios::app);
   if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
+  log_.open(path_ / "log.txt", std::ios::app);
 }
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
+void RunFolder::log(const std::string& line) {
+  add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+}
+
 void RunFolder::add_metrics(const Metrics& metrics) {
   ordered_json line;
   for (const auto& [name, value] : metrics) line[name] = value;
-  metrics_ << line.dump() + "\n" << std::flush;
+  add_line(metrics_, line.dump());
+}
+
+std::vector<Metrics> RunFolder::history() const {
+  std::ifstream file(path_ / "metrics.jsonl");
+  std::vector<Metrics> all;
+  for (std::string line; std::getline(file, line);) {
+    const auto values = ordered_json::parse(line, nullptr, false);
+    if (!values.is_object()) continue;
+    all.emplace_back();
+    for (const auto& [name, value] : values.items())
+      if (value.is_number()) all.back().emplace_back(name, value.get<double>());
+  }
+  return all;
 }
 
 void RunFolder::write_records(std::int64_t examples, std::span<const Record> records, double beta) const {

@@ -14,8 +14,9 @@ namespace dpo::train {
 // Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 
-// What a run leaves behind, besides checkpoints: metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl.
-// Lines are written whole and at once, so that a reader or a crash sees no half of one.
+// What a run leaves behind, besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl,
+// samples/step-N.jsonl. Lines are written whole and at once, so that a reader or a crash sees no half of one.
+// A disk that is full stops neither the log nor the metrics for good: the lines that did not fit are missing.
 class RunFolder {
  public:
   // Makes the folder, which no other process may be writing. A resumed run forgets what was measured behind
@@ -26,14 +27,16 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  void log(const std::string& line);
   void add_metrics(const Metrics& metrics);
+  std::vector<Metrics> history() const;  // what metrics.jsonl holds
   void write_records(std::int64_t examples, std::span<const Record> records, double beta) const;
   void write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
 
  private:
   std::filesystem::path path_;
   int lock_ = -1;
-  std::ofstream metrics_;
+  std::ofstream metrics_, log_;
 };
 
 }  // namespace dpo::train

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/tokenizer_folder.h"
 #include "plan/surroundings.h"
+#include "train/reference_cache.h"
 
 namespace dpo::train {
 namespace {
@@ -79,12 +80,49 @@ void check_identity(const std::map<std::string, std::string>& saved,
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-// The updates of a whole run.
-std::int64_t count_updates(const data::Examples& train, const config::RunConfig& config) {
-  data::ExampleOrder order = data::training_order(train.list(), config);
-  std::int64_t updates = 0;
-  while (order.next()) ++updates;
-  return updates;
+RunData load_data(const plan::Plan& plan, const Listener& listener) {
+  const config::RunConfig& config = plan.resolved;
+  text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
+  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
+  data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
+  std::vector<Numbers> training = training_batches(train, config);
+  std::vector<ExampleBatch> evaluation;
+  for (const Numbers& numbers : evaluation_batches(test, config))
+    evaluation.push_back(batch_of(test, data::Split::Test, numbers));
+  return {plan,
+          config,
+          std::move(tokenizer),
+          std::move(train),
+          std::move(test),
+          std::move(training),
+          std::move(evaluation)};
+}
+
+// Where a run begins: at its beginning, or where the checkpoint is.
+Progress find_progress(const RunData& data, const std::optional<fs::path>& checkpoint) {
+  Progress progress;
+  progress.identity = identity_of(data.config, data.tokenizer, data.train);
+  if (!checkpoint) return progress;
+  verify_checkpoint(*checkpoint);
+  Progress saved = read_progress(*checkpoint);
+  check_identity(saved.identity, progress.identity, *checkpoint);
+  return saved;
+}
+
+// The frozen model that a preference run starts from, at work or left behind: a cached reference is its
+// scores of the data.
+std::unique_ptr<Reference> make_reference(const RunData& data, at::Device device, const Listener& listener,
+                                          std::vector<Sample>& samples) {
+  if (data.plan.reference == plan::Reference::none) return no_reference();
+  const config::RunConfig& config = data.config;
+  checkpoint::LoadedModel loaded = load_start(config, reference_type(config), device, listener);
+  ReferenceModel reference{model::make_model(loaded.config), std::move(loaded.weights), pass_of(config)};
+  if (config.sample_during_eval)
+    samples = draw_samples(reference.model, reference.weights, data.evaluation, data.tokenizer, config);
+  if (data.plan.reference == plan::Reference::live) return live_reference(std::move(reference));
+  return cached_reference(find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references",
+                                                 reference, data.train, data.test,
+                                                 data.tokenizer.fingerprint(), config, listener));
 }
 
 }  // namespace
@@ -116,23 +154,26 @@ loss::Options loss_options(const config::LossConfig& config) {
   return options;
 }
 
+at::ScalarType reference_type(const config::RunConfig& config) {
+  const auto& asked = config.model.reference_dtype;
+  return asked ? type_named(*asked) : precision_of(config).computed;
+}
+
+model::PassOptions pass_of(const config::RunConfig& config) {
+  return {.entropy = false, .recompute = config.activation_checkpointing};
+}
+
 Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
-                     const std::function<model::Weights(at::ScalarType)>& reference_weights) {
-  const PolicyPrecision precision = precision_of(config);
-  Trainee trainee{.policy = {model, std::move(weights), precision},
-                  .reference = no_reference(),
+                     std::unique_ptr<Reference> reference) {
+  Trainee trainee{.policy = {model, std::move(weights), precision_of(config)},
+                  .reference = std::move(reference),
                   .optimizer = nullptr,
                   .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
                   .loss = loss_options(config.loss),
-                  .pass = {.entropy = false, .recompute = config.activation_checkpointing},
+                  .pass = pass_of(config),
                   .microbatches = config.gradient_accumulation_steps,
                   .max_gradient_norm = config.max_grad_norm,
                   .seed = static_cast<std::uint64_t>(config.seed)};
-  if (loss::uses_reference(trainee.loss)) {
-    const auto& asked = config.model.reference_dtype;
-    trainee.reference = live_reference(
-        model, reference_weights(asked ? type_named(*asked) : precision.computed), trainee.pass);
-  }
   trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
   return trainee;
 }
@@ -141,41 +182,27 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
                  const Listener& listener) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
-  text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
-  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
-  data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
-  Progress progress;
-  progress.identity = identity_of(config, tokenizer, train);
-  if (checkpoint) {
-    verify_checkpoint(*checkpoint);
-    const Progress saved = read_progress(*checkpoint);
-    check_identity(saved.identity, progress.identity, *checkpoint);
-    progress = saved;
-  }
+  RunData data = load_data(plan, listener);
+  Progress progress = find_progress(data, checkpoint);
   const at::Device device = device_of_this_machine();
-  const PolicyPrecision precision = precision_of(config);
-  checkpoint::LoadedModel loaded =
-      checkpoint ? checkpoint::load_model(checkpoint->string(), precision.stored, device)
-                 : load_start(config, precision.stored, device, listener);
+  // Before the policy, so that a reference that is only needed for its scores is never in memory together
+  // with the policy's gradients and the optimizer.
+  std::vector<Sample> samples;
+  std::unique_ptr<Reference> reference = make_reference(data, device, listener, samples);
+  const at::ScalarType stored = precision_of(config).stored;
+  checkpoint::LoadedModel loaded = checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device)
+                                              : load_start(config, stored, device, listener);
   for (const std::string& note : loaded.notes) listener.say(note);
-  const model::Model model = model::make_model(loaded.config);
-  Trainee trainee = make_trainee(config, model, std::move(loaded.weights), [&](at::ScalarType type) {
-    return load_start(config, type, device, listener).weights;
-  });
-  trainee.schedule.updates = count_updates(train, config);
+  Trainee trainee =
+      make_trainee(config, model::make_model(loaded.config), std::move(loaded.weights), std::move(reference));
+  loaded.weights = {};
+  trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
     read_optimizer(*checkpoint, *trainee.optimizer);
     trainee.optimizer->set_updates(progress.updates);
     trainee.rewards = {progress.reward_sum, progress.rewards};
   }
-  loaded.weights = {};
-  return {config,
-          std::move(tokenizer),
-          std::move(train),
-          std::move(test),
-          std::move(loaded),
-          std::move(trainee),
-          std::move(progress)};
+  return {std::move(data), std::move(samples), std::move(loaded), std::move(trainee), std::move(progress)};
 }
 
 }  // namespace dpo::train

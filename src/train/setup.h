@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,23 +9,28 @@
 #include "data/examples.h"
 #include "plan/plan.h"
 #include "text/tokenizer.h"
+#include "train/batches.h"
 #include "train/checkpoint.h"
+#include "train/listener.h"
+#include "train/samples.h"
 #include "train/step.h"
 
 namespace dpo::train {
 
-// Told what is going on while a run is prepared.
-struct Listener {
-  std::function<void(const std::string& line)> say;
-  std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;
-};
-
-// Everything of a run that is loaded before its first update.
-struct Prepared {
+// What a run is to do, and the examples it does it with.
+struct RunData {
+  plan::Plan plan;
   config::RunConfig config;
   text::Tokenizer tokenizer;
   data::Examples train, test;
-  checkpoint::LoadedModel described;  // the policy's files; the weights are in the trainee
+  std::vector<Numbers> training;
+  std::vector<ExampleBatch> evaluation;
+};
+
+// Everything of a run that is loaded before its first update.
+struct Prepared : RunData {
+  std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
+  checkpoint::LoadedModel described;      // the policy's files; the weights are in the trainee
   Trainee trainee;
   Progress progress;  // where the run begins
 };
@@ -39,10 +43,13 @@ Prepared prepare(const plan::Plan& plan, const std::optional<std::filesystem::pa
 PolicyPrecision precision_of(const config::RunConfig& config);
 at::Device device_of_this_machine();
 
-// A policy with these weights (in the stored type), and what its configuration asks for around it. The
-// weights of the reference are asked for where the loss uses one.
+// In which type the reference is computed, and how.
+at::ScalarType reference_type(const config::RunConfig& config);
+model::PassOptions pass_of(const config::RunConfig& config);
+
+// A policy with these weights (in the stored type), and what its configuration asks for around it.
 Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
-                     const std::function<model::Weights(at::ScalarType)>& reference_weights);
+                     std::unique_ptr<Reference> reference);
 
 loss::Options loss_options(const config::LossConfig& config);
 

@@ -7,36 +7,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "data/split.h"
 #include "optim/clip.h"
+#include "train/microbatch.h"
 #include "train/scoring.h"
 
 namespace dpo::train {
 namespace {
 
-// A part of a batch where it is computed.
-struct Microbatch {
-  data::Forest forest;
-  model::Batch packed;
-};
-
 std::vector<Microbatch> split(const Trainee& t, const ExampleBatch& batch) {
-  std::vector<Microbatch> parts;
-  for (const auto& examples : data::divide(batch.examples, t.microbatches, /*budget=*/0).parts) {
-    if (examples.empty()) continue;
-    data::Forest forest = data::make_forest(batch.examples, examples);
-    model::Batch packed =
-        model::make_batch(forest, t.policy.model().config.shape, t.policy.computed().device());
-    parts.push_back({std::move(forest), std::move(packed)});
-  }
-  return parts;
+  return divide_batch(batch, t.microbatches, t.policy.model().config.shape, t.policy.computed().device());
 }
 
 std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const ExampleBatch& batch) {
   const at::Tensor policy =
       model::forward(t.policy.model(), t.policy.computed(), part.packed, t.pass).log_probs;
-  return scores_of(part.forest, to_host(policy),
-                   t.reference->scores(part.forest, part.packed, batch.numbers));
+  return scores_of(part.forest, to_host(policy), t.reference->scores(part, batch));
 }
 
 // Losses that compare examples with each other need the scores of all microbatches at once: those are
@@ -134,7 +119,7 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
       static_cast<double>(batch.examples.size()) * (loss::is_unpaired(options) ? 2 : 1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& [forest, packed] = parts[i];
-    const std::vector<double> reference = t.reference->scores(forest, packed, batch.numbers);
+    const std::vector<double> reference = t.reference->scores(parts[i], batch);
     model::Tape tape;
     const auto passed = model::forward(t.policy.model(), t.policy.computed(), packed, t.pass, tape);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(passed.log_probs), reference);

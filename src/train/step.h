@@ -5,6 +5,7 @@
 #include "loss/loss.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/failures.h"
 #include "train/policy.h"
 #include "train/records.h"
 #include "train/reference.h"
@@ -51,11 +52,5 @@ UpdateResult update(Trainee& trainee, const ExampleBatch& batch);
 
 // The same numbers without an update.
 std::vector<Record> evaluate(const Trainee& trainee, const ExampleBatch& batch);
-
-// Training cannot go on; the message says where and why. Exit status 2.
-class TrainingFailure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 }  // namespace dpo::train

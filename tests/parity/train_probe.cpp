@@ -50,7 +50,7 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
                          .max_gradient_norm = asked.at("max_grad_norm")};
   if (loss::uses_reference(loss))
     trainee.reference =
-        train::live_reference(model, checkpoint::load_model(folder, computed, at::kCPU).weights, pass);
+        train::live_reference({model, checkpoint::load_model(folder, computed, at::kCPU).weights, pass});
   trainee.optimizer = optim::make_optimizer(asked.at("optimizer"), trainee.policy.stored());
   return trainee;
 }

@@ -1,0 +1,182 @@
+#include "train/reference_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/stop.h"
+#include "train/batches.h"
+#include "train/failures.h"
+
+namespace dpo::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::minutes kKeepEvery{1};
+constexpr std::size_t kChecked = 2;  // batches of known scores that are computed again
+
+std::string digest_of(const model::Weights& weights) {
+  Sha256 sum;
+  for (const model::BlockWeights& block : weights.blocks) {
+    const at::Tensor host = block.flat.cpu().contiguous();
+    sum.add({static_cast<const std::byte*>(host.const_data_ptr()), static_cast<std::size_t>(host.nbytes())});
+  }
+  return to_hex(sum.finish());
+}
+
+// Of the tokens, as they are after truncation.
+std::string digest_of(const data::Examples& examples) {
+  Sha256 sum;
+  const auto add = [&sum](std::span<const data::Token> tokens) {
+    const auto size = static_cast<std::uint64_t>(tokens.size());
+    sum.add(std::as_bytes(std::span(&size, 1)));
+    sum.add(std::as_bytes(tokens));
+  };
+  for (std::uint32_t i = 0; i < examples.size(); ++i) {
+    const data::Example example = examples.at(i);
+    add(example.prompt);
+    for (const auto& response : example.responses) add(response);
+  }
+  return to_hex(sum.finish());
+}
+
+fs::path file_of(const fs::path& folder, const ScoreTable::Key& key) {
+  Sha256 sum;
+  for (const auto& [name, value] : key) sum.add(name + "=" + value + "\n");
+  return folder / (to_hex(sum.finish()).substr(0, 32) + ".safetensors");
+}
+
+ScoreTable empty_table(const data::Examples& examples) {
+  std::vector<std::int64_t> responses;
+  for (std::uint32_t i = 0; i < examples.size(); ++i)
+    responses.push_back(static_cast<std::int64_t>(examples.at(i).responses.size()));
+  return ScoreTable(responses);
+}
+
+// The scores of one split on their way from a file or the model into the table.
+class Collector {
+ public:
+  Collector(const ReferenceModel& reference, std::int64_t microbatches, const data::Examples& examples,
+            data::Split split, const Listener& listener)
+      : reference_(reference),
+        microbatches_(microbatches),
+        examples_(examples),
+        split_(split),
+        listener_(listener),
+        table_(empty_table(examples)) {}
+
+  ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Numbers>& batches) {
+    if (fs::exists(file)) {
+      table_.read(file, key);
+      check(file, batches);
+    }
+    std::vector<const Numbers*> missing;
+    for (const Numbers& batch : batches)
+      if (!is_known(batch)) missing.push_back(&batch);
+    if (missing.empty()) {
+      listener_.say(fmt::format("reference scores: taken from {}", file.string()));
+      return std::move(table_);
+    }
+    Clock::time_point kept = Clock::now();
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      if (!is_known(*missing[i]))
+        compute(*missing[i]);  // a later epoch meets the examples of the first again
+      listener_.progress("scoring the data by the reference, batches", static_cast<std::int64_t>(i + 1),
+                         static_cast<std::int64_t>(missing.size()));
+      if (!stop_requested() && Clock::now() - kept < kKeepEvery) continue;
+      table_.write(file, key);
+      if (stop_requested()) throw Stopped("while the reference scored the data; the scores so far are kept");
+      kept = Clock::now();
+    }
+    table_.write(file, key);
+    listener_.say(fmt::format("reference scores: kept in {}", file.string()));
+    return std::move(table_);
+  }
+
+ private:
+  bool is_known(const Numbers& batch) const {
+    return std::all_of(batch.begin(), batch.end(),
+                       [this](std::uint32_t number) { return table_.knows(number); });
+  }
+
+  template <class Action>
+  void for_each_part(const Numbers& batch, const Action& action) const {
+    for (const Microbatch& part : divide_batch(batch_of(examples_, split_, batch), microbatches_,
+                                               reference_.model.config.shape, reference_.weights.device()))
+      action(
+          part,
+          to_host(
+              model::forward(reference_.model, reference_.weights, part.packed, reference_.pass).log_probs));
+  }
+
+  void compute(const Numbers& batch) {
+    for_each_part(batch, [&](const Microbatch& part, const std::vector<double>& scores) {
+      table_.set(part.forest, batch, scores);
+    });
+  }
+
+  void check(const fs::path& file, const std::vector<Numbers>& batches) const {
+    std::size_t checked = 0;
+    for (const Numbers& batch : batches) {
+      if (checked == kChecked) return;
+      if (!is_known(batch)) continue;
+      ++checked;
+      for_each_part(batch, [&](const Microbatch& part, const std::vector<double>& scores) {
+        compare(file, part, table_.of(part.forest, batch), scores);
+      });
+    }
+  }
+
+  void compare(const fs::path& file, const Microbatch& part, const std::vector<double>& kept,
+               const std::vector<double>& now) const {
+    for (std::size_t r = 0; r < now.size(); ++r) {
+      const std::int64_t tokens = part.forest.row_starts[r + 1] - part.forest.row_starts[r];
+      if (std::abs(kept[r] - now[r]) <= rounding_of(now[r], tokens, reference_.weights.dtype())) continue;
+      throw UserError(fmt::format(
+          "{}: the log-probability of a response of {} tokens is {} there, but the reference computes {}. "
+          "Remove the file to compute all scores again, or use reference=live",
+          file.string(), tokens, kept[r], now[r]));
+    }
+  }
+
+  const ReferenceModel& reference_;
+  std::int64_t microbatches_;
+  const data::Examples& examples_;
+  data::Split split_;
+  const Listener& listener_;
+  ScoreTable table_;
+};
+
+}  // namespace
+
+// In float32 a sum of log-probabilities is good to about 1e-6; in 16 bits each token's is off by some
+// hundredths, at random.
+double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
+  if (type == at::kFloat) return 1e-5 * std::max(1.0, std::abs(score));
+  return 0.1 * std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tokens)));
+}
+
+CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
+                                    const data::Examples& train, const data::Examples& test,
+                                    const std::string& tokenizer, const config::RunConfig& config,
+                                    const Listener& listener) {
+  ScoreTable::Key key{{"weights", digest_of(reference.weights)},
+                      {"precision", c10::toString(reference.weights.dtype())},
+                      {"tokenizer", tokenizer}};
+  const auto scores_of = [&](const data::Examples& examples, data::Split split,
+                             const std::vector<Numbers>& batches) {
+    key["examples"] = digest_of(examples);
+    return Collector(reference, config.gradient_accumulation_steps, examples, split, listener)
+        .collect(file_of(folder, key), key, batches);
+  };
+  return {scores_of(train, data::Split::Train, training_batches(train, config)),
+          scores_of(test, data::Split::Test, evaluation_batches(test, config))};
+}
+
+}  // namespace dpo::train

@@ -1,0 +1,103 @@
+#include "train/score_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/formats/safetensors.h"
+
+namespace dpo::train {
+namespace {
+
+using checkpoint::Dtype;
+using nlohmann::json;
+
+template <class T>
+checkpoint::Source source_of(const std::string& name, Dtype dtype, const T& values) {
+  return {name, dtype, {static_cast<std::int64_t>(values.size())}, [&values] {
+            return std::as_bytes(std::span(values.data(), values.size()));
+          }};
+}
+
+std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, const std::string& name) {
+  for (const checkpoint::Entry& entry : file.header().entries)
+    if (entry.name == name) return file.bytes_of(entry);
+  return {};
+}
+
+// Calls `action` with the place in the table and the response of each response that an example compares.
+template <class Action>
+void for_each_compared(const data::Forest& forest, std::span<const std::uint32_t> numbers,
+                       const std::vector<std::int64_t>& starts, const Action& action) {
+  for (std::size_t e = 0; e < forest.examples.size(); ++e) {
+    const auto number = numbers[static_cast<std::size_t>(forest.examples[e])];
+    std::int64_t place = starts[number];
+    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i, ++place)
+      action(static_cast<std::size_t>(place),
+             static_cast<std::size_t>(forest.compared[static_cast<std::size_t>(i)]));
+    assert(place == starts[number + 1]);
+  }
+}
+
+}  // namespace
+
+ScoreTable::ScoreTable(std::span<const std::int64_t> responses) {
+  for (const std::int64_t count : responses) starts_.push_back(starts_.back() + count);
+  scores_.assign(static_cast<std::size_t>(starts_.back()), std::numeric_limits<double>::quiet_NaN());
+}
+
+bool ScoreTable::knows(std::uint32_t example) const {
+  const auto first = scores_.begin() + starts_[example], last = scores_.begin() + starts_[example + 1];
+  return std::none_of(first, last, [](double score) { return std::isnan(score); });
+}
+
+std::vector<double> ScoreTable::of(const data::Forest& forest, std::span<const std::uint32_t> numbers) const {
+  std::vector<double> scores(static_cast<std::size_t>(forest.responses()));
+  for_each_compared(forest, numbers, starts_,
+                    [&](std::size_t place, std::size_t response) { scores[response] = scores_[place]; });
+  return scores;
+}
+
+void ScoreTable::set(const data::Forest& forest, std::span<const std::uint32_t> numbers,
+                     std::span<const double> scores) {
+  for_each_compared(forest, numbers, starts_,
+                    [&](std::size_t place, std::size_t response) { scores_[place] = scores[response]; });
+}
+
+void ScoreTable::write(const std::filesystem::path& file, const Key& key) const {
+  const std::string text = json(key).dump();
+  std::filesystem::create_directories(file.parent_path());
+  checkpoint::write_safetensors(file,
+                                {source_of("key", Dtype::U8, text), source_of("scores", Dtype::F64, scores_),
+                                 source_of("starts", Dtype::I64, starts_)});
+}
+
+void ScoreTable::read(const std::filesystem::path& path, const Key& key) {
+  const checkpoint::SafetensorsFile file(path);
+  const auto text = bytes_of(file, "key");
+  const json found = json::parse(reinterpret_cast<const char*>(text.data()),
+                                 reinterpret_cast<const char*>(text.data() + text.size()), nullptr, false);
+  for (const auto& [name, value] : key)
+    if (!found.is_object() || found.value(name, "") != value)
+      throw UserError(
+          fmt::format("{}: these reference scores are of another {}; expected {}. Remove the file to "
+                      "compute them again",
+                      path.string(), name, value));
+  const auto starts = bytes_of(file, "starts"), scores = bytes_of(file, "scores");
+  if (starts.size() != starts_.size() * sizeof(std::int64_t) ||
+      std::memcmp(starts.data(), starts_.data(), starts.size()) != 0 ||
+      scores.size() != scores_.size() * sizeof(double))
+    throw UserError(
+        fmt::format("{}: these reference scores are not of these examples. Remove the file to "
+                    "compute them again",
+                    path.string()));
+  if (!scores.empty()) std::memcpy(scores_.data(), scores.data(), scores.size());
+}
+
+}  // namespace dpo::train

@@ -1,0 +1,127 @@
+"""What a run does besides updates: cached reference scores, which checkpoints stay, samples, words about its figures,
+and what it says and keeps when training or the disk fails.
+"""
+
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+from tiny_run import TinyRuns, main
+
+
+def files_of_at_most(size):
+    """For a process whose files cannot grow beyond a size: a write then fails, as on a full disk."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
+
+
+class Run(TinyRuns):
+    def short(self, run, *more, **options):
+        return self.train(run, "n_examples=160", *more, **options)
+
+    def test_cached_scores_are_the_live_ones_and_are_found_again(self):
+        live, cached, again, other = (self.folder / name for name in ("live", "cached", "again", "other"))
+        self.check(self.short(live, "reference=live"))
+        first = self.short(cached, "reference=cached")
+        self.check(first)
+        self.assertIn("reference scores: kept in", first.stderr)
+        self.assertEqual(self.weights(cached), self.weights(live))  # the same batches, so the same bits
+        second = self.short(again, "reference=cached")
+        self.check(second)
+        self.assertEqual(second.stderr.count("reference scores: taken from"), 2)  # training and evaluation
+        self.assertEqual(self.weights(again), self.weights(live))
+        # Other batches of the same examples use the same file, and training on more adds what is missing.
+        more = self.train(other, "reference=cached", "batch_size=8", "n_epochs=2", "n_examples=null")
+        self.check(more)
+        self.assertEqual(more.stderr.count("reference scores: kept in"), 1)
+        self.assertEqual(len(list((self.folder / "references").glob("*.safetensors"))), 2)
+        same = self.folder / "same"
+        self.check(self.train(same, "reference=live", "batch_size=8", "n_epochs=2", "n_examples=null"))
+        for one, two in zip(self.metrics(other), self.metrics(same), strict=True):
+            for name in one:
+                if name.startswith(("loss", "rewards", "logps")):
+                    self.assertAlmostEqual(one[name], two[name], delta=1e-4 * max(1, abs(two[name])), msg=name)
+
+    def test_a_cache_that_does_not_hold_is_refused(self):
+        local = self.folder / "elsewhere"
+        words = ("reference=cached", f"local_dirs=[{local}]")
+        self.check(self.short(self.folder / "kept", *words))
+        for file in (local / "references").iterdir():
+            content = bytearray(file.read_bytes())
+            head = int.from_bytes(content[:8], "little")
+            entry = json.loads(content[8:8 + head])["scores"]
+            for at in range(8 + head + entry["data_offsets"][0] + 7, 8 + head + entry["data_offsets"][1], 8):
+                content[at] ^= 0x80  # the sign of each score
+            file.write_bytes(content)
+        refused = self.short(self.folder / "refused", *words)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("but the reference computes", refused.stderr)
+        self.assertFalse((self.folder / "refused").exists())
+
+    def test_kto_cannot_cache(self):
+        refused = self.short(self.folder / "kto", "reference=cached", "loss=kto", "loss.beta=0.1")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("which no cache can hold", refused.stderr)
+
+    def test_the_last_and_the_best_checkpoints_stay(self):
+        run = self.folder / "few"
+        self.check(self.train(run, "keep_last=2", "best_metric=loss/eval"))
+        evaluations = {line["counters/examples"]: line["loss/eval"] for line in self.metrics(run)
+                       if "loss/eval" in line and line["counters/examples"] > 0}
+        best = f"step-{int(min(evaluations, key=evaluations.get))}"
+        self.assertEqual(os.readlink(run / "BEST"), best)
+        newest = int(self.metrics(run)[-1]["counters/examples"])
+        self.assertEqual(os.readlink(run / "LATEST"), f"step-{newest}")
+        self.assertEqual({path.name for path in run.glob("step-*")},
+                         {f"step-{int(max(evaluations))}", f"step-{newest}", best})
+
+    def test_policy_and_reference_answer(self):
+        run = self.folder / "samples"
+        self.check(self.short(run, "sample_during_eval=true", "n_eval_model_samples=2", "eval_every=80"))
+        files = sorted(path.name for path in (run / "samples").iterdir())
+        self.assertEqual(files, ["step-0.jsonl", "step-160.jsonl", "step-80.jsonl"])
+        lines = [json.loads(line) for line in (run / "samples" / "step-0.jsonl").read_text().splitlines()]
+        self.assertEqual(len(lines), 2)
+        for line in lines:  # before the first update they are one model
+            self.assertEqual(list(line), ["prompt", "policy", "reference"])
+            self.assertEqual(line["policy"], line["reference"])
+            self.assertTrue(line["policy"])
+
+    def test_figures_become_words(self):
+        run = self.folder / "clipped"
+        done = self.train(run, "max_grad_norm=1e-6", "n_examples=400")
+        self.check(done)
+        self.assertEqual(done.stderr.count("noticed: the gradient was clipped in each of the last 50 updates"), 1)
+        self.assertIn("what was noticed during the run:", (run / "log.txt").read_text())
+        self.assertTrue(all(line["peak_memory_gib"] > 0 for line in self.metrics(run) if "grad_norm" in line))
+
+    def test_numbers_that_are_not_finite_stop_the_run(self):
+        run = self.folder / "diverged"
+        done = self.train(run, "lr=1e25", "warmup_steps=0", "optimizer=SGD", "eval_every=4", "max_grad_norm=1e30")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"error: update \d+: .* is not finite .*nothing was changed")
+        self.assertIn("is not finite", (run / "log.txt").read_text())
+        kept = [path for path in run.glob("step-*")]
+        self.assertTrue(kept)
+        self.assertTrue(all((path / "COMPLETE").exists() for path in kept))
+
+    def test_a_full_disk_costs_nothing_that_was_there(self):
+        run = self.folder / "full"
+        self.check(self.train(run, "n_examples=80"))
+        before = {path: path.read_bytes() for path in sorted(run.glob("step-*/**/*")) if path.is_file()}
+        failed = self.short(run, f"resume={run}", preexec_fn=files_of_at_most(50_000))
+        self.assertEqual(failed.returncode, 2, failed.stderr)
+        self.assertRegex(failed.stderr, r"a checkpoint could not be saved: .*step-120.*File too large")
+        self.assertEqual({path: path.read_bytes() for path in sorted(run.glob("step-*/**/*")) if path.is_file()}, before)
+        self.check(self.short(run, f"resume={run}"))
+        whole = self.folder / "whole"
+        self.check(self.short(whole))
+        self.assertEqual(self.weights(run), self.weights(whole))
+
+
+if __name__ == "__main__":
+    main()

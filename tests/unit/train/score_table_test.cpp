@@ -1,0 +1,57 @@
+#include "train/score_table.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace dpo::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Three examples of one prompt; the first response is in all of them.
+class ScoreTables : public testing::Test {
+ protected:
+  data::Forest forest() const {
+    const std::vector<data::Example> batch{{prompt_, {a_, b_}}, {prompt_, {a_, c_}}, {prompt_, {c_, a_, b_}}};
+    return data::make_forest(batch);
+  }
+  fs::path file() const { return fs::path(testing::TempDir()) / "scores.safetensors"; }
+
+  const std::vector<std::int64_t> responses_{2, 2, 3, 2, 3};
+  const std::vector<std::uint32_t> numbers_{3, 1, 4};  // of the batch's examples in the split
+  const ScoreTable::Key key_{{"weights", "w"}, {"precision", "Float"}};
+
+ private:
+  std::vector<data::Token> prompt_{1, 2}, a_{3}, b_{4, 5}, c_{6};
+};
+
+TEST_F(ScoreTables, GiveBackWhatTheyWereGivenWhateverTheOrder) {
+  ScoreTable table(responses_);
+  EXPECT_FALSE(table.knows(1));
+  const std::vector<double> scores{-1, -2, -3};  // of the forest's responses a, b, c
+  table.set(forest(), numbers_, scores);
+  EXPECT_TRUE(table.knows(1) && table.knows(3) && table.knows(4));
+  EXPECT_FALSE(table.knows(0) || table.knows(2));
+  EXPECT_EQ(table.of(forest(), numbers_), scores);
+  EXPECT_TRUE(std::isnan(table.of(forest(), std::vector<std::uint32_t>{3, 0, 2})[2]));
+}
+
+TEST_F(ScoreTables, AreKeptInAFileThatKnowsWhatItIsOf) {
+  ScoreTable table(responses_), again(responses_);
+  const std::vector<double> scores{-1, -2, -3};
+  table.set(forest(), numbers_, scores);
+  table.write(file(), key_);
+  again.read(file(), key_);
+  EXPECT_EQ(again.of(forest(), numbers_), scores);
+  EXPECT_FALSE(again.knows(0));
+  EXPECT_THROW(again.read(file(), {{"weights", "others"}, {"precision", "Float"}}), UserError);
+  EXPECT_THROW(ScoreTable(std::vector<std::int64_t>{2, 2, 2, 3, 3}).read(file(), key_), UserError);
+  EXPECT_THROW(ScoreTable(std::vector<std::int64_t>{2}).read(file(), key_), UserError);
+}
+
+}  // namespace
+}  // namespace dpo::train
