@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import resume_test
+import tiny_run
 
 PROGRAM = os.environ["DPO_PROGRAM"]
 PRESETS = sorted(p.stem for p in Path(os.environ["DPO_SOURCE_DIR"], "configs/loss").glob("*.yaml"))
@@ -30,10 +30,10 @@ class Losses(unittest.TestCase):
         cls.folder = Path(cls.scratch.name)
         source = cls.folder / "source"
         source.mkdir()
-        (source / "config.json").write_text(json.dumps(resume_test.CONFIG))
-        resume_test.make_tokenizer(source)
+        (source / "config.json").write_text(json.dumps(tiny_run.CONFIG))
+        tiny_run.make_tokenizer(source)
         subprocess.run([PROGRAM, "init", source, cls.folder / "model"], check=True, capture_output=True)
-        resume_test.make_data(cls.folder / "pairs.jsonl", 300)
+        tiny_run.make_data(cls.folder / "pairs.jsonl", 300)
 
     @classmethod
     def tearDownClass(cls):
