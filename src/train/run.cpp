@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -72,8 +73,8 @@ class Run {
     say(line_of("evaluation", metrics, "eval"));
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
-    folder_.add_metrics(metrics);
-    folder_.write_records(examples, records, p_.trainee.loss.beta);
+    note(folder_.add_metrics(metrics));
+    note(folder_.write_records(examples, records, p_.trainee.loss.beta));
     say(diagnosis_.after_evaluation(metrics));
     if (p_.config.sample_during_eval) sample(examples);
     if (examples > 0) save(is_best(metrics));
@@ -98,7 +99,7 @@ class Run {
     if (seconds_since(logged_) < p_.config.minimum_log_interval_secs && p_.progress.updates > 1) return;
     logged_ = Clock::now();
     say(line_of(fmt::format("update {}", p_.progress.updates), metrics, "train"));
-    folder_.add_metrics(metrics);
+    note(folder_.add_metrics(metrics));
   }
 
   // Before the first update policy and reference are the same model, computed by the same kernels on the same
@@ -138,7 +139,7 @@ class Run {
   void sample(std::int64_t examples) {
     const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.computed(),
                                                      p_.evaluation, p_.tokenizer, p_.config);
-    folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples));
+    note(folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples)));
     say(diagnosis_.after_samples(samples));
   }
 
@@ -174,7 +175,16 @@ class Run {
 
   void say(const std::string& line) {
     listener_.say(line);
-    folder_.log(line);
+    note(folder_.log(line));
+  }
+
+  // Whether something of the log was written.
+  void note(bool written) {
+    if (written || std::exchange(warned_, true)) return;
+    listener_.say(
+        fmt::format("warning: {} takes no more lines (is the disk full?); training goes on without "
+                    "those of log, metrics, evaluation or samples that do not fit",
+                    folder_.path().string()));
   }
 
   void say(const std::vector<Finding>& findings) {
@@ -200,6 +210,7 @@ class Run {
   Diagnosis diagnosis_;
   const Progress begun_;
   std::int64_t saved_ = 0;
+  bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
 };
 

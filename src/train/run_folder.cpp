@@ -55,9 +55,18 @@ void remove_halves(const fs::path& folder) {
   }
 }
 
-void add_line(std::ofstream& file, const std::string& line) {
+bool add_line(std::ofstream& file, const std::string& line) {
   file.clear();
-  file << line + "\n" << std::flush;
+  return static_cast<bool>(file << line + "\n" << std::flush);
+}
+
+bool try_to_write(const fs::path& path, const std::string& lines) {
+  try {
+    write_lines(path, lines);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 // The lines of a metrics file up to a number of examples; a line that a crash cut off is left out.
@@ -95,14 +104,14 @@ RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(pat
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
-void RunFolder::log(const std::string& line) {
-  add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+bool RunFolder::log(const std::string& line) {
+  return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
 }
 
-void RunFolder::add_metrics(const Metrics& metrics) {
+bool RunFolder::add_metrics(const Metrics& metrics) {
   ordered_json line;
   for (const auto& [name, value] : metrics) line[name] = value;
-  add_line(metrics_, line.dump());
+  return add_line(metrics_, line.dump());
 }
 
 std::vector<Metrics> RunFolder::history() const {
@@ -118,7 +127,7 @@ std::vector<Metrics> RunFolder::history() const {
   return all;
 }
 
-void RunFolder::write_records(std::int64_t examples, std::span<const Record> records, double beta) const {
+bool RunFolder::write_records(std::int64_t examples, std::span<const Record> records, double beta) const {
   std::string lines;
   for (const Record& record : records) {
     ordered_json line = {{"example", record.example},
@@ -130,13 +139,13 @@ void RunFolder::write_records(std::int64_t examples, std::span<const Record> rec
       line["rewards"].push_back(beta * (record.policy[i] - record.reference[i]));
     lines += line.dump() + "\n";
   }
-  write_lines(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines);
+  return try_to_write(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines);
 }
 
-void RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
+bool RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
   std::string lines;
   for (const std::string& line : json_lines) lines += line + "\n";
-  write_lines(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);
+  return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);
 }
 
 }  // namespace dpo::train

@@ -16,7 +16,7 @@ std::filesystem::path new_run_folder(const config::RunConfig& config);
 
 // What a run leaves behind, besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl,
 // samples/step-N.jsonl. Lines are written whole and at once, so that a reader or a crash sees no half of one.
-// A disk that is full stops neither the log nor the metrics for good: the lines that did not fit are missing.
+// What does not fit onto a full disk is missing; that is no reason to stop a run, so it is only said: false.
 class RunFolder {
  public:
   // Makes the folder, which no other process may be writing. A resumed run forgets what was measured behind
@@ -27,11 +27,11 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  void log(const std::string& line);
-  void add_metrics(const Metrics& metrics);
+  bool log(const std::string& line);
+  bool add_metrics(const Metrics& metrics);
   std::vector<Metrics> history() const;  // what metrics.jsonl holds
-  void write_records(std::int64_t examples, std::span<const Record> records, double beta) const;
-  void write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
+  bool write_records(std::int64_t examples, std::span<const Record> records, double beta) const;
+  bool write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
 
  private:
   std::filesystem::path path_;

@@ -109,6 +109,15 @@ class Run(TinyRuns):
         self.assertTrue(kept)
         self.assertTrue(all((path / "COMPLETE").exists() for path in kept))
 
+    def test_a_full_disk_for_metrics_stops_nothing(self):
+        run = self.folder / "unlogged"
+        self.check(self.short(self.folder / "logged"))  # leaves the tokens in their cache
+        done = self.short(run, "debug=true", preexec_fn=files_of_at_most(15_000))
+        self.check(done)
+        self.assertEqual(done.stderr.count("training goes on without"), 1)
+        self.assertLessEqual((run / "metrics.jsonl").stat().st_size, 15_000)
+        self.assertIn("update 40 ", done.stderr)
+
     def test_a_full_disk_costs_nothing_that_was_there(self):
         run = self.folder / "full"
         self.check(self.train(run, "n_examples=80"))
