@@ -59,8 +59,9 @@ Dual apo_down(const Pair& p, const Options& o) { return logistic(o.beta * u(p, o
 
 Dual discopop(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
-  const Dual mix = logistic(lead / o.temperature);
-  return (1 - mix) * -log_logistic(lead) + mix * exp(-lead);
+  const Dual mix = lead / o.temperature;
+  // The second weight is taken into the exponent: far below 0 it vanishes faster than exp(-lead) overflows.
+  return logistic(-mix) * -log_logistic(lead) + exp(log_logistic(mix) - lead);
 }
 
 Dual sigmoid_norm(const Pair& p, const Options& o) {

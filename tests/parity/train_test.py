@@ -78,6 +78,14 @@ def loss_of(name, policy, reference, settings):
     return -sigmoid(beta * margin) * (1 - smoothing) - sigmoid(-beta * margin) * smoothing
 
 
+def weights_of(model):
+    """By the names of files, which transformers changes in memory."""
+    weights = dict(model.named_parameters())
+    if "gpt_neox.embed_in.weight" in weights and "lm_head.weight" in weights:
+        weights["embed_out.weight"] = weights.pop("lm_head.weight")
+    return {n: p.detach() for n, p in weights.items()}
+
+
 def train_by_pytorch(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
     policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
@@ -99,10 +107,7 @@ def train_by_pytorch(folder, batches, settings, optimizer_name, lr, warmup, max_
         optimizer.step()
         scheduler.step()
         optimizer.zero_grad()
-    weights = dict(policy.named_parameters())
-    if "gpt_neox.embed_in.weight" in weights and "lm_head.weight" in weights:
-        weights["embed_out.weight"] = weights.pop("lm_head.weight")
-    return figures, {n: p.detach() for n, p in weights.items()}
+    return figures, weights_of(policy)
 
 
 def train_by_probe(folder, batches, settings, optimizer, lr, warmup, max_norm, **more):

@@ -64,6 +64,14 @@ TEST(Loss, AotComparesSortedMargins) {
   EXPECT_NEAR(terms.losses[2], -log_logistic(0.1 * (35 - 23.5)), 1e-12);
 }
 
+TEST(Loss, DiscopopFarBehindIsTheLogisticLoss) {
+  std::vector<Score> far = kScores;
+  far[0].policy = -20000;  // exp(-z) is beyond all numbers there
+  const Terms terms = evaluate(options("discopop"), far, kPairs);
+  EXPECT_DOUBLE_EQ(terms.losses[0], 0.1 * (20000 - 12 - 1));
+  EXPECT_DOUBLE_EQ(terms.gradients[0], -0.1);
+}
+
 TEST(Loss, FormulasByHand) {
   // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
   Options simpo = options("simpo");
