@@ -1,0 +1,195 @@
+"""The Python side of compare/cpu.py: one training step of DPO, timed, in a process of its own.
+
+    contenders.py NAME MODEL STEP.json PAIRS THREADS
+
+STEP.json: {"pairs": [{"prompt_ids", "chosen_ids", "rejected_ids"}...], "warm_up": [...]}. Of a step's pairs the first PAIRS
+are computed, as they would be within the whole step, followed by an update. Prints {"pairs", "seconds", "chosen"}: the
+chosen responses' mean log-probability shows that all contenders compute the same.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import torch.nn.functional as F
+import transformers
+from transformers import AutoModelForCausalLM
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+BETA, LR, EOS = 0.1, 1e-8, 0
+
+
+def load(folder, dtype):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+
+
+def padded(pairs, width=0):
+    """Chosen above rejected, padded at their ends: ids, attention mask, and where the responses are."""
+    rows = [(p["prompt_ids"], p[side]) for side in ("chosen_ids", "rejected_ids") for p in pairs]
+    width = max(width, max(len(prompt) + len(response) for prompt, response in rows))
+    ids = torch.full((len(rows), width), EOS)
+    mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
+    for i, (prompt, response) in enumerate(rows):
+        end = len(prompt) + len(response)
+        ids[i, :end] = torch.tensor(prompt + response)
+        mask[i, :end] = 1
+        is_response[i, len(prompt):end] = True
+    return ids, mask, is_response
+
+
+def dpo_loss(policy, reference):
+    (c, r), (c0, r0) = policy.chunk(2), reference.chunk(2)
+    return -F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum()
+
+
+def timed(step):
+    start = time.perf_counter()
+    chosen = step()
+    return time.perf_counter() - start, chosen
+
+
+class Original:
+    """As the original does it: the step's batch padded to its longest, worked through in parts of four pairs, logits
+    of all positions, log-softmax in float32."""
+
+    def __init__(self, folder, dtype):
+        self.policy, self.reference = load(folder, dtype).train(), load(folder, dtype).eval()
+        self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=LR)
+
+    @staticmethod
+    def log_probs(model, ids, mask, is_response):
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
+        by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
+        return (by_token * is_response[:, 1:]).sum(-1)
+
+    def step(self, whole, pairs):
+        width = padded(whole)[0].shape[1]
+        chosen = 0.0
+        for begin in range(0, len(pairs), 4):
+            batch = padded(pairs[begin:begin + 4], width)
+            with torch.no_grad():
+                reference = self.log_probs(self.reference, *batch)
+            policy = self.log_probs(self.policy, *batch)
+            (dpo_loss(policy, reference) / len(pairs)).backward()
+            chosen += policy.chunk(2)[0].sum().item()
+        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), 10.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return chosen / len(pairs)
+
+
+class Tuned:
+    """The best that we could make of transformers: pairs sorted by length, two at a time, padded to those; bfloat16 over
+    float32 master weights; the head on the responses' tokens alone."""
+
+    def __init__(self, folder):
+        self.policy, self.reference = load(folder, torch.bfloat16).train(), load(folder, torch.bfloat16).eval()
+        self.master = [p.detach().float() for p in self.policy.parameters()]
+        for p, m in zip(self.policy.parameters(), self.master, strict=True):
+            m.grad = torch.zeros_like(m)
+            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
+        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+
+    @staticmethod
+    def summing_into(total):
+        """Sums of gradients over microbatches stay in float32."""
+        def hook(parameter):
+            total.add_(parameter.grad)
+            parameter.grad = None
+        return hook
+
+    @staticmethod
+    def log_probs(model, ids, mask, is_response):
+        hidden = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[:, :-1]
+        counted = is_response[:, 1:]
+        logits = model.get_output_embeddings()(hidden[counted]).float()
+        by_token = -F.cross_entropy(logits, ids[:, 1:][counted], reduction="none")
+        return torch.zeros(len(ids)).index_add(0, counted.nonzero()[:, 0], by_token)
+
+    def step(self, whole, pairs):
+        length = lambda p: len(p["prompt_ids"]) + max(len(p["chosen_ids"]), len(p["rejected_ids"]))
+        pairs = sorted(pairs, key=length)
+        chosen = 0.0
+        for begin in range(0, len(pairs), 2):
+            batch = padded(pairs[begin:begin + 2])
+            with torch.no_grad():
+                reference = self.log_probs(self.reference, *batch)
+            policy = self.log_probs(self.policy, *batch)
+            (dpo_loss(policy, reference) / len(pairs)).backward()
+            chosen += policy.chunk(2)[0].sum().item()
+        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
+        self.optimizer.step()
+        with torch.no_grad():
+            for p, m in zip(self.policy.parameters(), self.master, strict=True):
+                p.copy_(m)
+                m.grad.zero_()
+        return chosen / len(pairs)
+
+
+class Trl:
+    """DPOTrainer as documented: a model's name, a data set, and its defaults (8 pairs at a time, bfloat16 autocast,
+    gradient checkpointing, AdamW), with accumulation up to the step's size. Tokens are made before, as for all."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def step(self, whole, pairs):
+        from datasets import Dataset, disable_progress_bars
+        from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+        from trl import DPOConfig, DPOTrainer
+
+        disable_progress_bars()
+
+        class Trainer(DPOTrainer):
+            def _prepare_dataset(self, dataset, *_):
+                return dataset
+
+        class Clock(TrainerCallback):
+            def on_step_begin(self, *_, **__):
+                self.start = time.perf_counter()
+
+            def on_step_end(self, *_, **__):
+                self.seconds = time.perf_counter() - self.start
+
+        clock, at_once = Clock(), min(8, len(pairs))
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=f"{self.folder}/tokenizer.json", eos_token="<|endoftext|>")
+        with tempfile.TemporaryDirectory() as scratch:
+            arguments = DPOConfig(
+                output_dir=scratch, per_device_train_batch_size=at_once, gradient_accumulation_steps=-(-len(pairs) // at_once),
+                max_steps=1, learning_rate=LR, train_sampling_strategy="sequential", use_cpu=True, logging_steps=1,
+                save_strategy="no", report_to="none", disable_tqdm=True)
+            trainer = Trainer(model=str(self.folder), args=arguments, train_dataset=Dataset.from_list(pairs),
+                              processing_class=tokenizer, callbacks=[clock])
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
+        self.seconds = clock.seconds
+        return trainer.state.log_history[0]["logps/chosen"]
+
+
+CONTENDERS = {"original float32": lambda folder: Original(folder, torch.float32),
+              "original bfloat16": lambda folder: Original(folder, torch.bfloat16),
+              "tuned": Tuned, "trl": Trl}
+
+
+def main():
+    name, folder, file, count, threads = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    with open(file) as text:
+        step = json.load(text)
+    pairs = step["pairs"][:int(count)]
+    contender = CONTENDERS[name](folder)
+    contender.step(step["warm_up"], step["warm_up"])
+    seconds, chosen = timed(lambda: contender.step(step["pairs"], pairs))
+    seconds = getattr(contender, "seconds", seconds)  # TRL's without making the trainer
+    print(json.dumps({"pairs": len(pairs), "seconds": seconds, "chosen": chosen}))
+
+
+if __name__ == "__main__":
+    main()
