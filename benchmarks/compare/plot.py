@@ -2,7 +2,7 @@
 
 from html import escape
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 440, 70, 190, 50, 60
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 440, 70, 230, 50, 60
 COLOURS = ["#0b6e4f", "#7fb800", "#b23a48", "#f18f01", "#2e4057", "#8d6a9f"]
 
 

@@ -1,0 +1,141 @@
+"""The commands of docs/recipes, one after the other as a reader types them, on a tiny model and made-up data.
+
+Blocks marked sh are run; blocks marked console fetch and build, which is done here instead. The rows of the block
+marked json are in the file that is trained on. To the long commands of hh-pythia.md words are added that make the model
+tiny and the run short; what the page says stays in front of them.
+"""
+
+import gzip
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = Path(os.environ["DPO_PROGRAM"])
+RECIPES = Path(os.environ["DPO_SOURCE_DIR"], "docs", "recipes")
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
+CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64,
+          "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 260, "max_position_embeddings": 512}
+
+
+def blocks(page, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", (RECIPES / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def byte_letters():
+    """GPT-2's letters for bytes: printable ones are themselves, the others come behind U+00FF."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+def make_model(folder):
+    """Random weights, and a tokenizer with a token for each byte."""
+    source = folder / "source"
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(CONFIG))
+    vocabulary = {letter: i + 1 for i, letter in enumerate(byte_letters())} | {"<|endoftext|>": 0}
+    bytes_in = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    end = {"id": 0, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+           "special": True}
+    (source / "tokenizer.json").write_text(json.dumps(
+        {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+         "pre_tokenizer": bytes_in, "post_processor": None, "decoder": bytes_in,
+         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                   "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocabulary, "merges": []}}))
+    (source / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
+    subprocess.run([PROGRAM, "init", source, folder / "pythia-70m"], check=True, capture_output=True)
+
+
+def make_pairs(file, rows, shown):
+    """Sums, answered with a number or with a lament."""
+    draw = random.Random(3)
+    with open(file, "w") as lines:
+        lines.write(shown)
+        for _ in range(rows):
+            a, b = draw.randrange(1000), draw.randrange(1000)
+            lines.write(json.dumps({"prompt": f"Q: What is {a} + {b}?\nA:", "chosen": f" {a + b}.",
+                                    "rejected": " I cannot do sums."}) + "\n")
+
+
+def make_hh(folder, rows):
+    """Conversations laid out as HH's."""
+    draw = random.Random(4)
+    folder.mkdir()
+    for split in ("train", "test"):
+        with gzip.open(folder / f"{split}.jsonl.gz", "wt") as lines:
+            for i in range(rows):
+                talk = f"\n\nHuman: {split} {i}, a number please\n\nAssistant:"
+                lines.write(json.dumps({"chosen": f"{talk} {draw.randrange(1000)}", "rejected": f"{talk} no"}) + "\n")
+
+
+def page_as_script(page, before=""):
+    return "set -euo pipefail\n" + before + "".join(blocks(page, "sh"))
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = Path(made.name)
+        make_model(self.folder)
+
+    def type(self, script):
+        environment = os.environ | {"PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=environment, capture_output=True)
+        output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+        self.assertEqual(done.returncode, 0, output[-2000:] + errors[-4000:])
+        return output, errors
+
+    def metrics(self, run):
+        return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+
+    def test_own_jsonl(self):
+        (shown,) = blocks("own-jsonl.md", "json")
+        make_pairs(self.folder / "pairs.jsonl", 400, shown)
+        _, errors = self.type(page_as_script("own-jsonl.md"))
+        self.assertNotIn("no length statistics", errors)
+        metrics = self.metrics("runs/dpo")
+        updates = [line for line in metrics if "loss/train" in line]
+        self.assertAlmostEqual(updates[0]["loss/train"], 0.693147, places=5)
+        self.assertLess(updates[-1]["loss/train"], updates[0]["loss/train"])
+        self.assertEqual(metrics[0]["rewards_eval/accuracies"], 0)
+        names = re.findall(r"`((?:loss|rewards|drift|tokens)_?\w*/\w+)`", (RECIPES / "own-jsonl.md").read_text())
+        self.assertGreater(len(names), 5)
+        self.assertLessEqual(set(names), {name for line in metrics for name in line})
+        self.assertTrue(list((self.folder / "runs/dpo/eval").glob("step-*.jsonl")))
+        self.assertTrue(list((self.folder / "runs/dpo/samples").glob("step-*.jsonl")))
+        scores = (self.folder / "scores.jsonl").read_text().splitlines()
+        self.assertEqual(len(scores), 400 + len(shown.splitlines()))
+        self.assertEqual(json.loads((self.folder / "my-model/config.json").read_text())["dtype"], "bfloat16")
+
+    def test_hh_pythia(self):
+        make_hh(self.folder / "hh", 80)
+        short = "batch_size=8 eval_batch_size=8 n_eval_examples=8 eval_every=32 n_examples=64 warmup_steps=0 local_dirs=[.] " \
+                "minimum_log_interval_secs=0 model.name_or_path=pythia-70m dataset_paths.hh=hh"
+        output, _ = self.type(page_as_script("hh-pythia.md", f"""
+            dpo() {{
+              case $1 in
+                train | plan | data) command dpo "$@" {short} ;;
+                *) command dpo "$@" ;;
+              esac
+            }}
+        """))
+        for run in ("sft", "dpo", "small"):
+            self.assertEqual(self.metrics(f"runs/{run}")[-1]["counters/examples"], 64)
+        self.assertAlmostEqual(self.metrics("runs/dpo")[0]["loss/eval"], 0.693147, places=5)
+        self.assertIn('"rewards":[', output)
+        self.assertTrue((self.folder / "pythia28-hh-dpo/model.safetensors").exists())
+        self.assertTrue((self.folder / "policy.pt").exists())
+
+
+if __name__ == "__main__":
+    if not Path(f"{PROGRAM}-engine").exists():
+        print("not run: built without LibTorch")
+        sys.exit(77)
+    unittest.main()
