@@ -28,13 +28,14 @@ std::filesystem::path tokenizer_folder(const config::RunConfig& config) {
   if (name.empty())
     throw UserError(
         "a tokenizer is needed: model=NAME, model.name_or_path=DIR or model.tokenizer_name_or_path=DIR");
-  throw UserError(
-      fmt::format("the tokenizer of '{}' is not on this machine: it is not a folder, and not in the Hugging "
-                  "Face cache ({}); fetch "
-                  "it with '{}', or give a folder: model.tokenizer_name_or_path=DIR",
-                  config::shown(name), hub::cache_folder().string(),
-                  hub::fetch_command(hub::RepositoryKind::Model, name,
-                                     "--include 'tokenizer*' '*.model' vocab.json merges.txt")));
+  throw UserError(fmt::format(
+      "the tokenizer of '{}' is not on this machine: it is not a folder, and not in the Hugging "
+      "Face cache ({}); fetch "
+      "it with '{}', or give a folder: model.tokenizer_name_or_path=DIR",
+      config::shown(name), hub::cache_folder().string(),
+      hub::fetch_command(
+          hub::RepositoryKind::Model, name,
+          "--include 'tokenizer*' --include '*.model' --include vocab.json --include merges.txt")));
 }
 
 }  // namespace dpo::data
