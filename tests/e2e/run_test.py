@@ -3,6 +3,7 @@ and what it says and keeps when training or the disk fails.
 """
 
 import json
+import math
 import os
 import resource
 import signal
@@ -22,6 +23,34 @@ def files_of_at_most(size):
 class Run(TinyRuns):
     def short(self, run, *more, **options):
         return self.train(run, "n_examples=160", *more, **options)
+
+    def test_how_a_batch_is_divided_changes_rounding_alone(self):
+        """64 at once, 8 times about 8, and 5 parts that cannot be equal: divided by tokens, not by number."""
+        runs = []
+        for parts in (1, 8, 5):
+            run = self.folder / f"parts-{parts}"
+            batch = 64 if parts != 5 else 65  # the configuration wants parts of equal number
+            self.check(self.train(run, f"batch_size={batch}", f"gradient_accumulation_steps={parts}", "n_examples=640",
+                                  "eval_every=650"))
+            runs.append([line for line in self.metrics(run) if "grad_norm" in line])
+        self.assertGreaterEqual(len(runs[0]), 9)
+        for one, two in zip(runs[0], runs[1], strict=True):
+            for name in ("loss/train", "grad_norm", "rewards_train/chosen", "logps_train/rejected"):
+                self.assertAlmostEqual(one[name], two[name], delta=1e-5 * max(1, abs(one[name])), msg=name)
+        whole = self.folder / "parts-whole"
+        self.check(self.train(whole, "batch_size=65", "n_examples=640", "eval_every=650"))
+        for one, two in zip((line for line in self.metrics(whole) if "grad_norm" in line), runs[2], strict=True):
+            self.assertAlmostEqual(one["loss/train"], two["loss/train"], delta=1e-5)
+
+    def test_every_precision_begins_at_ln_2_and_learns(self):
+        for name, words in (("f32", []), ("mixed", ["model.fsdp_policy_mp=bfloat16"]),
+                            ("bf16", ["model.policy_dtype=bfloat16"]), ("recomputed", ["activation_checkpointing=true"])):
+            for reference in ("live", "cached"):
+                run = self.folder / f"{name}-{reference}"
+                self.check(self.train(run, f"reference={reference}", "n_examples=800", "eval_every=800", *words))
+                updates = [line["loss/train"] for line in self.metrics(run) if "grad_norm" in line]
+                self.assertAlmostEqual(updates[0], math.log(2), delta=1e-6, msg=run.name)
+                self.assertLess(sum(updates[-20:]) / 20, 0.67, run.name)
 
     def test_cached_scores_are_the_live_ones_and_are_found_again(self):
         live, cached, again, other = (self.folder / name for name in ("live", "cached", "again", "other"))
