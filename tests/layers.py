@@ -25,12 +25,13 @@ ALLOWED = {
     "hub": ["base"],
     "plan": ["config", "model/tables", "loss", "hub"],
     "report": ["base"],
+    "demo": ["base", "report"],
     "train": ["config", "text", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint", "hub",
               "plan", "report"],
-    "cli": ["train"],
+    "cli": ["train", "demo"],
 }
 # These build without LibTorch; in cli only the engine (files engine_*) may use it.
-LIGHT = {"base", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "hub", "report", "cli"}
+LIGHT = {"base", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "hub", "report", "demo", "cli"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")

@@ -20,6 +20,7 @@ void add_convert_command(CLI::App& program, Action& action, const std::vector<st
 void add_init_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
 void add_sample_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
 void add_bench_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
+void add_demo_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
 void add_train_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
 void add_score_command(CLI::App& program, Action& action, const std::vector<std::string>& words);
 

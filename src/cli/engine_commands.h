@@ -7,6 +7,7 @@
 namespace dpo::cli {
 
 void add_engine_devices(CLI::App& engine, Action& action);
+void add_engine_demo(CLI::App& engine, Action& action);
 void add_engine_convert(CLI::App& engine, Action& action);
 void add_engine_init(CLI::App& engine, Action& action);
 void add_engine_read(CLI::App& engine, Action& action);

@@ -18,5 +18,6 @@ int main(int argc, char** argv) {
   add_engine_score(engine, action);
   add_engine_train(engine, action);
   add_engine_bench(engine, action);
+  add_engine_demo(engine, action);
   return run_program(engine, action, {argv + 1, argv + argc});
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "cli/engine_commands.h"
+#include "cli/engine_train.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
 #include "config/print.h"
@@ -81,13 +82,10 @@ void check_supported(const plan::Inputs& in) {
                     in.machine.ranks()));
 }
 
-// The run itself, in a folder of its own.
+// The run itself, in a folder of its own; the exit status.
 int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const train::Listener& listener) {
   try {
-    if (train::run(prepared, folder, listener) == train::Outcome::finished) {
-      fmt::print("{}\n", (folder.path() / "LATEST").string());
-      return 0;
-    }
+    if (train::run(prepared, folder, listener) == train::Outcome::finished) return 0;
     listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
     return kStopped;
   } catch (const train::TrainingFailure& failure) {
@@ -97,34 +95,46 @@ int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const tra
   }
 }
 
+// The plan and the progress, on stderr.
 int run_train(const TrainArguments& arguments) {
-  const config::Resolved resolved = config::compose(arguments.request);
+  ProgressLine line;
+  const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
+                               fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
+                             },
+                             {[](const std::string& text) { fmt::print(stderr, "{}\n", text); },
+                              [&line](const std::string& what, std::int64_t done, std::int64_t all) {
+                                line.show(what, done, all);
+                              }}};
+  const TrainResult result = train_as_asked(arguments.request, display);
+  if (result.status == 0) fmt::print("{}\n", (result.folder / "LATEST").string());
+  return result.status;
+}
+
+}  // namespace
+
+TrainResult train_as_asked(const config::Request& request, const TrainDisplay& display) {
+  const train::Listener& listener = display.listener;
+  const config::Resolved resolved = config::compose(request);
   print_notes(resolved.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, plan::find_machine({}));
   const plan::Plan plan = plan::make_plan(in);
-  fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
-  if (!plan.good()) return 1;
+  display.show_plan(plan, in);
+  if (!plan.good()) return {1, {}};
   check_supported(in);
   const Start start = find_start(plan.resolved);
   stop_in_order();
-  ProgressLine line;
-  const train::Listener listener{
-      [](const std::string& text) { fmt::print(stderr, "{}\n", text); },
-      [&line](const std::string& what, std::int64_t done, std::int64_t all) { line.show(what, done, all); }};
   try {
     train::Prepared prepared = train::prepare(plan, start.checkpoint, listener);
     train::RunFolder folder(start.folder, prepared.progress.examples);
     write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
     write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
     listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
-    return run_in_folder(prepared, folder, listener);
+    return {run_in_folder(prepared, folder, listener), folder.path()};
   } catch (const train::Stopped& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
-    return kStopped;
+    return {kStopped, {}};
   }
 }
-
-}  // namespace
 
 void add_engine_train(CLI::App& engine, Action& action) {
   CLI::App& command = *engine.add_subcommand("train");

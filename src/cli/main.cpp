@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", DPO_VERSION);
   program.require_subcommand(1);
   Action action;
+  add_demo_command(program, action, words);
   add_train_command(program, action, words);
   add_plan_command(program, action);
   add_config_command(program, action);

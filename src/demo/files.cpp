@@ -1,0 +1,110 @@
+#include "demo/files.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+
+namespace dpo::demo {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kEndOfText = "<|endoftext|>";
+
+void write_file(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+ordered_json row_of(const Conversation& talk) {  // a list of one reply: there is nothing to compare
+  return {{"prompt", talk.request.prompt}, {"responses", {talk.reply}}, {"scores", {1}}};
+}
+
+ordered_json row_of(const Preference& pair) {
+  return {{"prompt", pair.request.prompt}, {"chosen", pair.chosen}, {"rejected", pair.rejected}};
+}
+
+template <typename Row>
+void write_rows(const fs::path& path, const std::vector<Row>& rows) {
+  std::string lines;
+  for (const Row& row : rows) lines += row_of(row).dump() + "\n";
+  write_file(path, lines);
+}
+
+// GPT-2's name of a byte: itself where it is a visible character, else one from U+0100 on.
+std::vector<std::string> names_of_bytes() {
+  std::vector<std::string> names;
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool visible = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
+    const unsigned code = visible ? byte : next++;
+    names.push_back(code < 0x80 ? std::string(1, static_cast<char>(code))
+                                : std::string{static_cast<char>(0xC0 | code >> 6),
+                                              static_cast<char>(0x80 | (code & 0x3F))});
+  }
+  return names;
+}
+
+// A byte-level tokenizer that knows the task's words whole and spells all others.
+ordered_json tokenizer() {
+  const std::vector<std::string> bytes = names_of_bytes();
+  ordered_json vocabulary;
+  const auto add = [&](const std::string& name) { vocabulary.emplace(name, vocabulary.size()); };
+  for (const std::string& name : bytes) add(name);
+  for (const std::string& word : words_of_task()) {
+    std::string name;
+    for (const char c : word) name += bytes[static_cast<unsigned char>(c)];
+    add(name);
+  }
+  add(kEndOfText);
+  const ordered_json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  return {
+      {"version", "1.0"},
+      {"added_tokens",
+       {{{"id", vocabulary.size() - 1},
+         {"content", kEndOfText},
+         {"special", true},
+         {"single_word", false},
+         {"lstrip", false},
+         {"rstrip", false},
+         {"normalized", false}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model",
+       {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", ordered_json::array()}, {"ignore_merges", true}}}};
+}
+
+ordered_json config(std::size_t vocabulary) {
+  return {{"architectures", {"GPTNeoXForCausalLM"}},
+          {"model_type", "gpt_neox"},
+          {"num_hidden_layers", 2},
+          {"hidden_size", 128},
+          {"intermediate_size", 512},
+          {"num_attention_heads", 4},
+          {"max_position_embeddings", 128},
+          {"vocab_size", vocabulary},
+          {"eos_token_id", vocabulary - 1},
+          {"tie_word_embeddings", false}};
+}
+
+}  // namespace
+
+void write_files(const fs::path& folder, const Task& task) {
+  for (const char* name : {"conversations", "preferences", "blank"}) fs::create_directories(folder / name);
+  write_rows(folder / "conversations" / "train.jsonl", task.conversations);
+  write_rows(folder / "conversations" / "test.jsonl", task.held_out_conversations);
+  write_rows(folder / "preferences" / "train.jsonl", task.preferences);
+  write_rows(folder / "preferences" / "test.jsonl", task.held_out_preferences);
+  const ordered_json made = tokenizer();
+  const fs::path blank = folder / "blank";
+  write_file(blank / "tokenizer.json", made.dump(1));
+  write_file(blank / "tokenizer_config.json",
+             ordered_json{{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", kEndOfText}}.dump(1));
+  write_file(blank / "config.json", config(made["model"]["vocab"].size()).dump(1));
+}
+
+}  // namespace dpo::demo

@@ -1,0 +1,154 @@
+#include "demo/results.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "report/page.h"
+
+namespace dpo::demo {
+namespace {
+
+constexpr std::array kRejections = {Verdict::rude, Verdict::unhelpful, Verdict::wrong_order,
+                                    Verdict::garbled};
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+// What the customer said, without the marks of a dialogue.
+std::string request_of(const Request& request) {
+  const std::string_view mark = "Human: ";
+  const std::string& prompt = request.prompt;
+  const std::size_t begin = prompt.find(mark) + mark.size();
+  return prompt.substr(begin, prompt.find("\n\n", begin) - begin);
+}
+
+// A reply on one line of a terminal: an untrained model writes anything, control characters too.
+std::string on_a_line(const std::string& reply) {
+  constexpr std::size_t kMost = 62;
+  std::string line;
+  for (const char c : reply) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool begins_character = (byte & 0xC0) != 0x80;
+    if (begins_character && line.size() >= kMost) return line + "...";
+    if (byte < 0x20 || byte == 0x7F)
+      line += '.';
+    else if (!(c == ' ' && line.empty()))
+      line += c;
+  }
+  return line;
+}
+
+struct Row {
+  std::string name;
+  std::array<std::string, 3> values;
+};
+
+std::vector<Row> rows_of(const Results& results) {
+  const auto shares = [&](std::string name, Verdict verdict) {
+    Row row{std::move(name), {}};
+    std::ranges::transform(results.stages, row.values.begin(),
+                           [&](const Stage& stage) { return percent(stage.share(verdict)); });
+    return row;
+  };
+  std::vector<Row> rows = {
+      {"held-out reward accuracy", {"", "", fmt::format("{:.3f}", results.heldout_accuracy)}},
+      shares("samples that the rule accepts", Verdict::accepted)};
+  for (const Verdict verdict : kRejections)
+    rows.push_back(shares(fmt::format("  rejected: {}", name_of(verdict)), verdict));
+  return rows;
+}
+
+report::Cell cell_of(const Sample& sample) {
+  const bool good = sample.verdict == Verdict::accepted;
+  return {sample.reply, good ? report::Tone::good : report::Tone::bad, std::string(name_of(sample.verdict))};
+}
+
+report::Table table_of(const Results& results) {
+  report::Table table{{""}, {}};
+  for (const Stage& stage : results.stages) table.header.push_back(stage.title);
+  for (const Row& row : rows_of(results))
+    table.rows.push_back({{row.name}, {row.values[0]}, {row.values[1]}, {row.values[2]}});
+  return table;
+}
+
+report::Table samples_of(const Results& results) {
+  constexpr std::size_t kMost = 20;
+  report::Table table{{"a customer says"}, {}};
+  for (const Stage& stage : results.stages) table.header.push_back(stage.title);
+  for (std::size_t i = 0; i < std::min(kMost, results.requests.size()); ++i) {
+    table.rows.push_back({{request_of(results.requests[i])}});
+    for (const Stage& stage : results.stages) table.rows.back().push_back(cell_of(stage.samples[i]));
+  }
+  return table;
+}
+
+std::vector<report::Chart> charts_of(const report::MetricLog& sft, const report::MetricLog& dpo) {
+  const auto both = [](const report::MetricLog& log, const std::string& title, const std::string& train,
+                       const std::string& held_out) {
+    return report::Chart{
+        title, "examples", {{"training", log.points(train)}, {"held out", log.points(held_out)}}};
+  };
+  return {both(sft, "SFT: loss", "loss/train", "loss/eval"),
+          both(dpo, "DPO: loss", "loss/train", "loss/eval"),
+          both(dpo, "DPO: reward accuracy", "rewards_train/accuracies", "rewards_eval/accuracies"),
+          report::Chart{"DPO: rewards, held out",
+                        "examples",
+                        {{"chosen", dpo.points("rewards_eval/chosen")},
+                         {"rejected", dpo.points("rewards_eval/rejected")}}}};
+}
+
+}  // namespace
+
+double Stage::share(Verdict verdict) const {
+  if (samples.empty()) return 0;
+  const auto count = std::ranges::count(samples, verdict, &Sample::verdict);
+  return static_cast<double>(count) / static_cast<double>(samples.size());
+}
+
+std::string to_json(const Results& results) {
+  nlohmann::ordered_json accepted;
+  for (const Stage& stage : results.stages) accepted[stage.key] = stage.share(Verdict::accepted);
+  return nlohmann::ordered_json{
+      {"heldout_accuracy", results.heldout_accuracy}, {"accepted", accepted}, {"seconds", results.seconds}}
+      .dump();
+}
+
+std::string to_text(const Results& results) {
+  constexpr std::size_t kShown = 4;
+  std::string text = fmt::format("{:<32}", "");
+  for (const Stage& stage : results.stages) text += fmt::format("{:>14}", stage.title);
+  text += "\n";
+  for (const Row& row : rows_of(results))
+    text += fmt::format("{:<32}{:>14}{:>14}{:>14}\n", row.name, row.values[0], row.values[1], row.values[2]);
+  text += "\nsamples for the first held-out requests\n";
+  for (std::size_t i = 0; i < std::min(kShown, results.requests.size()); ++i) {
+    text += fmt::format("  {}\n", request_of(results.requests[i]));
+    for (const Stage& stage : results.stages)
+      text += fmt::format("    {:<12}{:<13}{}\n", stage.title, name_of(stage.samples[i].verdict),
+                          on_a_line(stage.samples[i].reply));
+  }
+  return text;
+}
+
+std::string to_html(const Results& results, const report::MetricLog& sft, const report::MetricLog& dpo) {
+  report::Page page("dpo: demonstration");
+  page.add_text(
+      "A shop's customers ask for things. A reply is preferred that is courteous, addresses the customer by "
+      "name and gets the order right; a rule checks that. A small model learns first from conversations of "
+      "mixed quality (SFT) and then from pairs of a good and a bad reply (DPO). All of this was made up by a "
+      "generator; the requests below were held out of training.");
+  page.add_heading("What training changed");
+  page.add_table(table_of(results));
+  page.add_text(fmt::format("{} held-out requests, one sample each at temperature 1; {:.0f} seconds in all.",
+                            results.requests.size(), results.seconds));
+  page.add_heading("While training");
+  page.add_charts(charts_of(sft, dpo));
+  page.add_heading("Samples side by side");
+  page.add_table(samples_of(results));
+  page.add_heading("The same by hand");
+  page.add_code(results.commands);
+  return page.to_html();
+}
+
+}  // namespace dpo::demo

@@ -1,0 +1,123 @@
+#include "demo/runs.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo::demo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMark = ".dpo-demo";  // this folder is ours
+
+bool is_plain(std::string_view text, std::string_view punctuation) {
+  return std::ranges::all_of(text, [&](char c) {
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
+           punctuation.find(c) != punctuation.npos;
+  });
+}
+
+// A path as a value of an override.
+std::string value_of(const fs::path& path) {
+  const std::string text = path.string();
+  return is_plain(text, "/-._") ? text : fmt::format("'{}'", text);
+}
+
+std::vector<std::string> common_words(const fs::path& folder, const char* loss) {
+  return {"model=blank_model",
+          "model.name_or_path=" + value_of(folder / "model"),
+          fmt::format("loss={}", loss),
+          fmt::format("exp_name=demo_{}", loss),
+          fmt::format("local_dirs=[{}]", value_of(folder / "cache")),
+          "local_run_dir=" + value_of(folder / loss),
+          "batch_size=32",
+          "eval_batch_size=64",
+          "max_length=64",
+          "max_prompt_length=40",
+          "sample_during_eval=false",
+          "minimum_log_interval_secs=0"};
+}
+
+std::vector<std::string> operator+(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string quoted(const std::string& word) {
+  if (is_plain(word, "/-._=,:[]")) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+void claim_folder(const fs::path& folder) {
+  const std::string name = folder.string();
+  if (name.find_first_of("'\"\\$\n") != name.npos)
+    throw UserError(
+        fmt::format("--dir {}: a name without quotes, backslashes and dollar signs is expected", name));
+  std::error_code failed;
+  const bool ours = fs::exists(folder / kMark, failed);
+  if (fs::exists(folder, failed) && !ours && !fs::is_empty(folder, failed))
+    throw UserError(fmt::format(
+        "{} is there already and not made by 'dpo demo'; choose another folder: dpo demo --dir DIR", name));
+  for (const char* made :
+       {"conversations", "preferences", "blank", "model", "cache", "sft", "dpo", "report.html"})
+    if (ours) fs::remove_all(folder / made, failed);
+  fs::create_directories(folder, failed);
+  std::ofstream(folder / kMark) << "made by 'dpo demo', which may make it again\n";
+  if (!fs::exists(folder / kMark, failed))
+    throw UserError(
+        fmt::format("{}: cannot be made or written; choose another folder: dpo demo --dir DIR", name));
+}
+
+std::vector<std::string> sft_words(const fs::path& folder) {
+  return common_words(folder, "sft") +
+         std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "conversations")),
+                                  "n_epochs=2",
+                                  "eval_every=3200",
+                                  "optimizer=AdamW",
+                                  "lr=2e-3",
+                                  "lr_schedule=cosine",
+                                  "warmup_steps=20"};
+}
+
+// Plain gradient descent: Adam and RMSprop move every weight by about the learning rate, also those of tokens
+// that have no part in a preference, and a model this small then babbles.
+std::vector<std::string> dpo_words(const fs::path& folder) {
+  return common_words(folder, "dpo") +
+         std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
+                                  "model.archive=" + value_of(folder / "sft" / "LATEST"),
+                                  "loss.beta=0.1",
+                                  "eval_every=800",
+                                  "optimizer=SGD",
+                                  "lr=0.3",
+                                  "lr_schedule=linear",
+                                  "warmup_steps=10"};
+}
+
+std::string shell_command(const std::vector<std::string>& words) {
+  constexpr std::size_t kWidth = 98;
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    const std::string shown = quoted(word);
+    if (column > 0 && column + 1 + shown.size() > kWidth) {
+      text += " \\\n    ";
+      column = 4;
+    } else if (column > 0) {
+      text += " ";
+      ++column;
+    }
+    text += shown;
+    column += shown.size();
+  }
+  return text;
+}
+
+}  // namespace dpo::demo
