@@ -115,7 +115,7 @@ std::string to_json(const Results& results) {
 }
 
 std::string to_text(const Results& results) {
-  constexpr std::size_t kShown = 4;
+  constexpr std::size_t kShown = 6;
   std::string text = fmt::format("{:<32}", "");
   for (const Stage& stage : results.stages) text += fmt::format("{:>14}", stage.title);
   text += "\n";
@@ -140,8 +140,11 @@ std::string to_html(const Results& results, const report::MetricLog& sft, const 
       "generator; the requests below were held out of training.");
   page.add_heading("What training changed");
   page.add_table(table_of(results));
-  page.add_text(fmt::format("{} held-out requests, one sample each at temperature 1; {:.0f} seconds in all.",
-                            results.requests.size(), results.seconds));
+  page.add_text(
+      fmt::format("{} held-out requests, one sample each at temperature 1. Reward accuracy is the share of "
+                  "held-out pairs in which the chosen reply has gained more than the rejected one. All of it "
+                  "took {:.0f} seconds.",
+                  results.requests.size(), results.seconds));
   page.add_heading("While training");
   page.add_charts(charts_of(sft, dpo));
   page.add_heading("Samples side by side");

@@ -80,7 +80,7 @@ std::vector<std::string> sft_words(const fs::path& folder) {
   return common_words(folder, "sft") +
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "conversations")),
                                   "n_epochs=2",
-                                  "eval_every=3200",
+                                  "eval_every=1600",
                                   "optimizer=AdamW",
                                   "lr=2e-3",
                                   "lr_schedule=cosine",
@@ -94,9 +94,9 @@ std::vector<std::string> dpo_words(const fs::path& folder) {
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
                                   "model.archive=" + value_of(folder / "sft" / "LATEST"),
                                   "loss.beta=0.1",
-                                  "eval_every=800",
+                                  "eval_every=400",
                                   "optimizer=SGD",
-                                  "lr=0.3",
+                                  "lr=0.2",
                                   "lr_schedule=linear",
                                   "warmup_steps=10"};
 }

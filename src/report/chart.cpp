@@ -80,9 +80,9 @@ std::string line_of(const Curve& curve, const Axes& axes, const char* colour) {
 std::vector<double> ticks(double low, double high) {
   const double step = step_of(low, high);
   std::vector<double> values;
-  // Counted, since sums of a step such as 0.1 drift.
+  // Counted, since sums of a step such as 0.1 drift; added to 0, since there is a -0.
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
-    values.push_back(i * step);
+    values.push_back(0 + i * step);
   return values;
 }
 

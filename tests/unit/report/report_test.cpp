@@ -23,6 +23,7 @@ TEST(Ticks, AreRoundNumbersWithinTheRange) {
   EXPECT_EQ(ticks(0, 10), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(ticks(0, 3200), (std::vector<double>{0, 1000, 2000, 3000}));
   EXPECT_EQ(ticks(-2.5, 1).front(), -2);
+  EXPECT_FALSE(std::signbit(ticks(0, 10).front()));  // which would be shown as -0
   const std::vector<double> small = ticks(0.1, 0.7);
   ASSERT_EQ(small.size(), 3u);
   EXPECT_DOUBLE_EQ(small.back(), 0.6);
