@@ -94,7 +94,7 @@ std::vector<std::string> dpo_words(const fs::path& folder) {
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
                                   "model.archive=" + value_of(folder / "sft" / "LATEST"),
                                   "loss.beta=0.1",
-                                  "eval_every=400",
+                                  "eval_every=320",
                                   "optimizer=SGD",
                                   "lr=0.2",
                                   "lr_schedule=linear",
