@@ -59,7 +59,8 @@ ordered_json tokenizer() {
     add(name);
   }
   add(kEndOfText);
-  const ordered_json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  const ordered_json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return {
       {"version", "1.0"},
       {"added_tokens",
