@@ -56,9 +56,9 @@ Shown show(const data::Examples& examples, std::uint32_t i) {
   const data::TokenFile& tokens = examples.tokens(place.source);
   Shown shown{examples.at(i), 0, {}, false, examples.source(place.source).name};
   shown.prompt_cut = tokens.prompt(place.prompt).size() - shown.example.prompt.size();
+  const std::vector<std::uint32_t> responses = examples.responses_of(place);
   for (std::size_t r = 0; r < shown.example.responses.size(); ++r) {
-    const std::uint32_t response = r == 0 ? place.pair.better : place.pair.worse;
-    shown.response_cuts.push_back(tokens.response(place.prompt, response).size() -
+    shown.response_cuts.push_back(tokens.response(place.prompt, responses[r]).size() -
                                   shown.example.responses[r].size());
   }
   shown.keeps_end = examples.source(place.source).truncation() == data::Truncation::KeepEnd;
@@ -99,10 +99,16 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string counts_text(const data::SourceCounts& c) {
+std::string counts_text(const data::SourceCounts& c, data::ExampleKind kind) {
   std::string text = fmt::format("  {}: {} rows", c.name, c.rows);
   if (c.bad_rows > 0) text += fmt::format(" ({} more cannot be read)", c.bad_rows);
-  text += fmt::format(", {} prompts, {} pairs; {} examples\n", c.prompts, c.pairs, c.examples);
+  text += fmt::format(", {} prompts, ", c.prompts);
+  text += kind == data::ExampleKind::Ranking
+              ? fmt::format("{} rankings of {} responses; ", c.rankings, c.ranked)
+              : fmt::format("{} pairs; ", c.pairs);
+  text += fmt::format("{} examples\n", c.examples);
+  if (c.weighted + c.with_margin > 0)
+    text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
   for (std::size_t i = 0; i < data::kReasons; ++i)
     if (c.dropped[i] > 0)
       text += fmt::format("    dropped for data.{}: {}\n", data::kReasonKeys[i], c.dropped[i]);
@@ -120,7 +126,11 @@ Json counts_json(const data::SourceCounts& c) {
           {"bad_rows", c.bad_rows},
           {"prompts", c.prompts},
           {"pairs", c.pairs},
+          {"rankings", c.rankings},
+          {"ranked_responses", c.ranked},
           {"examples", c.examples},
+          {"weighted", c.weighted},
+          {"with_margin", c.with_margin},
           {"dropped", dropped},
           {"truncated_prompts", c.cut_prompts},
           {"truncated_responses", c.cut_responses}};
@@ -138,24 +148,40 @@ Json lengths_json(const data::LengthSummary& s) {
 
 // As configs/lengths has it, and plan.lengths=FILE reads it.
 Json plan_lengths_json(const SplitReport& train, const SplitReport& test) {
-  const auto sizes = [](const SplitReport& split) {
-    Json both = {{"prompts", 0}, {"pairs", 0}};
-    for (const data::SourceCounts& counts : split.examples.counts()) {
-      both["prompts"] = both["prompts"].get<std::int64_t>() + counts.prompts;
-      both["pairs"] = both["pairs"].get<std::int64_t>() + counts.pairs;
-    }
-    return both;
-  };
-  return {
-      {"train", sizes(train)},
-      {"test", sizes(test)},
-      {"prompt", train.lengths.prompt.parts},
-      {"response", train.lengths.response.parts},
-      {"longest", {{"prompt", train.lengths.prompt.longest}, {"response", train.lengths.response.longest}}}};
+  const data::SplitSizes trained = data::sizes_of(train.examples), tested = data::sizes_of(test.examples);
+  return {{"train",
+           {{"prompts", trained.prompts},
+            {"pairs", trained.pairs},
+            {"rankings", trained.rankings},
+            {"ranked", trained.ranked}}},
+          {"test", {{"prompts", tested.prompts}, {"pairs", tested.pairs}}},
+          {"prompt", train.lengths.prompt.parts},
+          {"response", train.lengths.response.parts},
+          {"longest",
+           {{"prompt", train.lengths.prompt.longest},
+            {"response", train.lengths.response.longest},
+            {"ranking", trained.longest_ranking}}}};
 }
 
-void add_ids(Json& line, const data::Example& example) {
+// An example in texts: what a row of such an example would be.
+Json order_line(const data::PromptText& prompt, data::ExampleKind kind, std::uint32_t number) {
+  const std::vector<std::uint32_t> responses = data::responses_of(prompt, kind, number);
+  Json line = {{"prompt", prompt.prompt}};
+  if (kind == data::ExampleKind::Ranking) {
+    for (const std::uint32_t response : responses) line["responses"].push_back(prompt.responses[response]);
+    return line;
+  }
+  line["chosen"] = prompt.responses[responses[0]];
+  if (responses.size() > 1) line["rejected"] = prompt.responses[responses[1]];
+  return line;
+}
+
+void add_ids(Json& line, const data::Example& example, data::ExampleKind kind) {
   line["prompt_ids"] = example.prompt;
+  if (kind == data::ExampleKind::Ranking) {
+    line["responses_ids"] = example.responses;
+    return;
+  }
   line["chosen_ids"] = example.responses[0];
   if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
 }
@@ -204,7 +230,8 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
   std::string text;
   for (const SplitReport& split : splits) {
     text += fmt::format("{}{}\n", text.empty() ? "" : "\n", split.name);
-    for (const data::SourceCounts& counts : split.examples.counts()) text += counts_text(counts);
+    for (const data::SourceCounts& counts : split.examples.counts())
+      text += counts_text(counts, split.examples.kind());
     text += fmt::format("\n  {:<8} {:>9} {:>8} {:>7} {:>6} {:>6} {:>8}\n", "tokens", "texts", "mean",
                         "median", "90 %", "99 %", "longest");
     text += lengths_line("prompt", split.lengths.prompt);
@@ -237,17 +264,16 @@ std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenize
 
 std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count, bool tokens,
                         const data::Examples* examples) {
-  const bool sft = config.loss.name == "sft";
+  const data::ExampleKind kind = data::example_kind(config.loss);
   std::vector<std::vector<data::PromptText>> texts;
   data::ExampleList all;
   const std::vector<data::Source> sources = data::find_sources(config, split);
   for (std::uint32_t source = 0; source < sources.size(); ++source) {
     texts.push_back(data::read_source(sources[source], config).prompts);
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
-      const data::PromptText& prompt = texts[source][p];
       std::vector<data::Place> places;
-      for (const data::Pair& pair : prompt.pairs) places.push_back({source, p, pair});
-      if (sft) places.assign(1, {source, p, {prompt.sft_target, prompt.sft_target}});
+      for (std::uint32_t i = 0; i < data::count_examples(texts[source][p], kind); ++i)
+        places.push_back({source, p, i});
       all.add_prompt(p, places, data::weight_of(sources[source], config));
     }
   }
@@ -260,10 +286,8 @@ std::string order_lines(const config::RunConfig& config, data::Split split, std:
     if (!batch) break;
     for (std::size_t i = 0; i < batch->size() && printed < count; ++i, ++printed) {
       const data::Place& place = list.places[(*batch)[i]];
-      const data::PromptText& prompt = texts[place.source][place.prompt];
-      Json line = {{"prompt", prompt.prompt}, {"chosen", prompt.responses[place.pair.better]}};
-      if (!sft) line["rejected"] = prompt.responses[place.pair.worse];
-      if (tokens) add_ids(line, examples->at((*batch)[i]));
+      Json line = order_line(texts[place.source][place.prompt], kind, place.number);
+      if (tokens) add_ids(line, examples->at((*batch)[i]), kind);
       lines += dump(line) + "\n";
     }
   }

@@ -137,7 +137,7 @@ std::vector<std::string> with(std::vector<std::string> names, const std::vector<
 std::vector<Field> loss_fields() {
   using L = LossConfig;
   constexpr auto kLoss = &RunConfig::loss;
-  const std::vector<std::string> preference = with(kPairLosses, {"kto"});
+  const std::vector<std::string> preference = with(kPairLosses, {"plackett_luce", "kto"});
   const auto weight = [](const char* key, double L::*member, const char* help) {
     return only_for({"kto"}, field(key, &RunConfig::loss, member, "1.0", above(0), help));
   };
@@ -162,7 +162,7 @@ std::vector<Field> loss_fields() {
       only_for({"simpo"}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
                                 "By how much the better response should lead.")),
       only_for(
-          kPairLosses,
+          with(kPairLosses, {"plackett_luce"}),
           field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
                 "Weight of the better response's negative log-likelihood per token, added to the loss.")),
       only_for({"discopop"}, field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
@@ -189,10 +189,11 @@ std::vector<Field> data_fields() {
             "cache."),
       field("data.columns", kData, &D::columns, "{}",
             map_of("a map of columns such as {prompt: question, chosen: good}",
-                   one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking"}), name),
+                   one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight",
+                           "margin"}),
+                   name),
             "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
-            "scores "
-            "or ranking."),
+            "scores, ranking, weight or margin."),
       field("data.weights", kData, &D::weights, "{}",
             map_of("a map of numbers >= 0 such as {hh: 2}", name, not_below(0)),
             "How often a data set's prompts come in an epoch of training: 2 is twice, 0.5 every other one."),

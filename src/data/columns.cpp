@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -45,19 +47,55 @@ PromptText& prompt_at(std::string text, PromptTexts& texts) {
   return texts.at(std::move(text));
 }
 
-void add_pair(std::string prompt_text, std::string chosen, std::string rejected, PromptTexts& texts) {
+// A number that a row may say, be it as text: CSV has nothing else.
+float optional_number(const Value& row, const std::string& column, float otherwise) {
+  const Value* const value = row.find(column);
+  if (!value) return otherwise;
+  const std::string& text = value->text;
+  double number = value->number;
+  const bool is_text = value->kind == Value::Kind::Text;
+  const bool reads = is_text && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
+                                    text.data() + text.size();
+  if (value->kind != Value::Kind::Number && !(reads && !text.empty()))
+    throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column),
+                             is_text ? fmt::format("'{}'", config::shown(text)) : value->kind_name()));
+  const auto rounded = static_cast<float>(number);
+  if (!std::isfinite(rounded))
+    throw BadRow(fmt::format("'{}' is {}, expected a finite number", config::shown(column), number));
+  return rounded;
+}
+
+float weight_of(const Value& row, const ColumnNames& names) {
+  const std::string column = file_name(names, "weight");
+  const float weight = optional_number(row, column, 1);
+  if (weight < 0)
+    throw BadRow(fmt::format("'{}' is {}, expected a number >= 0", config::shown(column), weight));
+  return weight;
+}
+
+struct Preference {
+  float weight = 1, margin = 0;
+};
+
+Preference preference_of(const Value& row, const ColumnNames& names) {
+  return {weight_of(row, names), optional_number(row, file_name(names, "margin"), 0)};
+}
+
+void add_pair(std::string prompt_text, std::string chosen, std::string rejected, Preference preference,
+              PromptTexts& texts) {
   PromptText& prompt = prompt_at(std::move(prompt_text), texts);
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   prompt.responses.push_back(std::move(chosen));
   prompt.responses.push_back(std::move(rejected));
-  prompt.pairs.push_back({first, first + 1});
+  prompt.add_pair({first, first + 1, preference.weight, preference.margin});
   prompt.sft_target = first;
 }
 
-void add_transcripts(const std::string& chosen, const std::string& rejected, PromptTexts& texts) {
+void add_transcripts(const std::string& chosen, const std::string& rejected, Preference preference,
+                     PromptTexts& texts) {
   const std::size_t end = prompt_end(chosen, rejected);
   if (end == 0) throw BadRow("'chosen' and 'rejected' do not begin alike, so there is no prompt");
-  add_pair(chosen.substr(0, end), chosen.substr(end), rejected.substr(end), texts);
+  add_pair(chosen.substr(0, end), chosen.substr(end), rejected.substr(end), preference, texts);
 }
 
 const Value& list_of(const Value& row, const std::string& column, Value::Kind kind, std::string_view what) {
@@ -76,8 +114,10 @@ std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
   const bool ranked = row.find(file_name(names, "scores")) == nullptr;
   const std::string column = file_name(names, ranked ? "ranking" : "scores");
   std::vector<double> scores;
-  for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items)
+  for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items) {
+    if (std::isnan(value.number)) throw BadRow(fmt::format("'{}' holds NaN", config::shown(column)));
     scores.push_back(ranked ? -value.number : value.number);
+  }
   return scores;
 }
 
@@ -87,14 +127,21 @@ void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
   const std::vector<double> scores = scores_of(row, names);
   if (scores.size() != responses.items.size() || scores.empty())
     throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
+  if (const std::string margin = file_name(names, "margin"); row.find(margin))
+    throw BadRow(fmt::format("'{}' is of two responses, this row has a list", config::shown(margin)));
+  const float weight = weight_of(row, names);
   PromptText& prompt = prompt_at(text_of(row, file_name(names, "prompt")), texts);
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   for (std::uint32_t i = 0; i < scores.size(); ++i) {
     prompt.responses.push_back(responses.items[i].text);
     for (std::uint32_t j = i + 1; j < scores.size(); ++j) {
-      if (scores[i] > scores[j]) prompt.pairs.push_back({first + i, first + j});
-      if (scores[j] > scores[i]) prompt.pairs.push_back({first + j, first + i});
+      if (scores[i] > scores[j]) prompt.pairs.push_back({first + i, first + j, weight});
+      if (scores[j] > scores[i]) prompt.pairs.push_back({first + j, first + i, weight});
     }
+  }
+  if (Ranking ranking{ranked_by(scores), weight}; ranking.responses.size() > 1) {
+    for (std::uint32_t& response : ranking.responses) response += first;
+    prompt.rankings.push_back(std::move(ranking));
   }
   const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
   prompt.sft_target = first + static_cast<std::uint32_t>(best);
@@ -148,8 +195,9 @@ void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& text
   if (has("responses") && has("prompt") && (has("scores") || has("ranking")))
     return add_list(row, names, texts);
   if (!has("chosen") || !has("rejected")) refuse_columns(row);
-  if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), texts);
-  add_transcripts(text("chosen"), text("rejected"), texts);
+  const Preference preference = preference_of(row, names);
+  if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), preference, texts);
+  add_transcripts(text("chosen"), text("rejected"), preference, texts);
 }
 
 }  // namespace dpo::data

@@ -16,6 +16,8 @@ struct Example {
   std::span<const Token> prompt;
   std::vector<std::span<const Token>> responses;
   std::int64_t row = 0;  // where it comes from, for reports
+  double weight = 1;     // in the loss
+  double margin = 0;     // by how much the better response should lead, in rewards
 };
 
 }  // namespace dpo::data

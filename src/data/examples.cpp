@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "config/text.h"
@@ -24,6 +25,13 @@ const std::string& policy_of(const config::DataConfig& policies, Reason reason) 
   }
 }
 
+bool has_equals(const std::vector<std::span<const Token>>& responses) {
+  for (std::size_t i = 0; i < responses.size(); ++i)
+    for (std::size_t j = i + 1; j < responses.size(); ++j)
+      if (std::ranges::equal(responses[i], responses[j])) return true;
+  return false;
+}
+
 ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& config, OrderLimits limits,
                         const char* batch_key, const char* split) {
   if (examples.size() < limits.batch_size)
@@ -35,6 +43,22 @@ ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& co
 }
 
 }  // namespace
+
+ExampleKind example_kind(const config::LossConfig& loss) {
+  if (loss.name == "sft") return ExampleKind::Target;
+  return loss.name == "plackett_luce" ? ExampleKind::Ranking : ExampleKind::Pair;
+}
+
+std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind) {
+  if (kind == ExampleKind::Target) return 1;
+  return static_cast<std::uint32_t>(kind == ExampleKind::Pair ? prompt.pairs.size() : prompt.rankings.size());
+}
+
+std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
+  if (kind == ExampleKind::Target) return {prompt.sft_target};
+  if (kind == ExampleKind::Ranking) return prompt.rankings[number].responses;
+  return {prompt.pairs[number].better, prompt.pairs[number].worse};
+}
 
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
                  Truncation truncation, std::int64_t max_length, std::int64_t max_prompt_length) {
@@ -48,7 +72,10 @@ Example truncate(std::span<const Token> prompt, std::vector<std::span<const Toke
   if (is_too_long())
     for (auto& response : responses)
       response = response.first(std::min(response.size(), size_of(max_length - max_prompt_length)));
-  return {prompt, std::move(responses), 0};
+  Example example;
+  example.prompt = prompt;
+  example.responses = std::move(responses);
+  return example;
 }
 
 std::int64_t ExampleList::add_prompt(std::uint32_t prompt, std::span<const Place> examples, double weight) {
@@ -70,7 +97,7 @@ Examples::Examples(const config::RunConfig& config)
     : policies_(config.data),
       max_length_(config.max_length),
       max_prompt_length_(config.max_prompt_length),
-      sft_(config.loss.name == "sft") {}
+      kind_(example_kind(config.loss)) {}
 
 Examples Examples::load(const config::RunConfig& config, Split split, const text::Tokenizer& tokenizer,
                         TokenCache& cache) {
@@ -91,20 +118,40 @@ void Examples::add_source(std::uint32_t source, double weight) {
   counts.bad_rows = file.bad_rows();
   counts.prompts = file.prompts();
   for (std::uint32_t p = 0; p < file.prompts(); ++p) {
-    counts.pairs += static_cast<std::int64_t>(file.pairs(p).size());
+    const auto pairs = static_cast<std::uint32_t>(file.pairs(p).size());
+    counts.pairs += pairs;
+    if (kind_ != ExampleKind::Target)
+      for (const Pair& pair : file.pairs(p)) counts.with_margin += pair.margin != 0;
+    counts.rankings += file.rankings(p);
+    for (std::uint32_t i = 0; i < file.rankings(p); ++i) {
+      const auto responses = static_cast<std::int64_t>(file.ranking(p, i).responses.size());
+      counts.ranked += responses;
+      counts.longest_ranking = std::max(counts.longest_ranking, responses);
+    }
     std::vector<Place> wanted;
-    const Pair target{file.sft_target(p), file.sft_target(p)};
-    for (const Pair& pair : sft_ ? std::span(&target, 1) : file.pairs(p))
-      if (const Place place{source, p, pair}; is_wanted(place, counts)) wanted.push_back(place);
+    const std::uint32_t all = kind_ == ExampleKind::Target ? 1
+                              : kind_ == ExampleKind::Pair ? pairs
+                                                           : file.rankings(p);
+    for (std::uint32_t number = 0; number < all; ++number)
+      if (const Place place{source, p, number}; is_wanted(place, counts)) wanted.push_back(place);
     counts.examples += list_.add_prompt(p, wanted, weight) * static_cast<std::int64_t>(wanted.size());
   }
   counts_.push_back(std::move(counts));
 }
 
+std::vector<std::uint32_t> Examples::responses_of(const Place& place) const {
+  const TokenFile& file = files_[place.source];
+  if (kind_ == ExampleKind::Target) return {file.sft_target(place.prompt)};
+  if (kind_ == ExampleKind::Ranking) return file.ranking(place.prompt, place.number).responses;
+  const Pair& pair = file.pairs(place.prompt)[place.number];
+  return {pair.better, pair.worse};
+}
+
 std::optional<Reason> Examples::reason_to_leave(const Place& place) const {
   const TokenFile& file = files_[place.source];
-  const auto flags = [&](std::uint32_t response) { return file.response_flags(place.prompt, response); };
-  const std::uint8_t responses = flags(place.pair.better) | flags(place.pair.worse);
+  std::uint8_t responses = 0;
+  for (const std::uint32_t response : responses_of(place))
+    responses |= file.response_flags(place.prompt, response);
   const auto applies = [&](Reason reason) { return policy_of(policies_, reason) != "keep"; };
   if (((responses | file.prompt_flags(place.prompt)) & kHasEos) && applies(Reason::EosInText))
     return Reason::EosInText;
@@ -113,9 +160,7 @@ std::optional<Reason> Examples::reason_to_leave(const Place& place) const {
   const auto is_empty = [](std::span<const Token> response) { return response.empty(); };
   if (std::any_of(example.responses.begin(), example.responses.end(), is_empty) && applies(Reason::NoRoom))
     return Reason::NoRoom;
-  if (!sft_ && std::ranges::equal(example.responses[0], example.responses[1]) &&
-      applies(Reason::EqualResponses))
-    return Reason::EqualResponses;
+  if (has_equals(example.responses) && applies(Reason::EqualResponses)) return Reason::EqualResponses;
   return std::nullopt;
 }
 
@@ -123,29 +168,46 @@ bool Examples::is_wanted(const Place& place, SourceCounts& counts) const {
   if (const auto reason = reason_to_leave(place)) {
     const auto index = static_cast<std::size_t>(*reason);
     if (policy_of(policies_, *reason) == "fail")
-      throw UserError(fmt::format(
-          "data.{}=fail: '{}', prompt {} (of those with different texts, from 0), response {} or {} is such "
-          "a case; "
-          "drop leaves such examples out and counts them",
-          kReasonKeys[index], config::shown(counts.name), place.prompt, place.pair.better, place.pair.worse));
+      throw UserError(
+          fmt::format("data.{}=fail: '{}', prompt {} (of those with different texts, from 0), response {} is "
+                      "such a case; "
+                      "drop leaves such examples out and counts them",
+                      kReasonKeys[index], config::shown(counts.name), place.prompt,
+                      fmt::join(responses_of(place), " or ")));
     ++counts.dropped[index];
     return false;
   }
+  count(place, counts);
+  return true;
+}
+
+void Examples::count(const Place& place, SourceCounts& counts) const {
   const TokenFile& file = files_[place.source];
   const Example example = make(place);
+  const std::vector<std::uint32_t> responses = responses_of(place);
+  bool cut = false;
+  for (std::size_t i = 0; i < responses.size(); ++i)
+    cut |= example.responses[i].size() < file.response(place.prompt, responses[i]).size();
+  counts.cut_responses += cut;
   counts.cut_prompts += example.prompt.size() < file.prompt(place.prompt).size();
-  counts.cut_responses +=
-      example.responses[0].size() < file.response(place.prompt, place.pair.better).size() ||
-      (!sft_ && example.responses[1].size() < file.response(place.prompt, place.pair.worse).size());
-  return true;
+  counts.weighted += example.weight != 1;
 }
 
 Example Examples::make(const Place& place) const {
   const TokenFile& file = files_[place.source];
-  std::vector<std::span<const Token>> responses = {file.response(place.prompt, place.pair.better)};
-  if (!sft_) responses.push_back(file.response(place.prompt, place.pair.worse));
-  return truncate(file.prompt(place.prompt), std::move(responses), sources_[place.source].truncation(),
-                  max_length_, max_prompt_length_);
+  std::vector<std::span<const Token>> responses;
+  for (const std::uint32_t response : responses_of(place))
+    responses.push_back(file.response(place.prompt, response));
+  Example example = truncate(file.prompt(place.prompt), std::move(responses),
+                             sources_[place.source].truncation(), max_length_, max_prompt_length_);
+  if (kind_ == ExampleKind::Pair) {
+    const Pair& pair = file.pairs(place.prompt)[place.number];
+    example.weight = pair.weight;
+    example.margin = pair.margin;
+  } else if (kind_ == ExampleKind::Ranking) {
+    example.weight = file.ranking(place.prompt, place.number).weight;
+  }
+  return example;
 }
 
 Example Examples::at(std::uint32_t i) const {

@@ -28,8 +28,14 @@ struct SourceCounts {
   std::int64_t bad_rows = 0;
   std::int64_t prompts = 0;
   std::int64_t pairs = 0;
-  std::int64_t examples =
-      0;  // used: pairs, or for SFT prompts; with a weight, as often as they come in an epoch
+  std::int64_t rankings = 0;
+  std::int64_t ranked = 0;           // responses in all rankings
+  std::int64_t longest_ranking = 2;  // in responses
+  // Used: pairs, or rankings, or for SFT prompts; with a weight of the data set, as often as they come in an
+  // epoch.
+  std::int64_t examples = 0;
+  std::int64_t weighted = 0;     // examples with another weight than 1
+  std::int64_t with_margin = 0;  // pairs with another margin than 0, also where rankings are the examples
   std::array<std::int64_t, kReasons> dropped{};
   std::int64_t cut_prompts = 0;    // examples whose prompt is truncated
   std::int64_t cut_responses = 0;  // examples with a response that is truncated
@@ -41,12 +47,20 @@ struct SourceCounts {
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
                  Truncation truncation, std::int64_t max_length, std::int64_t max_prompt_length);
 
+// What an example is: a response to imitate, two that are compared, or a whole ranking.
+enum class ExampleKind { Target, Pair, Ranking };
+ExampleKind example_kind(const config::LossConfig& loss);
+
 // Where an example comes from.
 struct Place {
   std::uint32_t source = 0;
   std::uint32_t prompt = 0;
-  Pair pair;  // for SFT both are the text to imitate
+  std::uint32_t number = 0;  // of the prompt's pairs or rankings
 };
+
+// How many examples of a kind a prompt has; and the responses of one, by number, the better first.
+std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind);
+std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number);
 
 // The examples of a split, prompt by prompt.
 struct ExampleList {
@@ -79,6 +93,9 @@ class Examples {
   std::span<const std::uint32_t> starts() const { return list_.starts; }
   const ExampleList& list() const { return list_; }
 
+  ExampleKind kind() const { return kind_; }
+  // The responses of an example before they are cut, by number in its prompt, the better first.
+  std::vector<std::uint32_t> responses_of(const Place& place) const;
   const TokenFile& tokens(std::uint32_t source) const { return files_[source]; }
   const Source& source(std::uint32_t source) const { return sources_[source]; }
   const std::vector<SourceCounts>& counts() const { return counts_; }
@@ -88,12 +105,13 @@ class Examples {
   void add_source(std::uint32_t source, double weight);
   std::optional<Reason> reason_to_leave(const Place& place) const;
   bool is_wanted(const Place& place, SourceCounts& counts) const;
+  void count(const Place& place, SourceCounts& counts) const;
   Example make(const Place& place) const;
 
   config::DataConfig policies_;
   std::int64_t max_length_;
   std::int64_t max_prompt_length_;
-  bool sft_;
+  ExampleKind kind_;
   std::vector<Source> sources_;
   std::vector<TokenFile> files_;
   std::vector<SourceCounts> counts_;

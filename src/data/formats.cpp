@@ -1,6 +1,7 @@
 #include "data/formats.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,8 +49,9 @@ const std::string& text_of(const Value& row, std::string_view column) {
 
 double number_of(const Value& row, std::string_view column) {
   const Value& value = column_of(row, column);
-  if (value.kind == Value::Kind::Number) return value.number;
-  throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column), value.kind_name()));
+  if (value.kind == Value::Kind::Number && !std::isnan(value.number)) return value.number;
+  throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column),
+                           value.kind == Value::Kind::Number ? "NaN" : value.kind_name()));
 }
 
 void add_hh_row(Value&& row, PromptTexts& texts) {
@@ -66,7 +68,7 @@ void add_hh_row(Value&& row, PromptTexts& texts) {
   const std::uint32_t first = size_of(prompt.responses);
   prompt.responses.push_back(chosen.substr(end));
   prompt.responses.push_back(rejected.substr(cut));
-  prompt.pairs.push_back({first, first + 1});
+  prompt.add_pair({first, first + 1});
   prompt.sft_target = first;
 }
 
@@ -86,7 +88,7 @@ void add_shp_row(Value&& row, PromptTexts& texts) {
   prompt.responses.push_back(" " + a);
   prompt.responses.push_back(" " + b);
   prompt.scores.insert(prompt.scores.end(), {score_a, score_b});
-  prompt.pairs.push_back(a_is_better ? Pair{first, first + 1} : Pair{first + 1, first});
+  prompt.add_pair(a_is_better ? Pair{first, first + 1} : Pair{first + 1, first});
   choose_target(prompt, first);
 }
 
@@ -105,6 +107,8 @@ void add_se_row(Value&& row, PromptTexts& texts) {
   for (std::uint32_t i = 0; i < made.responses.size(); ++i)
     for (std::uint32_t j = i + 1; j < made.responses.size(); ++j)
       made.pairs.push_back(made.scores[i] > made.scores[j] ? Pair{i, j} : Pair{j, i});
+  if (Ranking ranking{ranked_by(made.scores)}; ranking.responses.size() > 1)
+    made.rankings.push_back(std::move(ranking));
   choose_target(made, 0);
   // A question that comes twice keeps its place and takes the later answers.
   PromptText& prompt = texts.at(as_question(strip_html(question)));

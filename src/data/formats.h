@@ -16,7 +16,7 @@ void add_shp_row(Value&& row, PromptTexts& texts);
 void add_se_row(Value&& row, PromptTexts& texts);
 
 // A row of anyone's data; `names` maps our names of columns (prompt, chosen, rejected, responses, scores,
-// ranking) to the file's.
+// ranking, weight, margin) to the file's.
 using ColumnNames = std::map<std::string, std::string>;
 void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts);
 

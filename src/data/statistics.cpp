@@ -17,20 +17,6 @@ double mean(std::span<const std::int64_t> values) {
                    static_cast<double>(values.size());
 }
 
-struct Sizes {
-  std::int64_t prompts = 0;
-  std::int64_t pairs = 0;
-};
-
-Sizes sizes_of(const Examples& examples) {
-  Sizes sizes;
-  for (const SourceCounts& counts : examples.counts()) {
-    sizes.prompts += counts.prompts;
-    sizes.pairs += counts.pairs;
-  }
-  return sizes;
-}
-
 std::string list(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) text += fmt::format("{}{:.1f}", text.empty() ? "" : ", ", value);
@@ -38,6 +24,18 @@ std::string list(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+SplitSizes sizes_of(const Examples& examples) {
+  SplitSizes sizes;
+  for (const SourceCounts& counts : examples.counts()) {
+    sizes.prompts += counts.prompts;
+    sizes.pairs += counts.pairs;
+    sizes.rankings += counts.rankings;
+    sizes.ranked += counts.ranked;
+    sizes.longest_ranking = std::max(sizes.longest_ranking, counts.longest_ranking);
+  }
+  return sizes;
+}
 
 LengthSummary summarize(std::vector<std::int64_t> lengths) {
   LengthSummary summary;
@@ -76,8 +74,8 @@ SplitLengths measure_lengths(const Examples& examples) {
 }
 
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test) {
-  const Sizes train_sizes = sizes_of(train);
-  const Sizes test_sizes = sizes_of(test);
+  const SplitSizes train_sizes = sizes_of(train);
+  const SplitSizes test_sizes = sizes_of(test);
   std::string names;
   for (const SourceCounts& counts : train.counts()) names += (names.empty() ? "" : ", ") + counts.name;
   return fmt::format(
@@ -85,14 +83,14 @@ std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, con
       "with\n"
       "# their end-of-text token) of the train split, from the shortest to the longest. Made by 'dpo data "
       "--lengths'.\n"
-      "train: {{prompts: {}, pairs: {}}}\n"
+      "train: {{prompts: {}, pairs: {}, rankings: {}, ranked: {}}}\n"
       "test: {{prompts: {}, pairs: {}}}\n"
       "prompt: [{}]\n"
       "response: [{}]\n"
-      "longest: {{prompt: {}, response: {}}}\n",
-      names, train_sizes.prompts, train_sizes.pairs, test_sizes.prompts, test_sizes.pairs,
-      list(lengths.prompt.parts), list(lengths.response.parts), lengths.prompt.longest,
-      lengths.response.longest);
+      "longest: {{prompt: {}, response: {}, ranking: {}}}\n",
+      names, train_sizes.prompts, train_sizes.pairs, train_sizes.rankings, train_sizes.ranked,
+      test_sizes.prompts, test_sizes.pairs, list(lengths.prompt.parts), list(lengths.response.parts),
+      lengths.prompt.longest, lengths.response.longest, train_sizes.longest_ranking);
 }
 
 }  // namespace dpo::data

@@ -29,6 +29,17 @@ struct SplitLengths {
 
 SplitLengths measure_lengths(const Examples& examples);
 
+// How much a split holds, all of its sources together.
+struct SplitSizes {
+  std::int64_t prompts = 0;
+  std::int64_t pairs = 0;
+  std::int64_t rankings = 0;
+  std::int64_t ranked = 0;  // responses in all rankings
+  std::int64_t longest_ranking = 2;
+};
+
+SplitSizes sizes_of(const Examples& examples);
+
 // The two splits as a file of configs/lengths, for plan.lengths=FILE.
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test);
 

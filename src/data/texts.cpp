@@ -2,8 +2,24 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace dpo::data {
+
+void PromptText::add_pair(const Pair& pair) {
+  pairs.push_back(pair);
+  rankings.push_back({{pair.better, pair.worse}, pair.weight});
+}
+
+std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
+  std::vector<std::uint32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return scores[a] > scores[b]; });
+  const auto tied = [&](std::uint32_t a, std::uint32_t b) { return scores[a] == scores[b]; };
+  order.erase(std::unique(order.begin(), order.end(), tied), order.end());
+  return order;
+}
 
 PromptText& PromptTexts::at(std::string prompt) {
   const std::size_t hash = std::hash<std::string>{}(prompt);
@@ -11,7 +27,7 @@ PromptText& PromptTexts::at(std::string prompt) {
   for (auto place = begin; place != end; ++place)
     if (prompts_[place->second].prompt == prompt) return prompts_[place->second];
   by_hash_.emplace(hash, prompts_.size());
-  prompts_.push_back({std::move(prompt), {}, {}, 0, {}});
+  prompts_.push_back({std::move(prompt), {}, {}, {}, 0, {}});
   return prompts_.back();
 }
 
@@ -19,7 +35,15 @@ void PromptTexts::append(PromptText&& more) {
   PromptText& prompt = at(more.prompt);
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   std::move(more.responses.begin(), more.responses.end(), std::back_inserter(prompt.responses));
-  for (const Pair& pair : more.pairs) prompt.pairs.push_back({first + pair.better, first + pair.worse});
+  for (Pair pair : more.pairs) {
+    pair.better += first;
+    pair.worse += first;
+    prompt.pairs.push_back(pair);
+  }
+  for (Ranking& ranking : more.rankings) {
+    for (std::uint32_t& response : ranking.responses) response += first;
+    prompt.rankings.push_back(std::move(ranking));
+  }
   prompt.sft_target = first + more.sft_target;
 }
 

@@ -91,7 +91,7 @@ void write_tokens(const SourceTexts& texts, const std::string& name, const text:
     for_each_parallel(block.size(),
                       [&](std::size_t i) { block[i] = tokenize(prompts[begin + i], tokenizer, eos); });
     for (std::size_t i = 0; i < block.size(); ++i) {
-      writer.begin_prompt(prompts[begin + i].pairs, prompts[begin + i].sft_target);
+      writer.begin_prompt(prompts[begin + i]);
       for (const TokenizedText& text : block[i]) writer.add_text(text.tokens, text.flags);
     }
     if (progress)

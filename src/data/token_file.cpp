@@ -20,13 +20,15 @@ struct Footer {
   std::uint64_t texts = 0;
   std::uint64_t prompts = 0;
   std::uint64_t pairs = 0;
+  std::uint64_t rankings = 0;
+  std::uint64_t ranked = 0;
   std::int64_t rows = 0;
   std::int64_t bad_rows = 0;
   Sha256::Sum sum{};
 };
 
 std::string header_of(const std::string& key) {
-  std::string header = "dpo tokens 1 " + key;
+  std::string header = "dpo tokens 2 " + key;
   header.resize(kHeader, '\n');
   return header;
 }
@@ -88,7 +90,8 @@ bool TokenFile::read_tables(std::string& why) {
   std::memcpy(&footer, bytes.data() + body.size(), sizeof footer);
   Cutter cutter(body.subspan(kHeader));
   // Sizes that a file can have, so that the sums below do not wrap.
-  if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs}) > body.size())
+  if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked}) >
+      body.size())
     return why = "damaged", false;
   tokens_ = cutter.take<Token>(footer.tokens);
   cutter.take<std::byte>(padding(footer.tokens * sizeof(Token)));
@@ -97,6 +100,10 @@ bool TokenFile::read_tables(std::string& why) {
   first_pairs_ = cutter.take<std::uint32_t>(footer.prompts + 1);
   targets_ = cutter.take<std::uint32_t>(footer.prompts);
   pairs_ = cutter.take<Pair>(footer.pairs);
+  first_rankings_ = cutter.take<std::uint32_t>(footer.prompts + 1);
+  ranked_starts_ = cutter.take<std::uint32_t>(footer.rankings + 1);
+  ranking_weights_ = cutter.take<float>(footer.rankings);
+  ranked_ = cutter.take<std::uint32_t>(footer.ranked);
   flags_ = cutter.take<std::uint8_t>(footer.texts);
   rows_ = footer.rows;
   bad_rows_ = footer.bad_rows;
@@ -110,12 +117,17 @@ bool TokenFile::read_tables(std::string& why) {
 
 bool TokenFile::tables_agree() const {
   if (!rises(starts_, tokens_.size()) || !rises(first_texts_, flags_.size()) ||
-      !rises(first_pairs_, pairs_.size()))
+      !rises(first_pairs_, pairs_.size()) || !rises(first_rankings_, ranking_weights_.size()) ||
+      !rises(ranked_starts_, ranked_.size()))
     return false;
   for (std::uint32_t p = 0; p < prompts(); ++p) {
     if (first_texts_[p + 1] < first_texts_[p] + 2 || targets_[p] >= responses(p)) return false;
     for (const Pair& pair : pairs(p))
       if (std::max(pair.better, pair.worse) >= responses(p)) return false;
+    for (std::uint32_t i = 0; i < rankings(p); ++i) {
+      const Ranking ranking = this->ranking(p, i);
+      if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= responses(p)) return false;
+    }
   }
   return true;
 }
@@ -125,11 +137,17 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const std::s
   write(std::as_bytes(std::span(header)));
 }
 
-void TokenFileWriter::begin_prompt(std::span<const Pair> pairs, std::uint32_t sft_target) {
+void TokenFileWriter::begin_prompt(const PromptText& prompt) {
   first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
   first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
-  pairs_.insert(pairs_.end(), pairs.begin(), pairs.end());
-  targets_.push_back(sft_target);
+  first_rankings_.push_back(static_cast<std::uint32_t>(ranking_weights_.size()));
+  pairs_.insert(pairs_.end(), prompt.pairs.begin(), prompt.pairs.end());
+  for (const Ranking& ranking : prompt.rankings) {
+    ranked_.insert(ranked_.end(), ranking.responses.begin(), ranking.responses.end());
+    ranked_starts_.push_back(static_cast<std::uint32_t>(ranked_.size()));
+    ranking_weights_.push_back(ranking.weight);
+  }
+  targets_.push_back(prompt.sft_target);
 }
 
 void TokenFileWriter::add_text(std::span<const Token> tokens, std::uint8_t flags) {
@@ -147,13 +165,26 @@ void TokenFileWriter::finish(std::int64_t rows, std::int64_t bad_rows) {
   write_table(std::vector<std::byte>(padding(token_count_ * sizeof(Token))));
   first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
   first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
+  first_rankings_.push_back(static_cast<std::uint32_t>(ranking_weights_.size()));
   write_table(starts_);
   write_table(first_texts_);
   write_table(first_pairs_);
   write_table(targets_);
   write_table(pairs_);
+  write_table(first_rankings_);
+  write_table(ranked_starts_);
+  write_table(ranking_weights_);
+  write_table(ranked_);
   write_table(flags_);
-  Footer footer{token_count_, flags_.size(), targets_.size(), pairs_.size(), rows, bad_rows, {}};
+  Footer footer{token_count_,
+                flags_.size(),
+                targets_.size(),
+                pairs_.size(),
+                ranking_weights_.size(),
+                ranked_.size(),
+                rows,
+                bad_rows,
+                {}};
   hash_.add(bytes_of(footer));
   footer.sum = hash_.finish();
   file_.write(bytes_of(footer));

@@ -50,6 +50,14 @@ class TokenFile {
   std::span<const Pair> pairs(std::uint32_t prompt) const {
     return pairs_.subspan(first_pairs_[prompt], first_pairs_[prompt + 1] - first_pairs_[prompt]);
   }
+  std::uint32_t rankings(std::uint32_t prompt) const {
+    return first_rankings_[prompt + 1] - first_rankings_[prompt];
+  }
+  Ranking ranking(std::uint32_t prompt, std::uint32_t i) const {
+    const std::uint32_t at = first_rankings_[prompt] + i;
+    const auto responses = ranked_.subspan(ranked_starts_[at], ranked_starts_[at + 1] - ranked_starts_[at]);
+    return {{responses.begin(), responses.end()}, ranking_weights_[at]};
+  }
   std::uint32_t sft_target(std::uint32_t prompt) const { return targets_[prompt]; }
 
  private:
@@ -67,7 +75,11 @@ class TokenFile {
   std::span<const std::uint32_t> first_pairs_;  // [prompts + 1], into pairs_
   std::span<const std::uint32_t> targets_;      // [prompts]
   std::span<const Pair> pairs_;
-  std::span<const std::uint8_t> flags_;  // [texts]
+  std::span<const std::uint32_t> first_rankings_;  // [prompts + 1], into the two below
+  std::span<const std::uint32_t> ranked_starts_;   // [rankings + 1], into ranked_
+  std::span<const float> ranking_weights_;         // [rankings]
+  std::span<const std::uint32_t> ranked_;          // responses, the best first
+  std::span<const std::uint8_t> flags_;            // [texts]
   std::int64_t rows_ = 0;
   std::int64_t bad_rows_ = 0;
 };
@@ -77,7 +89,7 @@ class TokenFileWriter {
  public:
   TokenFileWriter(const std::filesystem::path& path, const std::string& key);
 
-  void begin_prompt(std::span<const Pair> pairs, std::uint32_t sft_target);
+  void begin_prompt(const PromptText& prompt);                       // its texts are given as tokens
   void add_text(std::span<const Token> tokens, std::uint8_t flags);  // the prompt, then its responses
   void finish(std::int64_t rows, std::int64_t bad_rows);
 
@@ -97,6 +109,10 @@ class TokenFileWriter {
   std::vector<std::uint32_t> first_pairs_;
   std::vector<std::uint32_t> targets_;
   std::vector<Pair> pairs_;
+  std::vector<std::uint32_t> first_rankings_;
+  std::vector<std::uint32_t> ranked_starts_ = {0};
+  std::vector<float> ranking_weights_;
+  std::vector<std::uint32_t> ranked_;
   std::vector<std::uint8_t> flags_;
 };
 

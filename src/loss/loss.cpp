@@ -175,6 +175,11 @@ bool uses_reference(const Options& options) {
   return loss && loss->uses_reference;
 }
 
+bool uses_margin(const Options& options) {
+  const PairLoss* loss = find_pair_loss(options.name);
+  return loss && loss->uses_margin;
+}
+
 bool needs_whole_batch(const Options& options) { return options.name == "aot"; }
 
 bool is_unpaired(const Options& options) { return options.name == "kto"; }

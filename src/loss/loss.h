@@ -57,6 +57,9 @@ Terms evaluate(const Options& options, std::span<const Score> scores,
 std::vector<std::string> loss_names();
 bool uses_reference(const Options& options);
 
+// Whether the loss knows a margin that the better response of a pair should lead by.
+bool uses_margin(const Options& options);
+
 // Whether the loss compares examples with each other, so that all of a batch must be given at once.
 bool needs_whole_batch(const Options& options);
 

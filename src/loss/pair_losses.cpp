@@ -74,10 +74,10 @@ Dual bco_pair(const Pair& p, const Options& o) {
 }
 
 Dual simpo(const Pair& p, const Options& o) {
-  return -log_logistic(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma);
+  return -log_logistic(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma - p.margin);
 }
 
-Dual cpo(const Pair& p, const Options& o) { return -log_logistic(o.beta * (p.c - p.r)); }
+Dual cpo(const Pair& p, const Options& o) { return -log_logistic(o.beta * (p.c - p.r) - p.margin); }
 
 Dual orpo(const Pair& p, const Options& o) {
   const Dual good = p.c / p.c_tokens, bad = p.r / p.r_tokens;
@@ -85,21 +85,21 @@ Dual orpo(const Pair& p, const Options& o) {
 }
 
 constexpr PairLoss kPairLosses[] = {
-    {"dpo", dpo, true},
-    {"ipo", ipo, true},
-    {"hinge", hinge, true},
-    {"robust", robust, true},
-    {"exo_pair", exo_pair, true},
-    {"nca_pair", nca_pair, true},
-    {"sppo_hard", sppo_hard, true},
-    {"apo_zero", apo_zero, true},
-    {"apo_down", apo_down, true},
-    {"discopop", discopop, true},
-    {"sigmoid_norm", sigmoid_norm, true},
-    {"bco_pair", bco_pair, true},
-    {"simpo", simpo, false},
-    {"cpo", cpo, false},
-    {"orpo", orpo, false},
+    {"dpo", dpo, true, true},
+    {"ipo", ipo, true, false},
+    {"hinge", hinge, true, true},
+    {"robust", robust, true, true},
+    {"exo_pair", exo_pair, true, true},
+    {"nca_pair", nca_pair, true, false},
+    {"sppo_hard", sppo_hard, true, false},
+    {"apo_zero", apo_zero, true, false},
+    {"apo_down", apo_down, true, true},
+    {"discopop", discopop, true, true},
+    {"sigmoid_norm", sigmoid_norm, true, true},
+    {"bco_pair", bco_pair, true, false},
+    {"simpo", simpo, false, true},
+    {"cpo", cpo, false, true},
+    {"orpo", orpo, false, false},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct PairLoss {
   const char* name;
   Dual (*of)(const Pair&, const Options&);
   bool uses_reference;
+  bool uses_margin;
 };
 
 std::span<const PairLoss> pair_losses();

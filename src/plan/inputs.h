@@ -33,6 +33,15 @@ struct Inputs {
   Surroundings surroundings;
 };
 
+// What the loss compares at a time.
+struct ExampleUnit {
+  const char* name = "pair";
+  std::int64_t in_epoch = 0;
+  ResponseCount responses;
+};
+
+ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
+
 enum class Trainer { basic, sharded, tensor };
 enum class Reference { none, live, cached };
 

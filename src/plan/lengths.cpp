@@ -1,6 +1,7 @@
 #include "plan/lengths.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -11,20 +12,18 @@
 namespace dpo::plan {
 namespace {
 
+// A prompt behind which responses are compared, as the data pipeline cuts both: first the prompt to its own
+// limit, then the responses, if the longest of them is too long.
 struct Cut {
-  double prompt, first, second;
-};
+  double prompt, response_limit;
 
-// Truncation as the data pipeline does it: first the prompt to its own limit, then the responses.
-Cut truncate(double prompt, double first, double second, double max_length, double max_prompt_length) {
-  const auto too_long = [&] { return prompt + std::max(first, second) > max_length; };
-  if (too_long()) prompt = std::min(prompt, max_prompt_length);
-  if (too_long()) {
-    first = std::min(first, max_length - max_prompt_length);
-    second = std::min(second, max_length - max_prompt_length);
+  Cut(double length, double longest, double max_length, double max_prompt_length)
+      : prompt(length), response_limit(max_length) {
+    const auto too_long = [&] { return prompt + longest > max_length; };
+    if (too_long()) prompt = std::min(prompt, max_prompt_length);
+    if (too_long()) response_limit = max_length - max_prompt_length;
   }
-  return {prompt, first, second};
-}
+};
 
 double causal(double prompt, double response) { return response * prompt + response * (response + 1) / 2; }
 
@@ -48,6 +47,11 @@ Lengths load_lengths(const std::string& name_or_file) {
   lengths.train_pairs = count("train.pairs");
   lengths.test_prompts = count("test.prompts");
   lengths.test_pairs = count("test.pairs");
+  lengths.train_rankings =
+      static_cast<std::int64_t>(file.optional_number("train.rankings", 0).value_or(lengths.train_pairs));
+  lengths.train_ranked = static_cast<std::int64_t>(
+      file.optional_number("train.ranked", 0).value_or(2 * static_cast<double>(lengths.train_rankings)));
+  lengths.longest_ranking = file.optional_number("longest.ranking", 2).value_or(2);
   lengths.longest_prompt = file.number("longest.prompt", 0);
   lengths.longest_response = file.number("longest.response", 1);
   lengths.prompt = read_parts(file, "prompt", lengths.longest_prompt);
@@ -57,34 +61,57 @@ Lengths load_lengths(const std::string& name_or_file) {
 }
 
 ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
-                             int responses) {
-  const std::vector<double>& prompts = lengths.prompt;
-  const std::vector<double>& firsts = lengths.response;
-  const std::vector<double> seconds = responses == 2 ? firsts : std::vector<double>{0};
+                             ResponseCount responses) {
+  const std::vector<double>& parts = lengths.response;
+  const auto n = static_cast<double>(parts.size());
+  const double count = responses.mean;
   const auto limit = static_cast<double>(max_length);
-  const auto prompt_limit = static_cast<double>(max_prompt_length);
   ExampleTokens sum;
   double squares = 0;
-  for (const double p : prompts)
-    for (const double x : firsts)
-      for (const double y : seconds) {
-        const Cut cut = truncate(p, x, y, limit, prompt_limit);
-        const double tokens = cut.prompt + cut.first + cut.second;
-        sum.mean += tokens;
-        squares += tokens * tokens;
-        sum.response_mean += cut.first + cut.second;
-        sum.attended +=
-            causal(0, cut.prompt) + causal(cut.prompt, cut.first) + causal(cut.prompt, cut.second);
-        sum.repeated += tokens + (responses - 1) * cut.prompt;
-      }
-  const auto cases = static_cast<double>(prompts.size() * firsts.size() * seconds.size());
-  for (double* total : {&sum.mean, &sum.response_mean, &sum.attended, &sum.repeated}) *total /= cases;
-  sum.deviation = std::sqrt(std::max(0.0, squares / cases - sum.mean * sum.mean));
+  for (const double length : lengths.prompt)
+    // By the part that the longest response is from: whether anything is cut depends on it alone.
+    for (std::size_t m = 0; m < parts.size(); ++m) {
+      const Cut cut(length, parts[m], limit, static_cast<double>(max_prompt_length));
+      // Sums over the responses up to the longest, of all (first) and of the shorter ones.
+      std::array<double, 2> tokens{}, tokens_squared{}, attended{};
+      for (std::size_t j = 0; j <= m; ++j)
+        for (std::size_t shorter = 0; shorter < (j < m ? 2u : 1u); ++shorter) {
+          const double response = std::min(parts[j], cut.response_limit);
+          tokens[shorter] += response;
+          tokens_squared[shorter] += response * response;
+          attended[shorter] += causal(cut.prompt, response);
+        }
+      // The longest is from part m if all are from it or below, but not all from below; `free`: how many of
+      // the responses are not those that a sum is over.
+      const auto all = [&](double free) { return std::pow((static_cast<double>(m) + 1) / n, free); };
+      const auto below = [&](double free) { return m == 0 ? 0 : std::pow(static_cast<double>(m) / n, free); };
+      const auto expected = [&](const std::array<double, 2>& s) {
+        return count / n * (all(count - 1) * s[0] - below(count - 1) * s[1]);
+      };
+      const double likely = all(count) - below(count);
+      const double both = count * (count - 1) / (n * n) *
+                          (all(count - 2) * tokens[0] * tokens[0] - below(count - 2) * tokens[1] * tokens[1]);
+      const double response = expected(tokens);
+      sum.mean += likely * cut.prompt + response;
+      squares +=
+          likely * cut.prompt * cut.prompt + 2 * cut.prompt * response + expected(tokens_squared) + both;
+      sum.response_mean += response;
+      sum.attended += likely * causal(0, cut.prompt) + expected(attended);
+      sum.repeated += likely * count * cut.prompt + response;
+    }
+  const auto prompts = static_cast<double>(lengths.prompt.size());
+  for (double* total : {&sum.mean, &sum.response_mean, &sum.attended, &sum.repeated, &squares})
+    *total /= prompts;
+  // Of the numbers of responses only mean and limits are known: no distribution within them varies more.
+  const double count_variance = (responses.most - count) * std::max(0.0, count - 2);
+  const double mean_response = sum.response_mean / count;
+  sum.deviation = std::sqrt(std::max(0.0, squares - sum.mean * sum.mean) +
+                            count_variance * mean_response * mean_response);
   // After truncation a prompt and its longer response are within the limit, so these bounds hold for every
   // example.
   const double longest = std::min(lengths.longest_response, limit);
-  sum.response_largest = responses * longest;
-  sum.largest = std::min(lengths.longest_prompt + longest, limit) + (responses - 1) * longest;
+  sum.response_largest = responses.most * longest;
+  sum.largest = std::min(lengths.longest_prompt + longest, limit) + (responses.most - 1) * longest;
   return sum;
 }
 

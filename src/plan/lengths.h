@@ -10,10 +10,12 @@ namespace dpo::plan {
 struct Lengths {
   std::string name;
   std::int64_t train_prompts = 0, train_pairs = 0;
+  std::int64_t train_rankings = 0, train_ranked = 0;  // and the responses in them
   std::int64_t test_prompts = 0, test_pairs = 0;
   std::vector<double> prompt;    // means of equal parts of the prompts, rising
   std::vector<double> response;  // the same of responses, with their end-of-text token
   double longest_prompt = 0, longest_response = 0;
+  double longest_ranking = 2;  // in responses
 };
 
 Lengths load_lengths(const std::string& name_or_file);
@@ -29,8 +31,13 @@ struct ExampleTokens {
   double repeated = 0;  // tokens if every response carried its own copy of the prompt, mean
 };
 
-// `responses`: 1 for SFT, 2 for a preference pair. Prompt and responses are taken as independent.
+// How many responses an example has: 1 for SFT, 2 for a preference pair.
+struct ResponseCount {
+  double mean = 2, most = 2;
+};
+
+// Prompt and responses are taken as independent.
 ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
-                             int responses);
+                             ResponseCount responses);
 
 }  // namespace dpo::plan

@@ -61,6 +61,14 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
 
 }  // namespace
 
+ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
+  if (!is_preference(loss)) return {"example", lengths.train_prompts, {1, 1}};
+  if (loss.name != "plackett_luce") return {"pair", lengths.train_pairs, {2, 2}};
+  const double mean =
+      lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
+  return {"ranking", lengths.train_rankings, {mean, lengths.longest_ranking}};
+}
+
 Case make_case(const Inputs& in, Reference reference_if_auto) {
   Case c{.in = in};
   c.trainer = trainer_of(in.run.trainer);
@@ -69,7 +77,7 @@ Case make_case(const Inputs& in, Reference reference_if_auto) {
   c.ranks = in.machine.ranks();
   c.data_ranks = c.trainer == Trainer::sharded ? c.ranks : 1;
   c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
-                             is_preference(in.run.loss) ? 2 : 1);
+                             unit_of(in.run.loss, in.lengths).responses);
   c.examples = to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.data_ranks);
   c.tokens = c.example.mean * c.examples;
   c.peak_tokens = peak_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
@@ -94,7 +102,7 @@ Plan assess(const Inputs& in) {
   Plan plan = assess_with(in, Reference::live);
   const bool open = plan.reference == Reference::live && in.run.reference == "auto" && can_cache(in.run.loss);
   // Scores of a second epoch are those of the first, and a cached reference needs no memory.
-  const bool several_epochs = plan.timing.examples > in.lengths.train_pairs;
+  const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
   if (open && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);
   return plan;
 }

@@ -26,8 +26,8 @@ Finding warning(const char* id, std::string message) {
 }
 Finding error(const char* id, std::string message) { return {id, Verdict::error, std::move(message), {}}; }
 
-std::string unit_of(const Facts& f, double count) {
-  const char* word = is_preference(f.run.loss) ? "pair" : "example";
+std::string counted(const Facts& f, double count) {
+  const char* word = unit_of(f.run.loss, f.c.in.lengths).name;
   return fmt::format("{:.4g} {}{}", count, word, count == 1 ? "" : "s");
 }
 
@@ -69,12 +69,12 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
   const double each = f.c.examples;
   const std::string formula =
       fmt::format("{} / ({} accumulation steps x {} GPUs) = {} per GPU and microbatch", f.run.batch_size,
-                  f.run.gradient_accumulation_steps, f.c.data_ranks, unit_of(f, each));
+                  f.run.gradient_accumulation_steps, f.c.data_ranks, counted(f, each));
   if (f.c.trainer == Trainer::basic)
-    return ok(id, fmt::format("{} per microbatch; BasicTrainer has no lower limit", unit_of(f, each)));
+    return ok(id, fmt::format("{} per microbatch; BasicTrainer has no lower limit", counted(f, each)));
   if (f.c.trainer == Trainer::tensor)
     return ok(id, fmt::format("{} per microbatch, on every GPU; TensorParallelTrainer has no lower limit",
-                              unit_of(f, each)));
+                              counted(f, each)));
   if (each >= kExamplesPerGpu) return ok(id, fmt::format("{} (FSDPTrainer: 2 or more)", formula));
   return warning(
       id, fmt::format("{}; FSDPTrainer wants 2 or more: every microbatch gathers all parameters and scatters "
@@ -248,24 +248,22 @@ std::optional<Finding> disk(const Facts& f) {
 
 std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
-  const std::string example = fmt::format("{:.0f} tokens in a mean {}", f.c.example.mean,
-                                          is_preference(f.run.loss) ? "pair" : "example");
+  const ExampleUnit unit = unit_of(f.run.loss, f.c.in.lengths);
+  const std::string example = fmt::format("{:.0f} tokens in a mean {}", f.c.example.mean, unit.name);
   if (f.c.in.unmeasured.empty())
     return ok(id, fmt::format("{}, by the statistics of {}", example, f.c.in.lengths.name));
   return hint(
       id, fmt::format(
-              "no length statistics of {}: {} and {} pairs are those of {}; plan.lengths=FILE gives your "
+              "no length statistics of {}: {} and {} {}s are those of {}; plan.lengths=FILE gives your "
               "own",
-              fmt::join(f.c.in.unmeasured, ", "), example, f.c.in.lengths.train_pairs, f.c.in.lengths.name));
+              fmt::join(f.c.in.unmeasured, ", "), example, unit.in_epoch, unit.name, f.c.in.lengths.name));
 }
 
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
   if (f.plan.timing.updates == 0)
-    return error(
-        id, fmt::format(
-                "no update at all: a batch of {} is more than the {} examples of the data", f.run.batch_size,
-                is_preference(f.run.loss) ? f.c.in.lengths.train_pairs : f.c.in.lengths.train_prompts));
+    return error(id, fmt::format("no update at all: a batch of {} is more than the {} examples of the data",
+                                 f.run.batch_size, unit_of(f.run.loss, f.c.in.lengths).in_epoch));
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
   Finding finding =

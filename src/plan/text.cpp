@@ -110,7 +110,7 @@ std::string memory_text(const Plan& plan, const Paint& paint) {
 
 std::string time_text(const Plan& plan, const Paint& paint) {
   const Timing& t = plan.timing;
-  const char* unit = is_preference(plan.resolved.loss) ? "pairs" : "examples";
+  const std::string unit = std::string(unit_of(plan.resolved.loss, {}).name) + "s";
   std::string out = "\n" + paint.bold("Time") + "\n";
   const auto line = [&out](const char* name, const std::string& text) {
     out += fmt::format("  {:<20} {}\n", name, text);

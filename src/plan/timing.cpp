@@ -112,7 +112,7 @@ TokenThreshold token_threshold(const Case& c) {
 }
 
 std::int64_t examples_of_run(const Inputs& in) {
-  const auto per_epoch = is_preference(in.run.loss) ? in.lengths.train_pairs : in.lengths.train_prompts;
+  const std::int64_t per_epoch = unit_of(in.run.loss, in.lengths).in_epoch;
   const std::int64_t batch = in.run.batch_size;
   // The last, partial batch of an epoch is dropped; n_examples is looked at only after a full batch.
   const std::int64_t epoch_batches = per_epoch / batch;
@@ -144,7 +144,7 @@ void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
   const double evaluation = per_example * to_double(run.n_eval_examples) + sampling_seconds(c);
   t.evaluation_hours = to_double(t.evaluations) * evaluation / 3600;
   if (c.reference == Reference::cached) {
-    const auto rows = std::min(t.examples, c.in.lengths.train_pairs);
+    const auto rows = std::min(t.examples, unit_of(run.loss, c.in.lengths).in_epoch);
     t.reference_hours =
         reference_pass(c).elapsed / c.examples / to_double(c.data_ranks) * to_double(rows) / 3600;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <random>
 
 #include <ATen/Context.h>
@@ -24,16 +25,18 @@ constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and 
 class RandomExamples {
  public:
   RandomExamples(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
-      : lengths_(lengths), config_(config), vocabulary_(vocabulary) {}
+      : lengths_(lengths),
+        config_(config),
+        vocabulary_(vocabulary),
+        responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)) {}
 
   ExampleBatch next() {
     ExampleBatch batch;
     texts_.clear();
-    texts_.reserve(static_cast<std::size_t>(config_.batch_size) * 3);
     for (std::int64_t i = 0; i < config_.batch_size; ++i) {
       const auto prompt = text(lengths_.prompt);
-      std::vector<std::span<const data::Token>> responses{text(lengths_.response)};
-      if (config_.loss.name != "sft") responses.push_back(text(lengths_.response));
+      std::vector<std::span<const data::Token>> responses;
+      for (std::int64_t r = 0; r < responses_; ++r) responses.push_back(text(lengths_.response));
       batch.numbers.push_back(static_cast<std::uint32_t>(i));
       batch.examples.push_back(data::truncate(prompt, std::move(responses), data::Truncation::KeepEnd,
                                               config_.max_length, config_.max_prompt_length));
@@ -54,6 +57,7 @@ class RandomExamples {
   const plan::Lengths& lengths_;
   const config::RunConfig& config_;
   std::int64_t vocabulary_;
+  std::int64_t responses_;  // of an example
   std::mt19937_64 random_{0};
   std::vector<std::vector<data::Token>> texts_;
 };

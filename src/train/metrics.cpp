@@ -23,12 +23,22 @@ double divergence_of(std::span<const Record> records) {
   return -drift / std::max(1.0, tokens);
 }
 
+// The share of the ordered pairs of responses whose rewards have that order.
+double accuracy_of(const Record& record) {
+  const auto drift = [&](std::size_t place) { return record.policy[place] - record.reference[place]; };
+  int right = 0, all = 0;
+  for (std::size_t i = 0; i < record.policy.size(); ++i)
+    for (std::size_t j = i + 1; j < record.policy.size(); ++j, ++all) right += drift(i) > drift(j);
+  return static_cast<double>(right) / all;
+}
+
 }  // namespace
 
 Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, const std::string& stage) {
   const auto reward = [&loss](const Record& record, std::size_t place) {
     return loss.beta * (record.policy[place] - record.reference[place]);
   };
+  const auto last = [](const Record& record) { return record.policy.size() - 1; };
   const auto mean = [records](const auto& value) { return mean_of(records, value); };
   Metrics metrics;
   const auto add = [&metrics](const std::string& name, double value) { metrics.emplace_back(name, value); };
@@ -37,20 +47,21 @@ Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, c
   if (pairs) {
     const std::string rewards = "rewards_" + stage + "/";
     add(rewards + "chosen", mean([&](const Record& r) { return reward(r, 0); }));
-    add(rewards + "rejected", mean([&](const Record& r) { return reward(r, 1); }));
-    add(rewards + "accuracies",
-        mean([&](const Record& r) { return reward(r, 0) > reward(r, 1) ? 1.0 : 0.0; }));
-    add(rewards + "margins", mean([&](const Record& r) { return reward(r, 0) - reward(r, 1); }));
+    add(rewards + "rejected", mean([&](const Record& r) { return reward(r, last(r)); }));
+    add(rewards + "accuracies", mean([&](const Record& r) { return accuracy_of(r); }));
+    add(rewards + "margins", mean([&](const Record& r) { return reward(r, 0) - reward(r, last(r)); }));
   }
   add("logps_" + stage + "/chosen", mean([](const Record& r) { return r.policy[0]; }));
-  if (pairs) add("logps_" + stage + "/rejected", mean([](const Record& r) { return r.policy[1]; }));
-  const auto tokens = [](const Record& r, std::size_t place) { return static_cast<double>(r.tokens[place]); };
-  add("tokens_" + stage + "/chosen", mean([&](const Record& r) { return tokens(r, 0); }));
+  if (pairs) add("logps_" + stage + "/rejected", mean([](const Record& r) { return r.policy.back(); }));
+  add("tokens_" + stage + "/chosen",
+      mean([](const Record& r) { return static_cast<double>(r.tokens.front()); }));
   if (!pairs) return metrics;
-  add("tokens_" + stage + "/rejected", mean([&](const Record& r) { return tokens(r, 1); }));
+  add("tokens_" + stage + "/rejected",
+      mean([](const Record& r) { return static_cast<double>(r.tokens.back()); }));
   if (!loss::uses_reference(loss)) return metrics;
   add("drift_" + stage + "/chosen", mean([](const Record& r) { return r.policy[0] - r.reference[0]; }));
-  add("drift_" + stage + "/rejected", mean([](const Record& r) { return r.policy[1] - r.reference[1]; }));
+  add("drift_" + stage + "/rejected",
+      mean([](const Record& r) { return r.policy.back() - r.reference.back(); }));
   add("kl_" + stage + "/per_token", divergence_of(records));
   return metrics;
 }

@@ -16,8 +16,8 @@ struct ExampleBatch {
   std::vector<data::Example> examples;
 };
 
-// What is known of an example after a pass: its loss, and of its responses, the better first, the summed
-// log-probabilities.
+// What is known of an example after a pass: its loss times its weight, and of its responses, the better
+// first, the summed log-probabilities.
 struct Record {
   std::uint32_t example = 0;
   double loss = 0;

@@ -1,5 +1,10 @@
 #include "train/scoring.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/text.h"
+
 namespace dpo::train {
 namespace {
 
@@ -9,18 +14,26 @@ std::span<const std::int32_t> compared_by(const data::Forest& forest, std::size_
   return std::span(forest.compared).subspan(start, end - start);
 }
 
+const data::Example& example_of(const ExampleBatch& batch, const data::Forest& forest, std::size_t example) {
+  return batch.examples[static_cast<std::size_t>(forest.examples[example])];
+}
+
 }  // namespace
 
-std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const loss::Options& options) {
+std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
+                                             const loss::Options& options) {
   std::vector<loss::Comparison> comparisons;
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
     const auto compared = compared_by(forest, e);
+    const data::Example& example = example_of(batch, forest, e);
     if (!loss::is_unpaired(options)) {
-      comparisons.push_back({{compared.begin(), compared.end()}});
+      comparisons.push_back({.responses = {compared.begin(), compared.end()},
+                             .weight = example.weight,
+                             .margin = example.margin});
       continue;
     }
     for (std::size_t i = 0; i < compared.size(); ++i)
-      comparisons.push_back({.responses = {compared[i]}, .desirable = i == 0});
+      comparisons.push_back({.responses = {compared[i]}, .desirable = i == 0, .weight = example.weight});
   }
   return comparisons;
 }
@@ -34,14 +47,14 @@ std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector
 }
 
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
-                               const std::vector<double>& losses, std::span<const std::uint32_t> numbers) {
+                               const std::vector<double>& losses, const ExampleBatch& batch) {
   const std::size_t per_example = losses.size() / std::max<std::size_t>(1, forest.examples.size());
   std::vector<Record> records;
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
     Record record;
-    record.example = numbers[static_cast<std::size_t>(forest.examples[e])];
+    record.example = batch.numbers[static_cast<std::size_t>(forest.examples[e])];
     for (std::size_t i = 0; i < per_example; ++i) record.loss += losses[e * per_example + i];
-    record.loss /= static_cast<double>(per_example);
+    record.loss *= example_of(batch, forest, e).weight / static_cast<double>(per_example);
     for (const std::int32_t response : compared_by(forest, e)) {
       const loss::Score& score = scores[static_cast<std::size_t>(response)];
       record.policy.push_back(score.policy);
@@ -51,6 +64,16 @@ std::vector<Record> records_of(const data::Forest& forest, const std::vector<los
     records.push_back(std::move(record));
   }
   return records;
+}
+
+void check_margins(const data::Examples& examples, const loss::Options& options) {
+  if (loss::uses_margin(options)) return;
+  for (const data::SourceCounts& counts : examples.counts())
+    if (counts.with_margin > 0)
+      throw UserError(fmt::format(
+          "datasets: '{}' has {} pairs with a margin, which loss={} does not know; take another loss "
+          "(docs/losses.md), or name a column that is not there: data.columns={{margin: none}}",
+          config::shown(counts.name), counts.with_margin, options.name));
 }
 
 }  // namespace dpo::train

@@ -2,15 +2,17 @@
 
 #include <vector>
 
+#include "data/examples.h"
 #include "data/forest.h"
 #include "loss/loss.h"
 #include "train/records.h"
 
 namespace dpo::train {
 
-// The comparisons of a forest's examples, as the loss wants them. Unpaired losses get one comparison for each
-// response of a pair.
-std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const loss::Options& options);
+// The comparisons of a forest's examples, which are some of the batch's, as the loss wants them. Unpaired
+// losses get one comparison for each response of a pair.
+std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
+                                             const loss::Options& options);
 
 // What the loss sees of a forest's responses.
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
@@ -18,6 +20,9 @@ std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector
 
 // The records of a forest's examples; `losses` are those of its comparisons.
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
-                               const std::vector<double>& losses, std::span<const std::uint32_t> numbers);
+                               const std::vector<double>& losses, const ExampleBatch& batch);
+
+// Margins in the data that the loss would leave out are a UserError.
+void check_margins(const data::Examples& examples, const loss::Options& options);
 
 }  // namespace dpo::train

@@ -7,6 +7,7 @@
 #include "data/tokenizer_folder.h"
 #include "plan/surroundings.h"
 #include "train/reference_cache.h"
+#include "train/scoring.h"
 
 namespace dpo::train {
 namespace {
@@ -183,6 +184,8 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
   RunData data = load_data(plan, listener);
+  for (const data::Examples* split : {&data.train, &data.test})
+    check_margins(*split, loss_options(config.loss));
   Progress progress = find_progress(data, checkpoint);
   const at::Device device = device_of_this_machine();
   // Before the policy, so that a reference that is only needed for its scores is never in memory together

@@ -24,26 +24,25 @@ std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const E
   return scores_of(part.forest, to_host(policy), t.reference->scores(part, batch));
 }
 
-// Losses that compare examples with each other need the scores of all microbatches at once: those are
-// computed twice then, so that no more than one microbatch's activations are in memory.
-std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const loss::Options& options,
+// Losses that compare examples with each other need the scores of all microbatches at once.
+std::vector<loss::Terms> terms_of_whole_batch(const loss::Options& options,
                                               const std::vector<Microbatch>& parts,
+                                              const std::vector<std::vector<loss::Score>>& scores,
                                               const ExampleBatch& batch) {
-  std::vector<loss::Score> scores;
+  std::vector<loss::Score> all_scores;
   std::vector<loss::Comparison> comparisons;
   std::vector<std::pair<std::size_t, std::size_t>> starts;
-  for (const Microbatch& part : parts) {
-    starts.emplace_back(scores.size(), comparisons.size());
-    for (loss::Comparison comparison : comparisons_of(part.forest, options)) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    starts.emplace_back(all_scores.size(), comparisons.size());
+    for (loss::Comparison comparison : comparisons_of(parts[i].forest, batch, options)) {
       for (std::int32_t& response : comparison.responses)
-        response += static_cast<std::int32_t>(scores.size());
+        response += static_cast<std::int32_t>(all_scores.size());
       comparisons.push_back(std::move(comparison));
     }
-    const std::vector<loss::Score> more = score(t, part, batch);
-    scores.insert(scores.end(), more.begin(), more.end());
+    all_scores.insert(all_scores.end(), scores[i].begin(), scores[i].end());
   }
-  const loss::Terms all = loss::evaluate(options, scores, comparisons);
-  starts.emplace_back(scores.size(), comparisons.size());
+  const loss::Terms all = loss::evaluate(options, all_scores, comparisons);
+  starts.emplace_back(all_scores.size(), comparisons.size());
   std::vector<loss::Terms> terms;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto cut = [](const std::vector<double>& values, std::size_t from, std::size_t to) {
@@ -56,12 +55,28 @@ std::vector<loss::Terms> terms_of_whole_batch(const Trainee& t, const loss::Opti
   return terms;
 }
 
+std::vector<std::vector<loss::Score>> score_all(const Trainee& t, const std::vector<Microbatch>& parts,
+                                                const ExampleBatch& batch) {
+  std::vector<std::vector<loss::Score>> scores;
+  for (const Microbatch& part : parts) scores.push_back(score(t, part, batch));
+  return scores;
+}
+
 // How far the policy is from the reference on responses that do not belong to their prompts: each example's
-// prompt with the responses of the next. The mean over the batch; KTO's point of zero.
+// prompt with the responses of the next that has another prompt. The mean over the batch; KTO's point of
+// zero.
 double mismatched_drift(const Trainee& t, const ExampleBatch& batch) {
+  const std::size_t size = batch.examples.size();
   ExampleBatch mismatched = batch;
-  for (std::size_t i = 0; i < batch.examples.size(); ++i)
-    mismatched.examples[i].responses = batch.examples[(i + 1) % batch.examples.size()].responses;
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto is_own = [&](std::size_t other) {
+      return std::ranges::equal(batch.examples[other].prompt, batch.examples[i].prompt);
+    };
+    std::size_t other = (i + 1) % size;
+    while (other != i && is_own(other)) other = (other + 1) % size;
+    if (other == i) other = (i + 1) % size;  // a batch of one prompt
+    mismatched.examples[i].responses = batch.examples[other].responses;
+  }
   double sum = 0;
   std::size_t count = 0;
   for (const Microbatch& part : split(t, mismatched)) {
@@ -113,8 +128,10 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
   const std::vector<Microbatch> parts = split(t, batch);
   const loss::Options options = loss_now(t, batch);
   const bool whole = loss::needs_whole_batch(options);
+  // Scored once more below, so that no more than one microbatch's activations are in memory.
   const std::vector<loss::Terms> known =
-      whole ? terms_of_whole_batch(t, options, parts, batch) : std::vector<loss::Terms>(parts.size());
+      whole ? terms_of_whole_batch(options, parts, score_all(t, parts, batch), batch)
+            : std::vector<loss::Terms>();
   const double comparisons =
       static_cast<double>(batch.examples.size()) * (loss::is_unpaired(options) ? 2 : 1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -123,11 +140,12 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
     model::Tape tape;
     const auto passed = model::forward(t.policy.model(), t.policy.computed(), packed, t.pass, tape);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(passed.log_probs), reference);
-    loss::Terms terms = whole ? known[i] : loss::evaluate(options, scores, comparisons_of(forest, options));
+    loss::Terms terms =
+        whole ? known[i] : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : terms.gradients) gradient /= comparisons;  // the mean over the whole batch
     model::backward(t.policy.model(), t.policy.computed(), packed, t.pass, tape,
                     at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()), t.policy.gradients());
-    const std::vector<Record> records = records_of(forest, scores, terms.losses, batch.numbers);
+    const std::vector<Record> records = records_of(forest, scores, terms.losses, batch);
     result.records.insert(result.records.end(), records.begin(), records.end());
     result.tokens += forest.size();
   }
@@ -151,12 +169,13 @@ UpdateResult update(Trainee& t, const ExampleBatch& batch) {
 }
 
 std::vector<Record> evaluate(const Trainee& t, const ExampleBatch& batch) {
-  std::vector<Record> records;
   const loss::Options options = loss_now(t, batch);
-  for (const Microbatch& part : split(t, batch)) {
-    const std::vector<loss::Score> scores = score(t, part, batch);
-    const loss::Terms terms = loss::evaluate(options, scores, comparisons_of(part.forest, options));
-    const std::vector<Record> more = records_of(part.forest, scores, terms.losses, batch.numbers);
+  const std::vector<Microbatch> parts = split(t, batch);
+  const std::vector<std::vector<loss::Score>> scores = score_all(t, parts, batch);
+  const std::vector<loss::Terms> terms = terms_of_whole_batch(options, parts, scores, batch);
+  std::vector<Record> records;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::vector<Record> more = records_of(parts[i].forest, scores[i], terms[i].losses, batch);
     records.insert(records.end(), more.begin(), more.end());
   }
   return records;

@@ -19,7 +19,8 @@ HALF = 1 / (2 * BETA)
 # With policy = reference, u = v = 0; losses without a reference begin where the model does.
 AT_START = {"dpo": LN2, "ipo": HALF**2, "hinge": 1, "robust": LN2, "nca_pair": 2 * LN2, "sppo_hard": 2 * HALF**2,
             "exo_pair": -LN2 - 0.5 * (math.log(1 - 1e-3) + math.log(1e-3)), "apo_zero": 1, "apo_down": 1,
-            "discopop": 0.5 * LN2 + 0.5, "sigmoid_norm": LN2, "bco_pair": 2 * LN2, "aot": LN2, "kto": 0.5}
+            "discopop": 0.5 * LN2 + 0.5, "sigmoid_norm": LN2, "bco_pair": 2 * LN2, "aot": LN2, "kto": 0.5,
+            "plackett_luce": LN2}
 WITHOUT_REFERENCE = {"sft", "simpo", "cpo", "orpo"}
 
 
@@ -39,18 +40,21 @@ class Losses(unittest.TestCase):
     def tearDownClass(cls):
         cls.scratch.cleanup()
 
-    def train(self, loss, *more):
-        run = self.folder / f"{loss}{len(more)}"
+    def train(self, loss, *more, data="pairs.jsonl"):
+        return [line["loss/train"] for line in self.metrics(loss, *more, data=data)]
+
+    def metrics(self, loss, *more, data="pairs.jsonl"):
+        run = Path(tempfile.mkdtemp(dir=self.folder))
         beta = [] if loss == "sft" else [f"loss.beta={BETA}"]
         done = subprocess.run(
             [PROGRAM, "train", "model=blank_model", f"model.name_or_path={self.folder / 'model'}",
-             f"datasets=[{self.folder / 'pairs.jsonl'}]", f"loss={loss}", *beta, "exp_name=e", f"local_dirs=[{self.folder}]",
+             f"datasets=[{self.folder / data}]", f"loss={loss}", *beta, "exp_name=e", f"local_dirs=[{self.folder}]",
              f"local_run_dir={run}", "batch_size=8", "n_examples=32", "eval_every=1000", "eval_batch_size=2",
              "n_eval_examples=2", "do_first_eval=false", "sample_during_eval=false", "lr=1e-3", "warmup_steps=0",
              "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more],
             capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line)["loss/train"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
     def test_every_preset_trains(self):
         self.assertEqual(set(PRESETS), set(AT_START) | WITHOUT_REFERENCE)
@@ -65,10 +69,35 @@ class Losses(unittest.TestCase):
 
     def test_microbatches_change_nothing(self):
         """Also for losses that compare examples with each other or look at the whole batch."""
-        for loss in ("aot", "kto", "bco_pair", "orpo"):
+        for loss in ("aot", "kto", "bco_pair", "orpo", "plackett_luce"):
             with self.subTest(loss=loss):
                 for one, other in zip(self.train(loss), self.train(loss, "gradient_accumulation_steps=4")):
                     self.assertAlmostEqual(one, other, delta=1e-5 * abs(one))
+
+    def test_a_ranking_of_two_is_dpo(self):
+        """Through the whole program: the same batches, metrics and gradient norms, to rounding."""
+        times = ("examples_per_second", "tokens_per_second")
+        for one, other in zip(self.metrics("dpo"), self.metrics("plackett_luce")):
+            self.assertEqual(one.keys(), other.keys())
+            for name in one.keys() - set(times):
+                self.assertAlmostEqual(one[name], other[name], delta=1e-6 * max(1, abs(one[name])), msg=name)
+
+    def test_rankings(self):
+        """Of three and four responses: with policy = reference every order is as likely, 1 in 3! or 4!."""
+        rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
+        with (self.folder / "rankings.jsonl").open("w") as file:
+            for i, row in enumerate(rows[:200]):
+                length = 3 + i % 2
+                texts = [rows[i + k]["chosen"] for k in range(length)]
+                file.write(json.dumps({"prompt": row["prompt"], "responses": texts, "scores": [-k for k in range(length)]})
+                           + "\n")
+        runs = [self.metrics("plackett_luce", "data.test_share=0.1", *more, data="rankings.jsonl")
+                for more in ([], ["gradient_accumulation_steps=2", "activation_checkpointing=true"])]
+        possible = [(k * math.log(6) + (8 - k) * math.log(24)) / 8 for k in range(9)]
+        self.assertLess(min(abs(runs[0][0]["loss/train"] - x) for x in possible), 1e-6)
+        for one, other in zip(*runs):
+            self.assertAlmostEqual(one["loss/train"], other["loss/train"], delta=1e-5 * one["loss/train"])
+            self.assertAlmostEqual(one["grad_norm"], other["grad_norm"], delta=1e-4 * one["grad_norm"])
 
 
 if __name__ == "__main__":

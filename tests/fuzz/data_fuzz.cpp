@@ -54,6 +54,10 @@ void check_prompt(const PromptText& prompt) {
   for (const auto& pair : prompt.pairs)
     if (std::max(pair.better, pair.worse) >= prompt.responses.size())
       fail("a pair of nothing", prompt.prompt);
+  for (const auto& ranking : prompt.rankings)
+    if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= prompt.responses.size() ||
+        !(ranking.weight >= 0))
+      fail("a ranking of nothing", prompt.prompt);
 }
 
 // A row means something to each kind of data set, or is refused by it.

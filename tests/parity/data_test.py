@@ -147,7 +147,7 @@ class Data(unittest.TestCase):
         answer = dpo_data("--json", "--lengths", str(file), *self.words("loss=dpo"))
         self.assertEqual(answer.returncode, 0, answer.stderr)
         lengths = json.loads(answer.stdout)["lengths"]
-        self.assertEqual(lengths["train"], {"prompts": 900, "pairs": 900})
+        self.assertEqual(lengths["train"], {"prompts": 900, "pairs": 900, "rankings": 900, "ranked": 1800})
         self.assertEqual(len(lengths["prompt"]), 20)
         self.assertIn("longest: {prompt: 833,", file.read_text())
 

@@ -151,6 +151,55 @@ TEST_F(Policies, LookAtTheTargetAloneForSft) {
             "2 1 0 0 ");
 }
 
+TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
+  lines_ +=
+      R"({"prompt": "list", "responses": ["c", "a", "b", "a too"], "scores": [1, 3, 2, 3], "weight": 0.5})"
+      "\n"
+      R"({"prompt": "list", "responses": ["same start, then one end", "x", "same start, then another end"],)"
+      R"( "scores": [3, 2, 1]})"
+      "\n"
+      R"({"prompt": "ties", "responses": ["a", "b"], "scores": [1, 1]})"
+      "\n";
+  config_.loss.name = "plackett_luce";
+  // A pair is a ranking of two; a response with the score of another is left out; two that are cut to the
+  // same are nothing to learn from.
+  EXPECT_EQ(all(),
+            "good|yes$|no$\n"
+            "a prompt that is muc|a$|b$\n"
+            "list|a$|b$|c$\n"
+            "2 1 3 0 ");
+  const Examples examples = load();
+  EXPECT_EQ(examples.at(0).weight, 1);
+  EXPECT_EQ(examples.at(2).weight, 0.5);
+  EXPECT_EQ(examples.counts()[0].rankings, 9);
+  EXPECT_EQ(examples.counts()[0].ranked, 7 * 2 + 3 + 3);
+  EXPECT_EQ(examples.counts()[0].longest_ranking, 3);
+  EXPECT_EQ(examples.counts()[0].weighted, 1);
+  EXPECT_EQ(examples.starts().size(), 10u);
+  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), load(Split::Test))
+                .find("train: {prompts: 9, pairs: 15, rankings: 9, ranked: 20}"),
+            std::string::npos);
+  config_.data.equal_responses = "fail";
+  EXPECT_NE(problem_of([&] { load(); }).find("prompt 4 "), std::string::npos);
+}
+
+TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
+  lines_ = R"({"prompt": "p", "chosen": "a", "rejected": "b", "weight": 2, "margin": 0.25})"
+           "\n"
+           R"({"prompt": "q", "chosen": "a", "rejected": "b"})"
+           "\n";
+  const Examples examples = load();
+  EXPECT_EQ(examples.at(0).weight, 2);
+  EXPECT_EQ(examples.at(0).margin, 0.25);
+  EXPECT_EQ(examples.at(1).weight, 1);
+  EXPECT_EQ(examples.at(1).margin, 0);
+  EXPECT_EQ(examples.counts()[0].weighted, 1);
+  EXPECT_EQ(examples.counts()[0].with_margin, 1);
+  config_.loss.name = "sft";
+  EXPECT_EQ(load().at(0).weight, 1);
+  EXPECT_EQ(load().counts()[0].with_margin, 0);
+}
+
 TEST_F(Policies, KeepThePlacesOfPromptsWithoutExamples) {
   const Examples examples = load();
   EXPECT_EQ(examples.starts().size(), 8u);  // seven prompts, two with examples

@@ -1,5 +1,7 @@
 #include "data/formats.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace dpo::data {
@@ -30,6 +32,17 @@ Value shp(const char* a, double score_a, const char* b, double score_b, double l
               {"score_A", Value::of(score_a)},
               {"score_B", Value::of(score_b)},
               {"labels", Value::of(label)}});
+}
+
+// "0>1>2 x0.5", the rankings alone
+std::string rankings(const PromptText& prompt) {
+  std::string out;
+  for (const Ranking& ranking : prompt.rankings) {
+    for (const std::uint32_t response : ranking.responses) out += std::to_string(response) + ">";
+    out.back() = ' ';
+    if (ranking.weight != 1) out += "x" + std::to_string(ranking.weight).substr(0, 3) + " ";
+  }
+  return out;
 }
 
 // "prompt: r0, r1; 0>1; *0"
@@ -117,8 +130,10 @@ TEST(Se, PairsAllAnswersByTheirScores) {
   add_se_row(row({{"question", text("<p>q</p>")},
                   {"answers", list({answer("<p>a</p>", 1), answer("<p>b</p>", 3), answer("<p>c</p>", 3)})}}),
              texts);
-  // Of equal scores the later counts as better.
-  EXPECT_EQ(shown(std::move(texts).take()[0]), "\n\nHuman: q\n\nAssistant:: [ a] [ b] [ c] 1>0 2>0 2>1 *1");
+  // Of equal scores the later counts as better in pairs; a ranking has the first of them alone.
+  const PromptText prompt = std::move(texts).take()[0];
+  EXPECT_EQ(shown(prompt), "\n\nHuman: q\n\nAssistant:: [ a] [ b] [ c] 1>0 2>0 2>1 *1");
+  EXPECT_EQ(rankings(prompt), "1>0 ");
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_se_row(row({{"question", text("q")}, {"answers", text("x")}}), t);
             }),
@@ -161,6 +176,54 @@ TEST(Columns, ListsWithScoresOrRanks) {
   const auto prompts = std::move(texts).take();
   EXPECT_EQ(shown(prompts[0]), "q: [a] [b] [c] 1>0 1>2 *1");  // equal scores make no pair
   EXPECT_EQ(shown(prompts[1]), "p: [a] [b] [c] 0>1 2>0 2>1 *2");
+  EXPECT_EQ(rankings(prompts[0]), "1>0 ");
+  EXPECT_EQ(rankings(prompts[1]), "2>0>1 ");
+}
+
+TEST(Columns, WeightsAndMargins) {
+  PromptTexts texts;
+  const auto pair = [](Value weight, Value margin) {
+    return row({{"prompt", text("q")},
+                {"chosen", text("a")},
+                {"rejected", text("b")},
+                {"w", std::move(weight)},
+                {"margin", std::move(margin)}});
+  };
+  const ColumnNames names = {{"weight", "w"}};
+  add_row_by_columns(pair(Value::of(0.5), Value::of(-2.0)), names, texts);
+  add_row_by_columns(pair(text("0.25"), text("3")), names, texts);  // of a CSV file
+  add_row_by_columns(row({{"prompt", text("q")},
+                          {"responses", list({text("c"), text("d"), text("e")})},
+                          {"ranking", list({Value::of(3.0), Value::of(1.0), Value::of(2.0)})},
+                          {"w", Value::of(0.0)}}),
+                     names, texts);
+  const PromptText prompt = std::move(texts).take()[0];
+  EXPECT_EQ(shown(prompt), "q: [a] [b] [a] [b] [c] [d] [e] 0>1 2>3 5>4 6>4 5>6 *5");
+  EXPECT_EQ(rankings(prompt), "0>1 x0.5 2>3 x0.2 5>6>4 x0.0 ");
+  EXPECT_EQ(prompt.pairs[0].weight, 0.5f);
+  EXPECT_EQ(prompt.pairs[0].margin, -2);
+  EXPECT_EQ(prompt.pairs[1].weight, 0.25f);
+  EXPECT_EQ(prompt.pairs[1].margin, 3);
+  EXPECT_EQ(prompt.pairs[3].weight, 0);
+  const std::vector<std::pair<Value, std::string>> refused = {
+      {pair(Value::of(-0.5), Value::of(0.0)), "'w' is -0.5, expected a number >= 0"},
+      {pair(Value::of(1e300), Value::of(0.0)), "'w' is 1e+300, expected a finite number"},
+      {pair(text("nan"), Value::of(0.0)), "'w' is nan, expected a finite number"},
+      {pair(text("1x"), Value::of(0.0)), "'w' is '1x', expected a number"},
+      {pair(text(""), Value::of(0.0)), "'w' is '', expected a number"},
+      {pair(Value::of(1.0), Value{}), "'margin' is null, expected a number"},
+      {pair(Value::of(1.0), Value::of(HUGE_VAL)), "'margin' is inf, expected a finite number"},
+      {row({{"prompt", text("q")},
+            {"responses", list({text("c"), text("d")})},
+            {"scores", list({Value::of(1.0), Value::of(2.0)})},
+            {"margin", Value::of(1.0)}}),
+       "'margin' is of two responses, this row has a list"},
+      {row({{"prompt", text("q")},
+            {"responses", list({text("c"), text("d")})},
+            {"scores", list({Value::of(1.0), Value::of(std::nan(""))})}}),
+       "'scores' holds NaN"}};
+  for (const auto& [value, message] : refused)
+    EXPECT_EQ(problem([&](PromptTexts& t) { add_row_by_columns(Value(value), names, t); }), message);
 }
 
 TEST(Columns, RefuseWhatTheyCannotMean) {

@@ -69,6 +69,22 @@ TEST_F(Tokens, HoldEverythingUncut) {
   EXPECT_EQ(file.sft_target(0), 2u);
 }
 
+TEST_F(Tokens, HoldRankingsAndWeights) {
+  write("d/train.jsonl",
+        "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"d\", \"weight\": 0.5, \"margin\": 3}\n"
+        "{\"prompt\": \"q\", \"responses\": [\"x\", \"y\", \"z\"], \"ranking\": [2, 3, 1], \"weight\": 2}\n");
+  load();
+  const TokenFile file = load();
+  ASSERT_EQ(file.rankings(0), 1u);
+  ASSERT_EQ(file.rankings(1), 1u);
+  EXPECT_EQ(file.ranking(0, 0).responses, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(file.ranking(0, 0).weight, 0.5f);
+  EXPECT_EQ(file.ranking(1, 0).responses, (std::vector<std::uint32_t>{2, 0, 1}));
+  EXPECT_EQ(file.ranking(1, 0).weight, 2);
+  EXPECT_EQ(file.pairs(0)[0].margin, 3);
+  EXPECT_EQ(file.pairs(1).size(), 3u);
+}
+
 TEST_F(Tokens, AreMadeOnce) {
   load();
   const auto first = fs::last_write_time(files().at(0));
