@@ -125,6 +125,11 @@ Check<double> from_to_below(double least, double bound) {
           [=](const double& value) { return least <= value && value < bound; }};
 }
 
+Check<double> from_to(double least, double most) {
+  return {fmt::format("a number from {} to {}", least, most),
+          [=](const double& value) { return least <= value && value <= most; }};
+}
+
 Check<std::string> text(std::string what) {
   return {std::move(what), [](const std::string& value) {
             return !value.empty() && value.find_first_of("\n\r\t") == std::string::npos;

@@ -133,6 +133,7 @@ Check<std::int64_t> between(std::int64_t least, std::int64_t most);
 Check<double> above(double bound);
 Check<double> not_below(double bound);
 Check<double> from_to_below(double least, double bound);
+Check<double> from_to(double least, double most);
 Check<std::string> text(std::string what);
 Check<std::string> one_of(std::vector<std::string> choices);
 Check<std::vector<std::string>> texts(std::string what);

@@ -29,6 +29,7 @@ struct LossConfig {
   bool length_normalize = false;
   double gamma = 0;
   double alpha = 0;
+  double length_alpha = 1;
   double temperature = 0;
   double desirable_weight = 1;
   double undesirable_weight = 1;

@@ -165,6 +165,10 @@ std::vector<Field> loss_fields() {
           with(kPairLosses, {"plackett_luce"}),
           field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
                 "Weight of the better response's negative log-likelihood per token, added to the loss.")),
+      only_for(kPairLosses,
+               field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
+                     "Weight of the tokens of the longer response beyond the length of the shorter one "
+                     "(length-desensitised).")),
       only_for({"discopop"}, field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
                                    "How sharply the two parts of the loss are told apart.")),
       weight("loss.desirable_weight", &L::desirable_weight, "Weight of responses that are wanted."),

@@ -1,7 +1,9 @@
 // data: from files to batches: sources, the order of examples, their tokens, and forests of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,9 @@ struct Example {
   std::int64_t row = 0;  // where it comes from, for reports
   double weight = 1;     // in the loss
   double margin = 0;     // by how much the better response should lead, in rewards
+  // The tokens of a response behind its first `full_tokens` count `tail_weight` in its log-probability.
+  std::size_t full_tokens = std::numeric_limits<std::size_t>::max();
+  float tail_weight = 1;
 };
 
 }  // namespace dpo::data

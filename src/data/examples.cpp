@@ -97,7 +97,8 @@ Examples::Examples(const config::RunConfig& config)
     : policies_(config.data),
       max_length_(config.max_length),
       max_prompt_length_(config.max_prompt_length),
-      kind_(example_kind(config.loss)) {}
+      kind_(example_kind(config.loss)),
+      length_alpha_(static_cast<float>(config.loss.length_alpha)) {}
 
 Examples Examples::load(const config::RunConfig& config, Split split, const text::Tokenizer& tokenizer,
                         TokenCache& cache) {
@@ -204,6 +205,8 @@ Example Examples::make(const Place& place) const {
     const Pair& pair = file.pairs(place.prompt)[place.number];
     example.weight = pair.weight;
     example.margin = pair.margin;
+    example.full_tokens = std::min(example.responses[0].size(), example.responses[1].size());
+    example.tail_weight = length_alpha_;
   } else if (kind_ == ExampleKind::Ranking) {
     example.weight = file.ranking(place.prompt, place.number).weight;
   }

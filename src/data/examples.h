@@ -112,6 +112,7 @@ class Examples {
   std::int64_t max_length_;
   std::int64_t max_prompt_length_;
   ExampleKind kind_;
+  float length_alpha_;
   std::vector<Source> sources_;
   std::vector<TokenFile> files_;
   std::vector<SourceCounts> counts_;

@@ -1,5 +1,6 @@
 #include "data/forest.h"
 
+#include <algorithm>
 #include <numeric>
 #include <unordered_map>
 
@@ -16,13 +17,15 @@ void append(Forest& forest, std::span<const Token> tokens, std::int32_t first_po
 
 std::int32_t end_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
 
-void add_response(Forest& forest, std::size_t tree, std::span<const Token> response) {
+void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
+  const std::span<const Token> response = leaf.tokens;
   const std::int32_t prompt_end = forest.prompt_starts[tree + 1];
   const std::int32_t prompt_length = prompt_end - forest.prompt_starts[tree];
   const std::int32_t start = end_of(forest.tokens);
   for (std::size_t i = prompt_length > 0 ? 0 : 1; i < response.size(); ++i) {
     forest.rows.push_back(i == 0 ? prompt_end - 1 : start + static_cast<std::int32_t>(i) - 1);
     forest.targets.push_back(response[i]);
+    forest.row_weights.push_back(i < leaf.full ? 1 : leaf.tail_weight);
   }
   append(forest, response, prompt_length);
   forest.response_starts.push_back(end_of(forest.tokens));
@@ -63,9 +66,11 @@ Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t>
   forest.row_starts.push_back(0);
   forest.tree_responses.push_back(0);
   for (std::size_t t = 0; t < trees.size(); ++t) {
-    for (const std::span<const Token> response : trees[t].responses) add_response(forest, t, response);
+    for (const Leaf& response : trees[t].responses) add_response(forest, t, response);
     forest.tree_responses.push_back(static_cast<std::int32_t>(forest.responses()));
   }
+  if (std::ranges::all_of(forest.row_weights, [](float weight) { return weight == 1; }))
+    forest.row_weights.clear();
   add_examples(forest, trees, chosen);
   return forest;
 }

@@ -24,6 +24,7 @@ struct Forest {
   // padded batch.
   std::vector<std::int32_t> rows;
   std::vector<Token> targets;
+  std::vector<float> row_weights;  // of each row in its response's log-probability; empty: all are 1
 
   // The examples, by number in the batch, and the responses each compares, the better ones first.
   std::vector<std::int64_t> examples;

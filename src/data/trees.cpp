@@ -11,11 +11,20 @@ std::string_view bytes_of(std::span<const Token> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
 }
 
-std::int32_t response_of(Tree& tree, std::span<const Token> tokens) {
-  const auto same = [&](std::span<const Token> other) { return bytes_of(other) == bytes_of(tokens); };
+Leaf leaf_of(const Example& example, std::span<const Token> response) {
+  const bool whole = example.tail_weight == 1 || response.size() <= example.full_tokens;
+  return whole ? Leaf{response, response.size(), 1}
+               : Leaf{response, example.full_tokens, example.tail_weight};
+}
+
+std::int32_t response_of(Tree& tree, const Leaf& leaf) {
+  const auto same = [&](const Leaf& other) {
+    return other.full == leaf.full && other.tail_weight == leaf.tail_weight &&
+           bytes_of(other.tokens) == bytes_of(leaf.tokens);
+  };
   const auto found = std::find_if(tree.responses.begin(), tree.responses.end(), same);
   if (found != tree.responses.end()) return static_cast<std::int32_t>(found - tree.responses.begin());
-  tree.responses.push_back(tokens);
+  tree.responses.push_back(leaf);
   return static_cast<std::int32_t>(tree.responses.size() - 1);
 }
 
@@ -23,7 +32,7 @@ std::int32_t response_of(Tree& tree, std::span<const Token> tokens) {
 
 std::int64_t Tree::tokens() const {
   std::size_t sum = prompt.size();
-  for (const std::span<const Token> response : responses) sum += response.size();
+  for (const Leaf& response : responses) sum += response.tokens.size();
   return static_cast<std::int64_t>(sum);
 }
 
@@ -38,7 +47,7 @@ std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std
     tree.examples.push_back(number);
     std::vector<std::int32_t>& compared = tree.compared.emplace_back();
     for (const std::span<const Token> response : example.responses)
-      compared.push_back(response_of(tree, response));
+      compared.push_back(response_of(tree, leaf_of(example, response)));
   }
   return trees;
 }

@@ -8,10 +8,18 @@
 
 namespace dpo::data {
 
-// A prompt with the different responses that some examples have to it.
+// A response as some examples count it: the tokens behind the first `full` weigh less.
+struct Leaf {
+  std::span<const Token> tokens;
+  std::size_t full = 0;
+  float tail_weight = 1;
+};
+
+// A prompt with the different responses that some examples have to it. One that examples count differently is
+// several leaves: its log-probability is another number in each.
 struct Tree {
   std::span<const Token> prompt;
-  std::vector<std::span<const Token>> responses;
+  std::vector<Leaf> responses;
   std::vector<std::int64_t> examples;               // numbers in the batch
   std::vector<std::vector<std::int32_t>> compared;  // of each example: its responses, the better first
 

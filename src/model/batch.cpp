@@ -49,6 +49,7 @@ Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device devi
   batch.positions = to_device(forest.positions, device);
   batch.rows = to_device(forest.rows, device);
   batch.targets = to_device(forest.targets, device);
+  if (!forest.row_weights.empty()) batch.row_weights = at::tensor(forest.row_weights, at::kFloat).to(device);
   batch.row_starts = forest.row_starts;
   batch.layout = std::make_shared<const ops::ForestLayout>(ops::ForestLayout{
       ops::make_segments(std::move(sequences), device), ops::make_segments(branch_starts(forest), device),

@@ -18,8 +18,9 @@ struct Batch {
   std::shared_ptr<const ops::ForestLayout> layout;
 
   // What the head computes; see data::Forest.
-  at::Tensor rows;     // int64
-  at::Tensor targets;  // int64
+  at::Tensor rows;         // int64
+  at::Tensor targets;      // int64
+  at::Tensor row_weights;  // float32, or undefined: all are 1
   std::vector<std::int32_t> row_starts;
 };
 

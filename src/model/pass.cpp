@@ -32,7 +32,7 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
 ops::HeadInput head_input(const Model& model, const Weights& weights, const Batch& batch,
                           const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,           head_matrix(model, weights), head_bias(weights), batch.targets,
-          batch.row_starts, options.chunk_rows};
+          batch.row_starts, options.chunk_rows,          batch.row_weights};
 }
 
 BlockWeights leaves_of(const BlockWeights& weights) {

@@ -75,7 +75,9 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
     if (with_entropy) part(scores.entropy, chunk).copy_(entropy_of(logits, lse));
   }
   // Sums by segment rather than by scattered additions: the same bits every time, also on a GPU.
-  scores.log_probs = at::segment_reduce(scores.token_log_probs, "sum", lengths_of(input), /*indices=*/{},
+  const at::Tensor weighted =
+      input.row_weights.defined() ? scores.token_log_probs * input.row_weights : scores.token_log_probs;
+  scores.log_probs = at::segment_reduce(weighted, "sum", lengths_of(input), /*indices=*/{},
                                         /*offsets=*/{}, /*axis=*/0, /*unsafe=*/true, /*initial=*/0);
   return scores;
 }
@@ -83,8 +85,9 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
                                     const at::Tensor& by_response, at::Tensor matrix_gradient,
                                     at::Tensor bias_gradient) {
-  const at::Tensor by_row = by_response.to(lse.scalar_type())
-                                .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
+  at::Tensor by_row = by_response.to(lse.scalar_type())
+                          .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
+  if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   for (const Chunk& chunk : chunks_of(input)) {
     const at::Tensor scale = part(by_row, chunk).unsqueeze(1);

@@ -15,10 +15,11 @@ struct HeadInput {
   at::Tensor targets;                        // int64 [rows]
   std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
   std::int64_t chunk_rows = 0;  // logits of about so many rows, whole responses, are in memory at once
+  at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
 };
 
 struct ResponseScores {
-  at::Tensor log_probs;        // float32 [responses], summed over the response's tokens
+  at::Tensor log_probs;        // float32 [responses], summed over the response's tokens by their weights
   at::Tensor lse;              // float32 [rows], what the backward pass needs
   at::Tensor token_log_probs;  // float32 [rows]
   at::Tensor entropy;          // float32 [rows], where it was asked for: of the distribution over next tokens

@@ -17,10 +17,9 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
 // lengths, and for losses with a reference how far the policy has moved from it: the drift of each
 // response's log-probability, and -drift per token over all responses, which estimates the divergence
-// KL(reference | policy) as far as the responses are such as the reference would write.
-// Of a ranking the first is
-// the chosen and the last the rejected one; its accuracy is the share of all its pairs that are ordered
-// rightly.
+// KL(reference | policy) as far as the responses are such as the reference would write. Of a
+// ranking the first is the chosen and the last the rejected one; its accuracy is the share of all its pairs
+// that are ordered rightly.
 Metrics metrics_of(std::span<const Record> records, const loss::Options& loss, const std::string& stage);
 
 // The value of a name, or NaN.

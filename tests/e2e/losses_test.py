@@ -82,6 +82,33 @@ class Losses(unittest.TestCase):
             for name in one.keys() - set(times):
                 self.assertAlmostEqual(one[name], other[name], delta=1e-6 * max(1, abs(one[name])), msg=name)
 
+    def test_tails_that_count_less(self):
+        """loss.length_alpha: before the first update nothing changes but the log-probabilities, since the reference is
+        weighed alike; with 0 both responses count as many tokens."""
+        whole, part, head = (self.metrics("dpo", f"loss.length_alpha={alpha}")[:2] for alpha in (1, 0.5, 0))
+        for run in (whole, part, head):
+            self.assertAlmostEqual(run[0]["loss/train"], LN2, places=6)
+        self.assertNotEqual(whole[1]["loss/train"], part[1]["loss/train"])
+        for name in ("logps_train/chosen", "logps_train/rejected"):
+            self.assertAlmostEqual(part[0][name], (whole[0][name] + head[0][name]) / 2, places=4)
+            self.assertLess(whole[0][name], head[0][name])
+
+    def test_weights_and_margins(self):
+        """A weight scales the loss of its pair, a margin moves it; a loss without margins refuses them."""
+        rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
+        write = lambda name, **more: (self.folder / name).write_text(
+            "".join(json.dumps({**row, **more}) + "\n" for row in rows))
+        write("half.jsonl", weight=0.5)
+        write("ahead.jsonl", margin=0.25)
+        self.assertAlmostEqual(self.train("dpo", data="half.jsonl")[0], LN2 / 2, places=6)
+        self.assertAlmostEqual(self.train("dpo", data="ahead.jsonl")[0], math.log(1 + math.exp(0.25)), places=6)
+        self.assertAlmostEqual(self.train("hinge", data="ahead.jsonl")[0], 1.25, places=6)
+        with self.assertRaisesRegex(AssertionError, r"298 pairs with a margin, which loss=ipo does not know"):
+            self.train("ipo", data="ahead.jsonl")
+        write("bad.jsonl", weight=-1)
+        with self.assertRaisesRegex(AssertionError, r"bad.jsonl:1: 'weight' is -1, expected a number >= 0"):
+            self.train("dpo", data="bad.jsonl")
+
     def test_rankings(self):
         """Of three and four responses: with policy = reference every order is as likely, 1 in 3! or 4!."""
         rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]

@@ -19,6 +19,7 @@
 #include "checkpoint/load.h"
 #include "data/forest.h"
 #include "model/pass.h"
+#include "read_examples.h"
 
 namespace {
 
@@ -26,27 +27,15 @@ using namespace dpo;
 using nlohmann::json;
 
 struct Request {
-  std::vector<std::vector<data::Token>> texts;  // what the examples are views of
+  ExampleReader reader;
   std::vector<data::Example> examples;
   std::vector<std::vector<double>> weights;
 };
 
-Request read_examples(const json& list) {
+Request read_request(const json& list) {
   Request request;
-  std::size_t count = 0;
-  for (const json& item : list) count += 1 + item.at("responses").size();
-  request.texts.reserve(count);
-  const auto keep = [&request](const json& ids) {
-    request.texts.push_back(ids.get<std::vector<data::Token>>());
-    return std::span<const data::Token>(request.texts.back());
-  };
-  for (const json& item : list) {
-    data::Example example;
-    example.prompt = keep(item.at("prompt"));
-    for (const json& response : item.at("responses")) example.responses.push_back(keep(response));
-    request.examples.push_back(std::move(example));
-    request.weights.push_back(item.at("weights").get<std::vector<double>>());
-  }
+  request.examples = request.reader.read(list);
+  for (const json& item : list) request.weights.push_back(item.at("weights").get<std::vector<double>>());
   return request;
 }
 
@@ -151,7 +140,7 @@ int answer_request(char** argv) {
     at::globalContext().setAllowTF32CuBLAS(false);
     const checkpoint::LoadedModel loaded =
         checkpoint::load_model(argv[1], half ? at::kBFloat16 : at::kFloat, device);
-    write(argv[3], answer_of(loaded, read_examples(asked.at("examples")), asked, device));
+    write(argv[3], answer_of(loaded, read_request(asked.at("examples")), asked, device));
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -2,18 +2,20 @@
 //
 //   train_probe MODEL REQUEST.json ANSWER.safetensors
 //
-// The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "loss": {...}, "optimizer",
+// The request: {"batches": [[example...]...], "loss": {...}, "optimizer",
 // "lr", "warmup_steps", "max_grad_norm", "microbatches", "stored", "computed", "recompute"}. The answer:
 // "losses", "chosen", "rejected" (rewards, means over the batch), "norms" by update, and "weight.NAME" at the
 // end.
 #include <fstream>
 #include <iostream>
+#include <numeric>
 
 #include <ATen/ops/tensor.h>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
+#include "read_examples.h"
 #include "train/step.h"
 
 namespace {
@@ -55,33 +57,14 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
   return trainee;
 }
 
-struct Batches {
-  std::vector<std::vector<data::Token>> texts;
+std::vector<train::ExampleBatch> read_batches(const json& list, ExampleReader& reader) {
   std::vector<train::ExampleBatch> batches;
-};
-
-Batches read_batches(const json& list) {
-  Batches result;
-  std::size_t count = 0;
-  for (const json& batch : list)
-    for (const json& item : batch) count += 1 + item.at("responses").size();
-  result.texts.reserve(count);
-  const auto keep = [&result](const json& ids) {
-    result.texts.push_back(ids.get<std::vector<data::Token>>());
-    return std::span<const data::Token>(result.texts.back());
-  };
   for (const json& batch : list) {
-    result.batches.emplace_back();
-    for (const json& item : batch) {
-      data::Example example;
-      example.prompt = keep(item.at("prompt"));
-      for (const json& response : item.at("responses")) example.responses.push_back(keep(response));
-      result.batches.back().numbers.push_back(
-          static_cast<std::uint32_t>(result.batches.back().numbers.size()));
-      result.batches.back().examples.push_back(std::move(example));
-    }
+    batches.push_back({{}, reader.read(batch)});
+    batches.back().numbers.resize(batch.size());
+    std::iota(batches.back().numbers.begin(), batches.back().numbers.end(), 0u);
   }
-  return result;
+  return batches;
 }
 
 struct Trajectory {
@@ -92,7 +75,7 @@ struct Trajectory {
     for (const train::Record& record : result.records) {
       loss += record.loss;
       better += beta * (record.policy[0] - record.reference[0]);
-      if (record.policy.size() > 1) worse += beta * (record.policy[1] - record.reference[1]);
+      if (record.policy.size() > 1) worse += beta * (record.policy.back() - record.reference.back());
     }
     const auto count = static_cast<double>(result.records.size());
     losses.push_back(loss / count);
@@ -127,9 +110,9 @@ int answer_request(char** argv) {
     std::ifstream file(argv[2]);
     const json asked = json::parse(file);
     train::Trainee trainee = make_trainee(argv[1], asked);
-    const Batches batches = read_batches(asked.at("batches"));
+    ExampleReader reader;
     Trajectory trajectory;
-    for (const train::ExampleBatch& batch : batches.batches)
+    for (const train::ExampleBatch& batch : read_batches(asked.at("batches"), reader))
       trajectory.add(train::update(trainee, batch), trainee.loss.beta);
     write(argv[3], trajectory, trainee.policy);
     return 0;

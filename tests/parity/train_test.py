@@ -1,7 +1,7 @@
 """Twenty updates on real HH rows against a padded PyTorch script that follows the original's training step.
 
-SFT, DPO, conservative DPO and IPO; a tiny GPT-NeoX and a tiny Llama; float32. Loss, rewards and gradient norm of
-every update, and the final weights.
+SFT, DPO, conservative DPO and IPO; rankings; length-desensitised, weighted and with margins; a tiny GPT-NeoX and a tiny
+Llama; float32. Loss, rewards and gradient norm of every update, and the final weights.
 """
 
 import gzip
@@ -55,27 +55,35 @@ def hh_batches(count):
 
 
 def log_probs(model, examples, place):
-    """Summed log-probabilities of the responses at a place, in one padded batch."""
+    """Summed log-probabilities of the responses at a place, in one padded batch. Tokens beyond the shortest response of
+    an example count its tail_weight."""
     sequences = [(e["prompt"], e["responses"][place]) for e in examples]
     longest = max(len(p) + len(r) for p, r in sequences)
-    ids, mask, labels = (torch.zeros(len(sequences), longest, dtype=torch.long) for _ in range(3))
+    ids, mask = (torch.zeros(len(sequences), longest, dtype=torch.long) for _ in range(2))
+    labels = torch.zeros(len(sequences), longest)
     for i, (p, r) in enumerate(sequences):
         ids[i, : len(p) + len(r)] = torch.tensor(p + r)
         mask[i, : len(p) + len(r)] = 1
         labels[i, len(p) : len(p) + len(r)] = 1
+        shortest = min(len(r) for r in examples[i]["responses"])
+        labels[i, len(p) + shortest : len(p) + len(r)] = examples[i].get("tail_weight", 1)
     logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float().log_softmax(-1)
     return (logits.gather(2, ids[:, 1:, None]).squeeze(2) * labels[:, 1:]).sum(1)
 
 
-def loss_of(name, policy, reference, settings):
+def loss_of(name, policy, reference, settings, margins):
     sigmoid = torch.nn.functional.logsigmoid
     if name == "sft":
         return -policy[0]
+    if name == "plackett_luce":
+        scores = settings["beta"] * (torch.stack(policy) - torch.stack(reference))
+        return sum(scores[k:].logsumexp(0) - scores[k] for k in range(len(scores)))
     margin = (policy[0] - policy[1]) - (reference[0] - reference[1])
     beta, smoothing = settings["beta"], settings.get("label_smoothing", 0)
     if name == "ipo":
         return (margin - 1 / (2 * beta)) ** 2
-    return -sigmoid(beta * margin) * (1 - smoothing) - sigmoid(-beta * margin) * smoothing
+    lead = beta * margin - margins
+    return -sigmoid(lead) * (1 - smoothing) - sigmoid(-lead) * smoothing
 
 
 def weights_of(model):
@@ -98,11 +106,13 @@ def train_by_pytorch(folder, batches, settings, optimizer_name, lr, warmup, max_
         ours = [log_probs(policy, batch, place) for place in places]
         with torch.no_grad():
             theirs = [log_probs(reference, batch, p) if name != "sft" else torch.zeros(len(batch)) for p in places]
-        loss = loss_of(name, ours, theirs, settings).mean()
+        weights, margins = (torch.tensor([e.get(key, otherwise) for e in batch])
+                            for key, otherwise in (("weight", 1.0), ("margin", 0.0)))
+        loss = (weights * loss_of(name, ours, theirs, settings, margins)).mean()
         loss.backward()
         figures["losses"].append(loss.item())
         figures["chosen"].append(beta * (ours[0] - theirs[0]).mean().item())
-        figures["rejected"].append(beta * (ours[1] - theirs[1]).mean().item() if len(places) > 1 else 0.0)
+        figures["rejected"].append(beta * (ours[-1] - theirs[-1]).mean().item() if len(places) > 1 else 0.0)
         figures["norms"].append(torch.nn.utils.clip_grad_norm_(policy.parameters(), max_norm).item())
         optimizer.step()
         scheduler.step()
@@ -147,6 +157,24 @@ def compare(name, ours, theirs):
     assert all(value < TOLERANCE for value in errors.values()), name
 
 
+def of_one(batches):
+    """What to imitate."""
+    return [[{**e, "responses": e["responses"][:1]} for e in b] for b in batches]
+
+
+def of_three(batches):
+    """Rankings: a pair, and behind it a text of the next example."""
+    return [[{**e, "responses": e["responses"] + [b[i - 1]["responses"][0][:30]]} for i, e in enumerate(b)] for b in batches]
+
+
+def short_tails(batches):
+    return [[{**e, "tail_weight": 0.3} for e in b] for b in batches]
+
+
+def weighted(batches):
+    return [[{**e, "weight": 0.5 * (i % 4), "margin": 0.2 * (i % 3)} for i, e in enumerate(b)] for b in batches]
+
+
 LOSSES = [{"name": "sft"}, {"name": "dpo", "beta": 0.1}, {"name": "dpo", "beta": 0.3, "label_smoothing": 0.1},
           {"name": "ipo", "beta": 0.1}]
 
@@ -160,14 +188,17 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             tiny_models.make(family, folder, seed=1)
             for settings in LOSSES:
-                only = [[{**e, "responses": e["responses"][:1]} for e in b] for b in batches] \
-                    if settings["name"] == "sft" else batches
-                arguments = (only, settings, "RMSprop", 1e-4, 5, 10.0)
+                arguments = (of_one(batches) if settings["name"] == "sft" else batches, settings, "RMSprop", 1e-4, 5, 10.0)
                 expected = train_by_pytorch(folder, *arguments)
                 name = f"{family}, {settings['name']}" + (", smoothed" if "label_smoothing" in settings else "")
                 compare(name, train_by_probe(folder, *arguments), expected)
                 compare("  in 3 uneven parts, recomputed",
                         train_by_probe(folder, *arguments, microbatches=3, recompute=True), expected)
+            for change, settings in ((of_three, {"name": "plackett_luce", "beta": 0.1}), (short_tails, LOSSES[1]),
+                                     (weighted, LOSSES[1])):
+                arguments = (change(batches), settings, "RMSprop", 1e-4, 5, 10.0)
+                compare(f"{family}, {settings['name']}, {change.__name__}",
+                        train_by_probe(folder, *arguments, microbatches=2), train_by_pytorch(folder, *arguments))
             arguments = (batches, LOSSES[1], "AdamW", 1e-4, 0, 0.5)
             compare(f"{family}, dpo, AdamW, clipped", train_by_probe(folder, *arguments),
                     train_by_pytorch(folder, *arguments))

@@ -195,7 +195,12 @@ TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
   EXPECT_EQ(examples.at(1).margin, 0);
   EXPECT_EQ(examples.counts()[0].weighted, 1);
   EXPECT_EQ(examples.counts()[0].with_margin, 1);
+  EXPECT_EQ(examples.at(0).tail_weight, 1);
+  config_.loss.length_alpha = 0.5;
+  EXPECT_EQ(load().at(0).tail_weight, 0.5f);
+  EXPECT_EQ(load().at(0).full_tokens, 2u);
   config_.loss.name = "sft";
+  EXPECT_EQ(load().at(0).tail_weight, 1);
   EXPECT_EQ(load().at(0).weight, 1);
   EXPECT_EQ(load().counts()[0].with_margin, 0);
 }

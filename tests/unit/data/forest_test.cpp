@@ -33,7 +33,8 @@ std::vector<Token> response_of(const Forest& forest, std::int32_t response) {
 
 TEST(Forest, OfTwoPairsThatShareAPromptAndAResponse) {
   const std::vector<Token> prompt = {1, 2, 3}, a = {10, 11}, b = {20}, c = {30, 31, 32};
-  const std::vector<Example> batch = {{prompt, {a, b}, 0}, {prompt, {c, a}, 1}};
+  const std::vector<Example> batch = {{.prompt = prompt, .responses = {a, b}},
+                                      {.prompt = prompt, .responses = {c, a}}};
   const Forest forest = make_forest(batch);
   EXPECT_EQ(forest.tokens, (std::vector<Token>{1, 2, 3, 10, 11, 20, 30, 31, 32}));
   EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 3, 3, 4, 5}));
@@ -50,11 +51,29 @@ TEST(Forest, OfTwoPairsThatShareAPromptAndAResponse) {
 
 TEST(Forest, BehindAnEmptyPromptTheFirstTokenIsNotPredicted) {
   const std::vector<Token> response = {7, 8, 9};
-  const std::vector<Example> batch = {{{}, {response}, 0}};
+  const std::vector<Example> batch = {{.prompt = {}, .responses = {response}}};
   const Forest forest = make_forest(batch);
   EXPECT_EQ(forest.rows, (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(forest.targets, (std::vector<Token>{8, 9}));
   EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2}));
+}
+
+// a is the longer one beside b and the shorter beside c: two leaves, since its tail counts less in the first.
+TEST(Forest, AResponseWhoseTailCountsLessIsALeafOfItsOwn) {
+  const std::vector<Token> prompt = {1}, a = {10, 11}, b = {20}, c = {30, 31, 32};
+  std::vector<Example> batch = {{.prompt = prompt, .responses = {a, b}},
+                                {.prompt = prompt, .responses = {c, a}},
+                                {.prompt = prompt, .responses = {b, c}}};
+  EXPECT_TRUE(make_forest(batch).row_weights.empty());
+  EXPECT_EQ(make_forest(batch).responses(), 3);
+  for (Example& example : batch) {
+    example.full_tokens = std::min(example.responses[0].size(), example.responses[1].size());
+    example.tail_weight = 0.5;
+  }
+  const Forest forest = make_forest(batch);
+  EXPECT_EQ(forest.tokens, (std::vector<Token>{1, 10, 11, 20, 30, 31, 32, 10, 11, 30, 31, 32}));
+  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 1, 2, 3, 1, 4}));
+  EXPECT_EQ(forest.row_weights, (std::vector<float>{1, 0.5, 1, 1, 1, 0.5, 1, 1, 1, 0.5, 0.5}));
 }
 
 TEST(Forest, OfNothingIsEmpty) {

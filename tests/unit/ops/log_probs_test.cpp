@@ -2,6 +2,7 @@
 
 #include <ATen/ops/linear.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
@@ -18,21 +19,23 @@ namespace {
 const std::vector<std::int32_t> kRowStarts = {0, 3, 3, 4, 11, 12};  // one response has no row
 
 struct Problem {
-  at::Tensor hidden, matrix, bias, targets, by_response;
+  at::Tensor hidden, matrix, bias, targets, by_response, row_weights;
 
   HeadInput input(std::int64_t chunk_rows) const {
-    return {hidden, matrix, bias, targets, kRowStarts, chunk_rows};
+    return {hidden, matrix, bias, targets, kRowStarts, chunk_rows, row_weights};
   }
 };
 
-Problem make_problem(at::Device device, at::ScalarType dtype, bool with_bias) {
+Problem make_problem(at::Device device, at::ScalarType dtype, bool with_bias, bool weighted) {
   const auto options = at::TensorOptions().device(device).dtype(dtype);
   Problem problem{at::randn({12, 8}, options),
                   at::randn({30, 8}, options),
                   {},
                   at::randint(30, {12}, options.dtype(at::kLong)),
-                  at::randn({5}, options.dtype(at::kFloat))};
+                  at::randn({5}, options.dtype(at::kFloat)),
+                  {}};
   if (with_bias) problem.bias = at::randn({30}, options);
+  if (weighted) problem.row_weights = at::rand({12}, options.dtype(at::kFloat));
   return problem;
 }
 
@@ -48,7 +51,8 @@ Expected expect(const Problem& problem) {
   const at::Tensor bias =
       with_bias ? exact(problem.bias) : at::zeros({30}, hidden.options()).detach().requires_grad_();
   const at::Tensor log_probs = at::log_softmax(at::linear(hidden, matrix, bias), 1);
-  const at::Tensor chosen = log_probs.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
+  at::Tensor chosen = log_probs.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
+  if (problem.row_weights.defined()) chosen = chosen * problem.row_weights.to(at::kDouble);
   std::vector<at::Tensor> sums;
   for (std::size_t r = 0; r + 1 < kRowStarts.size(); ++r)
     sums.push_back(chosen.narrow(0, kRowStarts[r], kRowStarts[r + 1] - kRowStarts[r]).sum());
@@ -61,7 +65,7 @@ Expected expect(const Problem& problem) {
 void check(at::Device device, at::ScalarType dtype, double tolerance) {
   for (const bool with_bias : {false, true})
     for (const std::int64_t chunk_rows : {1, 4, 100}) {
-      const Problem problem = make_problem(device, dtype, with_bias);
+      const Problem problem = make_problem(device, dtype, with_bias, /*weighted=*/chunk_rows == 4);
       const Expected expected = expect(problem);
       const HeadInput input = problem.input(chunk_rows);
       const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
@@ -91,7 +95,7 @@ TEST(LogProbs, OnCuda) {
 }
 
 TEST(LogProbs, DoNotDependOnTheChunks) {
-  const Problem problem = make_problem(at::kCPU, at::kDouble, true);
+  const Problem problem = make_problem(at::kCPU, at::kDouble, true, false);
   const at::Tensor whole = score_responses(problem.input(100), false).log_probs;
   for (const std::int64_t chunk_rows : {1, 2, 5, 8})
     EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), false).log_probs, whole), 1e-14);
