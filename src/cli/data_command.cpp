@@ -30,7 +30,7 @@ class SplitLoader {
       : config_(config), tokenizer_(text::Tokenizer::load(data::tokenizer_folder(config))) {}
 
   data::Examples load(data::Split split) {
-    ProgressLine line;
+    ProgressLine line("prompts");
     data::TokenCache cache;
     cache.folder = std::filesystem::path(plan::local_dir_of(config_)) / "tokens";
     cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace dpo::cli {
 namespace {
@@ -29,14 +29,14 @@ std::string on_one_line(const std::string& text) {
 // The first (the last) characters of a text, whole ones.
 std::string head(const std::string& text, std::size_t length) {
   if (text.size() <= length) return text;
-  while (length > 0 && data::continues_character(text[length])) --length;
+  while (length > 0 && continues_character(text[length])) --length;
   return text.substr(0, length) + "...";
 }
 
 std::string tail(const std::string& text, std::size_t length) {
   if (text.size() <= length) return text;
   std::size_t begin = text.size() - length;
-  while (begin < text.size() && data::continues_character(text[begin])) ++begin;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
   return "..." + text.substr(begin);
 }
 

@@ -97,7 +97,7 @@ int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const tra
 
 // The plan and the progress, on stderr.
 int run_train(const TrainArguments& arguments) {
-  ProgressLine line;
+  ProgressLine line("");
   const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
                                fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
                              },

@@ -9,7 +9,8 @@ namespace dpo::cli {
 // How far something long is, on stderr: a bar that moves on a terminal, a line now and then in a pipe.
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string unit = "prompts");
+  // `unit`: what is counted; empty where the name of the work says it.
+  explicit ProgressLine(const std::string& unit);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

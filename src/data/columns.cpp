@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "config/text.h"
 #include "data/formats.h"
-#include "data/utf8.h"
 
 namespace dpo::data {
 namespace {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/text.h"
 #include "data/lines.h"
 #include "data/rows.h"
-#include "text/utf8.h"
 
 namespace dpo::data {
 namespace {
@@ -95,7 +95,7 @@ Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& f
   row.kind = Value::Kind::Map;
   row.names = names;
   for (std::string& field : fields) {
-    if (text::first_invalid_utf8(field) != field.size()) throw BadRow("invalid UTF-8");
+    if (first_invalid_utf8(field) != field.size()) throw BadRow("invalid UTF-8");
     row.items.push_back(Value::of(std::move(field)));
   }
   return row;

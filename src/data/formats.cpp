@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "config/text.h"
-#include "data/utf8.h"
 
 namespace dpo::data {
 namespace {

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/formats.h"
 #include "data/html_entities.h"
 #include "data/html_text.h"
-#include "text/utf8.h"
 
 namespace dpo::data {
 namespace {
@@ -230,7 +230,7 @@ class HtmlReader {
     const std::string_view name = html_.substr(at_ + 1, end - at_ - 1);
     std::string written;
     if (const char32_t character = html_entity(name))
-      text::append_utf8(written, character);
+      append_utf8(written, character);
     else
       written = "&" + std::string(name);
     kept_.data(written);
@@ -251,7 +251,7 @@ class HtmlReader {
     std::uint32_t number = 0;
     const auto read = std::from_chars(html_.data() + begin, html_.data() + end, number, hex ? 16 : 10);
     std::string written;
-    text::append_utf8(written, read.ec == std::errc() ? character_of(number) : U'\ufffd');
+    append_utf8(written, read.ec == std::errc() ? character_of(number) : U'\ufffd');
     kept_.data(written);
     at_ = end + (html_[end] == ';');
     return true;

@@ -4,9 +4,9 @@
 #include <parquet/arrow/reader.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/text.h"
 #include "data/rows.h"
-#include "text/utf8.h"
 
 namespace dpo::data {
 namespace {
@@ -26,7 +26,7 @@ T checked(arrow::Result<T> result, const fs::path& file) {
 }
 
 Value text_value(std::string_view view) {
-  if (text::first_invalid_utf8(view) != view.size()) throw BadRow("invalid UTF-8");
+  if (first_invalid_utf8(view) != view.size()) throw BadRow("invalid UTF-8");
   return Value::of(std::string(view));
 }
 

@@ -71,6 +71,8 @@ void initialize(Weights& weights, const TensorTable& table, const ModelConfig& c
         case Init::normal: fill_normal(tensor, range, key_of(seed, described.name)); break;
         case Init::residual: fill_normal(tensor, residual, key_of(seed, described.name)); break;
       }
+      if (config.settings.padding_row && described.name == table.embedding_name)
+        tensor.select(0, *config.settings.padding_row).zero_();
     }
 }
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "loss/loss.h"
+
 namespace dpo::plan {
 namespace {
 
@@ -187,6 +189,24 @@ std::optional<Finding> reference_model(const Facts& f) {
   return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
 }
 
+// Its point of zero comes from prompts with the responses of another example of the batch.
+std::optional<Finding> mismatched(const Facts& f) {
+  constexpr const char* id = "mismatched";
+  if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
+  Finding finding = ok(id, "every batch has another example to take mismatched responses from");
+  for (const auto& [key, size] :
+       {std::pair("batch_size", f.run.batch_size), std::pair("eval_batch_size", f.run.eval_batch_size)}) {
+    if (size > 1) continue;
+    finding.verdict = Verdict::error;
+    finding.message = fmt::format(
+        "loss={} measures the drift on prompts with the responses of another example of the "
+        "batch, and with {}=1 there is none",
+        f.run.loss.name, key);
+    finding.remedies.push_back({{fmt::format("{}=2", key)}, "the smallest batch with another example"});
+  }
+  return finding;
+}
+
 std::optional<Finding> heads_divide(const Facts& f) {
   constexpr const char* id = "tensor-split";
   if (f.c.trainer != Trainer::tensor) return std::nullopt;
@@ -305,9 +325,9 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   const Facts facts{c, plan, c.in.run, c.in.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule :
-       {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, spread, memory, disk,
-        eval_every, eval_batch, prompt_room, context, reference_model, lengths, warmup, known_settings})
+  for (const Rule rule : {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, spread,
+                          memory, disk, eval_every, eval_batch, prompt_room, context, reference_model,
+                          mismatched, lengths, warmup, known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

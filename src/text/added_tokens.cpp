@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "text/char_class.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

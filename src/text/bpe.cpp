@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

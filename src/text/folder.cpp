@@ -1,14 +1,12 @@
 #include "text/folder.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/sha256.h"
 
 namespace dpo::text {
 namespace {
@@ -18,28 +16,11 @@ constexpr std::size_t kLargestFile = 256u << 20;  // several times the largest t
 // Raised when the same files give other ids than before, so that caches of ids are made anew.
 constexpr std::string_view kEncodingVersion = "1";
 
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
-      throw std::runtime_error("OpenSSL has no SHA-256");
-  }
-  void add(std::string_view bytes) {
-    const std::string head = fmt::format("{}:", bytes.size());  // so that parts cannot run into each other
-    EVP_DigestUpdate(context_.get(), head.data(), head.size());
-    EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size());
-  }
-  std::string finish() {
-    std::array<unsigned char, 32> digest{};
-    EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
-    std::string text;
-    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-    return text;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
+// The size in front, so that parts cannot run into each other.
+void add_part(Sha256& hash, std::string_view bytes) {
+  hash.add(fmt::format("{}:", bytes.size()));
+  hash.add(bytes);
+}
 
 // Members of an object that maps tokens to ids or ids to tokens, in the order of the ids.
 template <typename IdOf>
@@ -86,12 +67,12 @@ std::optional<JsonFile> TokenizerFolder::read_json_if_there(const std::string& n
 
 std::string TokenizerFolder::fingerprint() const {
   Sha256 hash;
-  hash.add(kEncodingVersion);
+  add_part(hash, kEncodingVersion);
   for (const auto& [name, content] : contents_) {
-    hash.add(name);
-    hash.add(content);
+    add_part(hash, name);
+    add_part(hash, content);
   }
-  return hash.finish();
+  return to_hex(hash.finish());
 }
 
 SpecialTokenFiles::SpecialTokenFiles(TokenizerFolder& folder)

@@ -4,9 +4,9 @@
 
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "text/normalizer.h"
 #include "text/unicode_data.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

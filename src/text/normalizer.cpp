@@ -4,8 +4,8 @@
 
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "text/char_class.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

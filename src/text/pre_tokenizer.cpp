@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/char_class.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/utf8.h"
 #include "text/char_class.h"
 #include "text/read_parts.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

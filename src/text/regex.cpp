@@ -5,7 +5,7 @@
 #include <pcre2.h>
 
 #include "base/error.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace dpo::text {
 namespace {

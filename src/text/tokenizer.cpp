@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/folder.h"
 #include "text/gpt2_folder.h"
 #include "text/pipeline.h"
 #include "text/sentencepiece_engine.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

@@ -1,7 +1,7 @@
 #include "text/word_matcher.h"
 
+#include "base/utf8.h"
 #include "text/char_class.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

@@ -87,7 +87,7 @@ class Collector {
     for (std::size_t i = 0; i < missing.size(); ++i) {
       if (!is_known(*missing[i]))
         compute(*missing[i]);  // a later epoch meets the examples of the first again
-      listener_.progress("scoring the data by the reference, batches", static_cast<std::int64_t>(i + 1),
+      listener_.progress("batches scored by the reference", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(missing.size()));
       if (!stop_requested() && Clock::now() - kept < kKeepEvery) continue;
       table_.write(file, key);

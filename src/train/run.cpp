@@ -65,7 +65,7 @@ class Run {
     for (std::size_t i = 0; i < p_.evaluation.size() && !stop_requested(); ++i) {
       const std::vector<Record> more = evaluate(p_.trainee, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
-      listener_.progress("evaluating, batches", static_cast<std::int64_t>(i + 1),
+      listener_.progress("batches evaluated", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(p_.evaluation.size()));
     }
     if (stop_requested()) return;

@@ -23,7 +23,7 @@ at::ScalarType type_named(const std::string& name) {
 checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
                                    const Listener& listener) {
   const auto progress = [&](std::int64_t done, std::int64_t all) {
-    listener.progress("reading weights", done, all);
+    listener.progress("bytes of weights read", done, all);
   };
   if (!config.model.archive)
     return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress);
@@ -40,7 +40,9 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
                           const text::Tokenizer& tokenizer, const Listener& listener) {
   data::TokenCache cache;
   cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
-  cache.progress = listener.progress;
+  cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
+    listener.progress("prompts tokenized of " + source, done, all);
+  };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
   for (const std::string& note : cache.notes) listener.say(note);
   return examples;

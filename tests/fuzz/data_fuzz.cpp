@@ -9,12 +9,12 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/text.h"
 #include "data/formats.h"
 #include "data/rows.h"
 #include "data_fuzz.h"
 #include "memory_file.h"
-#include "text/utf8.h"
 
 namespace {
 
@@ -43,7 +43,7 @@ void check_message(const std::string& message) {
 }
 
 void check_text(const std::string& text) {
-  if (dpo::text::first_invalid_utf8(text) != text.size()) fail("a text that is not UTF-8", text);
+  if (dpo::first_invalid_utf8(text) != text.size()) fail("a text that is not UTF-8", text);
 }
 
 void check_prompt(const PromptText& prompt) {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "../unit/text/samples.h"
+#include "base/utf8.h"
 #include "text/regex.h"
-#include "text/utf8.h"
 #include "text/word_matcher.h"
 #include "text_fuzz.h"
 
@@ -81,11 +81,11 @@ bool try_text_input(std::string_view input) {
   static const std::vector<Sample> kSamples = make_samples();
   if (input.empty()) return false;
   const Sample& sample = kSamples[static_cast<unsigned char>(input[0]) % kSamples.size()];
-  const std::string text = dpo::text::replace_invalid_utf8(input.substr(1));
+  const std::string text = dpo::replace_invalid_utf8(input.substr(1));
   const auto ids = samples::encode(*sample.engine, text);
   const std::string decoded = sample.engine->decode(ids, false);
   if (sample.gives_back && decoded != text) fail("decoding does not give the text back", text);
-  if (dpo::text::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", text);
+  if (dpo::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", text);
   check_matchers(text);
   return true;
 }

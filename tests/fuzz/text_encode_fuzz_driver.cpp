@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/utf8.h"
 #include "mutate.h"
-#include "text/utf8.h"
 #include "text_fuzz.h"
 
 namespace {
@@ -78,7 +78,7 @@ std::string make(fuzz::Mutator& mutator) {
   for (std::size_t i = mutator.below(12); i > 0; --i) {
     switch (mutator.below(6)) {
       case 0: text.push_back(static_cast<char>(mutator.below(256))); break;
-      case 1: dpo::text::append_utf8(text, code_point(mutator)); break;
+      case 1: dpo::append_utf8(text, code_point(mutator)); break;
       case 2: {
         const std::string piece = mutator.pick(kPieces);
         for (std::size_t n = mutator.below(mutator.below(100) == 0 ? 300 : 6); n > 0; --n) text += piece;

@@ -9,7 +9,7 @@
 
 #include "../unit/text/samples.h"
 #include "base/error.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 #include "text_fuzz.h"
 
 namespace {
@@ -26,8 +26,7 @@ void try_texts(const dpo::text::Engine& engine) {
     for (const auto id : ids)
       if (id < 0 || id >= engine.size()) fail("an id outside of the vocabulary", std::to_string(id));
     const std::string decoded = engine.decode(ids, false);
-    if (dpo::text::first_invalid_utf8(decoded) != decoded.size())
-      fail("decoding gave invalid UTF-8", decoded);
+    if (dpo::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", decoded);
   }
 }
 
@@ -40,7 +39,7 @@ bool try_text_input(std::string_view input) {
     return true;
   } catch (const dpo::UserError& error) {
     for (const std::string& problem : error.problems())
-      if (problem.empty() || dpo::text::first_invalid_utf8(problem) != problem.size())
+      if (problem.empty() || dpo::first_invalid_utf8(problem) != problem.size())
         fail("a bad message", problem);
     return false;
   }

@@ -234,6 +234,18 @@ class NewModels(unittest.TestCase):
                     for name, tensor in theirs.items():
                         self.check_like(name, ours[name], tensor)
 
+    def test_padding_row(self) -> None:
+        """Zeros in the embedding where the family's has one, and nowhere else."""
+        zero_rows = lambda state: {name: (tensor == 0).all(-1).nonzero().flatten().tolist()
+                                   for name, tensor in state.items() if tensor.dim() == 2}
+        for family in tiny_models.FAMILIES:
+            for pad, tied in ((0, False), (7, True), (-1, False)):
+                with self.subTest(family=family, pad=pad, tied=tied):
+                    changes = {"pad_token_id": pad, "tie_word_embeddings": tied}
+                    ours = loaded(self.init(family, f"{family}{pad}", **changes)).state_dict()
+                    theirs = AutoModelForCausalLM.from_config(tiny_models.config(family, **changes)).state_dict()
+                    self.assertEqual(zero_rows(ours), zero_rows(theirs))
+
     def check_like(self, name: str, ours: torch.Tensor, theirs: torch.Tensor) -> None:
         self.assertEqual(ours.shape, theirs.shape, name)
         for value in (0, 1):

@@ -115,6 +115,16 @@ void refuse_what_we_lack(const ConfigReader& in, Family family) {
         "'quantization_config': quantized weights are not supported; use the model that they were made from");
 }
 
+// Only the families after Llama know a padding row; of a negative id, as of Python, the rows count from the
+// end. An id without a row is of a tokenizer that was changed.
+std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape& shape) {
+  const json* value = in.find("pad_token_id");
+  if (!is_llama_like(shape.family) || !value || !value->is_number_integer()) return std::nullopt;
+  const auto id = value->get<std::int64_t>();
+  if (id < -shape.vocabulary || id >= shape.vocabulary) return std::nullopt;
+  return id < 0 ? id + shape.vocabulary : id;
+}
+
 // Preference training compares likelihoods, which dropout would blur.
 void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
   std::string found;
@@ -141,6 +151,7 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   settings.rotary = read_rotary(in, config.shape);
   settings.scaled_attention = family != Family::gpt2 || in.flag("scale_attn_weights", true);
   settings.initializer_range = in.number("initializer_range", 0.02);
+  settings.padding_row = read_padding_row(in, config.shape);
   apply_window(in, config.shape, settings.notes);
   note_dropout(in, settings.notes);
   return config;

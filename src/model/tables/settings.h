@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,8 @@ struct Settings {
   Rotary rotary;
   bool scaled_attention = true;  // by 1 / sqrt(head_dim)
   double initializer_range = 0.02;
-  std::vector<std::string> notes;  // what is ignored, for the user
+  std::optional<std::int64_t> padding_row;  // of the embedding; zeros in a new model
+  std::vector<std::string> notes;           // what is ignored, for the user
 };
 
 struct ModelConfig {

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "data/example.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 #include "unit/data/files.h"
 
 namespace dpo::data {
@@ -20,7 +20,7 @@ inline nlohmann::json byte_vocabulary() {
   for (int byte = 0; byte < 256; ++byte) {
     const bool visible = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
     std::string name;
-    text::append_utf8(name, visible ? static_cast<char32_t>(byte) : next++);
+    append_utf8(name, visible ? static_cast<char32_t>(byte) : next++);
     vocabulary[name] = byte;
   }
   vocabulary["<|endoftext|>"] = kEos;

@@ -105,5 +105,15 @@ TEST(Settings, DropoutIsReportedAndAWindowLimitsTheLength) {
   EXPECT_EQ(parse(mistral + R"(, "sliding_window": null)").shape.context, 8192);
 }
 
+TEST(Settings, ThePaddingRowIsOfTheFamiliesThatHaveOne) {
+  const auto row = [](const std::string& config) { return parse(config).settings.padding_row; };
+  const std::int64_t rows = parse(kLlama).shape.vocabulary;
+  EXPECT_EQ(row(kLlama), std::nullopt);
+  EXPECT_EQ(row(std::string(kLlama) + R"(, "pad_token_id": 5)"), 5);
+  EXPECT_EQ(row(std::string(kLlama) + R"(, "pad_token_id": -1)"), rows - 1);
+  EXPECT_EQ(row(std::string(kLlama) + R"(, "pad_token_id": null)"), std::nullopt);
+  EXPECT_EQ(row(std::string(kLlama) + R"(, "pad_token_id": 100000000)"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace dpo::model

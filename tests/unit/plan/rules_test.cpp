@@ -58,6 +58,19 @@ TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
   EXPECT_EQ(verdict_of(strict, "known-settings"), Verdict::hint);
 }
 
+TEST(Mismatched, NeedsAnotherExampleInEveryBatch) {
+  const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 eval_every=8 ";
+  EXPECT_EQ(verdict_of(plan_of(kto + "batch_size=2 eval_batch_size=2"), "mismatched"), Verdict::ok);
+  EXPECT_EQ(plan_of("model=gpt2-xl loss=dpo loss.beta=0.1 batch_size=1").find("mismatched"), nullptr);
+  for (const std::string key : {"batch_size", "eval_batch_size"}) {
+    const Plan plan = plan_of(kto + key + "=1");
+    const Finding& finding = *plan.find("mismatched");
+    EXPECT_EQ(finding.verdict, Verdict::error);
+    EXPECT_NE(finding.message.find("with " + key + "=1 there is none"), std::string::npos);
+    EXPECT_EQ(finding.remedies.at(0).overrides, (std::vector<std::string>{key + "=2"}));
+  }
+}
+
 TEST(BatchDivides, OffersTheNearestThatDo) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer gradient_accumulation_steps=2 --gpus 4 ";
   expect_finding(

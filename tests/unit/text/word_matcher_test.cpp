@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "text/regex.h"
-#include "text/utf8.h"
 
 namespace dpo::text {
 namespace {

@@ -1,8 +1,8 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
-namespace dpo::text {
+namespace dpo {
 namespace {
 
 TEST(Utf8, EveryCodePointSurvives) {
@@ -52,5 +52,15 @@ TEST(Utf8, ReplacesEachPartThatCannotStartACharacter) {
   }
 }
 
+TEST(Utf8, CharactersAreCountedAndFound) {
+  const std::string text = "a\u00e9\u20ac\U0001f600z";
+  EXPECT_EQ(count_characters(text), 5u);
+  EXPECT_EQ(byte_of_character(text, 0), 0u);
+  EXPECT_EQ(byte_of_character(text, 2), 3u);
+  EXPECT_EQ(byte_of_character(text, 4), 10u);
+  EXPECT_EQ(byte_of_character(text, 5), 11u);
+  EXPECT_EQ(byte_of_character(text, 9), 11u);
+}
+
 }  // namespace
-}  // namespace dpo::text
+}  // namespace dpo

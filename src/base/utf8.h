@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace dpo::text {
+namespace dpo {
 
 struct CodePoint {
   char32_t code;
@@ -24,12 +24,20 @@ inline CodePoint code_point_at(std::string_view text, std::size_t at) {
   return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
 }
 
+// Whether a byte of valid UTF-8 continues a character rather than beginning one.
+inline bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 // Where the code point before `at` starts; `at` must not be 0.
 inline std::size_t previous_start(std::string_view text, std::size_t at) {
   do --at;
-  while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  while (continues_character(text[at]));
   return at;
 }
+
+// How many characters (code points) a valid text has; and the byte where character `index` begins, or the
+// end.
+std::size_t count_characters(std::string_view text);
+std::size_t byte_of_character(std::string_view text, std::size_t index);
 
 void append_utf8(std::string& out, char32_t code);
 
@@ -39,4 +47,4 @@ std::size_t first_invalid_utf8(std::string_view text);
 // Every maximal part that cannot start a character becomes one U+FFFD, as Python's errors="replace" does it.
 std::string replace_invalid_utf8(std::string_view text);
 
-}  // namespace dpo::text
+}  // namespace dpo

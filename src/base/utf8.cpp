@@ -1,8 +1,9 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
+#include <algorithm>
 #include <cstring>
 
-namespace dpo::text {
+namespace dpo {
 namespace {
 
 struct Sequence {
@@ -32,6 +33,17 @@ Sequence sequence_at(std::string_view text, std::size_t at) {
 }
 
 }  // namespace
+
+std::size_t count_characters(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), continues_character));
+}
+
+std::size_t byte_of_character(std::string_view text, std::size_t index) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at)
+    if (!continues_character(text[at]) && index-- == 0) return at;
+  return at;
+}
 
 void append_utf8(std::string& out, char32_t code) {
   const auto put = [&](char32_t bits) { out.push_back(static_cast<char>(bits)); };
@@ -84,4 +96,4 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
-}  // namespace dpo::text
+}  // namespace dpo
