@@ -30,7 +30,7 @@ std::string digest_of(const model::Weights& weights) {
   return to_hex(sum.finish());
 }
 
-// Of the tokens, as they are after truncation.
+// Of the tokens, as they are after truncation, and of how they count.
 std::string digest_of(const data::Examples& examples) {
   Sha256 sum;
   const auto add = [&sum](std::span<const data::Token> tokens) {
@@ -42,6 +42,8 @@ std::string digest_of(const data::Examples& examples) {
     const data::Example example = examples.at(i);
     add(example.prompt);
     for (const auto& response : example.responses) add(response);
+    if (example.tail_weight != 1)
+      sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
   }
   return to_hex(sum.finish());
 }
