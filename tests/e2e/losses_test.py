@@ -74,6 +74,21 @@ class Losses(unittest.TestCase):
                 for one, other in zip(self.train(loss), self.train(loss, "gradient_accumulation_steps=4")):
                     self.assertAlmostEqual(one, other, delta=1e-5 * abs(one))
 
+    def test_evaluation_compares_the_whole_batch(self):
+        """aot sorts over the evaluation's batch, however it is divided."""
+        words = ("loss.beta=3", "data.test_share=0.2", "eval_every=8", "eval_batch_size=16", "n_eval_examples=16")
+        runs = [[line["loss/eval"] for line in self.metrics("aot", *words, *more) if "loss/eval" in line]
+                for more in ([], ["gradient_accumulation_steps=4"])]
+        self.assertEqual(len(runs[0]), 4)
+        for one, other in zip(*runs):
+            self.assertNotEqual(one, LN2)
+            self.assertAlmostEqual(one, other, delta=1e-4 * one)
+
+    def test_too_little_to_evaluate_is_said_before_anything_is_made(self):
+        with self.assertRaisesRegex(AssertionError, "eval_batch_size=64: the test split has only 2 example"):
+            self.train("dpo", "eval_batch_size=64", f"local_run_dir={self.folder / 'not-made'}")
+        self.assertFalse((self.folder / "not-made").exists())
+
     def test_a_ranking_of_two_is_dpo(self):
         """Through the whole program: the same batches, metrics and gradient norms, to rounding."""
         times = ("examples_per_second", "tokens_per_second")
