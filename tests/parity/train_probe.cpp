@@ -60,7 +60,7 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
 std::vector<train::ExampleBatch> read_batches(const json& list, ExampleReader& reader) {
   std::vector<train::ExampleBatch> batches;
   for (const json& batch : list) {
-    batches.push_back({{}, reader.read(batch)});
+    batches.push_back({.numbers = {}, .examples = reader.read(batch)});
     batches.back().numbers.resize(batch.size());
     std::iota(batches.back().numbers.begin(), batches.back().numbers.end(), 0u);
   }
