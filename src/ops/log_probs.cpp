@@ -9,6 +9,8 @@
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
 
+#include "ops/head_rows.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -36,10 +38,13 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
   return tensor.narrow(0, chunk.start, chunk.rows);
 }
 
-// The matrix product in the precision of the weights, everything behind it in float32 or better.
+// The matrix product in the precision of the weights; everything behind it is in float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
-  const at::Tensor logits = at::linear(part(input.hidden, chunk), input.matrix,
-                                       input.bias.defined() ? std::optional(input.bias) : std::nullopt);
+  return at::linear(part(input.hidden, chunk), input.matrix,
+                    input.bias.defined() ? std::optional(input.bias) : std::nullopt);
+}
+
+at::Tensor exact(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
 
@@ -68,6 +73,12 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
   if (with_entropy) scores.entropy = at::empty({rows}, options);
   for (const Chunk& chunk : chunks_of(input)) {
     at::Tensor logits = logits_of(input, chunk);
+    if (knows_rows(logits) && !with_entropy) {
+      score_rows(logits, part(input.targets, chunk), part(scores.lse, chunk),
+                 part(scores.token_log_probs, chunk));
+      continue;
+    }
+    logits = exact(logits);
     const at::Tensor lse = at::logsumexp(logits, 1);
     part(scores.lse, chunk).copy_(lse);
     part(scores.token_log_probs, chunk)
@@ -93,8 +104,13 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     const at::Tensor scale = part(by_row, chunk).unsqueeze(1);
     // d log p(target) / d logits = one_hot(target) - p
     at::Tensor gradient = logits_of(input, chunk);
-    gradient.sub_(part(lse, chunk).unsqueeze(1)).exp_().mul_(-scale);
-    gradient.scatter_add_(1, part(input.targets, chunk).unsqueeze(1), scale);
+    if (knows_rows(gradient)) {
+      differentiate_rows(gradient, part(input.targets, chunk), part(lse, chunk), part(by_row, chunk));
+    } else {
+      gradient = exact(gradient);
+      gradient.sub_(part(lse, chunk).unsqueeze(1)).exp_().mul_(-scale);
+      gradient.scatter_add_(1, part(input.targets, chunk).unsqueeze(1), scale);
+    }
     if (bias_gradient.defined()) bias_gradient.add_(gradient.sum(0));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);

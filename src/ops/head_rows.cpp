@@ -1,0 +1,163 @@
+#include "ops/head_rows.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <ATen/Parallel.h>
+
+// Loops over a row are compiled for several instruction sets, and the machine's best is taken when the
+// program starts.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DPO_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define DPO_FOR_EACH_CPU
+#endif
+
+namespace dpo::ops {
+namespace {
+
+constexpr std::int64_t kLanes = 16;    // independent sums and maxima, so that a loop can work on vectors
+constexpr std::int64_t kBlock = 1024;  // numbers added up in float32 before float64 takes over
+
+// e^x for x <= 0, to about 1e-7 relative; 0 below -87, and NaN of NaN. In a form that compilers turn into
+// vector instructions.
+inline float exp_of(float x) {
+  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it leaves whole numbers
+  constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
+  const float bounded = x > -87.0F ? x : -87.0F;
+  const float whole = (bounded * 1.44269504F + kRounder) - kRounder;
+  const float r = (bounded - whole * kLn2High) - whole * kLn2Low;
+  float p = 1.0F / 5040;
+  p = p * r + 1.0F / 720;
+  p = p * r + 1.0F / 120;
+  p = p * r + 1.0F / 24;
+  p = p * r + 1.0F / 6;
+  p = p * r + 0.5F;
+  p = p * r * r + r + 1.0F;
+  const auto power = std::bit_cast<float>((static_cast<std::int32_t>(whole) + 127) << 23);
+  return x > -87.0F ? p * power : x == x ? 0.0F : x;
+}
+
+DPO_FOR_EACH_CPU
+void widen(const std::uint16_t* in, float* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i)
+    out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(in[i]) << 16);
+}
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+DPO_FOR_EACH_CPU
+void narrow(const float* in, std::uint16_t* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(in[i]);
+    const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+    out[i] = static_cast<std::uint16_t>(in[i] == in[i] ? rounded : 0x7FC0U);
+  }
+}
+
+DPO_FOR_EACH_CPU
+float largest_of(const float* row, std::int64_t count) {
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = row[i + l] > lanes[l] ? row[i + l] : lanes[l];
+  for (; i < count; ++i) lanes[0] = row[i] > lanes[0] ? row[i] : lanes[0];
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+DPO_FOR_EACH_CPU
+double sum_of_exps(const float* row, float largest, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t start = 0; start < count; start += kBlock) {
+    const std::int64_t end = start + kBlock < count ? start + kBlock : count;
+    float lanes[kLanes] = {};
+    std::int64_t i = start;
+    for (; i + kLanes <= end; i += kLanes)
+      for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] += exp_of(row[i + l] - largest);
+    for (; i < end; ++i) lanes[0] += exp_of(row[i] - largest);
+    for (const float lane : lanes) sum += lane;
+  }
+  return sum;
+}
+
+DPO_FOR_EACH_CPU
+void softmax_times(float* row, float lse, float factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) row[i] = factor * exp_of(row[i] - lse);
+}
+
+// A row as float32 that may be written to.
+class Row {
+ public:
+  explicit Row(std::int64_t size) : buffer_(static_cast<std::size_t>(size)) {}
+
+  float* read(const at::Tensor& logits, std::int64_t row) {
+    const std::int64_t size = logits.size(1);
+    if (logits.scalar_type() == at::kFloat) {
+      const float* from = logits.const_data_ptr<float>() + row * size;
+      std::copy(from, from + size, buffer_.begin());
+    } else {
+      widen(reinterpret_cast<const std::uint16_t*>(logits.const_data_ptr()) + row * size, buffer_.data(),
+            size);
+    }
+    return buffer_.data();
+  }
+
+  void write(at::Tensor& logits, std::int64_t row) const {
+    const std::int64_t size = logits.size(1);
+    if (logits.scalar_type() == at::kFloat)
+      std::copy(buffer_.begin(), buffer_.end(), logits.mutable_data_ptr<float>() + row * size);
+    else
+      narrow(buffer_.data(), reinterpret_cast<std::uint16_t*>(logits.mutable_data_ptr()) + row * size, size);
+  }
+
+ private:
+  std::vector<float> buffer_;
+};
+
+template <class Action>
+void for_each_row(const at::Tensor& logits, const Action& action) {
+  at::parallel_for(0, logits.size(0), 8, [&](std::int64_t begin, std::int64_t end) {
+    Row row(logits.size(1));
+    for (std::int64_t r = begin; r < end; ++r) action(r, row);
+  });
+}
+
+}  // namespace
+
+bool knows_rows(const at::Tensor& logits) {
+  return logits.is_cpu() && logits.is_contiguous() &&
+         (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kBFloat16);
+}
+
+void score_rows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor lse, at::Tensor log_probs) {
+  const std::int64_t size = logits.size(1);
+  const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
+  float *sums = lse.mutable_data_ptr<float>(), *results = log_probs.mutable_data_ptr<float>();
+  for_each_row(logits, [&](std::int64_t r, Row& row) {
+    const float* values = row.read(logits, r);
+    const float largest = largest_of(values, size);
+    const double sum = static_cast<double>(largest) + std::log(sum_of_exps(values, largest, size));
+    sums[r] = static_cast<float>(sum);
+    results[r] = static_cast<float>(static_cast<double>(values[target[r]]) - sum);
+  });
+}
+
+void differentiate_rows(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                        const at::Tensor& scale) {
+  const std::int64_t size = logits.size(1);
+  const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
+  const float *sums = lse.const_data_ptr<float>(), *factors = scale.const_data_ptr<float>();
+  for_each_row(logits, [&](std::int64_t r, Row& row) {
+    float* values = row.read(logits, r);
+    softmax_times(values, sums[r], -factors[r], size);
+    values[target[r]] += factors[r];
+    row.write(logits, r);
+  });
+}
+
+}  // namespace dpo::ops
