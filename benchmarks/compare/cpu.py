@@ -117,14 +117,23 @@ def measure(step, contender, options):
     return json.loads(text.splitlines()[-1]) | {"peak_bytes": peak}
 
 
+def processor_times():
+    """Of all processors since the start, in ticks: what was stolen by other guests of the host, and the sum."""
+    ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
+    return ticks[7], sum(ticks)
+
+
 def rounds_of(step, contenders, options):
     results = {contender: [] for contender in contenders}
     for i in range(options.rounds):
         for contender in contenders:
+            stolen, total = processor_times()
             found = measure(step, contender, options)
+            stolen, total = (after - before for after, before in zip(processor_times(), (stolen, total), strict=True))
+            found["stolen"] = stolen / max(1, total)
             results[contender].append(found)
             print(f"  round {i + 1}, {contender}: {found['pairs']} pairs in {found['seconds']:.1f} s, "
-                  f"load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+                  f"stolen by other guests {found['stolen']:.1%}", file=sys.stderr, flush=True)
     return results
 
 

@@ -35,6 +35,13 @@ struct LossConfig {
   double undesirable_weight = 1;
 };
 
+// How many processes share the work in each way; null: what the trainer makes of all processes.
+struct MeshConfig {
+  std::optional<std::int64_t> replica;
+  std::optional<std::int64_t> shard;
+  std::optional<std::int64_t> tensor;
+};
+
 struct WandbConfig {
   bool enabled = false;
   std::optional<std::string> entity;
@@ -88,6 +95,10 @@ struct RunConfig {
   std::optional<std::int64_t> n_examples;
   std::int64_t n_eval_examples = 0;
   std::string trainer;
+  MeshConfig mesh;
+  std::string fsdp_accumulate;
+  std::string fsdp_reduce_dtype;
+  std::int64_t rank_timeout_secs = 0;
   std::string optimizer;
   std::int64_t warmup_steps = 0;
   std::string lr_schedule;

@@ -72,6 +72,13 @@ std::vector<Field> run_fields() {
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
             "(FSDPTrainer), or "
             "every layer split (TensorParallelTrainer)."),
+      field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
+            "What a rank of FSDPTrainer sums gradients in over gradient_accumulation_steps: its shard, after "
+            "every part, or the whole, which needs more memory and is exchanged once."),
+      field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32", one_of({"float32", "bfloat16"}),
+            "Type in which gradients are summed over ranks."),
+      field("rank_timeout_secs", &R::rank_timeout_secs, "60", between(1, 86400),
+            "Seconds without a sign of life after which a process counts as lost and the others end."),
       field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
@@ -121,6 +128,22 @@ std::vector<Field> model_fields() {
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
             "Type of the reference model; null: the type that the policy computes in. The original's is "
             "float16."),
+  };
+}
+
+std::vector<Field> mesh_fields() {
+  using M = MeshConfig;
+  constexpr auto kMesh = &RunConfig::mesh;
+  return {
+      field("mesh.replica", kMesh, &M::replica, "null", count_from(1),
+            "Groups that hold the whole model and divide the batch, for slow links between machines; null: "
+            "1."),
+      field("mesh.shard", kMesh, &M::shard, "null", count_from(1),
+            "Ranks that divide parameters, gradients, optimizer and batch; null: all ranks of FSDPTrainer "
+            "that the others leave, 1 for TensorParallelTrainer."),
+      field("mesh.tensor", kMesh, &M::tensor, "null", count_from(1),
+            "Ranks that divide every layer; null: 1 for FSDPTrainer, all ranks that the others leave for "
+            "TensorParallelTrainer."),
   };
 }
 
@@ -241,7 +264,7 @@ std::vector<Field> other_fields() {
 const std::vector<Field>& schema() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = run_fields();
-    for (const auto& part : {data_fields(), other_fields(), model_fields(), loss_fields()})
+    for (const auto& part : {data_fields(), other_fields(), model_fields(), mesh_fields(), loss_fields()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -5,29 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 namespace dpo::model {
-namespace {
-
-// Every tensor starts at a multiple of this many elements: 128 bytes in bfloat16, which vector instructions
-// and matrix kernels want.
-constexpr std::int64_t kAlignment = 64;
-
-std::int64_t aligned(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
-
-BlockWeights make_block(const Block& block, at::TensorOptions options) {
-  std::int64_t size = 0;
-  for (const Tensor& tensor : block.tensors) size += aligned(tensor.count());
-  BlockWeights weights;
-  weights.flat = at::zeros({size}, options);
-  std::int64_t start = 0;
-  for (const Tensor& tensor : block.tensors) {
-    weights.tensors.push_back({tensor.name.substr(block.prefix.size()),
-                               weights.flat.narrow(0, start, tensor.count()).view(tensor.shape)});
-    start += aligned(tensor.count());
-  }
-  return weights;
-}
-
-}  // namespace
 
 const at::Tensor* BlockWeights::find(std::string_view name) const {
   for (const NamedTensor& named : tensors)
@@ -40,10 +17,26 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
   throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
 }
 
-Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device) {
+BlockWeights block_in(const at::Tensor& flat, const Block& block, const Layout& layout) {
+  const LocalBlock local = local_block(block, layout);
+  BlockWeights weights{flat, {}};
+  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+    const LocalTensor& tensor = local.tensors[i];
+    weights.tensors.push_back({block.tensors[i].name.substr(block.prefix.size()),
+                               flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape)});
+  }
+  return weights;
+}
+
+Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,
+                     const Layout& layout) {
   Weights weights;
-  for (const Block& block : table.blocks)
-    weights.blocks.push_back(make_block(block, at::TensorOptions().dtype(dtype).device(device)));
+  for (const Block& block : table.blocks) {
+    const at::Tensor flat =
+        at::zeros({local_block(block, layout).shard_size}, at::TensorOptions().dtype(dtype).device(device));
+    weights.blocks.push_back(layout.shard_ranks == 1 ? block_in(flat, block, layout)
+                                                     : BlockWeights{flat, {}});
+  }
   return weights;
 }
 

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/tables/layout.h"
 #include "model/tables/table.h"
 
 namespace dpo::model {
@@ -17,7 +18,8 @@ struct NamedTensor {
 };
 
 // The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be
-// moved, reduced and updated as one array. What lies between them in the buffer is zero.
+// moved, reduced and updated as one array. What lies between them in the buffer is zero. A rank's shard of
+// such a buffer is flat alone: tensors may begin or end on other ranks.
 struct BlockWeights {
   at::Tensor flat;
   std::vector<NamedTensor> tensors;
@@ -34,7 +36,11 @@ struct Weights {
   at::Device device() const { return blocks.front().flat.device(); }
 };
 
-// Zeros for every tensor of the table.
-Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device);
+// The tensors of a block as views of its flat buffer, which is whole.
+BlockWeights block_in(const at::Tensor& flat, const Block& block, const Layout& layout);
+
+// Zeros for what a rank holds of the table's tensors.
+Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,
+                     const Layout& layout = {});
 
 }  // namespace dpo::model

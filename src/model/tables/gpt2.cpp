@@ -7,6 +7,10 @@ FamilyTable gpt2_table(const Shape& s) {
   const auto outputs = [](std::string name, std::int64_t in, std::int64_t out) {
     return Tensor{std::move(name), {in, out}, 1, true};
   };
+  const auto sections = [](Tensor tensor) {  // queries, then keys, then values
+    tensor.sections = 3;
+    return tensor;
+  };
   const auto inputs = [](std::string name, std::int64_t in, std::int64_t out) {
     return Tensor{std::move(name), {in, out}, 0, true, Init::residual};
   };
@@ -16,12 +20,18 @@ FamilyTable gpt2_table(const Shape& s) {
                  {"transformer.wpe.weight", {s.context, h}, std::nullopt, false}};
   t.layer_prefix = "transformer.h.";
   t.layer = {
-      whole_vector("ln_1.weight", h),          whole_vector("ln_1.bias", h),
-      outputs("attn.c_attn.weight", h, 3 * h), split_vector("attn.c_attn.bias", 3 * h),
-      inputs("attn.c_proj.weight", h, h),      whole_vector("attn.c_proj.bias", h),
-      whole_vector("ln_2.weight", h),          whole_vector("ln_2.bias", h),
-      outputs("mlp.c_fc.weight", h, s.ffn),    split_vector("mlp.c_fc.bias", s.ffn),
-      inputs("mlp.c_proj.weight", s.ffn, h),   whole_vector("mlp.c_proj.bias", h),
+      whole_vector("ln_1.weight", h),
+      whole_vector("ln_1.bias", h),
+      sections(outputs("attn.c_attn.weight", h, 3 * h)),
+      sections(split_vector("attn.c_attn.bias", 3 * h)),
+      inputs("attn.c_proj.weight", h, h),
+      whole_vector("attn.c_proj.bias", h),
+      whole_vector("ln_2.weight", h),
+      whole_vector("ln_2.bias", h),
+      outputs("mlp.c_fc.weight", h, s.ffn),
+      split_vector("mlp.c_fc.bias", s.ffn),
+      inputs("mlp.c_proj.weight", s.ffn, h),
+      whole_vector("mlp.c_proj.bias", h),
   };
   t.head = {whole_vector("transformer.ln_f.weight", h), whole_vector("transformer.ln_f.bias", h)};
   t.head_name = "lm_head.weight";

@@ -20,6 +20,7 @@ struct Tensor {
   std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank holds it
   bool multiplies_tokens = false;   // a matrix that every token passes through (embeddings only look up)
   Init init = Init::normal;
+  int sections = 1;  // that the split dimension consists of, each divided by itself: queries, keys and values
 
   std::int64_t count() const;
 };

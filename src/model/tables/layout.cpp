@@ -1,0 +1,76 @@
+#include "model/tables/layout.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace dpo::model {
+namespace {
+
+// Every tensor and every shard starts at a multiple of this many elements: 128 bytes in bfloat16, which
+// vector instructions and matrix kernels want.
+constexpr std::int64_t kAlignment = 64;
+
+std::int64_t aligned(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
+                     std::vector<std::int64_t>::const_iterator end) {
+  return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>());
+}
+
+LocalTensor whole(const Tensor& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
+
+// The split dimension is `sections` parts of equal size, each of which is divided over the ranks. Only a
+// tensor that is one run for each rank (the vocabulary's rows) may divide unevenly; the last rank has fewer.
+LocalTensor local_tensor(const Tensor& tensor, const Layout& layout) {
+  if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
+  const auto dimension = tensor.shape.begin() + *tensor.split;
+  const std::int64_t inner = product(dimension + 1, tensor.shape.end());
+  const std::int64_t section = *dimension / tensor.sections;
+  const std::int64_t share = (section + layout.tensor_ranks - 1) / layout.tensor_ranks;
+  const std::int64_t begin = std::min(section, layout.tensor_rank * share);
+  const std::int64_t size = std::min(section, begin + share) - begin;
+  LocalTensor local{tensor.shape, begin * inner, size * inner, section * inner, 0};
+  local.shape[static_cast<std::size_t>(*tensor.split)] = size * tensor.sections;
+  return local;
+}
+
+}  // namespace
+
+std::int64_t LocalTensor::count() const { return product(shape.begin(), shape.end()); }
+
+LocalBlock local_block(const Block& block, const Layout& layout) {
+  LocalBlock local;
+  for (const Tensor& tensor : block.tensors) {
+    LocalTensor part = local_tensor(tensor, layout);
+    part.start = local.size;
+    local.size += aligned(part.count());
+    local.tensors.push_back(std::move(part));
+  }
+  local.shard_size = aligned((local.size + layout.shard_ranks - 1) / layout.shard_ranks);
+  local.size = local.shard_size * layout.shard_ranks;
+  return local;
+}
+
+std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
+  const LocalBlock local = local_block(block, layout);
+  const std::int64_t own_begin = layout.shard_rank * local.shard_size;
+  const std::int64_t own_end = own_begin + local.shard_size;
+  std::vector<Piece> pieces;
+  for (std::size_t t = 0; t < local.tensors.size(); ++t) {
+    const LocalTensor& tensor = local.tensors[t];
+    if (tensor.length == 0) continue;
+    const std::int64_t runs = tensor.count() / tensor.length;
+    for (std::int64_t run = 0; run < runs; ++run) {
+      const std::int64_t start = tensor.start + run * tensor.length;  // in the buffer
+      const std::int64_t begin = std::max(start, own_begin);
+      const std::int64_t end = std::min(start + tensor.length, own_end);
+      if (begin < end)
+        pieces.push_back(
+            {t, tensor.first + run * tensor.stride + (begin - start), begin - own_begin, end - begin});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace dpo::model
