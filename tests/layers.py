@@ -15,7 +15,7 @@ ALLOWED = {
     "data": ["base", "config", "text", "hub"],
     "ops": ["base"],
     "model/tables": ["base"],
-    "model": ["data", "ops", "model/tables"],
+    "model": ["data", "ops", "model/tables", "comm"],
     "loss": ["base"],
     "comm": ["base"],
     "shard": ["comm", "model"],
