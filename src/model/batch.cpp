@@ -57,4 +57,18 @@ Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device devi
   return batch;
 }
 
+Batch moved(const Batch& batch, at::Device device) {
+  if (batch.tokens.device() == device) return batch;
+  const auto segments = [device](const ops::Segments& from) {
+    return ops::make_segments(from.starts, device);
+  };
+  Batch there = batch;
+  for (at::Tensor* tensor :
+       {&there.tokens, &there.positions, &there.rows, &there.targets, &there.row_weights})
+    if (tensor->defined()) *tensor = tensor->to(device);
+  there.layout = std::make_shared<const ops::ForestLayout>(ops::ForestLayout{
+      segments(batch.layout->sequences), segments(batch.layout->branches), segments(batch.layout->prompts)});
+  return there;
+}
+
 }  // namespace dpo::model

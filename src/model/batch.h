@@ -28,4 +28,7 @@ struct Batch {
 // UserError.
 Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device device);
 
+// The same batch on another device.
+Batch moved(const Batch& batch, at::Device device);
+
 }  // namespace dpo::model

@@ -1,6 +1,7 @@
 #include "model/generate.h"
 
 #include <algorithm>
+#include <deque>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linear.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "model/batch.h"
 #include "model/kv_cache.h"
+#include "model/partners.h"
 
 namespace dpo::model {
 namespace {
@@ -47,23 +49,51 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
   return forest;
 }
 
+// What the layers know of some tokens, on every device that holds some.
+class Contexts {
+ public:
+  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions)
+      : model_(model), tokens_(std::move(tokens)), positions_(std::move(positions)) {}
+
+  Context& on(at::Device device) {
+    for (Context& context : made_)
+      if (context.tokens.device() == device) return context;
+    return made_.emplace_back(make_context(model_, tokens_.to(device), positions_.to(device)));
+  }
+
+ private:
+  const Model& model_;
+  at::Tensor tokens_, positions_;
+  std::deque<Context> made_;  // references stay good
+};
+
 using Attend = at::Tensor (KvCache::*)(std::size_t, const at::Tensor&, const at::Tensor&, const at::Tensor&);
 
 // One pass over the blocks: float32 logits of the given rows, or of all.
-at::Tensor logits_of(const Model& model, const Weights& weights, Context context, KvCache& cache,
-                     Attend attend, const at::Tensor& rows) {
-  at::Tensor x = model.functions.embed(model.config, weights.blocks.front(), context);
-  for (std::size_t i = 0; i + 2 < weights.blocks.size(); ++i) {
+at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, KvCache& cache, Attend attend,
+                     const at::Tensor& rows) {
+  at::Tensor x;
+  const std::size_t last = store.blocks() - 1;
+  for (std::size_t i = 0; i < last; ++i) {
+    const Lease lease(store, i, i + 1);
+    Context& context = contexts.on(store.device(i));
+    if (i == 0) {
+      x = model.functions.embed(model.config, *lease, context);
+      continue;
+    }
     context.attend = [&cache, attend, i](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return (cache.*attend)(i, q, k, v);
+      return (cache.*attend)(i - 1, q, k, v);
     };
-    x = model.functions.layer(model.config, weights.blocks[i + 1], x, context);
+    x = model.functions.layer(model.config, *lease, x.to(store.device(i)), context);
   }
-  if (rows.defined()) x = x.index_select(0, rows);
-  const at::Tensor hidden = model.functions.final_norm(model.config, weights.blocks.back(), x);
-  const at::Tensor bias = head_bias(weights);
-  return at::linear(hidden, head_matrix(model, weights), bias.defined() ? std::optional(bias) : std::nullopt)
-      .to(at::kFloat);
+  if (rows.defined()) x = x.index_select(0, rows.to(x.device()));
+  const Lease head(store, last, std::nullopt);
+  const HeadMatrix matrix(model, store, *head, std::nullopt);
+  const at::Tensor hidden = model.functions.final_norm(model.config, *head, x.to(store.device(last)));
+  const at::Tensor bias = head_bias(*head);
+  const at::Tensor logits =
+      at::linear(hidden, *matrix, bias.defined() ? std::optional(bias) : std::nullopt).to(at::kFloat);
+  return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 
 struct Sample {
@@ -75,9 +105,9 @@ struct Sample {
 
 class Generation {
  public:
-  Generation(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+  Generation(const Model& model, Store& store, std::span<const Prompt> prompts,
              const GenerateOptions& options, const OnToken& on_token)
-      : model_(model), weights_(weights), prompts_(prompts), options_(options), on_token_(on_token) {}
+      : model_(model), store_(store), prompts_(prompts), options_(options), on_token_(on_token) {}
 
   std::vector<Generated> run();
 
@@ -90,7 +120,7 @@ class Generation {
   void drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens);
 
   const Model& model_;
-  const Weights& weights_;
+  Store& store_;
   std::span<const Prompt> prompts_;
   const GenerateOptions& options_;
   const OnToken& on_token_;
@@ -102,10 +132,11 @@ class Generation {
 
 // Computes the prompts; returns the logits of the samples' first tokens.
 at::Tensor Generation::begin() {
-  const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, weights_.device());
+  const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, store_.device(0));
   cache_.emplace(model_.config.shape, batch.layout->prompts, model_.attention_scale());
-  const at::Tensor logits = logits_of(model_, weights_, make_context(model_, batch.tokens, batch.positions),
-                                      *cache_, &KvCache::attend_prompts, batch.rows);
+  Contexts contexts(model_, batch.tokens, batch.positions);
+  const at::Tensor logits =
+      logits_of(model_, store_, contexts, *cache_, &KvCache::attend_prompts, batch.rows);
   std::vector<std::int64_t> prompt_of;
   for (std::size_t p = 0; p < prompts_.size(); ++p)
     for (std::int64_t s = 0; s < options_.samples; ++s) {
@@ -122,7 +153,7 @@ at::Tensor Generation::begin() {
 
 void Generation::mark_prompts() {
   seen_ = at::zeros({static_cast<std::int64_t>(samples_.size()), model_.config.shape.vocabulary},
-                    at::TensorOptions().dtype(at::kBool).device(weights_.device()));
+                    at::TensorOptions().dtype(at::kBool).device(store_.device(store_.blocks() - 1)));
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const std::span tokens = prompts_[static_cast<std::size_t>(samples_[i].prompt)].tokens;
     const at::Tensor index = at::tensor(tokens, at::kInt).to(seen_.device(), at::kLong);
@@ -133,11 +164,9 @@ void Generation::mark_prompts() {
 at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   std::vector<std::int64_t> positions;
   for (Sample& sample : samples_) positions.push_back(sample.position++);
-  const at::Device device = weights_.device();
   cache_->add_token();
-  return logits_of(model_, weights_,
-                   make_context(model_, tokens.to(device), at::tensor(positions, at::kLong).to(device)),
-                   *cache_, &KvCache::attend_token, {});
+  Contexts contexts(model_, tokens, at::tensor(positions, at::kLong));
+  return logits_of(model_, store_, contexts, *cache_, &KvCache::attend_token, {});
 }
 
 // The next token of every sample, int64 on the CPU.
@@ -196,12 +225,20 @@ std::vector<Generated> Generation::run() {
 
 }  // namespace
 
-std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+std::vector<Generated> generate(const Model& model, Store& store, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token) {
   check(prompts, options, model.config.shape.context);
   if (prompts.empty()) return {};
   const at::NoGradGuard no_grad;
-  return Generation(model, weights, prompts, options, on_token).run();
+  std::vector<Generated> results = Generation(model, store, prompts, options, on_token).run();
+  store.rest();
+  return results;
+}
+
+std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
+                                const GenerateOptions& options, const OnToken& on_token) {
+  Resident store(weights);
+  return generate(model, store, prompts, options, on_token);
 }
 
 }  // namespace dpo::model

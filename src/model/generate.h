@@ -38,6 +38,11 @@ using OnToken = std::function<bool(std::size_t sample, data::Token token)>;
 // Samples of each prompt, those of the first prompt first. All prompts are computed as one batch without
 // padding, and each once for all its samples. An empty prompt, one that leaves no room in the model's
 // context, and impossible options are UserErrors.
+// Ranks that share a store all generate the same.
+std::vector<Generated> generate(const Model& model, Store& store, std::span<const Prompt> prompts,
+                                const GenerateOptions& options, const OnToken& on_token = {});
+
+// The same with weights that are all here.
 std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 

@@ -1,12 +1,11 @@
-#include <ATen/ops/embedding.h>
-
+#include "model/partners.h"
 #include "model/parts.h"
 
 namespace dpo::model {
 namespace {
 
-at::Tensor embed(const ModelConfig&, const BlockWeights& w, const Context& context) {
-  return at::embedding(w("transformer.wte.weight"), context.tokens);
+at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
+  return embed_tokens(w, "transformer.wte.weight", context.tokens, config.shape.vocabulary);
 }
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
@@ -14,7 +13,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
   const auto heads = [&](const char* name) { return split_heads(config, linear(w, name, x)); };
   const at::Tensor out = context.attend(turned(config, heads("attn.q_proj"), context),
                                         turned(config, heads("attn.k_proj"), context), heads("attn.v_proj"));
-  return linear(w, "attn.out_proj", out.flatten(1));
+  return summed_linear(w, "attn.out_proj", out.flatten(1));
 }
 
 // Attention and MLP read the same norm of the same input.
@@ -22,7 +21,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const at::Tensor read = layer_norm(w, "ln_1", x, config.settings.norm_epsilon);
   const at::Tensor inner = activate(linear(w, "mlp.fc_in", read), config.settings.activation);
-  return x + attention(config, w, read, context) + linear(w, "mlp.fc_out", inner);
+  return x + attention(config, w, read, context) + summed_linear(w, "mlp.fc_out", inner);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

@@ -13,6 +13,21 @@ namespace {
 
 constexpr std::int64_t kFirstCapacity = 32;
 
+// Segments where a layer computes, which may be another device than the first layer's.
+class Here {
+ public:
+  Here(const ops::Segments& segments, at::Device device)
+      : segments_(segments),
+        moved_(segments.device_starts.device() == device ? ops::Segments()
+                                                         : ops::make_segments(segments.starts, device)) {}
+
+  const ops::Segments& operator*() const { return moved_.device_starts.defined() ? moved_ : segments_; }
+
+ private:
+  const ops::Segments& segments_;
+  ops::Segments moved_;
+};
+
 }  // namespace
 
 KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
@@ -22,7 +37,8 @@ at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const
                                    const at::Tensor& v) {
   layers_[layer].prompt_k = ops::kept_for_decoding(k);
   layers_[layer].prompt_v = ops::kept_for_decoding(v);
-  return ops::attend(q, k, v, prompts_, prompts_, /*causal=*/true, scale_).out;
+  const Here prompts(prompts_, q.device());
+  return ops::attend(q, k, v, *prompts, *prompts, /*causal=*/true, scale_).out;
 }
 
 void KvCache::begin(std::span<const std::int64_t> prompts) {
@@ -63,7 +79,7 @@ at::Tensor KvCache::attend_token(std::size_t layer, const at::Tensor& q, const a
   kept.own_k.select(2, own_tokens_ - 1).copy_(k);
   kept.own_v.select(2, own_tokens_ - 1).copy_(v);
   return ops::decode_attention(q, {kept.prompt_k, kept.prompt_v, kept.own_k, kept.own_v, own_tokens_},
-                               samples_, prompts_, scale_);
+                               *Here(samples_, q.device()), *Here(prompts_, q.device()), scale_);
 }
 
 void KvCache::keep(std::span<const std::int64_t> samples) {
@@ -71,8 +87,9 @@ void KvCache::keep(std::span<const std::int64_t> samples) {
   for (const std::int64_t sample : samples) left.push_back(prompt_of_[static_cast<std::size_t>(sample)]);
   prompt_of_ = std::move(left);
   group_samples();
-  const at::Tensor index = at::tensor(samples, at::kLong).to(prompts_.device_starts.device());
+  const at::Tensor chosen = at::tensor(samples, at::kLong);
   for (Layer& layer : layers_) {
+    const at::Tensor index = chosen.to(layer.own_k.device());
     layer.own_k = layer.own_k.index_select(0, index);
     layer.own_v = layer.own_v.index_select(0, index);
   }

@@ -1,14 +1,13 @@
 // Llama, Mistral, Qwen2 and Qwen3: they differ in biases and in the norms of queries and keys alone, which
 // the block's table says.
-#include <ATen/ops/embedding.h>
-
+#include "model/partners.h"
 #include "model/parts.h"
 
 namespace dpo::model {
 namespace {
 
-at::Tensor embed(const ModelConfig&, const BlockWeights& w, const Context& context) {
-  return at::embedding(w("model.embed_tokens.weight"), context.tokens);
+at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
+  return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
 }
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
@@ -16,17 +15,17 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
   const auto heads = [&](const char* name) { return split_heads(config, linear(w, name, x)); };
   at::Tensor q = heads("self_attn.q_proj"), k = heads("self_attn.k_proj");
   if (w.find("self_attn.q_norm.weight")) {
-    q = rms_norm(w, "self_attn.q_norm", q, config.settings.norm_epsilon);
-    k = rms_norm(w, "self_attn.k_norm", k, config.settings.norm_epsilon);
+    q = head_norm(w, "self_attn.q_norm", q, config.settings.norm_epsilon);
+    k = head_norm(w, "self_attn.k_norm", k, config.settings.norm_epsilon);
   }
   const at::Tensor out =
       context.attend(turned(config, q, context), turned(config, k, context), heads("self_attn.v_proj"));
-  return linear(w, "self_attn.o_proj", out.flatten(1));
+  return summed_linear(w, "self_attn.o_proj", out.flatten(1));
 }
 
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
   const at::Tensor gate = activate(linear(w, "mlp.gate_proj", x), config.settings.activation);
-  return linear(w, "mlp.down_proj", gate * linear(w, "mlp.up_proj", x));
+  return summed_linear(w, "mlp.down_proj", gate * linear(w, "mlp.up_proj", x));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

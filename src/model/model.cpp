@@ -38,13 +38,27 @@ Context make_context(const Model& model, const at::Tensor& tokens, const at::Ten
   return context;
 }
 
-at::Tensor head_matrix(const Model& model, const Weights& weights) {
-  const at::Tensor* own = weights.blocks.back().find(model.table.head_name);
-  return own ? *own : weights.blocks.front()(model.table.embedding_name);
+std::size_t head_matrix_block(const Model& model) {
+  for (const Tensor& tensor : model.table.blocks.back().tensors)
+    if (tensor.name == model.table.head_name) return model.table.blocks.size() - 1;
+  return 0;
 }
 
-at::Tensor head_bias(const Weights& weights) {
-  const at::Tensor* bias = weights.blocks.back().find("lm_head.bias");
+at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
+  const at::Tensor* own = block.find(model.table.head_name);
+  return own ? *own : block(model.table.embedding_name);
+}
+
+HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
+                       std::optional<std::size_t> next) {
+  const std::size_t block = head_matrix_block(model);
+  const bool is_tied = block + 1 != store.blocks();
+  if (is_tied) lease_.emplace(store, block, next);
+  matrix_ = head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device());
+}
+
+at::Tensor head_bias(const BlockWeights& head) {
+  const at::Tensor* bias = head.find("lm_head.bias");
   return bias ? *bias : at::Tensor();
 }
 

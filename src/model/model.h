@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/store.h"
 #include "model/tables/settings.h"
 #include "model/tables/table.h"
 #include "model/weights.h"
@@ -44,8 +45,23 @@ Model make_model(const ModelConfig& config);
 // The context of tokens at these positions, without the attention.
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions);
 
-// The matrix and the bias (undefined where there is none) that turn hidden states into logits.
-at::Tensor head_matrix(const Model& model, const Weights& weights);
-at::Tensor head_bias(const Weights& weights);
+// The block whose matrix turns hidden states into logits: the head, or where they are tied the embedding.
+std::size_t head_matrix_block(const Model& model);
+
+// That matrix, and the head's bias, undefined where there is none.
+at::Tensor head_matrix(const Model& model, const BlockWeights& block);
+at::Tensor head_bias(const BlockWeights& head);
+
+// The head's matrix while it is used. Where it is tied it belongs to another block than the head's.
+class HeadMatrix {
+ public:
+  HeadMatrix(const Model& model, Store& store, const BlockWeights& head, std::optional<std::size_t> next);
+
+  const at::Tensor& operator*() const { return matrix_; }
+
+ private:
+  std::optional<Lease> lease_;
+  at::Tensor matrix_;
+};
 
 }  // namespace dpo::model

@@ -4,10 +4,12 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 
+#include "model/partners.h"
 #include "ops/rotary.h"
 
 namespace dpo::model {
@@ -21,14 +23,33 @@ at::Tensor linear_transposed(const BlockWeights& weights, const std::string& nam
   return at::addmm(weights(name + ".bias"), x, weights(name + ".weight"));
 }
 
+at::Tensor summed_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
+  if (!weights.partners) return linear(weights, name, x);
+  const at::Tensor sum = leave_divided(weights, at::linear(x, weights(name + ".weight")));
+  const at::Tensor* bias = weights.find(name + ".bias");
+  return bias ? sum + *bias : sum;
+}
+
+at::Tensor summed_linear_transposed(const BlockWeights& weights, const std::string& name,
+                                    const at::Tensor& x) {
+  if (!weights.partners) return linear_transposed(weights, name, x);
+  return leave_divided(weights, at::mm(x, weights(name + ".weight"))) + weights(name + ".bias");
+}
+
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                       double epsilon) {
-  return at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"), weights(name + ".bias"), epsilon);
+  return enter_divided(
+      weights, at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"), weights(name + ".bias"), epsilon));
 }
 
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                     double epsilon) {
-  return at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon);
+  return enter_divided(weights, at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon));
+}
+
+at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                     double epsilon) {
+  return at::rms_norm(x, {x.size(-1)}, enter_divided(weights, weights(name + ".weight")), epsilon);
 }
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {

@@ -15,10 +15,21 @@ at::Tensor linear(const BlockWeights& weights, const std::string& name, const at
 // The same with a matrix that is stored [in, out].
 at::Tensor linear_transposed(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
 
+// The same two for the matrices that lead back to the hidden states. Tensor-parallel ranks divide their
+// inputs, so that each has a summand of the result.
+at::Tensor summed_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
+at::Tensor summed_linear_transposed(const BlockWeights& weights, const std::string& name,
+                                    const at::Tensor& x);
+
+// Norms of the hidden states. What follows them is divided over tensor-parallel ranks.
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                       double epsilon);
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                     double epsilon);
+
+// The norm of every head, of which tensor-parallel ranks hold different ones.
+at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                     double epsilon);
 
 at::Tensor activate(const at::Tensor& x, Activation activation);
 

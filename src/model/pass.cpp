@@ -1,9 +1,15 @@
 #include "model/pass.h"
 
+#include <deque>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include "model/partners.h"
 
 namespace dpo::model {
 namespace {
@@ -17,26 +23,70 @@ Context forest_context(const Model& model, const Batch& batch) {
   return context;
 }
 
+// A batch and what layers know of it, on every device that a pass visits.
+class Places {
+ public:
+  Places(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
+
+  struct Place {
+    Batch batch;
+    Context context;
+  };
+
+  const Place& on(at::Device device) {
+    for (const Place& place : places_)
+      if (place.batch.tokens.device() == device) return place;
+    Batch there = moved(batch_, device);
+    Context context = forest_context(model_, there);
+    return places_.emplace_back(std::move(there), std::move(context));
+  }
+
+ private:
+  const Model& model_;
+  const Batch& batch_;
+  std::deque<Place> places_;  // references stay good
+};
+
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                         const Context& context, const at::Tensor& rows) {
+                         const Places::Place& place) {
   switch (model.table.blocks[i].kind) {
-    case BlockKind::embedding: return model.functions.embed(model.config, weights, context);
-    case BlockKind::layer: return model.functions.layer(model.config, weights, x, context);
+    case BlockKind::embedding: return model.functions.embed(model.config, weights, place.context);
+    case BlockKind::layer: return model.functions.layer(model.config, weights, x, place.context);
     case BlockKind::head: break;
   }
   // A look-up like that of tokens: unlike index_select, its gradients are added in a fixed order on a GPU.
-  return model.functions.final_norm(model.config, weights, at::embedding(x, rows));
+  return model.functions.final_norm(model.config, weights, at::embedding(x, place.batch.rows));
 }
 
-ops::HeadInput head_input(const Model& model, const Weights& weights, const Batch& batch,
-                          const at::Tensor& hidden, const PassOptions& options) {
-  return {hidden,           head_matrix(model, weights), head_bias(weights), batch.targets,
-          batch.row_starts, options.chunk_rows,          batch.row_weights};
+at::Tensor brought(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
+
+bool is_empty(const Batch& batch) { return batch.rows.size(0) == 0; }
+
+ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at::Tensor& matrix,
+                          const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
+  return {hidden,
+          matrix,
+          head_bias(head),
+          batch.targets,
+          batch.row_starts,
+          options.chunk_rows,
+          batch.row_weights,
+          first_vocabulary_row(head, model.config.shape.vocabulary)};
 }
+
+ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
+  if (!head.partners) return score_responses(input, entropy);
+  const ops::PartialScores parts = score_part(input);
+  combine_log_sums(head, parts.lse);
+  sum_over_partners(head, parts.target_logits);
+  return scores_from(input, parts);
+}
+
+ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
 
 BlockWeights leaves_of(const BlockWeights& weights) {
-  BlockWeights leaves;
+  BlockWeights leaves{weights.flat, {}, weights.partners};
   for (const NamedTensor& named : weights.tensors)
     leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_()});
   return leaves;
@@ -55,66 +105,128 @@ at::Tensor backward_through(const BlockRecord& record, const at::Tensor& output_
   return record.input.defined() ? found.back() : at::Tensor();
 }
 
-}  // namespace
-
-ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
-                            const PassOptions& options) {
-  const at::NoGradGuard no_grad;
-  const Context context = forest_context(model, batch);
+// The blocks in order, and behind the last one what its head makes of them.
+template <class Compute>
+ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
+                                 const PassOptions& options, const Compute& compute) {
+  Places places(model, batch);
   at::Tensor x;
-  for (std::size_t i = 0; i < weights.blocks.size(); ++i)
-    x = compute_block(model, i, weights.blocks[i], x, context, batch.rows);
-  return score_responses(head_input(model, weights, batch, x, options), options.entropy);
+  const std::size_t last = store.blocks() - 1;
+  for (std::size_t i = 0; i < last; ++i) {
+    const Lease lease(store, i, i + 1);
+    if (!is_empty(batch)) x = compute(i, *lease, brought(x, store.device(i)), places.on(store.device(i)));
+  }
+  const std::size_t matrix_block = head_matrix_block(model);
+  const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
+  const HeadMatrix matrix(model, store, *head, std::nullopt);
+  if (is_empty(batch)) return no_scores();
+  const Places::Place& place = places.on(store.device(last));
+  x = compute(last, *head, brought(x, store.device(last)), place);
+  const at::NoGradGuard no_grad;
+  return score(*head, head_input(model, *head, *matrix, place.batch, x, options), options.entropy);
 }
 
-ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
-                            const PassOptions& options, Tape& tape) {
-  const Context context = forest_context(model, batch);
-  at::Tensor x;
-  for (std::size_t i = 0; i < weights.blocks.size(); ++i) {
-    const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
-    const at::AutoGradMode grad(keep);
-    BlockRecord record{leaves_of(weights.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
-    const at::Tensor output = compute_block(model, i, record.weights, record.input, context, batch.rows);
-    if (keep) record.output = output;
-    x = output.detach();
-    tape.blocks.push_back(std::move(record));
+// The head's share of the gradients; returns that of the normed rows.
+at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
+                         const Tape& tape, const at::Tensor& by_response, GradientStore& gradients) {
+  const at::NoGradGuard no_grad;
+  const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
+  const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
+  const HeadMatrix matrix(model, store, *head, last);
+  BlockWeights& sums = gradients.gradients(matrix_block);
+  at::Tensor gradient;
+  if (!is_empty(batch)) {
+    const at::Device device = store.device(last);
+    const at::Tensor matrix_gradient = head_matrix(model, sums);
+    // Of a tied matrix on another device the gradient is summed where it is used.
+    const at::Tensor here = matrix_gradient.device() == device
+                                ? matrix_gradient
+                                : at::zeros_like(matrix_gradient, matrix_gradient.options().device(device));
+    gradient = score_responses_backward(
+        head_input(model, *head, *matrix, moved(batch, device), tape.blocks.back().output.detach(), options),
+        tape.lse, by_response.to(device), here,
+        matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
+    if (!here.is_same(matrix_gradient)) matrix_gradient.add_(here.to(matrix_gradient.device()));
   }
+  if (matrix_block != last) gradients.complete(matrix_block);
+  return gradient;
+}
+
+}  // namespace
+
+ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch,
+                            const PassOptions& options) {
   const at::NoGradGuard no_grad;
   ops::ResponseScores scores =
-      score_responses(head_input(model, weights, batch, x, options), options.entropy);
+      pass_forward(model, store, batch, options,
+                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
+                       const Places::Place& place) { return compute_block(model, i, weights, x, place); });
+  store.rest();
+  return scores;
+}
+
+ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
+                            Tape& tape) {
+  ops::ResponseScores scores = pass_forward(
+      model, store, batch, options,
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, const Places::Place& place) {
+        const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
+        const at::AutoGradMode grad(keep);
+        BlockRecord record{leaves_of(weights), x.defined() ? x.detach().requires_grad_() : x, {}};
+        const at::Tensor output = compute_block(model, i, record.weights, record.input, place);
+        if (keep) record.output = output;
+        tape.blocks.push_back(std::move(record));
+        return output.detach();
+      });
   tape.lse = scores.lse;
   return scores;
 }
 
-void backward(const Model& model, const Weights& weights, const Batch& batch, const PassOptions& options,
-              Tape& tape, const at::Tensor& by_response, Weights& gradients) {
-  const at::Tensor hidden = tape.blocks.back().output.detach();
-  at::Tensor gradient;
-  {
-    const at::NoGradGuard no_grad;
-    gradient = score_responses_backward(head_input(model, weights, batch, hidden, options), tape.lse,
-                                        by_response, head_matrix(model, gradients), head_bias(gradients));
+void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
+              const at::Tensor& by_response, GradientStore& gradients) {
+  at::Tensor gradient = head_backward(model, store, batch, options, tape, by_response, gradients);
+  Places places(model, batch);
+  for (std::size_t i = store.blocks(); i-- > 0;) {
+    const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
+    BlockWeights& sums = gradients.gradients(i);
+    if (!is_empty(batch)) {
+      BlockRecord record = std::move(tape.blocks[i]);
+      tape.blocks.pop_back();
+      if (!record.output.defined())
+        record.output = compute_block(model, i, record.weights, record.input, places.on(store.device(i)));
+      gradient = backward_through(record, brought(gradient, store.device(i)), sums);
+    }
+    gradients.complete(i);
   }
-  const Context context = options.recompute ? forest_context(model, batch) : Context{};
-  for (std::size_t i = tape.blocks.size(); i-- > 0;) {
-    BlockRecord record = std::move(tape.blocks[i]);
-    tape.blocks.pop_back();
-    if (!record.output.defined())
-      record.output = compute_block(model, i, record.weights, record.input, context, batch.rows);
-    gradient = backward_through(record, gradient, gradients.blocks[i]);
+  store.rest();
+}
+
+at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
+  const at::NoGradGuard no_grad;
+  Places places(model, batch);
+  at::Tensor x;
+  const std::size_t last = store.blocks() - 1;
+  for (std::size_t i = 0; i < last; ++i) {
+    const Lease lease(store, i, i + 1);
+    x = compute_block(model, i, *lease, brought(x, store.device(i)), places.on(store.device(i)));
   }
+  const Lease head(store, last, std::nullopt);
+  const HeadMatrix matrix(model, store, *head, std::nullopt);
+  const at::Tensor bias = head_bias(*head);
+  x = model.functions.final_norm(model.config, *head, brought(x, store.device(last)));
+  return gather_logits(*head, at::linear(x, *matrix, bias.defined() ? std::optional(bias) : std::nullopt),
+                       model.config.shape.vocabulary);
+}
+
+ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
+                            const PassOptions& options) {
+  Resident store(weights);
+  return forward(model, store, batch, options);
 }
 
 at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch) {
-  const at::NoGradGuard no_grad;
-  const Context context = forest_context(model, batch);
-  at::Tensor x;
-  for (std::size_t i = 0; i + 1 < weights.blocks.size(); ++i)
-    x = compute_block(model, i, weights.blocks[i], x, context, {});
-  const at::Tensor bias = head_bias(weights);
-  return at::linear(model.functions.final_norm(model.config, weights.blocks.back(), x),
-                    head_matrix(model, weights), bias.defined() ? std::optional(bias) : std::nullopt);
+  Resident store(weights);
+  return all_logits(model, store, batch);
 }
 
 }  // namespace dpo::model

@@ -6,6 +6,7 @@
 
 #include "model/batch.h"
 #include "model/model.h"
+#include "model/store.h"
 #include "ops/log_probs.h"
 
 namespace dpo::model {
@@ -28,19 +29,24 @@ struct Tape {
   at::Tensor lse;                   // of the head's logits
 };
 
-// The scores of the forest's responses.
-ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
-                            const PassOptions& options);
+// The scores of the forest's responses. An empty forest has none, but asks the store for every block like any
+// other: ranks that share weights need each other in every pass.
+ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
 // The same, leaving on the tape what backward() needs.
-ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
-                            const PassOptions& options, Tape& tape);
+ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
+                            Tape& tape);
 
 // Adds the gradients of sum(by_response * log_probs) to `gradients`. The tape is used up, block by block.
-void backward(const Model& model, const Weights& weights, const Batch& batch, const PassOptions& options,
-              Tape& tape, const at::Tensor& by_response, Weights& gradients);
+void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
+              const at::Tensor& by_response, GradientStore& gradients);
 
 // The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
+at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);
+
+// The same with weights that are all here.
+ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
+                            const PassOptions& options);
 at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch);
 
 }  // namespace dpo::model

@@ -1,12 +1,14 @@
 // model: the families over LibTorch: their blocks, the pass over them, generation.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "comm/group.h"
 #include "model/tables/layout.h"
 #include "model/tables/table.h"
 
@@ -23,6 +25,7 @@ struct NamedTensor {
 struct BlockWeights {
   at::Tensor flat;
   std::vector<NamedTensor> tensors;
+  std::shared_ptr<comm::Group> partners = {};  // tensor-parallel ranks, where there are several
 
   const at::Tensor& operator()(std::string_view name) const;
   const at::Tensor* find(std::string_view name) const;  // null where the block has no such tensor

@@ -55,6 +55,30 @@ at::Tensor lengths_of(const HeadInput& input) {
   return at::tensor(lengths, at::kLong).to(input.hidden.device());
 }
 
+// The targets as rows of this part of the vocabulary, and which of them are in it.
+struct OwnTargets {
+  at::Tensor rows, is_own;
+};
+
+OwnTargets own_targets(const HeadInput& input, const Chunk& chunk) {
+  const std::int64_t size = input.matrix.size(0);
+  const at::Tensor rows = part(input.targets, chunk) - *input.first_row;
+  return {rows.clamp(0, size - 1), rows.ge(0).logical_and_(rows.lt(size))};
+}
+
+// Sums by segment rather than by scattered additions: the same bits every time, also on a GPU.
+at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
+  const at::Tensor weighted =
+      input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
+  return at::segment_reduce(weighted, "sum", lengths_of(input), /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
+                            /*unsafe=*/true, /*initial=*/0);
+}
+
+at::TensorOptions exact_options(const HeadInput& input) {
+  const bool is_double = input.hidden.scalar_type() == at::kDouble;
+  return input.hidden.options().dtype(is_double ? at::kDouble : at::kFloat);
+}
+
 // lse - sum(p * logit), which is -sum(p * log p). The logits are overwritten.
 at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
   const at::Tensor probabilities = (logits - lse.unsqueeze(1)).exp_();
@@ -64,8 +88,7 @@ at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
 }  // namespace
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
-  const bool is_double = input.hidden.scalar_type() == at::kDouble;
-  const auto options = input.hidden.options().dtype(is_double ? at::kDouble : at::kFloat);
+  const auto options = exact_options(input);
   const std::int64_t rows = input.hidden.size(0);
   ResponseScores scores;
   scores.lse = at::empty({rows}, options);
@@ -85,11 +108,28 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
         .copy_(logits.gather(1, part(input.targets, chunk).unsqueeze(1)).squeeze(1) - lse);
     if (with_entropy) part(scores.entropy, chunk).copy_(entropy_of(logits, lse));
   }
-  // Sums by segment rather than by scattered additions: the same bits every time, also on a GPU.
-  const at::Tensor weighted =
-      input.row_weights.defined() ? scores.token_log_probs * input.row_weights : scores.token_log_probs;
-  scores.log_probs = at::segment_reduce(weighted, "sum", lengths_of(input), /*indices=*/{},
-                                        /*offsets=*/{}, /*axis=*/0, /*unsafe=*/true, /*initial=*/0);
+  scores.log_probs = sums_of_responses(input, scores.token_log_probs);
+  return scores;
+}
+
+PartialScores score_part(const HeadInput& input) {
+  const std::int64_t rows = input.hidden.size(0);
+  PartialScores scores{at::empty({rows}, exact_options(input)), at::empty({rows}, exact_options(input))};
+  for (const Chunk& chunk : chunks_of(input)) {
+    const at::Tensor logits = exact(logits_of(input, chunk));
+    const OwnTargets targets = own_targets(input, chunk);
+    part(scores.lse, chunk).copy_(at::logsumexp(logits, 1));
+    part(scores.target_logits, chunk)
+        .copy_(logits.gather(1, targets.rows.unsqueeze(1)).squeeze(1).mul_(targets.is_own));
+  }
+  return scores;
+}
+
+ResponseScores scores_from(const HeadInput& input, const PartialScores& whole) {
+  ResponseScores scores;
+  scores.lse = whole.lse;
+  scores.token_log_probs = whole.target_logits - whole.lse;
+  scores.log_probs = sums_of_responses(input, scores.token_log_probs);
   return scores;
 }
 
@@ -104,12 +144,17 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     const at::Tensor scale = part(by_row, chunk).unsqueeze(1);
     // d log p(target) / d logits = one_hot(target) - p
     at::Tensor gradient = logits_of(input, chunk);
-    if (knows_rows(gradient)) {
+    if (knows_rows(gradient) && !input.first_row) {
       differentiate_rows(gradient, part(input.targets, chunk), part(lse, chunk), part(by_row, chunk));
     } else {
       gradient = exact(gradient);
       gradient.sub_(part(lse, chunk).unsqueeze(1)).exp_().mul_(-scale);
-      gradient.scatter_add_(1, part(input.targets, chunk).unsqueeze(1), scale);
+      if (input.first_row) {
+        const OwnTargets targets = own_targets(input, chunk);
+        gradient.scatter_add_(1, targets.rows.unsqueeze(1), scale * targets.is_own.unsqueeze(1));
+      } else {
+        gradient.scatter_add_(1, part(input.targets, chunk).unsqueeze(1), scale);
+      }
     }
     if (bias_gradient.defined()) bias_gradient.add_(gradient.sum(0));
     gradient = gradient.to(input.hidden.scalar_type());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <ATen/core/Tensor.h>
@@ -16,6 +17,8 @@ struct HeadInput {
   std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
   std::int64_t chunk_rows = 0;  // logits of about so many rows, whole responses, are in memory at once
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
+  // Of a vocabulary that ranks divide: the row of the whole matrix that this one begins with.
+  std::optional<std::int64_t> first_row = {};
 };
 
 struct ResponseScores {
@@ -26,6 +29,14 @@ struct ResponseScores {
 };
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy);
+
+// The same in steps, for a vocabulary that ranks divide: the log-sum-exps over this part and the logits of
+// the targets, 0 where another rank has them; and the scores from what those are over the whole vocabulary.
+struct PartialScores {
+  at::Tensor lse, target_logits;  // float32 [rows]
+};
+PartialScores score_part(const HeadInput& input);
+ResponseScores scores_from(const HeadInput& input, const PartialScores& whole);
 
 // Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
 // returns that of the hidden states. The logits are computed again, chunk by chunk.

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <optional>
+
+#include "model/weights.h"
+
+namespace dpo::model {
+
+// Where the weights of a model live, and where its gradients are summed. A pass asks for block after block
+// and gives each back; nothing else of it depends on whether weights are here, on other ranks or on another
+// device.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual std::size_t blocks() const = 0;
+  virtual at::Device device(std::size_t block) const = 0;
+  virtual at::ScalarType dtype() const = 0;
+
+  // The weights of a block, until release(). `next` is the block that will be asked for after it.
+  virtual const BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) = 0;
+  virtual void release(std::size_t block) = 0;
+  // A pass is over: nothing will be asked for soon.
+  virtual void rest() = 0;
+};
+
+// The weights of a block while they are used.
+class Lease {
+ public:
+  Lease(Store& store, std::size_t block, std::optional<std::size_t> next)
+      : store_(store), block_(block), weights_(store.weights(block, next)) {}
+  ~Lease() { store_.release(block_); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  const BlockWeights& operator*() const { return weights_; }
+
+ private:
+  Store& store_;
+  std::size_t block_;
+  const BlockWeights& weights_;
+};
+
+class GradientStore {
+ public:
+  virtual ~GradientStore() = default;
+
+  // Where gradients of a block are added, until complete(): all that this pass adds to it by now is there.
+  virtual BlockWeights& gradients(std::size_t block) = 0;
+  virtual void complete(std::size_t block) = 0;
+};
+
+// Weights and gradients that are all here.
+class Resident : public Store {
+ public:
+  explicit Resident(const Weights& weights) : weights_(weights) {}
+
+  std::size_t blocks() const override { return weights_.blocks.size(); }
+  at::Device device(std::size_t block) const override { return weights_.blocks[block].flat.device(); }
+  at::ScalarType dtype() const override { return weights_.dtype(); }
+  const BlockWeights& weights(std::size_t block, std::optional<std::size_t>) override {
+    return weights_.blocks[block];
+  }
+  void release(std::size_t) override {}
+  void rest() override {}
+
+ private:
+  const Weights& weights_;
+};
+
+class ResidentGradients : public GradientStore {
+ public:
+  explicit ResidentGradients(Weights& gradients) : gradients_(gradients) {}
+
+  BlockWeights& gradients(std::size_t block) override { return gradients_.blocks[block]; }
+  void complete(std::size_t) override {}
+
+ private:
+  Weights& gradients_;
+};
+
+}  // namespace dpo::model
