@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "plan/divisors.h"
+#include "base/divisors.h"
 #include "plan/plan.h"
 
 namespace dpo::plan {

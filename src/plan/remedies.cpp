@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/divisors.h"
 #include "config/compose.h"
-#include "plan/divisors.h"
 
 namespace dpo::plan {
 namespace {

@@ -2,8 +2,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "base/divisors.h"
 #include "case.h"
-#include "plan/divisors.h"
 
 namespace dpo::plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dpo::plan {
+namespace dpo {
 
 // All divisors of n >= 1, rising.
 inline std::vector<std::int64_t> divisors(std::int64_t n) {
@@ -17,4 +17,4 @@ inline std::vector<std::int64_t> divisors(std::int64_t n) {
   return low;
 }
 
-}  // namespace dpo::plan
+}  // namespace dpo
