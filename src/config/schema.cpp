@@ -284,7 +284,8 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model", "loss", "wandb", "plan", "dataset_paths", "data"};
+  static const std::vector<std::string> names = {"model", "loss",          "mesh", "wandb",
+                                                 "plan",  "dataset_paths", "data"};
   return names;
 }
 
