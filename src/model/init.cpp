@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 
@@ -36,43 +38,80 @@ std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }
 
-void fill_normal(const at::Tensor& tensor, double deviation, std::uint64_t key) {
+// The elements of a series from the one numbered `from`.
+void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
+  std::size_t i = 0;
+  if (from % 2 != 0 && !out.empty())
+    out[i++] = normal_pair(key, static_cast<std::uint64_t>(from / 2)).second * scale;
+  for (; i < out.size(); i += 2) {
+    const auto [a, b] = normal_pair(key, (static_cast<std::uint64_t>(from) + i) / 2);
+    out[i] = a * scale;
+    if (i + 1 < out.size()) out[i + 1] = b * scale;
+  }
+}
+
+// Fills `flat` with the elements of a series that the runs name.
+void fill_normal(const at::Tensor& flat, const std::vector<Run>& runs, double deviation, std::uint64_t key) {
   constexpr std::int64_t kPiece = 1 << 22, kPart = 1 << 14;
-  const auto scale = static_cast<float>(deviation);
-  const at::Tensor flat = tensor.view({-1});
   at::Tensor drawn = at::empty({std::min(kPiece, flat.numel())}, at::TensorOptions().dtype(at::kFloat));
-  float* const out = drawn.mutable_data_ptr<float>();
-  for (std::int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
-    const std::int64_t count = std::min(kPiece, flat.numel() - begin);
-    data::for_each_parallel(static_cast<std::size_t>((count + kPart - 1) / kPart), [&](std::size_t part) {
-      const std::int64_t first = static_cast<std::int64_t>(part) * kPart;
-      for (std::int64_t i = first; i < std::min(first + kPart, count); i += 2) {
-        const auto [a, b] = normal_pair(key, static_cast<std::uint64_t>(begin + i) / 2);
-        out[i] = a * scale;
-        if (i + 1 < count) out[i + 1] = b * scale;
-      }
+  struct Part {
+    std::int64_t to;  // in `drawn`
+    Run run;
+  };
+  std::vector<Part> parts;  // that `drawn` has room for
+  std::int64_t begin = 0, filled = 0;
+  const auto flush = [&] {
+    data::for_each_parallel(parts.size(), [&](std::size_t i) {
+      const auto& [to, run] = parts[i];
+      draw({drawn.mutable_data_ptr<float>() + to, static_cast<std::size_t>(run.count)}, run.from,
+           static_cast<float>(deviation), key);
     });
-    flat.narrow(0, begin, count).copy_(drawn.narrow(0, 0, count));
+    flat.narrow(0, begin, filled).copy_(drawn.narrow(0, 0, filled));
+    begin += std::exchange(filled, 0);
+    parts.clear();
+  };
+  for (const Run& run : runs)
+    for (std::int64_t done = 0; done < run.count; done += kPart) {
+      const std::int64_t count = std::min(kPart, run.count - done);
+      if (filled + count > kPiece) flush();
+      parts.push_back({filled, {run.from + done, count}});
+      filled += count;
+    }
+  flush();
+}
+
+// Zeros for those elements of `flat` that belong to [first, last) of the tensor.
+void clear_elements(const at::Tensor& flat, const std::vector<Run>& runs, std::int64_t first,
+                    std::int64_t last) {
+  std::int64_t to = 0;
+  for (const Run& run : runs) {
+    const std::int64_t begin = std::max(run.from, first), end = std::min(run.from + run.count, last);
+    if (begin < end) flat.narrow(0, to + begin - run.from, end - begin).zero_();
+    to += run.count;
   }
 }
 
 }  // namespace
 
-void initialize(Weights& weights, const TensorTable& table, const ModelConfig& config, std::uint64_t seed) {
+void initialize(Weights& weights, const TensorTable& table, const ModelConfig& config, std::uint64_t seed,
+                const Layout& layout) {
   const double range = config.settings.initializer_range;
   const double residual = range / std::sqrt(2.0 * static_cast<double>(config.shape.layers));
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
-    for (std::size_t j = 0; j < table.blocks[i].tensors.size(); ++j) {
-      const Tensor& described = table.blocks[i].tensors[j];
-      at::Tensor& tensor = weights.blocks[i].tensors[j].tensor;
+    for (const HeldTensor& held : held_tensors(table.blocks[i], layout)) {
+      const Tensor& described = table.blocks[i].tensors[held.tensor];
+      const at::Tensor flat = weights.blocks[i].flat.narrow(0, held.to, held.count);
+      const std::uint64_t key = key_of(seed, described.name);
       switch (described.init) {
-        case Init::zeros: tensor.zero_(); break;
-        case Init::ones: tensor.fill_(1); break;
-        case Init::normal: fill_normal(tensor, range, key_of(seed, described.name)); break;
-        case Init::residual: fill_normal(tensor, residual, key_of(seed, described.name)); break;
+        case Init::zeros: flat.zero_(); break;
+        case Init::ones: flat.fill_(1); break;
+        case Init::normal: fill_normal(flat, held.runs, range, key); break;
+        case Init::residual: fill_normal(flat, held.runs, residual, key); break;
       }
-      if (config.settings.padding_row && described.name == table.embedding_name)
-        tensor.select(0, *config.settings.padding_row).zero_();
+      if (const auto& row = config.settings.padding_row; row && described.name == table.embedding_name) {
+        const std::int64_t width = described.shape[1];
+        clear_elements(flat, held.runs, *row * width, (*row + 1) * width);
+      }
     }
 }
 

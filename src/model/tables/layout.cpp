@@ -73,4 +73,14 @@ std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
   return pieces;
 }
 
+std::vector<HeldTensor> held_tensors(const Block& block, const Layout& layout) {
+  std::vector<HeldTensor> held;
+  for (const Piece& piece : pieces_of(block, layout)) {
+    if (held.empty() || held.back().tensor != piece.tensor) held.push_back({piece.tensor, piece.to, 0, {}});
+    held.back().count += piece.count;
+    held.back().runs.push_back({piece.from, piece.count});
+  }
+  return held;
+}
+
 }  // namespace dpo::model

@@ -46,4 +46,20 @@ struct Piece {
 // All that this rank holds of a block, in the order of the buffer.
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout);
 
+// Consecutive elements of a tensor.
+struct Run {
+  std::int64_t from = 0, count = 0;
+};
+
+// The pieces of one tensor together: in a rank's buffer they follow each other without a gap.
+struct HeldTensor {
+  std::size_t tensor = 0;  // in the block's table
+  std::int64_t to = 0;     // element of this rank's part of the buffer
+  std::int64_t count = 0;  // of all runs
+  std::vector<Run> runs;   // of the whole tensor
+};
+
+// The tensors of a block of which this rank holds something, in the order of the buffer.
+std::vector<HeldTensor> held_tensors(const Block& block, const Layout& layout);
+
 }  // namespace dpo::model

@@ -76,6 +76,30 @@ TEST(Initialize, DependsOnSeedAndName) {
   EXPECT_FALSE(at::equal(first, a.blocks[2]("attn.c_attn.weight")));
 }
 
+// Every element that a rank holds is that of the whole model.
+TEST(Initialize, GivesTheSameWhateverTheLayout) {
+  ModelConfig c = config(1, 1001);
+  c.shape.hidden = 60;  // so that runs begin at odd elements too
+  c.shape.head_dim = 15;
+  c.settings.padding_row = 7;
+  const TensorTable table = tensor_table(c.shape);
+  const Weights whole = made(c);
+  EXPECT_EQ(whole.blocks[0]("transformer.wte.weight")[7].abs().max().item<float>(), 0);
+  for (const std::int64_t tensor_ranks : {1, 4})
+    for (const std::int64_t shard_ranks : {1, 3})
+      for (std::int64_t rank = 0; rank < tensor_ranks * shard_ranks; ++rank) {
+        const Layout layout{rank % tensor_ranks, tensor_ranks, rank / tensor_ranks, shard_ranks};
+        Weights part = make_weights(table, at::kFloat, at::kCPU, layout);
+        initialize(part, table, c, 1, layout);
+        for (std::size_t i = 0; i < table.blocks.size(); ++i)
+          for (const Piece& piece : pieces_of(table.blocks[i], layout))
+            ASSERT_TRUE(at::equal(
+                part.blocks[i].flat.narrow(0, piece.to, piece.count),
+                whole.blocks[i].tensors[piece.tensor].tensor.view({-1}).narrow(0, piece.from, piece.count)))
+                << table.blocks[i].tensors[piece.tensor].name << " of rank " << rank;
+      }
+}
+
 // The numbers themselves, so that a seed means the same in every version.
 TEST(Initialize, KeepsItsNumbers) {
   const at::Tensor drawn = made(config(), 42).blocks[0]("transformer.wte.weight").flatten();

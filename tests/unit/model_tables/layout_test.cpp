@@ -1,0 +1,173 @@
+#include "model/tables/layout.h"
+
+#include <gtest/gtest.h>
+
+namespace dpo::model {
+namespace {
+
+// Small models of every kind, with sizes that 1, 2 and 4 tensor-parallel ranks divide and a vocabulary that
+// they do not.
+std::vector<Shape> shapes() {
+  Shape base;
+  base.layers = 2;
+  base.hidden = 24;
+  base.ffn = 40;
+  base.heads = base.kv_heads = 4;
+  base.head_dim = 6;
+  base.context = 9;
+  base.attention_bias = true;
+  base.mlp_bias = true;
+  std::vector<Shape> all;
+  for (const std::int64_t vocabulary : {1, 3, 13, 257})
+    for (const bool tied : {true, false})
+      for (const Family family :
+           {Family::gpt2, Family::gpt_neox, Family::gptj, Family::llama, Family::qwen2, Family::qwen3}) {
+        Shape shape = base;
+        shape.family = family;
+        shape.vocabulary = vocabulary;
+        shape.tied_embeddings = tied;
+        if (family == Family::llama || family == Family::qwen3) shape.heads = 8;  // two for a key
+        all.push_back(shape);
+      }
+  return all;
+}
+
+// Calls check(table, tensor_ranks, shard_ranks) for every model and mesh.
+template <class Check>
+void for_each_mesh(const Check& check) {
+  for (const Shape& shape : shapes())
+    for (const std::int64_t tensor_ranks : {1, 2, 4})
+      for (const std::int64_t shard_ranks : {1, 2, 3, 4, 7}) {
+        SCOPED_TRACE(std::string(family_name(shape.family)) + ", vocabulary " +
+                     std::to_string(shape.vocabulary) + ", tensor " + std::to_string(tensor_ranks) +
+                     ", shard " + std::to_string(shard_ranks));
+        check(tensor_table(shape), tensor_ranks, shard_ranks);
+        if (testing::Test::HasFailure()) return;
+      }
+}
+
+// How often each element of each tensor of a block is held by the ranks of one tensor rank, added to `times`.
+void count_elements(const Block& block, Layout layout, std::vector<std::vector<int>>& times) {
+  for (layout.shard_rank = 0; layout.shard_rank < layout.shard_ranks; ++layout.shard_rank)
+    for (const Piece& piece : pieces_of(block, layout))
+      for (std::int64_t i = 0; i < piece.count; ++i)
+        ++times.at(piece.tensor).at(static_cast<std::size_t>(piece.from + i));
+}
+
+std::vector<std::vector<int>> zeros_for(const Block& block) {
+  std::vector<std::vector<int>> zeros;
+  for (const Tensor& tensor : block.tensors) zeros.emplace_back(static_cast<std::size_t>(tensor.count()));
+  return zeros;
+}
+
+void expect_all(const std::vector<int>& times, int wanted, const std::string& name) {
+  for (const int count : times) ASSERT_EQ(count, wanted) << name;
+}
+
+TEST(Layout, EveryElementIsHeldOnce) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks) {
+      std::vector<std::vector<int>> together = zeros_for(block);
+      for (std::int64_t rank = 0; rank < tensor_ranks; ++rank) {
+        std::vector<std::vector<int>> own = zeros_for(block);
+        count_elements(block, {rank, tensor_ranks, 0, shard_ranks}, own);
+        for (std::size_t t = 0; t < own.size(); ++t) {
+          if (!block.tensors[t].split) expect_all(own[t], 1, block.tensors[t].name);
+          for (std::size_t i = 0; i < own[t].size(); ++i) together[t][i] += own[t][i];
+        }
+      }
+      for (std::size_t t = 0; t < together.size(); ++t)
+        if (block.tensors[t].split) expect_all(together[t], 1, block.tensors[t].name);
+    }
+  });
+}
+
+TEST(Layout, PiecesRiseWithinTheShard) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks)
+      for (std::int64_t rank = 0; rank < tensor_ranks * shard_ranks; ++rank) {
+        const Layout layout{rank % tensor_ranks, tensor_ranks, rank / tensor_ranks, shard_ranks};
+        const LocalBlock local = local_block(block, layout);
+        EXPECT_EQ(local.size, local.shard_size * shard_ranks);
+        std::int64_t end = 0;
+        for (const Piece& piece : pieces_of(block, layout)) {
+          ASSERT_GT(piece.count, 0);
+          ASSERT_GE(piece.to, end);
+          end = piece.to + piece.count;
+        }
+        ASSERT_LE(end, local.shard_size);
+      }
+  });
+}
+
+// Ranks exchange their shards, so these are equally large; and what a rank computes with begins where vector
+// instructions want it.
+TEST(Layout, BuffersAreAlikeAndAligned) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks)
+      for (std::int64_t rank = 0; rank < tensor_ranks; ++rank) {
+        const LocalBlock local = local_block(block, {rank, tensor_ranks, 0, shard_ranks});
+        EXPECT_EQ(local.shard_size % 64, 0);
+        std::int64_t end = 0;
+        for (const LocalTensor& tensor : local.tensors) {
+          EXPECT_EQ(tensor.start % 64, 0);
+          EXPECT_GE(tensor.start, end);
+          end = tensor.start + tensor.count();
+        }
+        EXPECT_LE(end, local.size);
+      }
+  });
+}
+
+// The queries, keys and values of GPT-2 stand beside each other in one matrix, and every rank has some of
+// each.
+TEST(Layout, SectionsAreDividedByThemselves) {
+  Shape shape = shapes().front();
+  shape.vocabulary = 13;
+  const Block layer = tensor_table(shape).blocks[1];
+  const LocalTensor weight = local_block(layer, {1, 2, 0, 1}).tensors[2];
+  EXPECT_EQ(weight.shape, (std::vector<std::int64_t>{24, 36}));
+  EXPECT_EQ(weight.first, 12);
+  EXPECT_EQ(weight.length, 12);
+  EXPECT_EQ(weight.stride, 24);
+}
+
+TEST(Layout, TheLastRankMayHaveNothingOfASmallVocabulary) {
+  Shape shape = shapes().front();
+  shape.vocabulary = 3;
+  const Block embedding = tensor_table(shape).blocks[0];
+  const auto rows = [&](std::int64_t rank) {
+    return local_block(embedding, {rank, 4, 0, 1}).tensors[0].shape[0];
+  };
+  EXPECT_EQ(rows(0), 1);
+  EXPECT_EQ(rows(2), 1);
+  EXPECT_EQ(rows(3), 0);
+}
+
+TEST(Layout, HeldTensorsArePiecesTogether) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks)
+      for (std::int64_t rank = 0; rank < shard_ranks; ++rank) {
+        const Layout layout{tensor_ranks - 1, tensor_ranks, rank, shard_ranks};
+        const std::vector<Piece> pieces = pieces_of(block, layout);
+        std::size_t next = 0;
+        for (const HeldTensor& held : held_tensors(block, layout)) {
+          std::int64_t to = held.to;
+          for (const model::Run& run : held.runs) {
+            ASSERT_LT(next, pieces.size());
+            EXPECT_EQ(pieces[next].tensor, held.tensor);
+            EXPECT_EQ(pieces[next].from, run.from);
+            EXPECT_EQ(pieces[next].to, to);
+            EXPECT_EQ(pieces[next].count, run.count);
+            to += run.count;
+            ++next;
+          }
+          EXPECT_EQ(to, held.to + held.count);
+        }
+        EXPECT_EQ(next, pieces.size());
+      }
+  });
+}
+
+}  // namespace
+}  // namespace dpo::model
