@@ -18,31 +18,31 @@ void ask_for_large_pages(const at::Tensor& flat) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-model::BlockWeights allocate_block(const model::BlockWeights& layout, at::Device device) {
-  model::BlockWeights block;
-  block.flat = at::empty(layout.flat.sizes(), layout.flat.options().device(device));
-  ask_for_large_pages(block.flat);
+at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, const model::Layout& layout) {
+  const at::Tensor flat =
+      at::empty({model::local_block(block, layout).shard_size}, at::TensorOptions().dtype(dtype));
+  ask_for_large_pages(flat);
   std::int64_t end = 0;  // of the tensor before
-  const auto clear_to = [&](std::int64_t begin) { block.flat.narrow(0, end, begin - end).zero_(); };
-  for (const model::NamedTensor& named : layout.tensors) {
-    const std::int64_t begin = named.tensor.storage_offset();
-    clear_to(begin);
-    block.tensors.push_back(
-        {named.name, block.flat.narrow(0, begin, named.tensor.numel()).view(named.tensor.sizes())});
-    end = begin + named.tensor.numel();
+  const auto clear_to = [&](std::int64_t begin) { flat.narrow(0, end, begin - end).zero_(); };
+  for (const model::HeldTensor& held : model::held_tensors(block, layout)) {
+    clear_to(held.to);
+    end = held.to + held.count;
   }
-  clear_to(block.flat.numel());
-  return block;
+  clear_to(flat.numel());
+  return flat;
 }
 
 }  // namespace
 
-model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType dtype, at::Device device) {
-  if (!device.is_cpu()) return model::make_weights(table, dtype, device);
-  const model::Weights layout = model::make_weights(table, dtype, at::kMeta);  // takes no memory
+model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType dtype, at::Device device,
+                                const model::Layout& layout) {
+  if (!device.is_cpu()) return model::make_weights(table, dtype, device, layout);
   model::Weights weights;
-  for (const model::BlockWeights& block : layout.blocks)
-    weights.blocks.push_back(allocate_block(block, device));
+  for (const model::Block& block : table.blocks) {
+    const at::Tensor flat = allocate_flat(block, dtype, layout);
+    weights.blocks.push_back(layout.shard_ranks == 1 ? model::block_in(flat, block, layout)
+                                                     : model::BlockWeights{flat, {}});
+  }
   return weights;
 }
 

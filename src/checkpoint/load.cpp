@@ -90,15 +90,17 @@ fs::path model_folder(const std::string& name_or_path) {
 }
 
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
-                       const std::optional<fs::path>& weights_file, const Progress& progress) {
+                       const std::optional<fs::path>& weights_file, const Progress& progress,
+                       const model::Layout& layout) {
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);
-  opened.weights = allocate_weights(opened.table, dtype, device);
+  opened.weights = allocate_weights(opened.table, dtype, device, layout);
   std::vector<Destination> destinations;
-  for (std::size_t i = 0; i < opened.weights.blocks.size(); ++i)
-    for (std::size_t j = 0; j < opened.weights.blocks[i].tensors.size(); ++j)
-      destinations.push_back(
-          {&stored.files.tensors()[stored.match.sources[i][j]], opened.weights.blocks[i].tensors[j].tensor});
+  for (std::size_t i = 0; i < opened.table.blocks.size(); ++i)
+    for (model::HeldTensor& held : model::held_tensors(opened.table.blocks[i], layout))
+      destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
+                              opened.weights.blocks[i].flat.narrow(0, held.to, held.count),
+                              std::move(held.runs)});
   read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }
@@ -125,10 +127,10 @@ at::ScalarType configured_dtype(const std::string& name_or_path) {
 }
 
 LoadedModel new_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
-                      std::uint64_t seed) {
+                      std::uint64_t seed, const model::Layout& layout) {
   LoadedModel made = open_config(name_or_path);
-  made.weights = model::make_weights(made.table, dtype, device);
-  model::initialize(made.weights, made.table, made.config, seed);
+  made.weights = model::make_weights(made.table, dtype, device, layout);
+  model::initialize(made.weights, made.table, made.config, seed, layout);
   return made;
 }
 

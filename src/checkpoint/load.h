@@ -16,7 +16,7 @@ namespace dpo::checkpoint {
 struct LoadedModel {
   model::ModelConfig config;
   model::TensorTable table;
-  model::Weights weights;
+  model::Weights weights;          // what a rank holds of them
   std::filesystem::path folder;    // where config and tokenizer lie
   std::vector<std::string> notes;  // for the user
   std::string config_json;         // the text that `config` was read from
@@ -31,10 +31,10 @@ std::filesystem::path model_folder(const std::string& name_or_path);
 
 // A model with its weights. `name_or_path` is what model_folder takes, or the path of a config.json.
 // `weights_file`: instead of the folder's own weights, this file (the original's policy.pt, a .bin, a
-// .safetensors).
+// .safetensors). Of the weights a rank reads only what it holds.
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
-                       const Progress& progress = {});
+                       const Progress& progress = {}, const model::Layout& layout = {});
 
 // The dtype in which the weights are stored; of several, one that holds them all.
 at::ScalarType stored_dtype(const std::string& name_or_path,
@@ -44,7 +44,8 @@ at::ScalarType stored_dtype(const std::string& name_or_path,
 at::ScalarType configured_dtype(const std::string& name_or_path);
 
 // A new model with random weights, from a folder with a config.json or that file itself.
+// It is the same whatever the layout.
 LoadedModel new_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
-                      std::uint64_t seed);
+                      std::uint64_t seed, const model::Layout& layout = {});
 
 }  // namespace dpo::checkpoint

@@ -18,14 +18,44 @@ namespace {
 constexpr std::size_t kThreads = 4;  // also on fewer cores: some wait for the disk while others copy
 
 // Bytes that one thread takes at once.
-constexpr std::uint64_t kPieceBytes = 8u << 20;
+constexpr std::int64_t kJobBytes = 8 << 20;
 // Elements that are converted at once: LibTorch does fewer than 32,768 without threads of its own, and they
-// stay in the processor's cache. For another device a larger piece pays.
+// stay in the processor's cache. For another device more at once pays.
 constexpr std::int64_t kConvertedOnCpu = 32'000, kConvertedOnDevice = 4 << 20;
 
-struct Piece {
+// A place in the runs of a destination, from which they are walked through.
+class Cursor {
+ public:
+  explicit Cursor(const std::vector<model::Run>& runs) : runs_(&runs) {}
+
+  // Calls work(from, size) for the next `count` elements, run by run.
+  template <class Work>
+  void next(std::int64_t count, const Work& work) {
+    while (count > 0) {
+      const model::Run& run = (*runs_)[run_];
+      const std::int64_t size = std::min(count, run.count - done_);
+      if (size > 0) work(run.from + done_, size);
+      count -= size;
+      done_ += size;
+      if (done_ == run.count) ++run_, done_ = 0;
+    }
+  }
+  void skip(std::int64_t count) {
+    next(count, [](std::int64_t, std::int64_t) {});
+  }
+
+ private:
+  const std::vector<model::Run>* runs_;
+  std::size_t run_ = 0;
+  std::int64_t done_ = 0;  // elements of that run
+};
+
+// What one thread reads at once.
+struct Job {
   const Destination* to = nullptr;
-  std::int64_t begin = 0, end = 0;  // elements
+  std::int64_t begin = 0, end = 0;  // elements of its numbers
+  Cursor runs;                      // from `begin`
+  std::int64_t bytes = 0;           // that are read for it
 };
 
 // Elements [begin, end) of a stored tensor that is contiguous.
@@ -43,38 +73,65 @@ at::Tensor read_strided(const WeightFiles& files, const StoredTensor& tensor) {
   return read_elements(files, tensor, 0, count).as_strided(tensor.shape, tensor.strides);
 }
 
-void read_piece(const WeightFiles& files, const Piece& piece) {
-  const StoredTensor& source = *piece.to->source;
-  if (!source.is_contiguous()) {
-    at::Tensor(piece.to->tensor).copy_(read_strided(files, source));
-    return;
-  }
-  const at::Tensor flat = piece.to->tensor.view({-1});
-  const std::uint64_t from = static_cast<std::uint64_t>(piece.begin) * size_of(source.dtype);
-  const std::uint64_t size = static_cast<std::uint64_t>(piece.end - piece.begin) * size_of(source.dtype);
-  files.announce(source, from, size);
-  if (flat.is_cpu() && flat.scalar_type() == scalar_type_of(source.dtype)) {
-    files.read(source, from, {static_cast<std::byte*>(flat.mutable_data_ptr()) + from, size});
-    return;
-  }
-  const std::int64_t step = flat.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
-  for (std::int64_t begin = piece.begin; begin < piece.end; begin += step) {
-    const std::int64_t end = std::min(begin + step, piece.end);
-    flat.narrow(0, begin, end - begin).copy_(read_elements(files, source, begin, end));
+// All of a tensor is read, and what is wanted picked from it.
+void read_job_strided(const WeightFiles& files, const Job& job) {
+  const at::Tensor all = read_strided(files, *job.to->source).reshape({-1});
+  Cursor runs = job.runs;
+  std::int64_t to = job.begin;
+  runs.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
+    job.to->numbers.narrow(0, to, count).copy_(all.narrow(0, from, count));
+    to += count;
+  });
+}
+
+void read_job(const WeightFiles& files, const Job& job) {
+  const StoredTensor& source = *job.to->source;
+  if (!source.is_contiguous()) return read_job_strided(files, job);
+  const at::Tensor& numbers = job.to->numbers;
+  const std::size_t size = size_of(source.dtype);
+  Cursor announced = job.runs, runs = job.runs;
+  announced.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
+    files.announce(source, static_cast<std::uint64_t>(from) * size, static_cast<std::uint64_t>(count) * size);
+  });
+  const auto read_into = [&](void* memory, std::int64_t elements) {
+    auto* next = static_cast<std::byte*>(memory);
+    runs.next(elements, [&](std::int64_t from, std::int64_t count) {
+      const std::size_t bytes = static_cast<std::size_t>(count) * size;
+      files.read(source, static_cast<std::uint64_t>(from) * size, {next, bytes});
+      next += bytes;
+    });
+  };
+  const at::ScalarType type = scalar_type_of(source.dtype);
+  if (numbers.is_cpu() && numbers.scalar_type() == type)
+    return read_into(numbers.narrow(0, job.begin, job.end - job.begin).mutable_data_ptr(),
+                     job.end - job.begin);
+  const std::int64_t step = numbers.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
+  for (std::int64_t begin = job.begin; begin < job.end; begin += step) {
+    const std::int64_t count = std::min(step, job.end - begin);
+    const at::Tensor elements = at::empty({count}, at::TensorOptions().dtype(type));
+    read_into(elements.mutable_data_ptr(), count);
+    numbers.narrow(0, begin, count).copy_(elements);
   }
 }
 
-std::vector<Piece> pieces_of(const std::vector<Destination>& destinations) {
-  std::vector<Piece> pieces;
+std::vector<Job> jobs_of(const std::vector<Destination>& destinations) {
+  std::vector<Job> jobs;
   for (const Destination& to : destinations) {
-    const std::int64_t count = to.tensor.numel();
-    const auto step = to.source->is_contiguous()
-                          ? static_cast<std::int64_t>(kPieceBytes / size_of(to.source->dtype))
-                          : std::max<std::int64_t>(count, 1);
-    for (std::int64_t begin = 0; begin < count; begin += step)
-      pieces.push_back({&to, begin, std::min(begin + step, count)});
+    const std::int64_t count = to.numbers.numel();
+    const auto size = static_cast<std::int64_t>(size_of(to.source->dtype));
+    if (!to.source->is_contiguous()) {
+      jobs.push_back({&to, 0, count, Cursor(to.runs), static_cast<std::int64_t>(to.source->size)});
+      continue;
+    }
+    const std::int64_t step = kJobBytes / size;
+    Cursor runs(to.runs);
+    for (std::int64_t begin = 0; begin < count; begin += step) {
+      const std::int64_t end = std::min(begin + step, count);
+      jobs.push_back({&to, begin, end, runs, (end - begin) * size});
+      runs.skip(end - begin);
+    }
   }
-  return pieces;
+  return jobs;
 }
 
 // Adds up what the threads did.
@@ -94,26 +151,25 @@ class Meter {
   std::mutex mutex_;
 };
 
-void read_pieces(const WeightFiles& files, const std::vector<Piece>& pieces, Meter& meter) {
+void read_jobs(const WeightFiles& files, const std::vector<Job>& jobs, Meter& meter) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   const auto run = [&] {
     try {
-      for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        read_piece(files, pieces[i]);
-        const auto size = static_cast<std::int64_t>(size_of(pieces[i].to->source->dtype));
-        meter.add((pieces[i].end - pieces[i].begin) * size);
+      for (std::size_t i = next++; i < jobs.size(); i = next++) {
+        read_job(files, jobs[i]);
+        meter.add(jobs[i].bytes);
       }
     } catch (...) {
-      next = pieces.size();
+      next = jobs.size();
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < std::min(kThreads, pieces.size()); ++i) threads.emplace_back(run);
+    for (std::size_t i = 1; i < std::min(kThreads, jobs.size()); ++i) threads.emplace_back(run);
     run();
   }
   if (failure) std::rethrow_exception(failure);
@@ -155,12 +211,11 @@ void read_tensors(const WeightFiles& files, std::vector<Destination> destination
   std::sort(destinations.begin(), destinations.end(), [](const Destination& a, const Destination& b) {
     return std::pair(a.source->file, a.source->offset) < std::pair(b.source->file, b.source->offset);
   });
-  const std::vector<Piece> pieces = pieces_of(destinations);
+  const std::vector<Job> jobs = jobs_of(destinations);
   std::int64_t all = 0;
-  for (const Piece& piece : pieces)
-    all += (piece.end - piece.begin) * static_cast<std::int64_t>(size_of(piece.to->source->dtype));
+  for (const Job& job : jobs) all += job.bytes;
   Meter meter(progress, all);
-  read_pieces(files, pieces, meter);
+  read_jobs(files, jobs, meter);
 }
 
 bool are_equal(const WeightFiles& files, const StoredTensor& a, const StoredTensor& b) {

@@ -66,45 +66,36 @@ std::vector<Source> sources_of(const LoadedModel& model, const Progress& progres
   return sources;
 }
 
-std::uint64_t bytes_of(const Source& source) {
-  std::uint64_t bytes = size_of(source.dtype);
-  for (const std::int64_t size : source.shape) bytes *= static_cast<std::uint64_t>(size);
-  return bytes;
-}
-
 // In order, each as full as it may be; a tensor that is too large has a file of its own.
-std::vector<std::vector<Source>> shards_of(const std::vector<Source>& sources, std::uint64_t shard_bytes) {
-  std::vector<std::vector<Source>> shards(1);
+std::vector<std::vector<Entry>> shards_of(const model::TensorTable& table, Dtype dtype,
+                                          std::uint64_t shard_bytes) {
+  std::vector<std::vector<Entry>> shards(1);
   std::uint64_t filled = 0;
-  for (const Source& source : sources) {
-    const std::uint64_t bytes = bytes_of(source);
-    if (!shards.back().empty() && (bytes > shard_bytes || filled > shard_bytes - bytes)) {
-      shards.emplace_back();
-      filled = 0;
+  for (const model::Block& block : table.blocks)
+    for (const model::Tensor& tensor : block.tensors) {
+      Entry entry{tensor.name, dtype, tensor.shape};
+      const std::uint64_t bytes = entry.bytes();
+      if (!shards.back().empty() && (bytes > shard_bytes || filled > shard_bytes - bytes)) {
+        shards.emplace_back();
+        filled = 0;
+      }
+      shards.back().push_back(std::move(entry));
+      filled += bytes;
     }
-    shards.back().push_back(source);
-    filled += bytes;
-  }
   return shards;
 }
 
-void write_weights(const fs::path& folder, const LoadedModel& model, std::uint64_t shard_bytes,
-                   const Progress& progress) {
-  const std::vector<Source> sources = sources_of(model, progress);
-  const auto shards = shards_of(sources, shard_bytes);
-  if (shards.size() == 1) return write_safetensors(folder / "model.safetensors", sources);
+void write_index(const fs::path& folder, const model::TensorTable& table,
+                 const std::vector<TensorFile>& files) {
   nlohmann::json map;
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    for (const Source& source : shards[i]) {
-      map[source.name] = name;
-      total += bytes_of(source);
+  for (const TensorFile& file : files)
+    for (const Entry& entry : file.plan.entries) {
+      map[entry.name] = file.name;
+      total += entry.bytes();
     }
-    write_safetensors(folder / name, shards[i]);
-  }
-  const nlohmann::json index = {
-      {"metadata", {{"total_parameters", model.table.count()}, {"total_size", total}}}, {"weight_map", map}};
+  const nlohmann::json index = {{"metadata", {{"total_parameters", table.count()}, {"total_size", total}}},
+                                {"weight_map", map}};
   write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
@@ -118,13 +109,32 @@ void copy_companions(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+std::vector<TensorFile> model_files(const model::TensorTable& table, at::ScalarType dtype,
+                                    std::uint64_t shard_bytes) {
+  auto shards = shards_of(table, dtype_of(dtype), shard_bytes);
+  if (shards.size() == 1) return {{"model.safetensors", plan_safetensors(std::move(shards[0]))}};
+  std::vector<TensorFile> files;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    files.push_back({fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size()),
+                     plan_safetensors(std::move(shards[i]))});
+  return files;
+}
+
+void make_model_files(const fs::path& folder, const LoadedModel& model,
+                      const std::vector<TensorFile>& files) {
+  write_file(folder / "config.json", config_of(model));
+  copy_companions(model.folder, folder);
+  if (files.size() > 1) write_index(folder, model.table, files);
+  make_files(folder, files);
+}
+
 void save_model(const fs::path& out, const LoadedModel& model, std::uint64_t shard_bytes,
                 const Progress& progress) {
   check_absent(out);
   AtomicFolder folder(out);
-  write_file(folder.temporary() / "config.json", config_of(model));
-  copy_companions(model.folder, folder.temporary());
-  write_weights(folder.temporary(), model, shard_bytes, progress);
+  const std::vector<TensorFile> files = model_files(model.table, model.weights.dtype(), shard_bytes);
+  make_model_files(folder.temporary(), model, files);
+  write_parts(folder.temporary(), files, parts_of(model.table, flats_of(model.weights), {}, ""), progress);
   folder.commit();
 }
 

@@ -28,6 +28,8 @@ struct Entry {
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;
+
+  std::uint64_t bytes() const;  // by dtype and shape
 };
 
 struct Header {
@@ -53,6 +55,19 @@ class SafetensorsFile {
   Header header_;
 };
 
+// A file that is to be written: all of it but the tensors' bytes.
+struct SafetensorsPlan {
+  std::string head;            // the bytes before the data
+  std::vector<Entry> entries;  // in the order of their bytes
+
+  std::uint64_t offset_of(const Entry& entry) const { return head.size() + entry.begin; }  // in the file
+  std::uint64_t size() const { return head.size() + (entries.empty() ? 0 : entries.back().end); }
+};
+
+// The file of these tensors as the Python library lays it out, byte for byte, with metadata {"format": "pt"}.
+// Names, dtypes and shapes are given, in any order; where the bytes stand is found.
+SafetensorsPlan plan_safetensors(std::vector<Entry> tensors);
+
 // A tensor to write: `bytes` is called once, when its turn comes, so that not all need to be in memory at
 // once.
 struct Source {
@@ -62,8 +77,7 @@ struct Source {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-// Writes a file as the Python library does, byte for byte, with metadata {"format": "pt"}. It is complete or
-// absent.
-void write_safetensors(const std::filesystem::path& path, std::vector<Source> tensors);
+// Writes such a file. It is complete or absent.
+void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors);
 
 }  // namespace dpo::checkpoint

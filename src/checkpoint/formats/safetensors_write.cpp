@@ -17,21 +17,12 @@ int place_of(Dtype dtype) {
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), dtype) - kOrder.begin());
 }
 
-std::uint64_t bytes_of(const Source& source) {
-  std::uint64_t bytes = size_of(source.dtype);
-  for (const std::int64_t size : source.shape) bytes *= static_cast<std::uint64_t>(size);
-  return bytes;
-}
-
-std::string header_of(const std::vector<Source>& tensors) {
+std::string json_of(const std::vector<Entry>& tensors) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
-  std::uint64_t offset = 0;
-  for (const Source& tensor : tensors) {
-    const std::uint64_t end = offset + bytes_of(tensor);
-    header[tensor.name] = {
-        {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
+  for (const Entry& tensor : tensors)
+    header[tensor.name] = {{"dtype", name_of(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {tensor.begin, tensor.end}}};
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
@@ -39,18 +30,39 @@ std::string header_of(const std::vector<Source>& tensors) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::vector<Source> tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const Source& a, const Source& b) {
+std::uint64_t Entry::bytes() const {
+  std::uint64_t bytes = size_of(dtype);
+  for (const std::int64_t size : shape) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
+}
+
+SafetensorsPlan plan_safetensors(std::vector<Entry> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const Entry& a, const Entry& b) {
     return std::pair(place_of(a.dtype), std::string_view(a.name)) <
            std::pair(place_of(b.dtype), std::string_view(b.name));
   });
-  const std::string header = header_of(tensors);
-  std::array<char, 8> length{};
+  std::uint64_t end = 0;
+  for (Entry& tensor : tensors) {
+    tensor.begin = end;
+    end = tensor.end = tensor.begin + tensor.bytes();
+  }
+  const std::string header = json_of(tensors);
+  std::string length(8, '\0');
   for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return {length + header, std::move(tensors)};
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors) {
+  std::vector<Entry> entries;
+  std::map<std::string_view, const Source*> named;
+  for (const Source& source : tensors) {
+    entries.push_back({source.name, source.dtype, source.shape});
+    named[source.name] = &source;
+  }
+  const SafetensorsPlan plan = plan_safetensors(std::move(entries));
   AtomicFile file(path);
-  file.write({length.data(), length.size()});
-  file.write(header);
-  for (const Source& tensor : tensors) file.write(tensor.bytes());
+  file.write(plan.head);
+  for (const Entry& entry : plan.entries) file.write(named.at(entry.name)->bytes());
   file.commit();
 }
 

@@ -1,6 +1,8 @@
 #include "checkpoint/load.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 
 #include "unit/checkpoint/tiny.h"
 
@@ -12,8 +14,15 @@ using namespace tiny;
 class Load : public FolderTest {
  protected:
   // A model with numbers of its own and the files of it that a test changes before it writes them.
-  void make(bool tied) {
-    write("config.json", config_json(tied));
+  void make(bool tied) { make(config_json(tied)); }
+  // One with a tensor that is read in several pieces.
+  void make_large() {
+    std::string config = config_json(true);
+    config.replace(config.find("13"), 2, "400000");
+    make(config);
+  }
+  void make(const std::string& config) {
+    write("config.json", config);
     model_ = new_model(folder_, at::kFloat, at::kCPU, 7);
     for (const auto& [name, tensor] : tensors_of(model_)) sources_.push_back(source_of(name, tensor));
   }
@@ -76,14 +85,89 @@ TEST_F(Load, MixedDtypesNeedAWiderOne) {
 }
 
 TEST_F(Load, LargerThanAPiece) {
-  std::string config = config_json(true);
-  config.replace(config.find("13"), 2, "400000");
-  write("config.json", config);
-  model_ = new_model(folder_, at::kFloat, at::kCPU, 7);
-  for (const auto& [name, tensor] : tensors_of(model_)) sources_.push_back(source_of(name, tensor));
+  make_large();
   save();
   expect_same(load());
   expect_same(load(at::kBFloat16));
+}
+
+std::vector<model::Layout> layouts() {
+  std::vector<model::Layout> all;
+  for (const std::int64_t tensors : {1, 2})
+    for (const std::int64_t shards : {1, 2, 3})
+      for (std::int64_t rank = 0; rank < tensors * shards; ++rank)
+        all.push_back({rank % tensors, tensors, rank / tensors, shards});
+  return all;
+}
+
+TEST_F(Load, ARankGetsWhatItHolds) {
+  make(false);
+  save();
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const model::Layout& layout : layouts()) {
+      const LoadedModel part = load_model(folder_, type, at::kCPU, std::nullopt, {}, layout);
+      for (std::size_t i = 0; i < part.table.blocks.size(); ++i) {
+        const model::Block& block = part.table.blocks[i];
+        at::Tensor wanted = at::zeros({model::local_block(block, layout).shard_size});
+        for (const model::Piece& piece : model::pieces_of(block, layout))
+          wanted.narrow(0, piece.to, piece.count)
+              .copy_(model_.weights.blocks[i].tensors[piece.tensor].tensor.view({-1}).narrow(0, piece.from,
+                                                                                             piece.count));
+        EXPECT_TRUE(at::equal(part.weights.blocks[i].flat, wanted.to(type))) << "block " << i;
+        EXPECT_EQ(part.weights.blocks[i].tensors.empty(), layout.shard_ranks > 1);
+      }
+    }
+}
+
+// Bytes that this process has read by system calls.
+std::int64_t bytes_read() {
+  std::ifstream counters("/proc/self/io");
+  for (std::string name; counters >> name;)
+    if (std::int64_t value = 0; name == "rchar:" && counters >> value) return value;
+  throw std::runtime_error("/proc/self/io does not count what is read");
+}
+
+TEST_F(Load, ARankReadsNoMoreThanItHolds) {
+  make_large();
+  save();
+  constexpr std::int64_t kConfiguration = 100'000;  // more than config.json and the counters themselves
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const model::Layout& layout : layouts()) {
+      std::int64_t held = 0, done = 0, all = 0;
+      for (const model::Block& block : model_.table.blocks)
+        for (const model::Piece& piece : model::pieces_of(block, layout)) held += 4 * piece.count;
+      const std::int64_t before = bytes_read();
+      load_model(
+          folder_, type, at::kCPU, std::nullopt,
+          [&](std::int64_t now, std::int64_t of) { done = now, all = of; }, layout);
+      EXPECT_NEAR(static_cast<double>(bytes_read() - before - held), 0, kConfiguration);
+      EXPECT_EQ(done, held);
+      EXPECT_EQ(all, held);
+    }
+}
+
+TEST_F(Load, ARankPicksFromATensorThatIsNotContiguous) {
+  const at::Tensor stored = at::arange(24, at::kFloat).view({4, 6});
+  // A transposed matrix, as torch.save keeps it.
+  write_safetensors(folder_ / "m.safetensors", {source_of("m", stored)});
+  WeightFiles files(folder_ / "m.safetensors");
+  StoredTensor transposed = files.tensors()[0];
+  transposed.shape = {6, 4};
+  transposed.strides = {1, 6};
+  const at::Tensor numbers = at::zeros({5}), wanted = stored.t().contiguous().view({-1});
+  read_tensors(files, {{&transposed, numbers, {{3, 2}, {11, 3}}}}, {});
+  EXPECT_TRUE(at::equal(numbers.narrow(0, 0, 2), wanted.narrow(0, 3, 2)));
+  EXPECT_TRUE(at::equal(numbers.narrow(0, 2, 3), wanted.narrow(0, 11, 3)));
+}
+
+TEST_F(Load, ANewModelIsTheSameWhateverTheLayout) {
+  make(false);
+  save();
+  const model::Layout layout{1, 2, 1, 3};
+  const LoadedModel made = new_model(folder_, at::kFloat, at::kCPU, 7, layout);
+  const LoadedModel loaded = load_model(folder_, at::kFloat, at::kCPU, std::nullopt, {}, layout);
+  for (std::size_t i = 0; i < made.weights.blocks.size(); ++i)
+    EXPECT_TRUE(at::equal(made.weights.blocks[i].flat, loaded.weights.blocks[i].flat)) << i;
 }
 
 TEST_F(Load, AHeadThatEqualsTheEmbeddingIsTied) {
