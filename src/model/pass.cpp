@@ -61,7 +61,7 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
 
 at::Tensor brought(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
 
-bool is_empty(const Batch& batch) { return batch.rows.size(0) == 0; }
+bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
 ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at::Tensor& matrix,
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {

@@ -1,17 +1,50 @@
 #include "optim/clip.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 
 namespace dpo::optim {
+namespace {
 
-double gradient_norm(const model::Weights& gradients) {
+at::Tensor norm_of(const at::Tensor& tensor) {
+  return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat);
+}
+
+// What this rank counts of a block: all of it, but of tensors that every tensor-parallel rank holds whole only
+// the first does.
+std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
+                                const model::Layout& layout) {
+  if (layout.tensor_rank == 0) return {flat};
+  const model::LocalBlock local = model::local_block(block, layout);
+  const std::int64_t own_begin = layout.shard_rank * local.shard_size;
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+    const model::LocalTensor& tensor = local.tensors[i];
+    const std::int64_t begin = std::max(tensor.start, own_begin);
+    const std::int64_t end = std::min(tensor.start + tensor.count(), own_begin + local.shard_size);
+    if (block.tensors[i].split && begin < end) parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
+  }
+  return parts;
+}
+
+}  // namespace
+
+double gradient_norm(const model::Weights& gradients, const model::TensorTable& table,
+                     const model::Layout& layout, comm::Group& ranks) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> norms;
-  for (const model::BlockWeights& block : gradients.blocks)
-    norms.push_back(at::linalg_vector_norm(block.flat, 2, std::nullopt, /*keepdim=*/false, at::kFloat));
-  return at::stack(norms).to(at::kDouble).norm().item<double>();
+  for (std::size_t i = 0; i < table.blocks.size(); ++i)
+    for (const at::Tensor& part : counted(gradients.blocks[i].flat, table.blocks[i], layout))
+      norms.push_back(norm_of(part).to(gradients.device()));
+  const at::Tensor own = at::stack(norms).to(at::kDouble).norm();
+  if (ranks.size() == 1) return own.item<double>();
+  const at::Tensor square = own.square().reshape({1});
+  ranks.all_reduce(square).wait();
+  return std::sqrt(square.item<double>());
 }
 
 void clip(model::Weights& gradients, double norm, double longest) {

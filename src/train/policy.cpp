@@ -1,28 +1,48 @@
 #include "train/policy.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/core/grad_mode.h>
 
-namespace dpo::train {
+#include "optim/clip.h"
 
-Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision)
-    : model_(std::move(model)),
+namespace dpo::train {
+namespace {
+
+model::Weights to_compute_with(const model::TensorTable& table, const model::Weights& stored,
+                               at::ScalarType type, const model::Layout& layout) {
+  return type == stored.dtype() ? stored : shard::zeros_like(table, stored, type, layout);
+}
+
+}  // namespace
+
+Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
+               const shard::Mesh& mesh, const shard::GradientOptions& reduction)
+    : mesh_(mesh),
       stored_(std::move(weights)),
-      computed_(precision.computed == precision.stored
-                    ? stored_
-                    : model::make_weights(model_.table, precision.computed, stored_.device())),
-      gradients_(model::make_weights(model_.table, precision.gradients, stored_.device())) {
+      computed_(model, to_compute_with(model.table, stored_, precision.computed, mesh.layout()), mesh),
+      gradients_(std::make_unique<model::Weights>(
+          shard::zeros_like(model.table, stored_, precision.gradients, mesh.layout()))),
+      reduction_(shard::make_gradients(computed_.model().table, *gradients_, mesh_, reduction)) {
   refresh();
 }
 
 void Policy::clear_gradients() {
-  for (model::BlockWeights& block : gradients_.blocks) block.flat.zero_();
+  for (model::BlockWeights& block : gradients_->blocks) block.flat.zero_();
+}
+
+double Policy::finish_gradients() {
+  reduction_->finish();
+  return optim::gradient_norm(*gradients_, model().table, mesh_.layout(), *mesh_.model);
 }
 
 void Policy::refresh() {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < stored_.blocks.size(); ++i)
-    if (!computed_.blocks[i].flat.is_same(stored_.blocks[i].flat))
-      computed_.blocks[i].flat.copy_(stored_.blocks[i].flat);
+  for (std::size_t i = 0; i < stored_.blocks.size(); ++i) {
+    const at::Tensor& computed = computed_.weights().blocks[i].flat;
+    if (!computed.is_same(stored_.blocks[i].flat)) computed.copy_(stored_.blocks[i].flat);
+  }
 }
 
 }  // namespace dpo::train

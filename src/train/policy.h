@@ -1,7 +1,8 @@
 #pragma once
 
-#include "model/model.h"
-#include "model/weights.h"
+#include "shard/gradients.h"
+#include "shard/mesh.h"
+#include "shard/placed.h"
 
 namespace dpo::train {
 
@@ -9,30 +10,35 @@ namespace dpo::train {
 struct PolicyPrecision {
   at::ScalarType stored = at::kFloat;     // of the weights that the optimizer updates
   at::ScalarType computed = at::kFloat;   // of the weights that the passes read
-  at::ScalarType gradients = at::kFloat;  // of the sums over microbatches
+  at::ScalarType gradients = at::kFloat;  // of the sums over microbatches and ranks
 };
 
-// The model that is trained.
+// The model that is trained: this rank's part of it.
 class Policy {
  public:
-  // Takes the weights over; they are in the stored type.
-  Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision);
+  // Takes the weights over: this rank's part, in the stored type.
+  Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
+         const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {});
 
-  const model::Model& model() const { return model_; }
-  const model::Weights& computed() const { return computed_; }
+  const model::Model& model() const { return computed_.model(); }
+  model::Store& store() const { return computed_.store(); }
+  model::GradientStore& gradient_store() { return *reduction_; }
   model::Weights& stored() { return stored_; }
   const model::Weights& stored() const { return stored_; }
-  model::Weights& gradients() { return gradients_; }
+  model::Weights& gradients() { return *gradients_; }
 
   void clear_gradients();
+  // After the last backward pass: the gradients are those of all ranks. Their norm over the whole model.
+  double finish_gradients();
   // After the stored weights changed: what the passes read follows them.
   void refresh();
 
  private:
-  model::Model model_;
+  shard::Mesh mesh_;
   model::Weights stored_;
-  model::Weights computed_;  // the stored ones themselves where the types are the same
-  model::Weights gradients_;
+  shard::Placed computed_;  // the stored weights themselves where the types are the same
+  std::unique_ptr<model::Weights> gradients_;
+  std::unique_ptr<shard::Gradients> reduction_;
 };
 
 }  // namespace dpo::train

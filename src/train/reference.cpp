@@ -15,7 +15,7 @@ class LiveReference : public Reference {
   explicit LiveReference(ReferenceModel model) : model_(std::move(model)) {}
 
   std::vector<double> scores(const Microbatch& part, const ExampleBatch&) override {
-    return to_host(model::forward(model_.model, model_.weights, part.packed, model_.pass).log_probs);
+    return model_.scores(part.packed);
   }
 
  private:
@@ -35,6 +35,10 @@ class CachedReference : public Reference {
 };
 
 }  // namespace
+
+std::vector<double> ReferenceModel::scores(const model::Batch& batch) const {
+  return to_host(model::forward(placed.model(), placed.store(), batch, pass).log_probs);
+}
 
 std::unique_ptr<Reference> no_reference() { return std::make_unique<NoReference>(); }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/pass.h"
+#include "shard/placed.h"
 #include "train/microbatch.h"
 #include "train/score_table.h"
 
@@ -23,9 +24,11 @@ std::unique_ptr<Reference> no_reference();
 
 // The frozen model.
 struct ReferenceModel {
-  model::Model model;
-  model::Weights weights;
+  shard::Placed placed;
   model::PassOptions pass;
+
+  // Of every response of a forest.
+  std::vector<double> scores(const model::Batch& batch) const;
 };
 
 // Computed beside the policy.

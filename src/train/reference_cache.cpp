@@ -8,9 +8,12 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "base/stop.h"
+#include "shard/fingerprint.h"
 #include "train/batches.h"
+#include "train/exchange.h"
 #include "train/failures.h"
+#include "train/scoring.h"
+#include "train/stop.h"
 
 namespace dpo::train {
 namespace {
@@ -20,15 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kKeepEvery{1};
 constexpr std::size_t kChecked = 2;  // batches of known scores that are computed again
-
-std::string digest_of(const model::Weights& weights) {
-  Sha256 sum;
-  for (const model::BlockWeights& block : weights.blocks) {
-    const at::Tensor host = block.flat.cpu().contiguous();
-    sum.add({static_cast<const std::byte*>(host.const_data_ptr()), static_cast<std::size_t>(host.nbytes())});
-  }
-  return to_hex(sum.finish());
-}
 
 // Of the tokens, as they are after truncation, and of how they count.
 std::string digest_of(const data::Examples& examples) {
@@ -64,9 +58,10 @@ ScoreTable empty_table(const data::Examples& examples) {
 // The scores of one split on their way from a file or the model into the table.
 class Collector {
  public:
-  Collector(const ReferenceModel& reference, std::int64_t microbatches, const data::Examples& examples,
-            data::Split split, const Listener& listener)
+  Collector(const ReferenceModel& reference, const shard::Mesh& mesh, std::int64_t microbatches,
+            const data::Examples& examples, data::Split split, const Listener& listener)
       : reference_(reference),
+        mesh_(mesh),
         microbatches_(microbatches),
         examples_(examples),
         split_(split),
@@ -91,12 +86,13 @@ class Collector {
         compute(*missing[i]);  // a later epoch meets the examples of the first again
       listener_.progress("batches scored by the reference", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(missing.size()));
-      if (!stop_requested() && Clock::now() - kept < kKeepEvery) continue;
-      table_.write(file, key);
-      if (stop_requested()) throw Stopped("while the reference scored the data; the scores so far are kept");
+      const bool stop = is_stop_asked(mesh_);
+      if (!stop && Clock::now() - kept < kKeepEvery) continue;
+      keep(file, key);
+      if (stop) throw Stopped("while the reference scored the data; the scores so far are kept");
       kept = Clock::now();
     }
-    table_.write(file, key);
+    keep(file, key);
     listener_.say(fmt::format("reference scores: kept in {}", file.string()));
     return std::move(table_);
   }
@@ -107,47 +103,58 @@ class Collector {
                        [this](std::uint32_t number) { return table_.knows(number); });
   }
 
-  template <class Action>
-  void for_each_part(const Numbers& batch, const Action& action) const {
-    for (const Microbatch& part : divide_batch(batch_of(examples_, split_, batch), microbatches_,
-                                               reference_.model.config.shape, reference_.weights.device()))
-      action(
-          part,
-          to_host(
-              model::forward(reference_.model, reference_.weights, part.packed, reference_.pass).log_probs));
+  // Every rank knows the same scores; one writes them.
+  void keep(const fs::path& file, const ScoreTable::Key& key) const {
+    if (mesh_.all->rank() == 0) table_.write(file, key);
   }
 
-  void compute(const Numbers& batch) {
-    for_each_part(batch, [&](const Microbatch& part, const std::vector<double>& scores) {
-      table_.set(part.forest, batch, scores);
-    });
+  // The scores of a batch, by example, in its order.
+  std::vector<Record> scored(const ExampleBatch& batch) const {
+    BatchRecords records(batch);
+    const model::Store& store = reference_.placed.store();
+    for (const Microbatch& part :
+         divide_batch(batch, {microbatches_, mesh_.data->rank(), mesh_.data->size()},
+                      reference_.placed.model().config.shape, store.device(0))) {
+      const std::vector<double> scores = reference_.scores(part.packed);
+      records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
+    }
+    return records.exchanged(mesh_);
   }
 
+  void compute(const Numbers& numbers) {
+    const ExampleBatch batch = batch_of(examples_, split_, numbers);
+    std::vector<double> scores;
+    for (const loss::Score& score : listed_scores(scored(batch))) scores.push_back(score.reference);
+    table_.set(listed(batch), numbers, scores);
+  }
+
+  // Computes some of the known scores again.
   void check(const fs::path& file, const std::vector<Numbers>& batches) const {
     std::size_t checked = 0;
-    for (const Numbers& batch : batches) {
+    for (const Numbers& numbers : batches) {
       if (checked == kChecked) return;
-      if (!is_known(batch)) continue;
+      if (!is_known(numbers)) continue;
       ++checked;
-      for_each_part(batch, [&](const Microbatch& part, const std::vector<double>& scores) {
-        compare(file, part, table_.of(part.forest, batch), scores);
-      });
+      const ExampleBatch batch = batch_of(examples_, split_, numbers);
+      compare(file, table_.of(listed(batch), numbers), listed_scores(scored(batch)));
     }
   }
 
-  void compare(const fs::path& file, const Microbatch& part, const std::vector<double>& kept,
-               const std::vector<double>& now) const {
+  void compare(const fs::path& file, const std::vector<double>& kept,
+               const std::vector<loss::Score>& now) const {
     for (std::size_t r = 0; r < now.size(); ++r) {
-      const std::int64_t tokens = part.forest.row_starts[r + 1] - part.forest.row_starts[r];
-      if (std::abs(kept[r] - now[r]) <= rounding_of(now[r], tokens, reference_.weights.dtype())) continue;
+      const auto& [policy, reference, tokens] = now[r];
+      if (std::abs(kept[r] - reference) <= rounding_of(reference, tokens, reference_.placed.store().dtype()))
+        continue;
       throw UserError(fmt::format(
           "{}: the log-probability of a response of {} tokens is {} there, but the reference computes {}. "
           "Remove the file to compute all scores again, or use reference=live",
-          file.string(), tokens, kept[r], now[r]));
+          file.string(), tokens, kept[r], reference));
     }
   }
 
   const ReferenceModel& reference_;
+  const shard::Mesh& mesh_;
   std::int64_t microbatches_;
   const data::Examples& examples_;
   data::Split split_;
@@ -165,16 +172,18 @@ double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
 }
 
 CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
+                                    const shard::Mesh& mesh,
                                     const data::Examples& train, const data::Examples& test,
                                     const std::string& tokenizer, const config::RunConfig& config,
                                     const Listener& listener) {
-  ScoreTable::Key key{{"weights", digest_of(reference.weights)},
-                      {"precision", c10::toString(reference.weights.dtype())},
+  const model::TensorTable& tensors = reference.placed.model().table;
+  ScoreTable::Key key{{"weights", shard::fingerprint_of(tensors, reference.placed.weights(), mesh)},
+                      {"precision", c10::toString(reference.placed.store().dtype())},
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Numbers>& batches) {
     key["examples"] = digest_of(examples);
-    return Collector(reference, config.gradient_accumulation_steps, examples, split, listener)
+    return Collector(reference, mesh, config.gradient_accumulation_steps, examples, split, listener)
         .collect(file_of(folder, key), key, batches);
   };
   return {scores_of(train, data::Split::Train, training_batches(train, config)),

@@ -20,7 +20,7 @@ std::vector<model::Prompt> prompts_of(std::span<const ExampleBatch> evaluation, 
 
 }  // namespace
 
-std::vector<Sample> draw_samples(const model::Model& model, const model::Weights& weights,
+std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const ExampleBatch> evaluation, const text::Tokenizer& tokenizer,
                                  const config::RunConfig& config) {
   const std::vector<model::Prompt> prompts = prompts_of(evaluation, config.n_eval_model_samples);
@@ -35,7 +35,7 @@ std::vector<Sample> draw_samples(const model::Model& model, const model::Weights
   options.eos = {data::end_of_text(tokenizer)};
   options.seed = static_cast<std::uint64_t>(config.seed);
   std::vector<std::int64_t> made(prompts.size());
-  const auto answers = model::generate(model, weights, prompts, options,
+  const auto answers = model::generate(model, store, prompts, options,
                                        [&](std::size_t i, data::Token) { return ++made[i] < room[i]; });
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < prompts.size(); ++i)

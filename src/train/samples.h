@@ -21,7 +21,7 @@ struct Sample {
 
 // Samples of the first `n_eval_model_samples` examples. The random numbers depend on the seed and the place
 // of a prompt alone, so a model that does not change always gives the same ones.
-std::vector<Sample> draw_samples(const model::Model& model, const model::Weights& weights,
+std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const ExampleBatch> evaluation, const text::Tokenizer& tokenizer,
                                  const config::RunConfig& config);
 

@@ -54,7 +54,8 @@ std::vector<Record> records_of(const data::Forest& forest, const std::vector<los
     Record record;
     record.example = batch.numbers[static_cast<std::size_t>(forest.examples[e])];
     for (std::size_t i = 0; i < per_example; ++i) record.loss += losses[e * per_example + i];
-    record.loss *= example_of(batch, forest, e).weight / static_cast<double>(per_example);
+    if (per_example > 0)
+      record.loss *= example_of(batch, forest, e).weight / static_cast<double>(per_example);
     for (const std::int32_t response : compared_by(forest, e)) {
       const loss::Score& score = scores[static_cast<std::size_t>(response)];
       record.policy.push_back(score.policy);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "optim/clip.h"
+#include "train/exchange.h"
 #include "train/microbatch.h"
 #include "train/scoring.h"
 
@@ -15,52 +17,46 @@ namespace dpo::train {
 namespace {
 
 std::vector<Microbatch> split(const Trainee& t, const ExampleBatch& batch) {
-  return divide_batch(batch, t.microbatches, t.policy.model().config.shape, t.policy.computed().device());
+  return divide_batch(batch, {t.microbatches, t.mesh.data->rank(), t.mesh.data->size()},
+                      t.policy.model().config.shape, t.policy.store().device(0));
 }
 
 std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const ExampleBatch& batch) {
+  const std::vector<double> reference = t.reference->scores(part, batch);
   const at::Tensor policy =
-      model::forward(t.policy.model(), t.policy.computed(), part.packed, t.pass).log_probs;
-  return scores_of(part.forest, to_host(policy), t.reference->scores(part, batch));
+      model::forward(t.policy.model(), t.policy.store(), part.packed, t.pass).log_probs;
+  return scores_of(part.forest, to_host(policy), reference);
 }
 
-// Losses that compare examples with each other need the scores of all microbatches at once.
-std::vector<loss::Terms> terms_of_whole_batch(const loss::Options& options,
-                                              const std::vector<Microbatch>& parts,
-                                              const std::vector<std::vector<loss::Score>>& scores,
-                                              const ExampleBatch& batch) {
-  std::vector<loss::Score> all_scores;
-  std::vector<loss::Comparison> comparisons;
-  std::vector<std::pair<std::size_t, std::size_t>> starts;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    starts.emplace_back(all_scores.size(), comparisons.size());
-    for (loss::Comparison comparison : comparisons_of(parts[i].forest, batch, options)) {
-      for (std::int32_t& response : comparison.responses)
-        response += static_cast<std::int32_t>(all_scores.size());
-      comparisons.push_back(std::move(comparison));
-    }
-    all_scores.insert(all_scores.end(), scores[i].begin(), scores[i].end());
-  }
-  const loss::Terms all = loss::evaluate(options, all_scores, comparisons);
-  starts.emplace_back(all_scores.size(), comparisons.size());
-  std::vector<loss::Terms> terms;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto cut = [](const std::vector<double>& values, std::size_t from, std::size_t to) {
-      return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(from),
-                                 values.begin() + static_cast<std::ptrdiff_t>(to));
-    };
-    terms.push_back({cut(all.losses, starts[i].second, starts[i + 1].second),
-                     cut(all.gradients, starts[i].first, starts[i + 1].first)});
-  }
-  return terms;
+// The scores of all examples, in the order of the batch, without losses.
+std::vector<Record> score_all(const Trainee& t, const std::vector<Microbatch>& parts,
+                              const ExampleBatch& batch) {
+  BatchRecords records(batch);
+  for (const Microbatch& part : parts)
+    records.add(part.forest, records_of(part.forest, score(t, part, batch), {}, batch));
+  return records.exchanged(t.mesh);
 }
 
-std::vector<std::vector<loss::Score>> score_all(const Trainee& t, const std::vector<Microbatch>& parts,
-                                                const ExampleBatch& batch) {
-  std::vector<std::vector<loss::Score>> scores;
-  for (const Microbatch& part : parts) scores.push_back(score(t, part, batch));
-  return scores;
-}
+// The loss of a whole batch, whose scores are known: for losses that compare examples with each other.
+class WholeBatch {
+ public:
+  WholeBatch(const loss::Options& options, const std::vector<Record>& scored, const ExampleBatch& batch)
+      : batch_(batch),
+        forest_(listed(batch)),
+        scores_(listed_scores(scored)),
+        terms_(loss::evaluate(options, scores_, comparisons_of(forest_, batch, options))) {}
+
+  std::vector<Record> records() const { return records_of(forest_, scores_, terms_.losses, batch_); }
+  std::vector<double> gradients_of(const data::Forest& part) const {
+    return gradients_in(part, forest_, terms_.gradients);
+  }
+
+ private:
+  const ExampleBatch& batch_;
+  data::Forest forest_;
+  std::vector<loss::Score> scores_;
+  loss::Terms terms_;
+};
 
 // How far the policy is from the reference on responses that do not belong to their prompts: each example's
 // prompt with the responses of the next that has another prompt. The mean over the batch; KTO's point of
@@ -77,17 +73,11 @@ double mismatched_drift(const Trainee& t, const ExampleBatch& batch) {
     if (other == i) other = (i + 1) % size;  // a batch of one prompt
     mismatched.examples[i].responses = batch.examples[other].responses;
   }
-  double sum = 0;
-  std::size_t count = 0;
-  for (const Microbatch& part : split(t, mismatched)) {
-    const std::vector<loss::Score> scores = score(t, part, mismatched);
-    for (const std::int32_t response : part.forest.compared) {
-      const loss::Score& found = scores[static_cast<std::size_t>(response)];
-      sum += found.policy - found.reference;
-      ++count;
-    }
-  }
-  return sum / static_cast<double>(count);
+  double sum = 0, count = 0;
+  for (const Record& record : score_all(t, split(t, mismatched), mismatched))
+    for (std::size_t i = 0; i < record.policy.size(); ++i, ++count)
+      sum += record.policy[i] - record.reference[i];
+  return sum / count;
 }
 
 // The loss with what it needs to know of the batch and of the run so far.
@@ -127,29 +117,32 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
   t.policy.clear_gradients();
   const std::vector<Microbatch> parts = split(t, batch);
   const loss::Options options = loss_now(t, batch);
-  const bool whole = loss::needs_whole_batch(options);
-  // Scored once more below, so that no more than one microbatch's activations are in memory.
-  const std::vector<loss::Terms> known =
-      whole ? terms_of_whole_batch(options, parts, score_all(t, parts, batch), batch)
-            : std::vector<loss::Terms>();
+  // Such a batch is scored once more below, so that no more than one microbatch's activations are in memory.
+  std::optional<WholeBatch> whole;
+  if (loss::needs_whole_batch(options)) whole.emplace(options, score_all(t, parts, batch), batch);
   const double comparisons =
       static_cast<double>(batch.examples.size()) * (loss::is_unpaired(options) ? 2 : 1);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto& [forest, packed] = parts[i];
-    const std::vector<double> reference = t.reference->scores(parts[i], batch);
+  BatchRecords records(batch);
+  for (const Microbatch& part : parts) {
+    const auto& [forest, packed] = part;
+    const std::vector<double> reference = t.reference->scores(part, batch);
     model::Tape tape;
-    const auto passed = model::forward(t.policy.model(), t.policy.computed(), packed, t.pass, tape);
+    const auto passed = model::forward(t.policy.model(), t.policy.store(), packed, t.pass, tape);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(passed.log_probs), reference);
-    loss::Terms terms =
-        whole ? known[i] : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
+    loss::Terms terms = whole ? loss::Terms{{}, whole->gradients_of(forest)}
+                              : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : terms.gradients) gradient /= comparisons;  // the mean over the whole batch
-    model::backward(t.policy.model(), t.policy.computed(), packed, t.pass, tape,
-                    at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()), t.policy.gradients());
-    const std::vector<Record> records = records_of(forest, scores, terms.losses, batch);
-    result.records.insert(result.records.end(), records.begin(), records.end());
+    model::backward(t.policy.model(), t.policy.store(), packed, t.pass, tape,
+                    at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()),
+                    t.policy.gradient_store());
+    records.add(forest, records_of(forest, scores, terms.losses, batch));
     result.tokens += forest.size();
   }
-  result.gradient_norm = optim::gradient_norm(t.policy.gradients());
+  result.gradient_norm = t.policy.finish_gradients();
+  result.records = whole ? whole->records() : records.exchanged(t.mesh);
+  std::vector<double> tokens = {static_cast<double>(result.tokens)};
+  shard::sum_over(*t.mesh.data, tokens, t.mesh.device);
+  result.tokens = static_cast<std::int64_t>(tokens[0]);
   return result;
 }
 
@@ -170,15 +163,7 @@ UpdateResult update(Trainee& t, const ExampleBatch& batch) {
 
 std::vector<Record> evaluate(const Trainee& t, const ExampleBatch& batch) {
   const loss::Options options = loss_now(t, batch);
-  const std::vector<Microbatch> parts = split(t, batch);
-  const std::vector<std::vector<loss::Score>> scores = score_all(t, parts, batch);
-  const std::vector<loss::Terms> terms = terms_of_whole_batch(options, parts, scores, batch);
-  std::vector<Record> records;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::vector<Record> more = records_of(parts[i].forest, scores[i], terms[i].losses, batch);
-    records.insert(records.end(), more.begin(), more.end());
-  }
-  return records;
+  return WholeBatch(options, score_all(t, split(t, batch), batch), batch).records();
 }
 
 }  // namespace dpo::train

@@ -23,6 +23,7 @@ struct RunningMean {
 
 // Everything that an update changes or reads.
 struct Trainee {
+  shard::Mesh mesh;  // of the ranks that train together
   Policy policy;
   std::unique_ptr<Reference> reference;
   std::unique_ptr<optim::Optimizer> optimizer;

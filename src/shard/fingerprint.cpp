@@ -1,0 +1,74 @@
+#include "shard/fingerprint.h"
+
+#include <atomic>
+#include <cstring>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+namespace dpo::shard {
+namespace {
+
+// A number that looks random and depends on every bit of the given one (SplitMix64).
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+std::uint64_t key_of(const std::string& name) {
+  std::uint64_t key = 0;
+  for (const char letter : name) key = mixed(key ^ static_cast<unsigned char>(letter));
+  return key;
+}
+
+// Sums over elements do not depend on their order, so each rank adds up its own.
+struct Sums {
+  std::atomic<std::uint64_t> first = 0, second = 0;
+};
+
+void add(Sums& sums, const std::byte* elements, std::int64_t size, const model::Piece& piece,
+         std::uint64_t key) {
+  at::parallel_for(0, piece.count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+    std::uint64_t first = 0, second = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, elements + (piece.to + i) * size, static_cast<std::size_t>(size));
+      const std::uint64_t place = mixed(key + static_cast<std::uint64_t>(piece.from + i));
+      const std::uint64_t random = mixed(place ^ bits);
+      first += random;
+      second += mixed(random + place);
+    }
+    sums.first += first;
+    sums.second += second;
+  });
+}
+
+}  // namespace
+
+std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh) {
+  Sums sums;
+  const model::Layout layout = mesh.layout();
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const at::Tensor host = parts.blocks[i].flat.cpu().contiguous();
+    const auto* elements = static_cast<const std::byte*>(host.const_data_ptr());
+    for (const model::Piece& piece : model::pieces_of(table.blocks[i], layout)) {
+      const model::Tensor& tensor = table.blocks[i].tensors[piece.tensor];
+      if (!tensor.split && layout.tensor_rank > 0) continue;  // counted by the first tensor rank
+      add(sums, elements, static_cast<std::int64_t>(host.element_size()), piece, key_of(tensor.name));
+    }
+  }
+  const at::Tensor both = at::tensor({static_cast<std::int64_t>(sums.first.load()),
+                                      static_cast<std::int64_t>(sums.second.load())},
+                                     at::kLong)
+                              .to(mesh.device);
+  mesh.model->all_reduce(both).wait();
+  const at::Tensor all = both.cpu();
+  const std::int64_t* words = all.const_data_ptr<std::int64_t>();
+  return fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(words[0]),
+                     static_cast<std::uint64_t>(words[1]));
+}
+
+}  // namespace dpo::shard
