@@ -37,6 +37,11 @@ AtomicFolder::AtomicFolder(fs::path path) : path_(without_slash(path)) {
   chmod(name.c_str(), 0777 & ~mask);  // mkdtemp makes private folders
 }
 
+AtomicFolder::AtomicFolder(fs::path path, fs::path temporary) : path_(without_slash(path)) {
+  if (mkdir(temporary.c_str(), 0777) != 0) fail("creating", temporary);
+  temporary_ = std::move(temporary);
+}
+
 AtomicFolder::~AtomicFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);

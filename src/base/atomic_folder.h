@@ -10,6 +10,8 @@ class AtomicFolder {
  public:
   // `path` may be an empty folder already.
   explicit AtomicFolder(std::filesystem::path path);
+  // With a temporary folder whose name other processes know; there may be none of that name yet.
+  AtomicFolder(std::filesystem::path path, std::filesystem::path temporary);
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;

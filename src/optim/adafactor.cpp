@@ -46,17 +46,16 @@ class Adafactor : public Optimizer {
     }
   }
 
-  std::vector<model::NamedTensor> state() const override {
-    std::vector<model::NamedTensor> tensors;
+  State state() const override {
+    State state;
     for (std::size_t block = 0; block < kept_.size(); ++block)
       for (std::size_t i = 0; i < kept_[block].size(); ++i) {
-        const std::string place = "." + std::to_string(block) + "." + std::to_string(i);
-        const Variance& variance = kept_[block][i];
-        if (variance.whole.defined()) tensors.push_back({"variance" + place, variance.whole});
-        if (variance.rows.defined()) tensors.push_back({"row_var" + place, variance.rows});
-        if (variance.columns.defined()) tensors.push_back({"col_var" + place, variance.columns});
+        const auto& [rows, columns, whole] = kept_[block][i];
+        if (whole.defined()) state.tensors.push_back({"variance", block, i, whole});
+        if (rows.defined()) state.tensors.push_back({"row_var", block, i, rows});
+        if (columns.defined()) state.tensors.push_back({"col_var", block, i, columns});
       }
-    return tensors;
+    return state;
   }
 
  protected:

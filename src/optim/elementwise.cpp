@@ -18,12 +18,13 @@ class ElementwiseOptimizer : public Optimizer {
     }
   }
 
-  std::vector<model::NamedTensor> state() const override {
-    std::vector<model::NamedTensor> tensors;
-    for (std::size_t block = 0; block < kept_.size(); ++block)
-      for (std::size_t i = 0; i < rule_.kept.size(); ++i)
-        tensors.push_back({rule_.kept[i] + "." + std::to_string(block), kept_[block][i]});
-    return tensors;
+  State state() const override {
+    State state;
+    for (std::size_t i = 0; i < rule_.kept.size(); ++i) {
+      state.arrays.push_back({rule_.kept[i], {}});
+      for (const std::vector<at::Tensor>& block : kept_) state.arrays.back().blocks.push_back(block[i]);
+    }
+    return state;
   }
 
  protected:

@@ -12,6 +12,25 @@
 
 namespace dpo::optim {
 
+// An array with a number for each parameter, laid out like the weights: a flat buffer for each block.
+struct StateArray {
+  std::string name;
+  std::vector<at::Tensor> blocks;
+};
+
+// What is kept for one tensor of the weights, with a shape of its own.
+struct StateTensor {
+  std::string name;
+  std::size_t block = 0, tensor = 0;  // in the table
+  at::Tensor values;
+};
+
+// All that an optimizer keeps beside the parameters: the tensors themselves, not copies.
+struct State {
+  std::vector<StateArray> arrays;
+  std::vector<StateTensor> tensors;
+};
+
 // Updates weights in place. Each of its numbers beside a parameter has the dtype of the weights; with 16-bit
 // weights the arithmetic is float32 and results are rounded up or down at random, in proportion to how near
 // they are, so that small updates are not lost.
@@ -23,8 +42,8 @@ class Optimizer {
   void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
             std::uint64_t seed);
 
-  // What must be saved to go on as if never stopped: the tensors themselves, by name, and the updates so far.
-  virtual std::vector<model::NamedTensor> state() const = 0;
+  // What must be saved to go on as if never stopped: this, and the updates so far.
+  virtual State state() const = 0;
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
 

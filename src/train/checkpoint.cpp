@@ -1,21 +1,19 @@
 #include "train/checkpoint.h"
 
-#include <algorithm>
-#include <chrono>
+#include <iterator>
+#include <map>
 
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "base/atomic_folder.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"
-#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/parts.h"
+#include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
-#include "model/weights.h"
-#include "train/failures.h"
+#include "train/joint_folder.h"
 
 namespace dpo::train {
 namespace {
@@ -28,26 +26,60 @@ constexpr const char* kProgressFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
 constexpr std::uint64_t kShardBytes = 5'000'000'000;
 
-checkpoint::Dtype dtype_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? checkpoint::Dtype::BF16
-         : type == at::kHalf   ? checkpoint::Dtype::F16
-                               : checkpoint::Dtype::F32;
-}
-
 void write_text(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
 }
 
-void write_optimizer(const fs::path& path, const std::vector<model::NamedTensor>& tensors) {
-  std::vector<checkpoint::Source> sources;
-  for (const auto& [name, tensor] : tensors)
-    sources.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec(), [tensor] {
-                         return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()),
-                                          static_cast<std::size_t>(tensor.nbytes()));
-                       }});
-  checkpoint::write_safetensors(path, std::move(sources));
+std::string name_of(const optim::StateTensor& kept, const model::TensorTable& table) {
+  return fmt::format("{}.{}", kept.name, table.blocks[kept.block].tensors[kept.tensor].name);
+}
+
+// The tensors of the optimizer's file: each array's under the names of the parameters.
+std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table) {
+  std::vector<checkpoint::Entry> entries;
+  for (const optim::StateArray& array : state.arrays)
+    for (const model::Block& block : table.blocks)
+      for (const model::Tensor& tensor : block.tensors)
+        entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
+                           checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
+  for (const optim::StateTensor& kept : state.tensors)
+    entries.push_back(
+        {name_of(kept, table), checkpoint::dtype_of(kept.values.scalar_type()), kept.values.sizes().vec()});
+  return entries;
+}
+
+std::vector<checkpoint::TensorPart> whole_parts(const optim::State& state, const model::TensorTable& table) {
+  std::vector<checkpoint::TensorPart> parts;
+  for (const optim::StateTensor& kept : state.tensors)
+    parts.push_back(checkpoint::whole_part(name_of(kept, table), kept.values));
+  return parts;
+}
+
+void append(std::vector<checkpoint::TensorPart>& parts, std::vector<checkpoint::TensorPart> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(parts));
+}
+
+// What this rank writes into the model's files and the optimizer's.
+std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
+  const model::TensorTable& table = snapshot.model.table;
+  const model::Layout& layout = snapshot.part.layout;
+  const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
+  std::vector<checkpoint::TensorPart> parts = checkpoint::parts_to_write(table, weights, layout, "");
+  for (const optim::StateArray& array : snapshot.optimizer.arrays)
+    append(parts, checkpoint::parts_to_write(table, array.blocks, layout, array.name + "."));
+  append(parts, whole_parts(snapshot.optimizer, table));
+  return parts;
+}
+
+json json_of(const Progress& progress) {
+  return {{"updates", progress.updates},
+          {"examples", progress.examples},
+          {"reward_sum", progress.reward_sum},
+          {"rewards", progress.rewards},
+          {"best", progress.best ? json(*progress.best) : json()},
+          {"identity", progress.identity}};
 }
 
 json marker_of(const fs::path& folder) {
@@ -65,91 +97,51 @@ json read_json(const fs::path& path) {
   return value;
 }
 
-std::optional<std::int64_t> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  constexpr std::string_view kStep = "step-";
-  if (!name.starts_with(kStep) || name.size() == kStep.size() || name.size() > kStep.size() + 18)
-    return std::nullopt;
-  const std::string digits = name.substr(kStep.size());
-  if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
-  return std::stoll(digits);
-}
-
-constexpr const char* kLatest = "LATEST";
-constexpr const char* kBest = "BEST";
-
-// A link of a run that always points at a complete checkpoint.
-void point(const fs::path& link, const fs::path& folder) {
-  const fs::path fresh = link.parent_path() / fmt::format(".{}.new", link.filename().string());
-  fs::remove(fresh);
-  fs::create_directory_symlink(folder.filename(), fresh);
-  fs::rename(fresh, link);
-}
-
-// The complete checkpoints of a run by their steps; the others are named in `incomplete`.
-std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector<std::string>& incomplete) {
-  std::map<std::int64_t, fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
-    const auto step = step_of(entry.path());
-    if (!step || entry.is_symlink() || !entry.is_directory()) continue;
-    if (fs::exists(entry.path() / kMarker))
-      found[*step] = entry.path();
-    else
-      incomplete.push_back(entry.path().string());
-  }
-  return found;
-}
-
-// Removes the oldest checkpoints but those that a link points at. A folder loses its name first, so that what
-// a killed process leaves of it is no checkpoint.
-void keep_newest(const fs::path& run, std::int64_t keep) {
-  std::vector<std::string> incomplete;
-  std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
-  std::error_code absent;
-  const fs::path best = fs::read_symlink(run / kBest, absent);
-  for (auto excess = static_cast<std::int64_t>(found.size()) - keep; excess > 0; --excess) {
-    const fs::path oldest = found.begin()->second;
-    found.erase(found.begin());
-    if (oldest.filename() == best) continue;
-    const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
-    fs::rename(oldest, doomed);
-    fs::remove_all(doomed);
-  }
-}
-
 }  // namespace
 
 Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::Weights& stored,
-                       const optim::Optimizer& optimizer, const Progress& progress) {
-  Snapshot snapshot;
-  snapshot.model = described;
-  snapshot.model.weights = model::make_weights(described.table, stored.dtype(), at::kCPU);
-  for (std::size_t i = 0; i < stored.blocks.size(); ++i)
-    snapshot.model.weights.blocks[i].flat.copy_(stored.blocks[i].flat);
-  for (const auto& [name, tensor] : optimizer.state())
-    snapshot.optimizer.push_back(
-        {name, tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true)});
-  snapshot.progress = progress;
+                       const optim::Optimizer& optimizer, const Progress& progress, const Part& part) {
+  Snapshot snapshot{described, {}, progress, part};
+  snapshot.model.weights = {};
+  if (!part.writes) return snapshot;
+  const auto copied = [](const at::Tensor& tensor) {
+    return tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  };
+  for (const model::BlockWeights& block : stored.blocks)
+    snapshot.model.weights.blocks.push_back({copied(block.flat), {}});
+  snapshot.optimizer = optimizer.state();
+  for (optim::StateArray& array : snapshot.optimizer.arrays)
+    for (at::Tensor& block : array.blocks) block = copied(block);
+  for (optim::StateTensor& kept : snapshot.optimizer.tensors) kept.values = copied(kept.values);
   return snapshot;
 }
 
-void write_checkpoint(const fs::path& folder, const Snapshot& snapshot) {
-  AtomicFolder whole(folder);
-  const fs::path& temporary = whole.temporary();
-  checkpoint::save_model(temporary, snapshot.model, kShardBytes);
-  fs::create_directory(temporary / "state");
-  write_optimizer(temporary / kOptimizerFile, snapshot.optimizer);
-  const json progress = {{"updates", snapshot.progress.updates},
-                         {"examples", snapshot.progress.examples},
-                         {"reward_sum", snapshot.progress.reward_sum},
-                         {"rewards", snapshot.progress.rewards},
-                         {"best", snapshot.progress.best ? json(*snapshot.progress.best) : json()},
-                         {"identity", snapshot.progress.identity}};
-  write_text(temporary / kProgressFile, progress.dump(2) + "\n");
-  write_text(temporary / kMarker, marker_of(temporary).dump(2) + "\n");
-  whole.commit();
+void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const std::stop_token& stop) {
+  std::vector<checkpoint::TensorFile> model, all;
+  if (snapshot.part.writes) {
+    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
+    all = model;
+    all.push_back({kOptimizerFile, checkpoint::plan_safetensors(
+                                       optimizer_entries(snapshot.optimizer, snapshot.model.table))});
+  }
+  JointWork work;
+  work.begin = [&](const fs::path& temporary) {
+    checkpoint::make_model_files(temporary, snapshot.model, model);
+    fs::create_directory(temporary / "state");
+    checkpoint::make_files(temporary, {all.back()});
+  };
+  work.own_part = [&](const fs::path& temporary) {
+    if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
+  };
+  work.end = [&](const fs::path& temporary) {
+    write_text(temporary / kProgressFile, json_of(snapshot.progress).dump(2) + "\n");
+    write_text(temporary / kMarker, marker_of(temporary).dump(2) + "\n");
+  };
+  const Part& part = snapshot.part;
+  write_together(folder, kMarker, {part.rank, part.ranks, part.start}, work, stop);
 }
+
+bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }
 
 Progress read_progress(const fs::path& folder) {
   const json value = read_json(folder / kProgressFile);
@@ -167,7 +159,7 @@ Progress read_progress(const fs::path& folder) {
 }
 
 void verify_checkpoint(const fs::path& folder) {
-  if (!fs::exists(folder / kMarker))
+  if (!is_complete(folder))
     throw UserError(
         fmt::format("{} is not a complete checkpoint: it has no file {}", folder.string(), kMarker));
   const json marker = read_json(folder / kMarker);
@@ -182,61 +174,27 @@ void verify_checkpoint(const fs::path& folder) {
   }
 }
 
-void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
-  const checkpoint::SafetensorsFile file(folder / kOptimizerFile);
-  std::map<std::string, const checkpoint::Entry*> entries;
-  for (const checkpoint::Entry& entry : file.header().entries) entries[entry.name] = &entry;
-  for (auto& [name, tensor] : optimizer.state()) {
-    const auto found = entries.find(name);
-    if (found == entries.end() || found->second->shape != tensor.sizes().vec() ||
-        found->second->dtype != dtype_of(tensor.scalar_type()))
+void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const model::TensorTable& table,
+                    const model::Layout& layout) {
+  const checkpoint::WeightFiles file(folder / kOptimizerFile);
+  std::map<std::string, const checkpoint::StoredTensor*> stored;
+  for (const checkpoint::StoredTensor& tensor : file.tensors()) stored[tensor.name] = &tensor;
+  const optim::State state = optimizer.state();
+  for (const checkpoint::Entry& wanted : optimizer_entries(state, table)) {
+    const auto found = stored.find(wanted.name);
+    if (found == stored.end() || found->second->shape != wanted.shape || found->second->dtype != wanted.dtype)
       throw UserError(
-          fmt::format("{}: '{}' is missing or of another shape: is this another optimizer's state?",
-                      (folder / kOptimizerFile).string(), name));
-    const auto bytes = file.bytes_of(*found->second);
-    tensor.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), tensor.sizes(),
-                               at::TensorOptions().dtype(tensor.scalar_type())));
+          fmt::format("{}: '{}' is missing, of another shape or of another dtype: is this another "
+                      "optimizer's state, or one that an older version of dpo wrote?",
+                      file.origin().string(), wanted.name));
   }
-}
-
-std::optional<fs::path> newest_checkpoint(const fs::path& run, std::vector<std::string>& ignored) {
-  const std::map<std::int64_t, fs::path> found = checkpoints_of(run, ignored);
-  if (found.empty()) return std::nullopt;
-  return found.rbegin()->second;
-}
-
-CheckpointWriter::~CheckpointWriter() {
-  if (writing_.valid()) writing_.wait();
-}
-
-void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
-  finish();
-  writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot), keep = keep_, is_best] {
-    const fs::path folder = run / fmt::format("step-{}", kept.progress.examples);
-    if (!fs::exists(folder / kMarker)) {
-      fs::remove_all(folder);  // a damaged one of the same step, which this replaces
-      write_checkpoint(folder, kept);
-    }
-    point(run / kLatest, folder);
-    if (is_best) point(run / kBest, folder);
-    if (keep) keep_newest(run, *keep);
-  });
-}
-
-void CheckpointWriter::check() {
-  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
-}
-
-void CheckpointWriter::finish() {
-  if (!writing_.valid()) return;
-  try {
-    writing_.get();
-  } catch (const std::exception& error) {
-    throw TrainingFailure(
-        fmt::format("a checkpoint could not be saved: {}. Those before it are kept; {} is the "
-                    "newest of them",
-                    error.what(), (run_ / kLatest).string()));
-  }
+  std::vector<checkpoint::TensorPart> parts = whole_parts(state, table);
+  for (const optim::StateArray& array : state.arrays)
+    append(parts, checkpoint::parts_of(table, array.blocks, layout, array.name + "."));
+  std::vector<checkpoint::Destination> destinations;
+  for (checkpoint::TensorPart& part : parts)
+    destinations.push_back({stored.at(part.name), part.numbers, std::move(part.runs)});
+  checkpoint::read_tensors(file, std::move(destinations), {});
 }
 
 }  // namespace dpo::train

@@ -214,7 +214,7 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   loaded.weights = {};
   trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
-    read_optimizer(*checkpoint, *trainee.optimizer);
+    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table);
     trainee.optimizer->set_updates(progress.updates);
     trainee.rewards = {progress.reward_sum, progress.rewards};
   }

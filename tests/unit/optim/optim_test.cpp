@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
@@ -132,13 +133,31 @@ TEST(Optimizer, GoesOnFromItsStateAsIfNeverStopped) {
     }
     const auto second = make_optimizer(name, parted);
     const auto from = first->state(), to = second->state();
-    ASSERT_EQ(from.size(), to.size());
-    for (std::size_t i = 0; i < from.size(); ++i) to[i].tensor.copy_(from[i].tensor);
+    ASSERT_EQ(from.arrays.size(), to.arrays.size());
+    for (std::size_t i = 0; i < from.arrays.size(); ++i)
+      for (std::size_t b = 0; b < 2; ++b) to.arrays[i].blocks[b].copy_(from.arrays[i].blocks[b]);
+    ASSERT_EQ(from.tensors.size(), to.tensors.size());
+    for (std::size_t i = 0; i < from.tensors.size(); ++i) to.tensors[i].values.copy_(from.tensors[i].values);
     second->set_updates(first->updates());
     one->step(whole, filled(5), 0.1, 0);
     second->step(parted, filled(5), 0.1, 0);
     for (std::size_t b = 0; b < 2; ++b)
       EXPECT_TRUE(whole.blocks[b].flat.equal(parted.blocks[b].flat)) << name;
+  }
+}
+
+TEST(Optimizer, KeepsArraysLikeTheWeights) {
+  const model::Weights weights = filled(1);
+  for (const auto& [name, arrays] : std::map<std::string, std::size_t>{
+           {"RMSprop", 1}, {"Adam", 2}, {"AdamW", 2}, {"SGD", 0}, {"Adafactor", 0}}) {
+    const State state = make_optimizer(name, weights)->state();
+    EXPECT_EQ(state.arrays.size(), arrays) << name;
+    for (const StateArray& array : state.arrays) {
+      ASSERT_EQ(array.blocks.size(), weights.blocks.size());
+      for (std::size_t b = 0; b < weights.blocks.size(); ++b)
+        EXPECT_EQ(array.blocks[b].sizes(), weights.blocks[b].flat.sizes()) << name;
+    }
+    EXPECT_EQ(state.tensors.empty(), name != "Adafactor");
   }
 }
 
