@@ -2,6 +2,7 @@
 
 #include "base/divisors.h"
 #include "plan/plan.h"
+#include "plan/rules.h"
 
 namespace dpo::plan {
 namespace {
@@ -9,38 +10,68 @@ namespace {
 // One point of the search: the keys that it may set, with their values.
 struct Choice {
   std::string trainer;
+  config::MeshConfig mesh;
   std::optional<std::string> mixed;
   bool checkpointing;
   std::int64_t steps;
 };
 
+struct Way {
+  std::string trainer;
+  config::MeshConfig mesh;
+};
+
+// The ways to share the work that are worth a look: the run's own, one process, shards (of the whole model,
+// or in groups that split each layer within a machine, or in a replica for each machine), and splitting
+// alone.
+std::vector<Way> ways_to_share(const Inputs& in) {
+  std::vector<Way> ways = {{in.run.trainer, in.run.mesh}, {"BasicTrainer", {}}};
+  if (in.machine.ranks() == 1) return ways;
+  std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
+  for (const std::int64_t degree : divisors(in.machine.gpus))
+    if (degree > 1 && divides_layers(in.shape, degree)) degrees.push_back(degree);
+  if (in.machine.nodes > 1) replicas.push_back(in.machine.nodes);
+  for (const auto& degree : degrees)
+    for (const auto& replica : replicas)
+      ways.push_back({"FSDPTrainer", {.replica = replica, .shard = std::nullopt, .tensor = degree}});
+  ways.push_back({"TensorParallelTrainer", {}});
+  return ways;
+}
+
 std::vector<Choice> choices(const Inputs& in) {
-  std::vector<std::string> trainers = {"BasicTrainer"};
-  if (in.machine.ranks() > 1) trainers = {"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"};
   std::vector<std::optional<std::string>> precisions = {in.run.model.fsdp_policy_mp};
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
     precisions.push_back("bfloat16");
   std::vector<Choice> all;
-  for (const std::string& trainer : trainers)
+  for (const Way& way : ways_to_share(in))
     for (const auto& mixed : precisions)
       for (const bool checkpointing : {false, true})
         for (const std::int64_t steps : divisors(in.run.batch_size))
-          all.push_back({trainer, mixed, checkpointing, steps});
+          all.push_back({way.trainer, way.mesh, mixed, checkpointing, steps});
   return all;
 }
 
 Inputs with(const Inputs& in, const Choice& choice) {
   Inputs result = in;
   result.run.trainer = choice.trainer;
+  result.run.mesh = choice.mesh;
   result.run.model.fsdp_policy_mp = choice.mixed;
   result.run.activation_checkpointing = choice.checkpointing;
   result.run.gradient_accumulation_steps = choice.steps;
   return result;
 }
 
+void add_difference(std::vector<std::string>& words, const char* key, const std::optional<std::int64_t>& from,
+                    const std::optional<std::int64_t>& to) {
+  if (from != to) words.push_back(fmt::format("{}={}", key, to ? std::to_string(*to) : "null"));
+}
+
 std::vector<std::string> difference(const config::RunConfig& from, const Choice& to) {
   std::vector<std::string> words;
   if (from.trainer != to.trainer) words.push_back("trainer=" + to.trainer);
+  add_difference(words, "mesh.replica", from.mesh.replica, to.mesh.replica);
+  add_difference(words, "mesh.shard", from.mesh.shard, to.mesh.shard);
+  add_difference(words, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
   if (from.model.fsdp_policy_mp != to.mixed) words.push_back("model.fsdp_policy_mp=" + *to.mixed);
   if (from.activation_checkpointing != to.checkpointing)
     words.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));
@@ -56,7 +87,9 @@ bool keeps_the_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdi
 std::optional<Fit> find_fastest(const Inputs& in) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
-    Plan plan = assess(with(in, choice));
+    const Inputs chosen = with(in, choice);
+    if (!find_mesh(chosen)) continue;
+    Plan plan = assess(chosen);
     if (!plan.good() || !keeps_the_rule(plan)) continue;
     std::vector<std::string> words = difference(in.run, choice);
     // Of equally fast ones, that which changes least.

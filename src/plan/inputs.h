@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "config/mesh.h"
 #include "config/run_config.h"
 #include "model/tables/table.h"
 #include "plan/lengths.h"
@@ -42,17 +43,16 @@ struct ExampleUnit {
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
 
-enum class Trainer { basic, sharded, tensor };
 enum class Reference { none, live, cached };
 
 // The inputs with everything derived that the formulas share.
 struct Case {
   const Inputs& in;
-  Trainer trainer{};
+  Machine machine{};         // as the ranks see it
+  config::MeshShape mesh{};  // of the ranks
+  std::int64_t spread = 1;   // GPUs that the layers of one process are spread over (BasicTrainer)
   Reference reference{};
   Precision precision{};
-  std::int64_t ranks = 1;       // GPUs
-  std::int64_t data_ranks = 1;  // GPUs that divide the batch among themselves
   ExampleTokens example{};
   double examples = 0;     // of one microbatch on one data rank
   double tokens = 0;       // mean of those examples
@@ -60,8 +60,14 @@ struct Case {
   double response_rows = 0;
   double peak_response_rows = 0;
   double attended = 0;
+
+  std::int64_t devices() const { return mesh.ranks() * spread; }
 };
 
+// The mesh of the run on its devices; nothing where trainer, keys and devices contradict each other.
+std::optional<config::MeshShape> find_mesh(const Inputs& in);
+
+// A contradiction of trainer, mesh keys and devices is a UserError.
 // `reference` says what to assume where the configuration leaves it open (reference=auto).
 Case make_case(const Inputs& in, Reference reference_if_auto);
 

@@ -40,6 +40,7 @@ json memory(const Memory& memory) {
 
 json time(const Timing& t) {
   return {{"step_seconds", t.step},
+          {"exchange_seconds", t.exchange},
           {"optimizer_seconds", t.optimizer},
           {"microbatch_compute_seconds", t.microbatch.compute},
           {"microbatch_communication_seconds", t.microbatch.communication},
@@ -62,23 +63,26 @@ json time(const Timing& t) {
 
 json resolved(const Plan& plan, const Inputs& in) {
   const config::RunConfig& run = plan.resolved;
-  return {{"model", run.model.name_or_path},
-          {"parameters", in.table->count()},
-          {"loss", run.loss.name},
-          {"trainer", run.trainer},
-          {"device", in.machine.device.name},
-          {"gpus", in.machine.gpus},
-          {"nodes", in.machine.nodes},
-          {"batch_size", run.batch_size},
-          {"gradient_accumulation_steps", run.gradient_accumulation_steps},
-          {"eval_batch_size", run.eval_batch_size},
-          {"eval_every", run.eval_every},
-          {"policy_dtype", run.model.policy_dtype},
-          {"compute_dtype", run.model.fsdp_policy_mp.value_or(run.model.policy_dtype)},
-          {"activation_checkpointing", run.activation_checkpointing},
-          {"optimizer", run.optimizer},
-          {"reference", name_of(plan.reference)},
-          {"lengths", in.lengths.name}};
+  return {
+      {"model", run.model.name_or_path},
+      {"parameters", in.table->count()},
+      {"loss", run.loss.name},
+      {"trainer", run.trainer},
+      {"device", in.machine.device.name},
+      {"gpus", in.machine.gpus},
+      {"nodes", in.machine.nodes},
+      {"ranks", plan.mesh.ranks()},
+      {"mesh", {{"replica", plan.mesh.replica}, {"shard", plan.mesh.shard}, {"tensor", plan.mesh.tensor}}},
+      {"batch_size", run.batch_size},
+      {"gradient_accumulation_steps", run.gradient_accumulation_steps},
+      {"eval_batch_size", run.eval_batch_size},
+      {"eval_every", run.eval_every},
+      {"policy_dtype", run.model.policy_dtype},
+      {"compute_dtype", run.model.fsdp_policy_mp.value_or(run.model.policy_dtype)},
+      {"activation_checkpointing", run.activation_checkpointing},
+      {"optimizer", run.optimizer},
+      {"reference", name_of(plan.reference)},
+      {"lengths", in.lengths.name}};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "config/assets.h"
+#include "config/mesh.h"
 #include "plan/fact_file.h"
 
 namespace dpo::plan {
@@ -62,6 +63,14 @@ std::optional<std::string> device_matching(const std::string& model) {
   return std::nullopt;
 }
 
+// One of `ranks` equal parts of a device.
+Device share_of(Device device, std::int64_t ranks) {
+  for (double* figure : {&device.memory, &device.memory_bandwidth, &device.half_rate, &device.single_rate,
+                         &device.watts, &device.usd_per_hour})
+    *figure /= static_cast<double>(ranks);
+  return device;
+}
+
 std::int64_t positive(std::optional<std::int64_t> value, const char* option) {
   constexpr std::int64_t kMost = 1'000'000;
   if (value && (*value < 1 || *value > kMost))
@@ -79,7 +88,10 @@ Device load_device(const std::string& name_or_file) {
   d.is_cpu = file.flag("per_core", false);
   const auto memory = file.optional_number("memory_gib", 0.01);
   d.memory = memory ? *memory * kGib : memory_of_this_machine();
-  const double cores = d.is_cpu ? std::max(1u, std::thread::hardware_concurrency()) : 1;
+  const auto cores_given = file.optional_number("cores", 1);
+  if (cores_given && !d.is_cpu) file.fail("'cores' is for a processor (per_core: true)");
+  const double cores_here = std::max(1u, std::thread::hardware_concurrency());
+  const double cores = d.is_cpu ? cores_given.value_or(cores_here) : 1;
   d.memory_bandwidth = file.number("memory_gbytes_per_second", 0.01) * 1e9 * cores;
   d.half_rate = file.number("bf16_tflops", 0.0001) * 1e12 * cores;
   d.single_rate = file.number("fp32_tflops", 0.0001) * 1e12 * cores;
@@ -98,6 +110,7 @@ Machine find_machine(const MachineRequest& request) {
   machine.gpus = positive(request.gpus, "--gpus");
   machine.nodes = positive(request.nodes, "--nodes");
   machine.here = !request.gpus && !request.nodes && !request.device;
+  if (request.ranks) machine.launched = Launched{*request.ranks, request.ranks_here.value_or(*request.ranks)};
   const auto models = gpus_of_driver();
   const std::int64_t found = visible(static_cast<std::int64_t>(models.size()));
   if (!request.gpus && !request.device) machine.gpus = std::max<std::int64_t>(1, found);
@@ -123,6 +136,20 @@ Machine find_machine(const MachineRequest& request) {
         "this machine has no GPU: planned for its processor; --gpus and --device plan for another");
   }
   return machine;
+}
+
+Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run) {
+  if (run.trainer == "BasicTrainer") return machine;
+  Machine seen = machine;
+  if (machine.launched) {
+    seen.gpus = machine.launched->on_machine;
+    seen.nodes = (machine.launched->ranks + seen.gpus - 1) / seen.gpus;
+  } else if (machine.device.is_cpu && machine.gpus == 1 && machine.nodes == 1) {
+    seen.gpus = config::ranks_asked_for(run);
+  }
+  const std::int64_t sharing = (seen.gpus + machine.gpus - 1) / machine.gpus;
+  if (sharing > 1) seen.device = share_of(machine.device, sharing);
+  return seen;
 }
 
 }  // namespace dpo::plan

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "model/tables/layout.h"
+
 namespace dpo::plan {
 namespace {
 
@@ -17,10 +19,21 @@ using model::BlockKind;
 
 double to_double(std::int64_t count) { return static_cast<double>(count); }
 
-double largest_block(const model::TensorTable& table) {
-  double largest = 0;
-  for (const Block& block : table.blocks) largest = std::max(largest, to_double(block.count()));
-  return largest;
+// A block as the fullest rank of the mesh holds it.
+model::LocalBlock block_on_rank(const Case& c, const Block& block) {
+  model::Layout layout;
+  layout.tensor_ranks = c.mesh.tensor;
+  layout.shard_ranks = c.mesh.shard;
+  return model::local_block(block, layout);
+}
+
+double whole_on_rank(const Case& c, const Block& block) { return to_double(block_on_rank(c, block).size); }
+
+// Elements of all tensor-local blocks, which shard ranks divide.
+double unsharded_parameters(const Case& c) {
+  double sum = 0;
+  for (const Block& block : c.in.table->blocks) sum += whole_on_rank(c, block);
+  return sum;
 }
 
 // Blocks in order on `devices` devices, each where its middle falls: parameters of the fullest.
@@ -40,15 +53,13 @@ double fullest_of_spread(const model::TensorTable& table, std::int64_t devices) 
 
 double layers_on_gpu(const Case& c) {
   const double layers = to_double(c.in.shape.layers);
-  return c.trainer == Trainer::basic ? std::ceil(layers / to_double(c.ranks)) : layers;
+  return std::ceil(layers / to_double(c.spread));
 }
-
-double tensor_degree(const Case& c) { return c.trainer == Trainer::tensor ? to_double(c.ranks) : 1; }
 
 double activation_bytes(const Case& c) {
   double layer = 0;
   for (const SavedTensor& saved : saved_tensors(c.in.shape, c.precision.weights))
-    layer += saved.split ? saved.bytes / tensor_degree(c) : saved.bytes;
+    layer += saved.split ? saved.bytes / to_double(c.mesh.tensor) : saved.bytes;
   const double input = to_double(c.in.shape.hidden * c.precision.weights);
   const double layers = layers_on_gpu(c);
   const double body = c.in.run.activation_checkpointing ? layers * input + layer : layers * layer;
@@ -59,13 +70,30 @@ double activation_bytes(const Case& c) {
 double logits_bytes(const Case& c) {
   const double rows = std::min(c.peak_response_rows, kHeadChunkRows);
   // float32 log-probabilities and the gradient of the logits.
-  return rows * to_double(c.in.shape.vocabulary) / tensor_degree(c) * to_double(4 + c.precision.weights);
+  return rows * to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor) *
+         to_double(4 + c.precision.weights);
+}
+
+// What a backward pass over a sharded model holds at a time: the block in use and the one that is gathered
+// next, the gradient of the block in use, and that of the block before on its way to the other ranks.
+double gathered_bytes(const Case& c) {
+  if (c.mesh.shard == 1) return 0;
+  const double weight = to_double(c.precision.weights);
+  const double reduced = to_double(c.precision.reduction);
+  double most = 0, next = 0, before = 0;  // `before` in the backward pass: the block that follows here
+  for (auto block = c.in.table->blocks.rbegin(); block != c.in.table->blocks.rend(); ++block) {
+    const double size = whole_on_rank(c, *block);
+    next = std::next(block) == c.in.table->blocks.rend() ? 0 : whole_on_rank(c, *std::next(block));
+    most = std::max(most, (2 * size + next) * weight + before * reduced);
+    before = size;
+  }
+  return most;
 }
 
 double workspace_bytes(const Case& c, double activations) {
-  if (c.in.machine.device.is_cpu) return 0.25 * kGib;
+  if (c.machine.device.is_cpu) return 0.25 * kGib;
   const double context = 1.0 * kGib;  // CUDA context, cuBLAS and allocator slack
-  const double collectives = c.ranks > 1 && c.trainer != Trainer::basic ? 0.5 * kGib : 0;
+  const double collectives = c.mesh.ranks() > 1 ? 0.5 * kGib : 0;
   return context + collectives + 0.05 * activations;
 }
 
@@ -112,13 +140,14 @@ double optimizer_values(const std::string& optimizer, const model::TensorTable& 
   return values;
 }
 
+bool accumulates_whole(const Case& c) {
+  return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole" && c.in.run.gradient_accumulation_steps > 1;
+}
+
 double resident_parameters(const Case& c) {
-  const model::TensorTable& table = *c.in.table;
-  if (c.trainer == Trainer::basic) return fullest_of_spread(table, c.ranks);
+  if (c.spread > 1) return fullest_of_spread(*c.in.table, c.spread);
   double sum = 0;
-  for (const Block& block : table.blocks)
-    sum += c.trainer == Trainer::tensor ? to_double(block.count_on_rank(c.ranks))
-                                        : std::ceil(to_double(block.count()) / to_double(c.ranks));
+  for (const Block& block : c.in.table->blocks) sum += to_double(block_on_rank(c, block).shard_size);
   return sum;
 }
 
@@ -127,21 +156,19 @@ Memory memory_per_gpu(const Case& c) {
   const model::TensorTable& table = *c.in.table;
   const double resident = resident_parameters(c);
   const double state = optimizer_values(c.in.run.optimizer, table) * resident / to_double(table.count());
-  const bool gathers = c.trainer == Trainer::sharded && c.ranks > 1;
-  const double block = gathers ? largest_block(table) : 0;
+  const double summed = accumulates_whole(c) ? unsharded_parameters(c) : resident;
   const double activations = activation_bytes(c);
   Memory memory;
-  memory.available = c.in.machine.device.memory * kUsable;
+  memory.available = c.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", resident * to_double(p.weights)},
-      {"gradients", resident * to_double(p.gradients)},
+      {"gradients", summed * to_double(p.gradients)},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
       {"reference", c.reference == Reference::live ? resident * to_double(p.reference) : 0},
       {"activations", activations},
       {"logits chunk", logits_bytes(c)},
-      // Two blocks are gathered at a time (one in use, one prefetched), one gradient waits to be scattered.
-      {"gathered blocks", block * to_double(2 * p.weights + p.reduction)},
+      {"gathered blocks", gathered_bytes(c)},
       {"workspace", workspace_bytes(c, activations)},
   };
   return memory;

@@ -25,6 +25,9 @@ Memory memory_per_gpu(const Case& c);
 // Parameters whose weights, gradients and optimizer state live on the fullest GPU.
 double resident_parameters(const Case& c);
 
+// Whether gradients are summed whole over the microbatches, and exchanged between shards once.
+bool accumulates_whole(const Case& c);
+
 // Values the optimizer keeps for all parameters of the model.
 double optimizer_values(const std::string& optimizer, const model::TensorTable& table);
 

@@ -11,9 +11,11 @@ namespace {
 
 double to_double(std::int64_t count) { return static_cast<double>(count); }
 
-Trainer trainer_of(const std::string& name) {
-  if (name == "FSDPTrainer") return Trainer::sharded;
-  return name == "TensorParallelTrainer" ? Trainer::tensor : Trainer::basic;
+bool is_basic(const config::RunConfig& run) { return run.trainer == "BasicTrainer"; }
+
+// BasicTrainer is one process, however many devices there are, unless a launcher started more.
+std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
+  return is_basic(run) && !machine.launched ? 1 : machine.ranks();
 }
 
 Reference reference_of(const config::RunConfig& run, Reference if_auto) {
@@ -46,7 +48,7 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   plan.resolved = in.run;
   plan.resolved.eval_every =
       std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
-  plan.trainer = c.trainer;
+  plan.mesh = c.mesh;
   plan.reference = c.reference;
   plan.precision = c.precision;
   plan.examples_per_gpu = c.examples;
@@ -69,16 +71,20 @@ ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
   return {"ranking", lengths.train_rankings, {mean, lengths.longest_ranking}};
 }
 
+std::optional<config::MeshShape> find_mesh(const Inputs& in) {
+  return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
+}
+
 Case make_case(const Inputs& in, Reference reference_if_auto) {
-  Case c{.in = in};
-  c.trainer = trainer_of(in.run.trainer);
+  Case c{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
+  c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
+  c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;
   c.reference = reference_of(in.run, reference_if_auto);
   c.precision = precision_of(in.run);
-  c.ranks = in.machine.ranks();
-  c.data_ranks = c.trainer == Trainer::sharded ? c.ranks : 1;
   c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
                              unit_of(in.run.loss, in.lengths).responses);
-  c.examples = to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.data_ranks);
+  c.examples =
+      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.mesh.data_ranks());
   c.tokens = c.example.mean * c.examples;
   c.peak_tokens = peak_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
   c.response_rows = c.example.response_mean * c.examples;

@@ -35,7 +35,7 @@ struct Disk {
 
 struct Plan {
   config::RunConfig resolved;  // with eval_every rounded as the run will use it
-  Trainer trainer{};
+  config::MeshShape mesh;
   Reference reference{};
   Precision precision;
   double examples_per_gpu = 0;

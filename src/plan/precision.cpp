@@ -19,8 +19,7 @@ Precision precision_of(const config::RunConfig& run) {
   p.half = p.weights == 2;
   p.master = p.half && stored == "float32" ? 4 : 0;
   p.state = bytes_of(stored);
-  // 16-bit gradients are summed over ranks in float32, or many ranks would lose the small ones.
-  p.reduction = 4;
+  p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
   return p;
 }

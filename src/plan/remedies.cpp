@@ -6,6 +6,7 @@
 
 #include "base/divisors.h"
 #include "config/compose.h"
+#include "plan/rules.h"
 
 namespace dpo::plan {
 namespace {
@@ -36,7 +37,8 @@ class Remedies {
   Remedies(const Inputs& in, std::string id) : in_(in), id_(std::move(id)), before_(assess(in)) {}
 
   bool offer(const Words& words, const std::string& reason) {
-    if (!holds(assess(changed(in_, words)))) return false;
+    const Inputs after = changed(in_, words);
+    if (!find_mesh(after) || !holds(assess(after))) return false;
     found_.push_back({words, reason});
     return true;
   }
@@ -46,7 +48,8 @@ class Remedies {
 
  private:
   bool holds(const Plan& plan) const {
-    if (!plan.fits() || plan.find(id_)->verdict >= Verdict::warning) return false;
+    const Finding* left = plan.find(id_);
+    if (!plan.fits() || (left && left->verdict >= Verdict::warning)) return false;
     for (const Finding& finding : plan.findings)
       if (finding.verdict == Verdict::error && !was_error(finding.id)) return false;
     return true;
@@ -68,12 +71,28 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
+std::int64_t data_ranks(const Inputs& in) {
+  const std::optional<config::MeshShape> mesh = find_mesh(in);
+  return mesh ? mesh->data_ranks() : 1;
+}
+
+// Takes the keys of the mesh away that the run has set.
+Words without_mesh(const Inputs& in) {
+  Words words;
+  if (in.run.mesh.replica) words.push_back("mesh.replica=null");
+  if (in.run.mesh.shard) words.push_back("mesh.shard=null");
+  if (in.run.mesh.tensor) words.push_back("mesh.tensor=null");
+  return words;
+}
+
+Words basic_trainer(const Inputs& in) { return Words{"trainer=BasicTrainer"} + without_mesh(in); }
+
 // The most accumulation steps, fewer than now, that leave two examples on each GPU.
 std::optional<Words> fewer_steps(const Inputs& in) {
   std::optional<Words> most;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps >= in.run.gradient_accumulation_steps) break;
-    const std::int64_t unit = steps * in.machine.ranks();
+    const std::int64_t unit = steps * data_ranks(in);
     if (in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kExamplesPerGpu)
       most = Words{fmt::format("gradient_accumulation_steps={}", steps)};
   }
@@ -81,7 +100,7 @@ std::optional<Words> fewer_steps(const Inputs& in) {
 }
 
 Words larger_batch(const Inputs& in) {
-  const std::int64_t size = kExamplesPerGpu * in.run.gradient_accumulation_steps * in.machine.ranks();
+  const std::int64_t size = kExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in);
   Words words = {fmt::format("batch_size={}", size)};
   // The evaluation interval counts examples: keep it a multiple, or the remedy would bring a new warning.
   if (in.run.eval_every >= size && in.run.eval_every % size != 0)
@@ -90,9 +109,12 @@ Words larger_batch(const Inputs& in) {
 }
 
 std::optional<Words> fewer_gpus(const Inputs& in) {
+  if (in.machine.launched) return std::nullopt;
   for (std::int64_t gpus = in.machine.gpus - 1; gpus >= 1; --gpus) {
-    const std::int64_t unit = in.run.gradient_accumulation_steps * gpus * in.machine.nodes;
-    if (in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kExamplesPerGpu)
+    Inputs fewer = in;
+    fewer.machine.gpus = gpus;
+    const std::int64_t unit = in.run.gradient_accumulation_steps * data_ranks(fewer);
+    if (find_mesh(fewer) && in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kExamplesPerGpu)
       return Words{"--gpus", fmt::format("{}", gpus)};
   }
   return std::nullopt;
@@ -114,12 +136,14 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");
   remedies.offer(batch, "a larger batch");
   if (const auto gpus = fewer_gpus(in)) remedies.offer(*gpus, "fewer GPUs: more examples on each");
-  remedies.offer({"trainer=BasicTrainer"}, "one process, layers spread over the GPUs, nothing to gather");
+  remedies.offer(basic_trainer(in), in.machine.gpus > 1
+                                        ? "one process, layers spread over the GPUs, nothing to gather"
+                                        : "one process, nothing to gather");
   return remedies.take();
 }
 
 struct Way {
-  std::string word;
+  Words words;
   std::string reason;
 };
 
@@ -127,12 +151,16 @@ struct Way {
 std::vector<Way> ways_to_make_room(const Inputs& in) {
   std::vector<Way> ways;
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
-    ways.push_back({kMixed, "mixed precision"});
+    ways.push_back({{kMixed}, "mixed precision"});
   if (needs_reference(in.run.loss) && in.run.reference == "live" && can_cache(in.run.loss))
-    ways.push_back({"reference=cached", "reference scores computed once, then the reference is freed"});
-  if (!in.run.activation_checkpointing) ways.push_back({kCheckpointing, "activation checkpointing"});
+    ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
+  if (in.run.fsdp_accumulate == "whole")
+    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients summed in shards"});
+  if (in.run.mesh.replica.value_or(1) > 1)
+    ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
+  if (!in.run.activation_checkpointing) ways.push_back({{kCheckpointing}, "activation checkpointing"});
   if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1)
-    ways.push_back({"trainer=FSDPTrainer", "parameters, gradients and optimizer sharded over the GPUs"});
+    ways.push_back({{"trainer=FSDPTrainer"}, "parameters, gradients and optimizer sharded over the GPUs"});
   return ways;
 }
 
@@ -151,22 +179,45 @@ bool offer_with_split(Remedies& remedies, const Inputs& in, const Words& words, 
 std::vector<Remedy> for_memory(const Inputs& in) {
   Remedies remedies(in, "memory");
   const std::vector<Way> ways = ways_to_make_room(in);
-  for (const Way& way : ways) remedies.offer({way.word}, way.reason);
+  for (const Way& way : ways) remedies.offer(way.words, way.reason);
   offer_with_split(remedies, in, {}, "");
   Words together;
   std::string reasons;
   for (const Way& way : ways) {
     if (!remedies.none()) break;
-    together.push_back(way.word);
+    together = together + way.words;
     reasons += (reasons.empty() ? "" : ", ") + way.reason;
     offer_with_split(remedies, in, together, reasons);
   }
   constexpr std::int64_t kMostGpus = 64;
   if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() == 1) together.push_back("trainer=FSDPTrainer");
   for (std::int64_t gpus = 2 * in.machine.gpus; remedies.none() && gpus <= kMostGpus; gpus *= 2) {
-    if (in.machine.device.is_cpu) break;
+    if (in.machine.device.is_cpu || in.machine.launched) break;
     remedies.offer(together + Words{"--gpus", fmt::format("{}", gpus)}, "more GPUs to shard over");
   }
+  return remedies.take();
+}
+
+// Fewer ranks for each layer, the rest for shards.
+std::vector<Remedy> for_tensor_split(const Inputs& in) {
+  Remedies remedies(in, "tensor-split");
+  const config::MeshShape mesh = *find_mesh(in);
+  const std::vector<std::int64_t> degrees = divisors(mesh.tensor);
+  for (auto degree = degrees.rbegin(); degree != degrees.rend() && *degree > 1; ++degree) {
+    if (!divides_layers(in.shape, *degree)) continue;
+    const std::int64_t shards = mesh.shard * mesh.tensor / *degree;
+    remedies.offer({fmt::format("mesh.shard={}", shards), fmt::format("mesh.tensor={}", *degree)},
+                   "a degree that divides the layers, the other GPUs as shards");
+    break;
+  }
+  remedies.offer(Words{"trainer=FSDPTrainer"} + without_mesh(in), "shards need not divide heads");
+  return remedies.take();
+}
+
+std::vector<Remedy> for_optimizer_split(const Inputs& in) {
+  Remedies remedies(in, "optimizer-split");
+  remedies.offer({"optimizer=AdamW"}, "works on any part of a matrix");
+  remedies.offer(basic_trainer(in), "one process, whole matrices");
   return remedies.take();
 }
 
@@ -175,6 +226,8 @@ std::vector<Remedy> for_memory(const Inputs& in) {
 std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in) {
   if (finding.id == "batch-per-gpu") return for_batch_per_gpu(in);
   if (finding.id == "memory") return for_memory(in);
+  if (finding.id == "tensor-split") return for_tensor_split(in);
+  if (finding.id == "optimizer-split") return for_optimizer_split(in);
   return {};
 }
 

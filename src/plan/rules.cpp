@@ -33,6 +33,17 @@ std::string counted(const Facts& f, double count) {
   return fmt::format("{:.4g} {}{}", count, word, count == 1 ? "" : "s");
 }
 
+const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
+
+// What the batch is divided over: "4 GPUs", "2 groups of 4 GPUs".
+std::string data_ranks_text(const Facts& f) {
+  const config::MeshShape& mesh = f.c.mesh;
+  if (mesh.tensor == 1)
+    return fmt::format("{} {}{}", mesh.data_ranks(), device_word(f), mesh.data_ranks() == 1 ? "" : "s");
+  return fmt::format("{} group{} of {} {}s", mesh.data_ranks(), mesh.data_ranks() == 1 ? "" : "s",
+                     mesh.tensor, device_word(f));
+}
+
 std::optional<Finding> accumulation(const Facts& f) {
   constexpr const char* id = "accumulation";
   if (f.run.gradient_accumulation_steps <= f.run.batch_size)
@@ -48,10 +59,10 @@ std::optional<Finding> batch_divides(const Facts& f) {
   constexpr const char* id = "batch-divides";
   const std::int64_t steps = f.run.gradient_accumulation_steps;
   if (steps > f.run.batch_size) return ok(id, "not looked at while accumulation is larger than the batch");
-  const std::int64_t unit = steps * f.c.data_ranks;
-  const std::string parts = f.c.data_ranks == 1
+  const std::int64_t unit = steps * f.c.mesh.data_ranks();
+  const std::string parts = f.c.mesh.data_ranks() == 1
                                 ? fmt::format("{} accumulation step{}", steps, steps == 1 ? "" : "s")
-                                : fmt::format("{} accumulation steps x {} GPUs", steps, f.c.data_ranks);
+                                : fmt::format("{} accumulation steps x {}", steps, data_ranks_text(f));
   if (f.run.batch_size % unit == 0)
     return ok(id, fmt::format("batch_size={} divides over {}", f.run.batch_size, parts));
   const Multiples near = nearest_multiples(f.run.batch_size, unit);
@@ -69,20 +80,22 @@ std::optional<Finding> batch_divides(const Facts& f) {
 std::optional<Finding> batch_per_gpu(const Facts& f) {
   constexpr const char* id = "batch-per-gpu";
   const double each = f.c.examples;
+  const char* where = f.c.mesh.tensor == 1 ? device_word(f) : "group";
   const std::string formula =
-      fmt::format("{} / ({} accumulation steps x {} GPUs) = {} per GPU and microbatch", f.run.batch_size,
-                  f.run.gradient_accumulation_steps, f.c.data_ranks, counted(f, each));
-  if (f.c.trainer == Trainer::basic)
-    return ok(id, fmt::format("{} per microbatch; BasicTrainer has no lower limit", counted(f, each)));
-  if (f.c.trainer == Trainer::tensor)
-    return ok(id, fmt::format("{} per microbatch, on every GPU; TensorParallelTrainer has no lower limit",
-                              counted(f, each)));
-  if (each >= kExamplesPerGpu) return ok(id, fmt::format("{} (FSDPTrainer: 2 or more)", formula));
+      fmt::format("{} / ({} accumulation steps x {}) = {} per {} and microbatch", f.run.batch_size,
+                  f.run.gradient_accumulation_steps, data_ranks_text(f), counted(f, each), where);
+  const bool sharded = f.run.trainer == "FSDPTrainer" || f.c.mesh.shard > 1;
+  if (!sharded && f.c.mesh.ranks() == 1)
+    return ok(id, fmt::format("{} per microbatch; {} has no lower limit", counted(f, each), f.run.trainer));
+  if (!sharded)
+    return ok(id, fmt::format("{} per microbatch, on every {}; {} has no lower limit", counted(f, each),
+                              device_word(f), f.run.trainer));
+  if (each >= kExamplesPerGpu) return ok(id, fmt::format("{} ({}: 2 or more)", formula, f.run.trainer));
   return warning(
-      id, fmt::format("{}; FSDPTrainer wants 2 or more: every microbatch gathers all parameters and scatters "
+      id, fmt::format("{}; {} wants 2 or more: every microbatch gathers all parameters and scatters "
                       "all gradients, and with so little to compute in between this costs more than the "
                       "parallelism gives, so the run can be slower than BasicTrainer on one GPU",
-                      formula));
+                      formula, f.run.trainer));
 }
 
 std::optional<Finding> tokens_per_gpu(const Facts& f) {
@@ -90,12 +103,14 @@ std::optional<Finding> tokens_per_gpu(const Facts& f) {
   const TokenThreshold& threshold = f.plan.timing.threshold;
   if (threshold.scale_well == 0) return std::nullopt;
   const std::string figures = fmt::format(
-      "{:.0f} tokens per GPU and microbatch; {} over {:.0f} GB/s hides its "
-      "communication from {:.0f}, beats a single GPU from {:.0f}",
-      f.c.tokens, f.machine.device.name, f.machine.bus() / 1e9, threshold.scale_well, threshold.beat_one_gpu);
+      "{:.0f} tokens per {} and microbatch; {} over {:.3g} GB/s hides its "
+      "communication from {:.0f}, beats a single {} from {:.0f}",
+      f.c.tokens, f.c.mesh.tensor == 1 ? device_word(f) : "group", f.machine.device.name,
+      f.machine.bus(f.c.mesh.shard * f.c.mesh.tensor) / 1e9, threshold.scale_well, device_word(f),
+      threshold.beat_one_gpu);
   if (f.c.tokens >= threshold.scale_well) return ok(id, figures);
   if (f.c.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time goes into waiting");
-  return warning(id, figures + ": one GPU alone would be faster");
+  return warning(id, figures + fmt::format(": one {} alone would be faster", device_word(f)));
 }
 
 std::optional<Finding> eval_every(const Facts& f) {
@@ -122,14 +137,13 @@ std::optional<Finding> eval_every(const Facts& f) {
 std::optional<Finding> eval_batch(const Facts& f) {
   constexpr const char* id = "eval-batch";
   const std::int64_t size = f.run.eval_batch_size;
-  if (size % f.c.data_ranks == 0) return ok(id, fmt::format("eval_batch_size={}", size));
-  const Multiples near = nearest_multiples(size, f.c.data_ranks);
+  if (size % f.c.mesh.data_ranks() == 0) return ok(id, fmt::format("eval_batch_size={}", size));
+  const Multiples near = nearest_multiples(size, f.c.mesh.data_ranks());
   const std::int64_t better = near.below > 0 ? near.below : near.above;
   Finding finding =
-      warning(id, fmt::format("eval_batch_size={} does not divide over {} GPUs: some wait while others "
-                              "evaluate",
-                              size, f.c.data_ranks));
-  finding.remedies.push_back({{fmt::format("eval_batch_size={}", better)}, "the same number on every GPU"});
+      warning(id, fmt::format("eval_batch_size={} does not divide over {}: some wait while others evaluate",
+                              size, data_ranks_text(f)));
+  finding.remedies.push_back({{fmt::format("eval_batch_size={}", better)}, "the same number on each"});
   return finding;
 }
 
@@ -209,32 +223,50 @@ std::optional<Finding> mismatched(const Facts& f) {
 
 std::optional<Finding> heads_divide(const Facts& f) {
   constexpr const char* id = "tensor-split";
-  if (f.c.trainer != Trainer::tensor) return std::nullopt;
+  const std::int64_t asked = f.c.mesh.tensor;
+  if (asked == 1) return std::nullopt;
   const model::Shape& s = f.c.in.shape;
-  const auto divides = [&](std::int64_t degree) {
-    return s.heads % degree == 0 && s.kv_heads % degree == 0 && s.ffn % degree == 0;
-  };
-  if (divides(f.c.ranks)) return ok(id, fmt::format("{} heads over {} GPUs", s.heads, f.c.ranks));
-  std::string degrees;
-  for (std::int64_t degree = 1; degree <= std::min(f.c.ranks, s.heads); ++degree)
-    if (divides(degree)) degrees += fmt::format("{}{}", degrees.empty() ? "" : ", ", degree);
+  if (divides_layers(s, asked))
+    return ok(id, fmt::format("{} heads over {} {}s", s.heads, asked, device_word(f)));
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t degree = 1; degree <= std::min(asked, s.heads); ++degree)
+    if (divides_layers(s, degree)) degrees.push_back(degree);
   return error(
       id,
-      fmt::format("{} attention heads ({} of keys and values) and an MLP of {} do not divide over {} GPUs; "
+      fmt::format("{} attention heads ({} of keys and values) and an MLP of {} do not divide over {} {}s; "
                   "degrees that do: {}",
-                  s.heads, s.kv_heads, s.ffn, f.c.ranks, degrees));
+                  s.heads, s.kv_heads, s.ffn, asked, device_word(f), fmt::join(degrees, ", ")));
+}
+
+std::optional<Finding> tensor_links(const Facts& f) {
+  constexpr const char* id = "tensor-links";
+  if (f.c.mesh.tensor == 1 || f.machine.nodes == 1) return std::nullopt;
+  if (f.machine.bus(f.c.mesh.tensor) == f.machine.device.link)
+    return ok(id, fmt::format("groups of {} within a machine", f.c.mesh.tensor));
+  return hint(id, fmt::format("groups of {} {}s that split each layer cross machines of {}: they exchange "
+                              "hidden states four times a layer, and nothing hides it",
+                              f.c.mesh.tensor, device_word(f), f.machine.gpus));
+}
+
+std::optional<Finding> optimizer_split(const Facts& f) {
+  constexpr const char* id = "optimizer-split";
+  if (f.run.optimizer != "Adafactor" || f.c.mesh.shard * f.c.mesh.tensor == 1) return std::nullopt;
+  return error(id,
+               fmt::format("optimizer=Adafactor needs whole matrices, and {} divide them: BasicTrainer, or "
+                           "AdamW",
+                           config::describe(f.c.mesh)));
 }
 
 std::optional<Finding> spread(const Facts& f) {
   constexpr const char* id = "spread";
-  if (f.c.trainer != Trainer::basic || f.c.ranks == 1) return std::nullopt;
+  if (f.c.spread == 1) return std::nullopt;
   if (f.machine.nodes > 1)
     return error(id, fmt::format("BasicTrainer is one process: it cannot use {} machines", f.machine.nodes));
   return hint(
       id,
       fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; they take turns, so the "
                   "speed is that of one (FSDPTrainer uses them all)",
-                  f.c.ranks));
+                  f.c.spread));
 }
 
 std::optional<Finding> memory(const Facts& f) {
@@ -243,7 +275,7 @@ std::optional<Finding> memory(const Facts& f) {
   const double available = f.plan.memory.available / kGib;
   if (f.plan.memory.fits()) return ok(id, fmt::format("{:.1f} of {:.1f} GiB", total, available));
   return error(id, fmt::format("{:.1f} GiB are needed on each {}, {:.1f} are there", total,
-                               f.machine.device.name, available));
+                               f.machine.device.is_cpu ? "rank" : f.machine.device.name, available));
 }
 
 std::optional<Finding> disk(const Facts& f) {
@@ -316,18 +348,22 @@ std::optional<Finding> known_settings(const Facts& f) {
 
 }  // namespace
 
+bool divides_layers(const model::Shape& shape, std::int64_t degree) {
+  return shape.heads % degree == 0 && shape.kv_heads % degree == 0 && shape.ffn % degree == 0;
+}
+
 Multiples nearest_multiples(std::int64_t value, std::int64_t unit) {
   const std::int64_t below = value / unit * unit;
   return {below, below == value ? value : below + unit};
 }
 
 std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
-  const Facts facts{c, plan, c.in.run, c.in.machine};
+  const Facts facts{c, plan, c.in.run, c.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule : {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, spread,
-                          memory, disk, eval_every, eval_batch, prompt_room, context, reference_model,
-                          mismatched, lengths, warmup, known_settings})
+  for (const Rule rule : {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide,
+                          tensor_links, optimizer_split, spread, memory, disk, eval_every, eval_batch,
+                          prompt_room, context, reference_model, mismatched, lengths, warmup, known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

@@ -9,6 +9,9 @@ namespace dpo::plan {
 // Every rule's verdict on the case, in the order they are reported. With plan.strict warnings are errors.
 std::vector<Finding> check_rules(const Case& c, const Plan& plan);
 
+// Whether heads and MLP divide over so many tensor-parallel ranks.
+bool divides_layers(const model::Shape& shape, std::int64_t degree);
+
 // The nearest multiples of `unit` at or below and above `value`; the lower one may be 0.
 struct Multiples {
   std::int64_t below = 0;

@@ -77,9 +77,10 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
                                                 : fmt::format("{} x {}", machine.gpus, machine.device.name);
   std::string out = paint.bold(
       fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
-  out += fmt::format("\n{} ({:.2f}B parameters), {}, {}, {}, {}\n", model::family_name(in.shape.family),
-                     static_cast<double>(in.table->count()) / 1e9, devices, run.trainer, precision_text(plan),
-                     run.optimizer);
+  const std::string mesh = config::describe(plan.mesh);
+  out += fmt::format("\n{} ({:.2f}B parameters), {}, {}{}, {}, {}\n", model::family_name(in.shape.family),
+                     static_cast<double>(in.table->count()) / 1e9, devices, run.trainer,
+                     mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
   return out;
 }
 
@@ -115,9 +116,11 @@ std::string time_text(const Plan& plan, const Paint& paint) {
   const auto line = [&out](const char* name, const std::string& text) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
-  line("update", fmt::format("{}: {} x {} of compute and communication, optimizer {}",
+  const std::string exchange =
+      t.exchange > 0 ? fmt::format(", exchange of gradients {}", duration(t.exchange / 3600)) : "";
+  line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
                              duration(t.step / 3600), plan.resolved.gradient_accumulation_steps,
-                             duration(t.microbatch.elapsed / 3600), duration(t.optimizer / 3600)));
+                             duration(t.microbatch.elapsed / 3600), exchange, duration(t.optimizer / 3600)));
   if (t.microbatch.communication > 0)
     line("in a microbatch",
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",

@@ -14,7 +14,7 @@ using model::BlockKind;
 double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 double flops_per_second(const Case& c) {
-  const Device& device = c.in.machine.device;
+  const Device& device = c.machine.device;
   return (c.precision.half ? device.half_rate : device.single_rate) * device.efficiency;
 }
 
@@ -41,35 +41,53 @@ double overlapped(double compute, double communication) {
 // A GPU cannot be given the kernels of a block faster than this for one forward pass.
 constexpr double kLaunchSeconds = 150e-6;
 
+// Part of the bytes of a ring's exchange that crosses its links.
+double others(std::int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
+
+double shard_bus(const Case& c) { return c.machine.bus(c.mesh.shard * c.mesh.tensor); }
+
+double parameters_of_tensor_rank(const Case& c, const Block& block) {
+  return to_double(block.count_on_rank(c.mesh.tensor));
+}
+
+// Sums over tensor-parallel ranks in one direction of a block's pass, in rows of hidden states: two for a
+// layer, one for the embedding's output and one for the gradient of the head's input. A recomputed layer
+// repeats those of its forward pass.
+double tensor_rows(const Case& c, BlockKind kind, double work) {
+  const bool backward = work > 1;
+  switch (kind) {
+    case BlockKind::embedding: return backward ? 0 : c.tokens;
+    case BlockKind::layer: return (work > 2 ? 4 : 2) * c.tokens;
+    case BlockKind::head: return backward ? c.response_rows : 0;
+  }
+  return 0;
+}
+
+double tensor_seconds(const Case& c, BlockKind kind, double work) {
+  const double row = to_double(c.in.shape.hidden * c.precision.weights);
+  return 2 * tensor_rows(c, kind, work) * row * others(c.mesh.tensor) / c.machine.bus(c.mesh.tensor);
+}
+
 // One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
-// recomputation); `bytes`: what a sharded run moves per parameter in it.
+// recomputation); `bytes`: what shard ranks exchange per parameter in it.
 Microbatch pass(const Case& c, double work, double bytes) {
   const double rate = flops_per_second(c);
-  const double others = to_double(c.ranks - 1) / to_double(c.ranks);
-  const double bus = c.in.machine.bus();
-  const double degree = c.trainer == Trainer::tensor ? to_double(c.ranks) : 1;
+  const double moved = others(c.mesh.shard) * bytes / shard_bus(c);  // seconds per parameter
   Microbatch sum;
-  double first = 0;
   for (const Block& block : c.in.table->blocks) {
     // Only layers are recomputed.
     const double times = block.kind == BlockKind::layer ? work : std::min(work, 2.0);
-    const double launches = c.in.machine.device.is_cpu ? 0 : times * kLaunchSeconds;
-    const double compute = std::max(launches, times * forward_flops(c, block) / rate / degree);
-    double communication = 0;
-    if (c.trainer == Trainer::sharded) communication = others * to_double(block.count()) * bytes / bus;
-    if (c.trainer == Trainer::tensor && block.kind == BlockKind::layer)
-      // Two all-reduces of the hidden states in each direction, each moving them twice; again in a
-      // recomputation.
-      communication =
-          (work > 2 ? 8 : 4) * c.tokens * to_double(c.in.shape.hidden * c.precision.weights) * others / bus;
-    if (&block == &c.in.table->blocks.front()) first = communication;
+    const double launches = c.machine.device.is_cpu ? 0 : times * kLaunchSeconds;
+    const double compute =
+        std::max(launches, times * forward_flops(c, block) / rate / to_double(c.mesh.tensor));
+    const double shards = moved * parameters_of_tensor_rank(c, block);
+    const double tensor = tensor_seconds(c, block.kind, work);  // the next product needs it: nothing hides it
     sum.compute += compute;
-    sum.communication += communication;
-    sum.elapsed +=
-        c.trainer == Trainer::tensor ? compute + communication : overlapped(compute, communication);
+    sum.communication += shards + tensor;
+    sum.elapsed += overlapped(compute, shards) + tensor;
   }
   // Nothing hides the first gather of a pass, or the last scatter.
-  if (c.trainer == Trainer::sharded) sum.elapsed += first;
+  sum.elapsed += moved * parameters_of_tensor_rank(c, c.in.table->blocks.front());
   return sum;
 }
 
@@ -83,8 +101,9 @@ Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) {
 
 Microbatch training_pass(const Case& c) {
   const double recompute = c.in.run.activation_checkpointing ? 1 : 0;
+  const std::int64_t reduced = accumulates_whole(c) ? 0 : c.precision.reduction;
   return forward_pass(c, c.precision.weights) +
-         pass(c, 2 + recompute, to_double(c.precision.weights + c.precision.reduction));
+         pass(c, 2 + recompute, to_double(c.precision.weights + reduced));
 }
 
 Microbatch reference_pass(const Case& c) {
@@ -99,16 +118,27 @@ double optimizer_seconds(const Case& c) {
   const double copy = p.master > 0 ? to_double(p.weights) : 0;
   const double kept = p.master > 0 ? to_double(p.master) : to_double(p.weights);
   const double bytes = 2 * to_double(p.gradients) + copy + 2 * kept + 2 * state * to_double(p.state);
-  return resident_parameters(c) * bytes / c.in.machine.device.memory_bandwidth;
+  return resident_parameters(c) * bytes / c.machine.device.memory_bandwidth;
+}
+
+// Gradients that are exchanged once per update, after its last microbatch: over shards where they were summed
+// whole, and of a rank's own part over replicas.
+double exchange_seconds(const Case& c) {
+  double seconds = 0;
+  if (accumulates_whole(c))
+    for (const Block& block : c.in.table->blocks)
+      seconds += others(c.mesh.shard) * parameters_of_tensor_rank(c, block) *
+                 to_double(c.precision.reduction) / shard_bus(c);
+  return seconds + 2 * others(c.mesh.replica) * resident_parameters(c) * to_double(c.precision.reduction) /
+                       c.machine.bus(c.mesh.ranks());
 }
 
 TokenThreshold token_threshold(const Case& c) {
-  if (c.trainer != Trainer::sharded || c.ranks == 1) return {};
-  const double others = to_double(c.ranks - 1) / to_double(c.ranks);
+  if (c.mesh.shard == 1) return {};
   // Backward moves gather + scatter bytes per parameter against 4 operations per parameter and token.
   const double bytes = to_double(c.precision.weights + c.precision.reduction);
-  const double scale_well = bytes / 4 * others * flops_per_second(c) / c.in.machine.bus();
-  return {scale_well, scale_well / to_double(c.ranks)};
+  const double scale_well = bytes / 4 * others(c.mesh.shard) * flops_per_second(c) / shard_bus(c);
+  return {scale_well, scale_well / to_double(c.mesh.ranks())};
 }
 
 std::int64_t examples_of_run(const Inputs& in) {
@@ -121,7 +151,7 @@ std::int64_t examples_of_run(const Inputs& in) {
   return batches * batch;
 }
 
-// Sampling is bound by reading the weights once per token, for the policy and the reference.
+// Sampling is bound by reading or gathering the weights once per token, for the policy and the reference.
 double sampling_seconds(const Case& c) {
   const config::RunConfig& run = c.in.run;
   if (!run.sample_during_eval) return 0;
@@ -129,8 +159,10 @@ double sampling_seconds(const Case& c) {
   const double new_tokens =
       std::max(0.0, to_double(run.max_length) - (c.example.mean - c.example.response_mean));
   const double models = needs_reference(run.loss) ? 2 : 1;
-  const double weights = to_double(c.in.table->count() * c.precision.weights);
-  return batches * models * new_tokens * weights / c.in.machine.device.memory_bandwidth;
+  const double weights = to_double(c.in.table->count() * c.precision.weights) / to_double(c.mesh.tensor);
+  const double seconds_per_byte =
+      std::max(1 / c.machine.device.memory_bandwidth, others(c.mesh.shard) / shard_bus(c));
+  return batches * models * new_tokens * weights * seconds_per_byte;
 }
 
 void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
@@ -140,17 +172,17 @@ void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
   t.evaluations = (t.updates > 0 ? (t.examples - 1) / eval_every : 0) + (run.do_first_eval ? 1 : 0);
   t.training_hours = to_double(t.updates) * t.step / 3600;
   const double per_example = (forward_pass(c, c.precision.weights) + reference_pass(c)).elapsed / c.examples /
-                             to_double(c.data_ranks);
+                             to_double(c.mesh.data_ranks());
   const double evaluation = per_example * to_double(run.n_eval_examples) + sampling_seconds(c);
   t.evaluation_hours = to_double(t.evaluations) * evaluation / 3600;
   if (c.reference == Reference::cached) {
     const auto rows = std::min(t.examples, unit_of(run.loss, c.in.lengths).in_epoch);
     t.reference_hours =
-        reference_pass(c).elapsed / c.examples / to_double(c.data_ranks) * to_double(rows) / 3600;
+        reference_pass(c).elapsed / c.examples / to_double(c.mesh.data_ranks()) * to_double(rows) / 3600;
   }
-  const double devices = c.in.machine.device.is_cpu ? 1 : to_double(c.ranks);
-  t.energy_kwh = t.total_hours() * c.in.machine.device.watts * devices / 1000;
-  t.cost_usd = t.total_hours() * c.in.machine.device.usd_per_hour * devices;
+  const double devices = to_double(c.devices());
+  t.energy_kwh = t.total_hours() * c.machine.device.watts * devices / 1000;
+  t.cost_usd = t.total_hours() * c.machine.device.usd_per_hour * devices;
 }
 
 }  // namespace
@@ -160,16 +192,17 @@ Timing timing_of(const Case& c, std::int64_t eval_every) {
   t.microbatch = training_pass(c);
   if (c.reference == Reference::live) t.microbatch = t.microbatch + reference_pass(c);
   t.optimizer = optimizer_seconds(c);
-  t.step = to_double(c.in.run.gradient_accumulation_steps) * t.microbatch.elapsed + t.optimizer;
+  t.exchange = exchange_seconds(c);
+  t.step = to_double(c.in.run.gradient_accumulation_steps) * t.microbatch.elapsed + t.exchange + t.optimizer;
   const double batch = to_double(c.in.run.batch_size);
   t.examples_per_second = batch / t.step;
   t.tokens_per_second = batch * c.example.mean / t.step;
   double forward = 0;
   for (const Block& block : c.in.table->blocks) forward += forward_flops(c, block);
   const double useful = 3 * forward / c.examples * batch;  // recomputation and the reference do not count
-  const Device& device = c.in.machine.device;
+  const Device& device = c.machine.device;
   t.model_flops_utilization =
-      useful / t.step / ((c.precision.half ? device.half_rate : device.single_rate) * to_double(c.ranks));
+      useful / t.step / ((c.precision.half ? device.half_rate : device.single_rate) * to_double(c.devices()));
   t.threshold = token_threshold(c);
   add_whole_run(t, c, eval_every);
   return t;

@@ -21,6 +21,7 @@ struct TokenThreshold {
 
 struct Timing {
   Microbatch microbatch;
+  double exchange = 0;   // seconds per update, of gradients that no backward pass hides
   double optimizer = 0;  // seconds per update
   double step = 0;       // seconds per update, accumulation included
   double examples_per_second = 0;

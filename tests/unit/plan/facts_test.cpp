@@ -102,13 +102,66 @@ TEST_F(FactFiles, BadLengthsAreNamed) {
   EXPECT_NE(message("prompt: [1]\nresponse: [3]\nother: 1\n").find("unknown key 'other'"), std::string::npos);
 }
 
+config::RunConfig trained_by(const std::string& trainer) {
+  config::RunConfig run;
+  run.trainer = trainer;
+  return run;
+}
+
+TEST_F(FactFiles, AProcessorMayHaveItsCoresGiven) {
+  const std::string core = std::string(kDevice) + "per_core: true\n";
+  EXPECT_EQ(load_device(file(core + "cores: 3")).single_rate, 60e12);
+  EXPECT_NE(message_of([&] { load_device(file(std::string(kDevice) + "cores: 3")); }).find("per_core: true"),
+            std::string::npos);
+}
+
+TEST(MachineOfRanks, DividesWhatRanksShare) {
+  Machine machine = find_machine({.device = "cpu"});
+  machine.launched = Launched{.ranks = 6, .on_machine = 4};
+  const Machine seen = machine_of_ranks(machine, trained_by("FSDPTrainer"));
+  EXPECT_EQ(seen.ranks(), 6);
+  EXPECT_EQ(seen.gpus, 4);
+  EXPECT_EQ(seen.nodes, 2);
+  EXPECT_EQ(seen.device.memory, machine.device.memory / 4);
+  EXPECT_EQ(seen.device.single_rate, machine.device.single_rate / 4);
+  // Two ranks on a GPU share it; one each do not.
+  Machine gpus = find_machine({.gpus = 2, .device = "h100"});
+  gpus.launched = Launched{.ranks = 4, .on_machine = 4};
+  EXPECT_EQ(machine_of_ranks(gpus, trained_by("FSDPTrainer")).device.memory, gpus.device.memory / 2);
+  gpus.launched = Launched{.ranks = 2, .on_machine = 2};
+  EXPECT_EQ(machine_of_ranks(gpus, trained_by("FSDPTrainer")).device.memory, gpus.device.memory);
+}
+
+TEST(MachineOfRanks, WithoutALauncherARankForEachGpu) {
+  const Machine machine = find_machine({.gpus = 4, .nodes = 2, .device = "h100"});
+  EXPECT_EQ(machine_of_ranks(machine, trained_by("FSDPTrainer")).ranks(), 8);
+  EXPECT_EQ(machine_of_ranks(machine, trained_by("FSDPTrainer")).device.memory, machine.device.memory);
+  config::RunConfig meshed = trained_by("FSDPTrainer");
+  meshed.mesh.shard = 2;
+  const Machine cpu = find_machine({.device = "cpu"});
+  EXPECT_EQ(machine_of_ranks(cpu, meshed).ranks(), 2);
+  EXPECT_EQ(machine_of_ranks(cpu, meshed).device.memory, cpu.device.memory / 2);
+  EXPECT_EQ(machine_of_ranks(cpu, trained_by("BasicTrainer")).device.memory, cpu.device.memory);
+}
+
+TEST(FindMachine, KnowsTheRanksOfALauncher) {
+  EXPECT_FALSE(find_machine({.device = "cpu"}).launched);
+  EXPECT_EQ(find_machine({.device = "cpu", .ranks = 4}).launched->on_machine, 4);
+  const Machine two = find_machine({.device = "cpu", .ranks = 4, .ranks_here = 2});
+  EXPECT_EQ(two.ranks(), 4);
+  EXPECT_EQ(two.launched->on_machine, 2);
+}
+
 TEST(FindMachine, TakesWhatIsAskedFor) {
   const Machine machine = find_machine({.gpus = 4, .nodes = 2, .device = "h100"});
   EXPECT_EQ(machine.ranks(), 8);
-  EXPECT_EQ(machine.bus(), machine.device.network);
+  EXPECT_EQ(machine.bus(1), machine.device.link);
+  EXPECT_EQ(machine.bus(4), machine.device.link);
+  EXPECT_EQ(machine.bus(3), machine.device.network);  // the second group of three is on both machines
+  EXPECT_EQ(machine.bus(8), machine.device.network);
   EXPECT_FALSE(machine.here);
-  EXPECT_THROW(find_machine({.gpus = 0, .nodes = {}, .device = {}}), UserError);
-  EXPECT_THROW(find_machine({.gpus = 4, .nodes = -1, .device = {}}), UserError);
+  EXPECT_THROW(find_machine({.gpus = 0}), UserError);
+  EXPECT_THROW(find_machine({.gpus = 4, .nodes = -1}), UserError);
 }
 
 }  // namespace

@@ -40,6 +40,28 @@ TEST(FindFastest, ChangesNothingOfTheFastest) {
   EXPECT_TRUE(find_fastest(inputs_of(line + words))->overrides.empty());
 }
 
+TEST(FindFastest, UsesAMeshWhereItHelps) {
+  // Over a slow network, shards within each machine and replicas across.
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer "
+      "batch_size=512 "
+      "mesh.shard=8 --gpus 4 --nodes 2 --device h100 ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  const std::string words = fmt::format("{}", fmt::join(fit->overrides, " "));
+  EXPECT_NE(words.find("mesh.replica=2 mesh.shard=null"), std::string::npos) << words;
+  EXPECT_EQ(plan_of(line + words).timing.step, fit->plan.timing.step);
+}
+
+TEST(FindFastest, KeepsTheRanksOfALauncher) {
+  Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer batch_size=8 --device cpu");
+  in.machine.device.memory = 1e12;
+  in.machine.launched = Launched{.ranks = 4, .on_machine = 4};
+  const auto fit = find_fastest(in);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->plan.mesh.ranks(), 4);  // never one process: there are four
+}
+
 TEST(FindFastest, FindsNothingWhereNothingFits) {
   Inputs in = inputs_of("model=pythia69 --device rtx4090");
   EXPECT_FALSE(find_fastest(in));

@@ -2,6 +2,7 @@
 // published counts in the tests of the tensor tables.
 #include "plan/memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "case.h"
@@ -66,9 +67,10 @@ TEST(Memory, ShardedOverFourGpus) {
   expect_bytes(plan, "optimizer", 2'775'208'960);    // 4P / 4, RMSprop
   expect_bytes(plan, "master copy", 2'775'208'960);  // 4P / 4
   expect_bytes(plan, "reference", 1'387'604'480);    // 2P / 4, live
-  // The largest block is the head: 50,304 * 2,560 + 2 * 2,560 = 128,783,360 parameters; two gathered in
-  // bfloat16 and one gradient in float32 are 8 bytes each.
-  expect_bytes(plan, "gathered blocks", 1'030'266'880);
+  // Most is there in the backward pass of the last layer (12 * 2560^2 + 13 * 2560 = 78,676,480 parameters):
+  // it and the one before gathered in bfloat16, its gradient, and in float32 that of the head (50,304 * 2560
+  // + 2 * 2560 = 128,783,360) on its way: 6 * 78,676,480 + 4 * 128,783,360.
+  expect_bytes(plan, "gathered blocks", 987'192'320);
 }
 
 TEST(Memory, ShardedOverEightGpus) {
@@ -79,14 +81,80 @@ TEST(Memory, ShardedOverEightGpus) {
   expect_bytes(plan, "optimizer", 6'738'415'616);    // 8P / 8
   expect_bytes(plan, "master copy", 3'369'207'808);  // 4P / 8
   // A layer of Llama-7B: 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360 parameters, more than the
-  // head's 131,076,096; 8 bytes each as above.
-  expect_bytes(plan, "gathered blocks", 1'619'066'880);
+  // head's 131,076,096: two gathered and a gradient in bfloat16, another in float32, 10 bytes each.
+  expect_bytes(plan, "gathered blocks", 2'023'833'600);
 }
 
 TEST(Memory, OneShardedRankGathersNothing) {
   const Plan plan = plan_of("model=pythia28 trainer=FSDPTrainer batch_size=8");
   expect_bytes(plan, "gathered blocks", 0);
   expect_bytes(plan, "parameters", 4 * kPythia);
+}
+
+double total(const std::string& line) { return plan_of(line).memory.total(); }
+
+TEST(Memory, MoreShardsNeverNeedMore) {
+  for (const std::string model : {"gpt2-large", "pythia28", "llama7b"})
+    for (const std::string rest : {"", "optimizer=AdamW model.fsdp_policy_mp=bfloat16",
+                                   "loss=dpo loss.beta=0.1 reference=live activation_checkpointing=true"}) {
+      double before = 1e30;
+      for (const int shards : {2, 3, 4, 8, 64}) {
+        const std::string line = fmt::format("model={} {} trainer=FSDPTrainer batch_size={} --gpus {}", model,
+                                             rest, 4 * shards, shards);
+        EXPECT_LT(total(line), before) << line;
+        before = total(line);
+      }
+    }
+}
+
+TEST(Memory, OneShardIsBasicTrainer) {
+  const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 reference=live ";
+  const Plan basic = plan_of(line + "trainer=BasicTrainer"), one = plan_of(line + "trainer=FSDPTrainer");
+  for (const MemoryPart& p : basic.memory.parts) EXPECT_EQ(p.bytes, part(one, p.name)) << p.name;
+  EXPECT_EQ(basic.timing.step, one.timing.step);
+}
+
+TEST(Memory, ShardsOfTensorParallelGroups) {
+  // As below for 2 tensor ranks, and of that a quarter: 4 * ((P - 266,240) / 2 + 266,240) / 4.
+  const Plan plan =
+      plan_of("model=llama7b trainer=FSDPTrainer batch_size=8 mesh.shard=4 mesh.tensor=2 --gpus 8");
+  expect_bytes(plan, "parameters", (kLlama - 266'240) / 2 + 266'240);
+  // A layer's matrices are halved, its two norms are not: 101,187,584 parameters, three times gathered or as
+  // gradient and once on the way, 4 bytes each.
+  expect_bytes(plan, "gathered blocks", 16.0 * (202'383'360 / 2 + 4096));
+  // The same examples in a tensor-parallel group of 2 without shards: activations and logits are equal.
+  const Plan two = plan_of("model=llama7b trainer=TensorParallelTrainer batch_size=2 --gpus 2");
+  expect_bytes(plan, "activations", part(two, "activations"));
+  expect_bytes(plan, "logits chunk", part(two, "logits chunk"));
+}
+
+TEST(Memory, ReplicasNeedWhatOneOfThemNeeds) {
+  const std::string line = "model=pythia28 trainer=FSDPTrainer optimizer=AdamW ";
+  const Plan one = plan_of(line + "batch_size=8 --gpus 4");
+  const Plan two = plan_of(line + "batch_size=16 mesh.replica=2 --gpus 4 --nodes 2");
+  for (const MemoryPart& p : one.memory.parts) EXPECT_EQ(p.bytes, part(two, p.name)) << p.name;
+}
+
+TEST(Memory, GradientsSummedWhole) {
+  const std::string line =
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 4 "
+      "fsdp_accumulate=whole gradient_accumulation_steps=";
+  expect_bytes(plan_of(line + "2"), "gradients", 4 * kPythia);      // float32 sums on every rank
+  expect_bytes(plan_of(line + "1"), "gradients", 2 * kPythia / 4);  // nothing to sum over
+}
+
+TEST(Memory, ReductionsInBfloat16AreHalfAsLarge) {
+  const Plan plan = plan_of(kReferenceDpo + "fsdp_reduce_dtype=bfloat16");
+  expect_bytes(plan, "gathered blocks", 6 * 78'676'480.0 + 2 * 128'783'360.0);
+}
+
+TEST(Memory, RanksOfAProcessorShareIt) {
+  Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer mesh.shard=4 batch_size=8 --device cpu");
+  in.machine.device.memory = 100e9;
+  const Plan plan = make_plan(in);
+  EXPECT_EQ(plan.mesh, (config::MeshShape{1, 4, 1}));
+  EXPECT_NEAR(plan.memory.available, 97e9 / 4, 1);
+  expect_bytes(plan, "workspace", 0.25 * (1 << 30));
 }
 
 TEST(Memory, BasicTrainerSpreadsLayers) {

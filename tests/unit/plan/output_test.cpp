@@ -40,6 +40,22 @@ TEST(Json, CarriesRemediesAsWords) {
             (std::vector<std::string>{"model.fsdp_policy_mp=bfloat16", "gradient_accumulation_steps=1"}));
 }
 
+TEST(Json, SaysTheMesh) {
+  const nlohmann::json plan = json_of(
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 mesh.shard=4 mesh.tensor=2 --gpus 4 --nodes 2");
+  EXPECT_EQ(plan["resolved"]["mesh"], (nlohmann::json{{"replica", 1}, {"shard", 4}, {"tensor", 2}}));
+  EXPECT_EQ(plan["resolved"]["ranks"], 8);
+  EXPECT_EQ(json_of("model=pythia28 --gpus 4")["resolved"]["ranks"], 1);
+}
+
+TEST(Text, SaysTheMesh) {
+  const Inputs in = inputs_of(
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 mesh.replica=2 mesh.tensor=2 --gpus 4 --nodes 2");
+  const std::string text = to_text(make_plan(in), in, false);
+  EXPECT_NE(text.find("FSDPTrainer (2 replicas x 2 shards x 2 tensor)"), std::string::npos) << text;
+  EXPECT_NE(text.find("exchange of gradients"), std::string::npos) << text;
+}
+
 TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {
   const Inputs in = inputs_of(
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "case.h"
 
 namespace dpo::plan {
@@ -153,6 +154,50 @@ TEST(TensorSplit, NamesTheDegreesThatDivideTheHeads) {
   expect_finding("model=pythia28 trainer=TensorParallelTrainer --gpus 8", "tensor-split", Verdict::ok,
                  "32 heads over 8 GPUs");
   EXPECT_FALSE(plan_of("model=gpt2-xl --gpus 8").find("tensor-split"));
+}
+
+TEST(TensorSplit, AppliesToGroupsOfAMeshAndOffersOneThatDivides) {
+  const std::string line = "model=gpt2-xl trainer=FSDPTrainer batch_size=32 mesh.tensor=4 --gpus 8 ";
+  expect_finding(line, "tensor-split", Verdict::error, "do not divide over 4 GPUs; degrees that do: 1");
+  EXPECT_EQ(plan_of(line).find("tensor-split")->remedies.at(0).overrides,
+            (std::vector<std::string>{"trainer=FSDPTrainer", "mesh.tensor=null"}));
+  const Plan five = plan_of("model=gpt2-xl trainer=TensorParallelTrainer batch_size=8 --gpus 10");
+  EXPECT_EQ(five.find("tensor-split")->remedies.at(0).overrides,
+            (std::vector<std::string>{"mesh.shard=2", "mesh.tensor=5"}));
+}
+
+TEST(TensorLinks, BelongWithinAMachine) {
+  const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=32 --gpus 4 --nodes 2 ";
+  expect_finding(line + "mesh.tensor=4", "tensor-links", Verdict::ok, "groups of 4 within a machine");
+  expect_finding(line + "mesh.tensor=8", "tensor-links", Verdict::hint, "cross machines of 4");
+  EXPECT_FALSE(plan_of(line).find("tensor-links"));
+}
+
+TEST(OptimizerSplit, AdafactorNeedsWholeMatrices) {
+  const std::string line = "model=pythia28 optimizer=Adafactor batch_size=16 --gpus 4 ";
+  expect_finding(
+      line + "trainer=FSDPTrainer mesh.shard=4", "optimizer-split", Verdict::error,
+      "optimizer=Adafactor needs whole matrices, and 4 shards divide them: BasicTrainer, or AdamW");
+  const auto remedies = plan_of(line + "trainer=FSDPTrainer mesh.shard=4").find("optimizer-split")->remedies;
+  ASSERT_EQ(remedies.size(), 2u);
+  EXPECT_EQ(remedies[0].overrides, std::vector<std::string>{"optimizer=AdamW"});
+  EXPECT_EQ(remedies[1].overrides, (std::vector<std::string>{"trainer=BasicTrainer", "mesh.shard=null"}));
+  EXPECT_FALSE(plan_of(line).find("optimizer-split"));
+  EXPECT_FALSE(plan_of(line + "trainer=FSDPTrainer mesh.replica=4 mesh.shard=1").find("optimizer-split"));
+}
+
+TEST(MeshOfAPlan, ContradictionsAreRefused) {
+  EXPECT_THROW(plan_of("model=pythia28 trainer=FSDPTrainer mesh.shard=3 --gpus 8"), UserError);
+  EXPECT_THROW(plan_of("model=pythia28 mesh.shard=2 --gpus 2"), UserError);
+}
+
+TEST(BatchPerGpu, CountsGroupsOfAMesh) {
+  const std::string line = kDpo + "trainer=FSDPTrainer batch_size=16 gradient_accumulation_steps=2 ";
+  expect_finding(line + "mesh.tensor=2 --gpus 8", "batch-per-gpu", Verdict::ok,
+                 "16 / (2 accumulation steps x 4 groups of 2 GPUs) = 2 pairs per group and microbatch");
+  expect_finding(line + "mesh.replica=2 --gpus 8", "batch-per-gpu", Verdict::warning,
+                 "16 / (2 accumulation steps x 8 GPUs) = 1 pair");
+  expect_finding(line + "mesh.shard=4 --device cpu", "batch-per-gpu", Verdict::ok, "x 4 ranks) = 2 pairs");
 }
 
 TEST(Spread, BasicTrainerIsOneProcess) {

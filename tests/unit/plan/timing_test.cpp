@@ -99,9 +99,61 @@ TEST(Timing, ShardedCommunication) {
 TEST(Timing, TensorParallelCommunication) {
   // 16 T h (t - 1) / t bytes a layer in bfloat16, forward and backward together: T = 8 * 150, h = 2560, 32
   // layers, t = 4.
+  const std::string line = "model=pythia28 trainer=TensorParallelTrainer batch_size=8 --gpus 4 ";
+  const Plan plan = timed(line + "model.fsdp_policy_mp=bfloat16");
+  // The embedding's outputs are summed too, and the gradients of the head's inputs, 4 bytes each: 8 * 50
+  // rows.
+  const double ends = 4.0 * (1200 + 400) * 2560 * 0.75 / 100e9;
+  EXPECT_NEAR(plan.timing.microbatch.communication, 16.0 * 1200 * 2560 * 0.75 * 32 / 100e9 + ends, 1e-9);
+  // A recomputed layer sums twice more.
+  const Plan again = timed(line + "model.fsdp_policy_mp=bfloat16 activation_checkpointing=true");
+  EXPECT_NEAR(again.timing.microbatch.communication, 24.0 * 1200 * 2560 * 0.75 * 32 / 100e9 + ends, 1e-9);
+}
+
+TEST(Timing, ShardsOfTensorParallelGroups) {
+  // Norms and biases of sums apart (32 layers of 6h, and 2h), each tensor rank has half of the parameters; 4
+  // of them gather and scatter 8 bytes each.
+  const double whole = 32 * 6 * 2560 + 2 * 2560, parameters = (2'775'208'960 - whole) / 2 + whole;
   const Plan plan = timed(
-      "model=pythia28 trainer=TensorParallelTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
-  EXPECT_NEAR(plan.timing.microbatch.communication, 16.0 * 1200 * 2560 * 0.75 * 32 / 100e9, 1e-9);
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 mesh.tensor=2 --gpus "
+      "8");
+  EXPECT_EQ(plan.examples_per_gpu, 8);
+  const double tensor = (16.0 * 32 * 1200 + 4 * (1200 + 400)) * 2560 * 0.5 / 100e9;
+  EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9 + tensor, 1e-6);
+}
+
+TEST(Timing, ReplicasExchangeTheirSharesOnce) {
+  const double parameters = 2'775'208'960;
+  const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
+  const Plan plan =
+      timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
+  // Shards stay within a machine; a quarter of the gradients in float32 crosses the network twice, halved.
+  EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
+  EXPECT_NEAR(plan.timing.exchange, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-6);
+  EXPECT_NEAR(plan.timing.step,
+              2 * plan.timing.microbatch.elapsed + plan.timing.exchange + plan.timing.optimizer, 1e-12);
+  EXPECT_EQ(timed(line + "batch_size=64 --gpus 4").timing.exchange, 0);
+}
+
+TEST(Timing, WholeGradientsAreExchangedOnce) {
+  const double parameters = 2'775'208'960;
+  const Plan plan = timed(
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 gradient_accumulation_steps=4 --gpus 4 "
+      "model.fsdp_policy_mp=bfloat16 fsdp_accumulate=whole");
+  EXPECT_NEAR(plan.timing.microbatch.communication, 4 * 0.75 * parameters / 100e9, 1e-9);
+  EXPECT_NEAR(plan.timing.exchange, 4 * 0.75 * parameters / 100e9, 1e-9);
+}
+
+TEST(Timing, RanksOfAProcessorShareIt) {
+  // Twice the ranks with the same examples each and half the rate each: the step takes twice as long, but for
+  // the exchange.
+  const auto step = [](int ranks) {
+    Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
+                          std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
+    in.machine.device.link = 1e15;
+    return make_plan(in).timing.microbatch.elapsed;
+  };
+  EXPECT_NEAR(step(4) / step(2), 2, 1e-3);
 }
 
 TEST(Timing, TokensThatHideCommunication) {
