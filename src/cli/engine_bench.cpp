@@ -19,7 +19,7 @@ int run_bench_train(const BenchArguments& arguments) {
   print_notes(resolved.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, plan::find_machine({}));
   const plan::Plan plan = plan::assess(in);
-  const train::BenchResult r = train::bench_training(plan, in, arguments.updates);
+  const train::BenchResult r = train::bench_training(plan, in, arguments.updates, {});
   if (arguments.json) {
     const nlohmann::ordered_json report = {
         {"pairs_per_second", r.pairs_per_second},

@@ -124,7 +124,7 @@ TrainResult train_as_asked(const config::Request& request, const TrainDisplay& d
   const Start start = find_start(plan.resolved);
   stop_in_order();
   try {
-    train::Prepared prepared = train::prepare(plan, start.checkpoint, listener);
+    train::Prepared prepared = train::prepare(plan, start.checkpoint, listener, {});
     train::RunFolder folder(start.folder, prepared.progress.examples);
     write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
     write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));

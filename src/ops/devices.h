@@ -38,5 +38,9 @@ void wait_for_gpu();
 bool has_cuda_part();
 std::uint64_t peak_gpu_memory();
 std::vector<Gpu> list_gpus();
+inline std::int64_t gpu_count() { return static_cast<std::int64_t>(list_gpus().size()); }
+
+// From now on this process computes on that GPU, where nothing else is said.
+void use_gpu(int index);
 
 }  // namespace dpo

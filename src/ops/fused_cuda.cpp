@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include "ops/cuda/kernels.h"
@@ -24,9 +25,17 @@ bool is_flat_float(const at::Tensor& tensor) {
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-cuda::Stream stream_of(const at::Tensor& tensor) {
-  return c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream();
-}
+// The stream of a tensor's device, which is the current one meanwhile.
+class Launch {
+ public:
+  explicit Launch(const at::Tensor& tensor)
+      : guard_(tensor.device()), stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
+  operator cuda::Stream() const { return stream_; }
+
+ private:
+  c10::cuda::CUDAGuard guard_;
+  cuda::Stream stream_;
+};
 
 // The gradient as the kernels want it, if they know its type.
 std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
@@ -54,7 +63,7 @@ bool rotate(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const a
                 .pairs = cos.size(1),
                 .interleaved = interleaved,
                 .direction = direction},
-               stream_of(x));
+               Launch(x));
   return true;
 }
 
@@ -74,7 +83,7 @@ bool merge(Attended& one, const Attended& other) {
                .tokens = one.out.size(0),
                .heads = one.out.size(1),
                .head_dim = one.out.size(2)},
-              stream_of(one.out));
+              Launch(one.out));
   return true;
 }
 
@@ -92,7 +101,7 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   c.epsilon = static_cast<float>(n.epsilon);
   c.step = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
   cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
-             stream_of(weights));
+             Launch(weights));
   return true;
 }
 
@@ -104,7 +113,7 @@ bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& squar
                         .share = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step = static_cast<float>(-n.lr)};
-  cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, stream_of(weights));
+  cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
   return true;
 }
 

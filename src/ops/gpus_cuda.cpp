@@ -15,6 +15,8 @@ std::uint64_t peak_gpu_memory() {
   return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);
 }
 
+void use_gpu(int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }
+
 void wait_for_gpu() { cudaDeviceSynchronize(); }
 
 std::vector<Gpu> list_gpus() {

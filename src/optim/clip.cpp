@@ -14,8 +14,8 @@ at::Tensor norm_of(const at::Tensor& tensor) {
   return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat);
 }
 
-// What this rank counts of a block: all of it, but of tensors that every tensor-parallel rank holds whole only
-// the first does.
+// What this rank counts of a block: all of it, but of tensors that every tensor-parallel rank holds whole
+// only the first does.
 std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
                                 const model::Layout& layout) {
   if (layout.tensor_rank == 0) return {flat};
@@ -26,7 +26,8 @@ std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& bloc
     const model::LocalTensor& tensor = local.tensors[i];
     const std::int64_t begin = std::max(tensor.start, own_begin);
     const std::int64_t end = std::min(tensor.start + tensor.count(), own_begin + local.shard_size);
-    if (block.tensors[i].split && begin < end) parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
+    if (block.tensors[i].split && begin < end)
+      parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
   }
   return parts;
 }

@@ -62,40 +62,41 @@ class RandomExamples {
   std::vector<std::vector<data::Token>> texts_;
 };
 
-model::Weights random_weights(const model::Model& model, at::ScalarType type, at::Device device) {
+model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh) {
   const at::NoGradGuard no_grad;
-  model::Weights weights = model::make_weights(model.table, type, device);
-  at::Generator generator = at::globalContext().defaultGenerator(device);
+  model::Weights weights = model::make_weights(model.table, type, mesh.device, mesh.layout());
+  at::Generator generator = at::globalContext().defaultGenerator(mesh.device);
   generator.set_current_seed(0);
-  for (std::size_t b = 0; b < weights.blocks.size(); ++b)
-    for (std::size_t t = 0; t < weights.blocks[b].tensors.size(); ++t) {
-      at::Tensor& tensor = weights.blocks[b].tensors[t].tensor;
-      if (model.table.blocks[b].tensors[t].init == model::Init::ones)
-        tensor.fill_(1);
-      else
-        tensor.normal_(0, model.config.settings.initializer_range);
-    }
+  for (std::size_t b = 0; b < weights.blocks.size(); ++b) {
+    at::Tensor& flat = weights.blocks[b].flat;
+    flat.normal_(0, model.config.settings.initializer_range);
+    for (const model::Piece& piece : model::pieces_of(model.table.blocks[b], mesh.layout()))
+      if (model.table.blocks[b].tensors[piece.tensor].init == model::Init::ones)
+        flat.narrow(0, piece.to, piece.count).fill_(1);
+  }
   return weights;
 }
 
 // One with cached scores costs nothing in an update, whatever the scores are.
 std::unique_ptr<Reference> random_reference(const plan::Plan& plan, const model::Model& model,
-                                            at::Device device) {
+                                            const shard::Mesh& mesh) {
   if (plan.reference != plan::Reference::live) return no_reference();
   return live_reference(
-      {model, random_weights(model, reference_type(plan.resolved), device), pass_of(plan.resolved)});
+      {{model, random_weights(model, reference_type(plan.resolved), mesh), mesh}, pass_of(plan.resolved)});
 }
 
 }  // namespace
 
-BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates) {
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
+                           const comm::World& world) {
   const config::RunConfig& config = plan.resolved;
   const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
   const model::Model model =
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
-  const at::Device device = device_of_this_machine();
-  Trainee trainee = make_trainee(config, model, random_weights(model, precision_of(config).stored, device),
-                                 random_reference(plan, model, device));
+  const shard::Mesh mesh = mesh_of(config, world);
+  Trainee trainee =
+      make_trainee(config, mesh, model, random_weights(model, precision_of(config, mesh).stored, mesh),
+                   random_reference(plan, model, mesh));
   RandomExamples examples(in.lengths, config, model.config.shape.vocabulary);
   BenchResult result;
   std::int64_t tokens = 0;
@@ -116,7 +117,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   result.predicted_seconds = plan.timing.step;
   result.predicted_bytes = plan.memory.total();
   result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
-  result.peak_bytes = peak_memory(!trainee.policy.computed().device().is_cpu());
+  result.peak_bytes = peak_memory(!mesh.device.is_cpu());
   return result;
 }
 

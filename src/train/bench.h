@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/world.h"
 #include "plan/plan.h"
 
 namespace dpo::train {
@@ -19,6 +20,7 @@ struct BenchResult {
 
 // Updates of the planned run on random weights and random tokens, whose lengths follow the data set's
 // statistics: what this machine does, without data or a model's files.
-BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates);
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
+                           const comm::World& world);
 
 }  // namespace dpo::train

@@ -26,7 +26,8 @@ class BatchRecords {
   std::vector<double> numbers_;      // the loss, then of every response log-probabilities and tokens
 };
 
-// A batch as the loss sees it: every example with responses of its own, in the order of the batch, without tokens.
+// A batch as the loss sees it: every example with responses of its own, in the order of the batch, without
+// tokens.
 data::Forest listed(const ExampleBatch& batch);
 
 // The scores of the responses of listed(batch).

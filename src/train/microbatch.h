@@ -20,8 +20,8 @@ struct Division {
   std::int64_t rank = 0, ranks = 1;
 };
 
-// A batch divided by tokens; this rank's parts, of which some may be empty. The same batch is always divided in
-// the same way, so that policy and reference compute the same shapes.
+// A batch divided by tokens; this rank's parts, of which some may be empty. The same batch is always divided
+// in the same way, so that policy and reference compute the same shapes.
 std::vector<Microbatch> divide_batch(const ExampleBatch& batch, const Division& division,
                                      const model::Shape& shape, at::Device device);
 

@@ -69,7 +69,8 @@ class Collector {
         table_(empty_table(examples)) {}
 
   ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Numbers>& batches) {
-    if (fs::exists(file)) {
+    // A file that only some ranks see is no use: all must have the same to compute.
+    if (shard::largest_over(*mesh_.all, fs::exists(file) ? 0 : 1, mesh_.device) == 0) {
       table_.read(file, key);
       check(file, batches);
     }
@@ -112,9 +113,8 @@ class Collector {
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
     const model::Store& store = reference_.placed.store();
-    for (const Microbatch& part :
-         divide_batch(batch, {microbatches_, mesh_.data->rank(), mesh_.data->size()},
-                      reference_.placed.model().config.shape, store.device(0))) {
+    for (const Microbatch& part : divide_batch(batch, {microbatches_, mesh_.data->rank(), mesh_.data->size()},
+                                               reference_.placed.model().config.shape, store.device(0))) {
       const std::vector<double> scores = reference_.scores(part.packed);
       records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
     }
@@ -172,10 +172,9 @@ double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
 }
 
 CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
-                                    const shard::Mesh& mesh,
-                                    const data::Examples& train, const data::Examples& test,
-                                    const std::string& tokenizer, const config::RunConfig& config,
-                                    const Listener& listener) {
+                                    const shard::Mesh& mesh, const data::Examples& train,
+                                    const data::Examples& test, const std::string& tokenizer,
+                                    const config::RunConfig& config, const Listener& listener) {
   const model::TensorTable& tensors = reference.placed.model().table;
   ScoreTable::Key key{{"weights", shard::fingerprint_of(tensors, reference.placed.weights(), mesh)},
                       {"precision", c10::toString(reference.placed.store().dtype())},

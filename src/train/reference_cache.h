@@ -15,10 +15,9 @@ namespace dpo::train {
 // the run's own batches, and kept from time to time, so that hardly anything is lost with the process. A
 // sample of what was found is computed again; scores that differ are a UserError.
 CachedScores find_or_compute_scores(const std::filesystem::path& folder, const ReferenceModel& reference,
-                                    const shard::Mesh& mesh,
-                                    const data::Examples& train, const data::Examples& test,
-                                    const std::string& tokenizer, const config::RunConfig& config,
-                                    const Listener& listener);
+                                    const shard::Mesh& mesh, const data::Examples& train,
+                                    const data::Examples& test, const std::string& tokenizer,
+                                    const config::RunConfig& config, const Listener& listener);
 
 // How far two scores of a response may be apart that differ by the shapes of their batches alone.
 double rounding_of(double score, std::int64_t tokens, at::ScalarType type);

@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/stop.h"
 #include "ops/devices.h"
 #include "train/diagnosis.h"
+#include "train/joint_folder.h"
 #include "train/reference_cache.h"
+#include "train/stop.h"
 
 namespace dpo::train {
 namespace {
@@ -23,13 +24,20 @@ double seconds_since(Clock::time_point start) {
 
 bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
 
+// What this rank writes of a checkpoint. All ranks find out together whether they see the same folder.
+Part part_of(const shard::Mesh& mesh, const std::filesystem::path& folder) {
+  return {mesh.layout(), mesh.all->rank(), mesh.all->size(), mesh.replica->rank() == 0,
+          check_shared(folder, *mesh.all, mesh.device)};
+}
+
 class Run {
  public:
   Run(Prepared& prepared, RunFolder& folder, const Listener& listener)
       : p_(prepared),
         folder_(folder),
         listener_(listener),
-        writer_(folder.path(), prepared.config.keep_last),
+        part_(part_of(prepared.trainee.mesh, folder.path())),
+        writer_(folder.path(), prepared.config.keep_last, part_),
         diagnosis_(prepared.config.max_grad_norm),
         begun_(prepared.progress) {}
 
@@ -42,7 +50,7 @@ class Run {
       if (next == p_.training.size()) break;
       train_on(batch_of(p_.train, data::Split::Train, p_.training[next]));
       writer_.check();  // a full disk should not be found hours later
-      if (!stop_requested()) continue;
+      if (!is_stop_asked(mesh())) continue;
       save();
       writer_.finish();
       return Outcome::stopped;
@@ -54,6 +62,8 @@ class Run {
   }
 
  private:
+  const shard::Mesh& mesh() const { return p_.trainee.mesh; }
+
   bool is_evaluation_due(std::int64_t examples) const {
     if (examples % p_.config.eval_every != 0) return false;
     if (examples == 0) return p_.config.do_first_eval;
@@ -62,13 +72,13 @@ class Run {
 
   void evaluate_at(std::int64_t examples) {
     std::vector<Record> records;
-    for (std::size_t i = 0; i < p_.evaluation.size() && !stop_requested(); ++i) {
+    for (std::size_t i = 0; i < p_.evaluation.size(); ++i) {
+      if (is_stop_asked(mesh())) return;
       const std::vector<Record> more = evaluate(p_.trainee, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
       listener_.progress("batches evaluated", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(p_.evaluation.size()));
     }
-    if (stop_requested()) return;
     Metrics metrics = metrics_of(records, p_.trainee.loss, "eval");
     say(line_of("evaluation", metrics, "eval"));
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
@@ -131,13 +141,14 @@ class Run {
   void save(bool is_best = false) {
     if (p_.config.debug || p_.progress.examples == saved_) return;
     saved_ = p_.progress.examples;
-    writer_.write(take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress),
-                  is_best);
+    writer_.write(
+        take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress, part_),
+        is_best);
     say(fmt::format("saving step-{}{}", p_.progress.examples, is_best ? ", the best so far" : ""));
   }
 
   void sample(std::int64_t examples) {
-    const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.computed(),
+    const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.store(),
                                                      p_.evaluation, p_.tokenizer, p_.config);
     note(folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples)));
     say(diagnosis_.after_samples(samples));
@@ -147,12 +158,13 @@ class Run {
   void add_speed(Metrics& metrics, double examples, double tokens, double seconds) const {
     metrics.emplace_back("examples_per_second", examples / seconds);
     metrics.emplace_back("tokens_per_second", tokens / seconds);
-    const bool on_gpu = !p_.trainee.policy.computed().device().is_cpu();
+    const bool on_gpu = !mesh().device.is_cpu();
     const plan::Timing& planned = p_.plan.timing;
     if (on_gpu)
       metrics.emplace_back("mfu",
                            planned.model_flops_utilization * tokens / seconds / planned.tokens_per_second);
-    metrics.emplace_back("peak_memory_gib", static_cast<double>(peak_memory(on_gpu)) / (1 << 30));
+    const double peak = static_cast<double>(peak_memory(on_gpu)) / (1 << 30);
+    metrics.emplace_back("peak_memory_gib", shard::largest_over(*mesh().all, peak, mesh().device));
   }
 
   void add_counters(Metrics& metrics) const {
@@ -206,6 +218,7 @@ class Run {
   Prepared& p_;
   RunFolder& folder_;
   const Listener& listener_;
+  const Part part_;
   CheckpointWriter writer_;
   Diagnosis diagnosis_;
   const Progress begun_;

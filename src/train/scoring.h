@@ -18,7 +18,8 @@ std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const E
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
                                    const std::vector<double>& reference);
 
-// The records of a forest's examples; `losses` are those of its comparisons, or empty where they are not known.
+// The records of a forest's examples; `losses` are those of its comparisons, or empty where they are not
+// known.
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
                                const std::vector<double>& losses, const ExampleBatch& batch);
 

@@ -1,10 +1,13 @@
 #include "train/setup.h"
 
-#include <ATen/Context.h>
+#include <functional>
+#include <span>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "data/tokenizer_folder.h"
+#include "ops/devices.h"
 #include "plan/surroundings.h"
 #include "train/reference_cache.h"
 #include "train/scoring.h"
@@ -21,19 +24,20 @@ at::ScalarType type_named(const std::string& name) {
 // The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
 // checkpoint of ours would have if it were the original's.
 checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
-                                   const Listener& listener) {
+                                   const model::Layout& layout, const Listener& listener) {
   const auto progress = [&](std::int64_t done, std::int64_t all) {
     listener.progress("bytes of weights read", done, all);
   };
   if (!config.model.archive)
-    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress);
+    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
   const fs::path archive = *config.model.archive;
   if (fs::is_directory(archive))
-    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress);
+    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
   if (!fs::exists(archive) && archive.filename() == "policy.pt" &&
       fs::exists(archive.parent_path() / "COMPLETE"))
-    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress);
-  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress);
+    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
+                                  layout);
+  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
 }
 
 data::Examples load_split(const config::RunConfig& config, data::Split split,
@@ -94,11 +98,14 @@ void check_identity(const std::map<std::string, std::string>& saved,
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-RunData load_data(const plan::Plan& plan, const Listener& listener) {
+// All ranks read all data. The first leaves the tokens for the others that see its disk.
+RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listener& listener) {
   const config::RunConfig& config = plan.resolved;
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
+  if (mesh.all->rank() != 0) mesh.all->barrier();
   data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
   data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
+  if (mesh.all->rank() == 0) mesh.all->barrier();
   std::vector<Numbers> training = training_batches(train, config);
   std::vector<ExampleBatch> evaluation;
   for (const Numbers& numbers : evaluation_batches(test, config))
@@ -123,33 +130,63 @@ Progress find_progress(const RunData& data, const std::optional<fs::path>& check
   return saved;
 }
 
+// A model's weights where they are trained: this rank's part, or of one process each block on one of its
+// devices.
+checkpoint::LoadedModel load_placed(const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                    const std::function<checkpoint::LoadedModel(at::Device)>& load) {
+  if (devices.size() == 1) return load(mesh.device);
+  checkpoint::LoadedModel loaded = load(at::kCPU);
+  loaded.weights = shard::moved(loaded.table, loaded.weights, shard::spread_over(loaded.table, devices));
+  return loaded;
+}
+
 // The frozen model that a preference run starts from, at work or left behind: a cached reference is its
 // scores of the data.
-std::unique_ptr<Reference> make_reference(const RunData& data, at::Device device, const Listener& listener,
+std::unique_ptr<Reference> make_reference(const RunData& data, const shard::Mesh& mesh,
+                                          std::span<const at::Device> devices, const Listener& listener,
                                           std::vector<Sample>& samples) {
   if (data.plan.reference == plan::Reference::none) return no_reference();
   const config::RunConfig& config = data.config;
-  checkpoint::LoadedModel loaded = load_start(config, reference_type(config), device, listener);
-  ReferenceModel reference{model::make_model(loaded.config), std::move(loaded.weights), pass_of(config)};
+  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+    return load_start(config, reference_type(config), device, mesh.layout(), listener);
+  });
+  ReferenceModel reference{{model::make_model(loaded.config), std::move(loaded.weights), mesh},
+                           pass_of(config)};
   if (config.sample_during_eval)
-    samples = draw_samples(reference.model, reference.weights, data.evaluation, data.tokenizer, config);
+    samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
+                           data.tokenizer, config);
   if (data.plan.reference == plan::Reference::live) return live_reference(std::move(reference));
   return cached_reference(find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references",
-                                                 reference, data.train, data.test,
+                                                 reference, mesh, data.train, data.test,
                                                  data.tokenizer.fingerprint(), config, listener));
 }
 
 }  // namespace
 
-PolicyPrecision precision_of(const config::RunConfig& config) {
+PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh) {
   const at::ScalarType stored = type_named(config.model.policy_dtype);
   const at::ScalarType computed = type_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
-  // Sums over several microbatches would lose the small ones in 16 bits.
-  return {stored, computed, config.gradient_accumulation_steps > 1 ? at::kFloat : computed};
+  // Sums over several microbatches or ranks would lose the small ones in 16 bits.
+  const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
+  return {stored, computed, several ? at::kFloat : computed};
 }
 
-at::Device device_of_this_machine() {
-  return at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::kCPU;
+std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world) {
+  const std::int64_t gpus = gpu_count();
+  if (gpus == 0) return {at::kCPU};
+  const auto gpu = [](std::int64_t index) {
+    return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
+  };
+  if (config.trainer != "BasicTrainer" || world.all->size() > 1) return {gpu(world.local_rank % gpus)};
+  std::vector<at::Device> all;
+  for (std::int64_t i = 0; i < gpus; ++i) all.push_back(gpu(i));
+  return all;
+}
+
+shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world) {
+  const at::Device device = devices_of(config, world).front();
+  if (device.is_cuda()) use_gpu(device.index());
+  return shard::make_mesh(world, config::mesh_of(config, world.all->size()), device);
 }
 
 loss::Options loss_options(const config::LossConfig& config) {
@@ -170,16 +207,19 @@ loss::Options loss_options(const config::LossConfig& config) {
 
 at::ScalarType reference_type(const config::RunConfig& config) {
   const auto& asked = config.model.reference_dtype;
-  return asked ? type_named(*asked) : precision_of(config).computed;
+  return type_named(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
 model::PassOptions pass_of(const config::RunConfig& config) {
   return {.entropy = false, .recompute = config.activation_checkpointing};
 }
 
-Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
-                     std::unique_ptr<Reference> reference) {
-  Trainee trainee{.policy = {model, std::move(weights), precision_of(config)},
+Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
+                     model::Weights weights, std::unique_ptr<Reference> reference) {
+  const shard::GradientOptions reduction{type_named(config.fsdp_reduce_dtype),
+                                         config.fsdp_accumulate == "whole"};
+  Trainee trainee{.mesh = mesh,
+                  .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
                   .reference = std::move(reference),
                   .optimizer = nullptr,
                   .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
@@ -192,29 +232,32 @@ Trainee make_trainee(const config::RunConfig& config, const model::Model& model,
   return trainee;
 }
 
-Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
-                 const Listener& listener) {
+Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint, const Listener& listener,
+                 const comm::World& world) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
-  RunData data = load_data(plan, listener);
+  const shard::Mesh mesh = mesh_of(config, world);
+  const std::vector<at::Device> devices = devices_of(config, world);
+  RunData data = load_data(plan, mesh, listener);
   for (const data::Examples* split : {&data.train, &data.test})
     check_margins(*split, loss_options(config.loss));
   Progress progress = find_progress(data, checkpoint);
-  const at::Device device = device_of_this_machine();
   // Before the policy, so that a reference that is only needed for its scores is never in memory together
   // with the policy's gradients and the optimizer.
   std::vector<Sample> samples;
-  std::unique_ptr<Reference> reference = make_reference(data, device, listener, samples);
-  const at::ScalarType stored = precision_of(config).stored;
-  checkpoint::LoadedModel loaded = checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device)
-                                              : load_start(config, stored, device, listener);
+  std::unique_ptr<Reference> reference = make_reference(data, mesh, devices, listener, samples);
+  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+    const at::ScalarType stored = precision_of(config, mesh).stored;
+    return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {}, {}, mesh.layout())
+                      : load_start(config, stored, device, mesh.layout(), listener);
+  });
   for (const std::string& note : loaded.notes) listener.say(note);
-  Trainee trainee =
-      make_trainee(config, model::make_model(loaded.config), std::move(loaded.weights), std::move(reference));
+  Trainee trainee = make_trainee(config, mesh, model::make_model(loaded.config), std::move(loaded.weights),
+                                 std::move(reference));
   loaded.weights = {};
   trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
-    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table);
+    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table, mesh.layout());
     trainee.optimizer->set_updates(progress.updates);
     trainee.rewards = {progress.reward_sum, progress.rewards};
   }

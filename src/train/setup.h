@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/load.h"
+#include "comm/world.h"
 #include "config/run_config.h"
 #include "data/examples.h"
 #include "plan/plan.h"
@@ -37,19 +38,22 @@ struct Prepared : RunData {
 
 // `checkpoint`: where to go on from, if anywhere.
 Prepared prepare(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
-                 const Listener& listener);
+                 const Listener& listener, const comm::World& world);
 
-// In which types a run keeps and computes its policy, and where.
-PolicyPrecision precision_of(const config::RunConfig& config);
-at::Device device_of_this_machine();
+// The devices that this process computes on: several only where it is the only one and spreads the layers.
+std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);
+shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
+
+// In which types a run keeps and computes its policy.
+PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 
 // In which type the reference is computed, and how.
 at::ScalarType reference_type(const config::RunConfig& config);
 model::PassOptions pass_of(const config::RunConfig& config);
 
 // A policy with these weights (in the stored type), and what its configuration asks for around it.
-Trainee make_trainee(const config::RunConfig& config, const model::Model& model, model::Weights weights,
-                     std::unique_ptr<Reference> reference);
+Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
+                     model::Weights weights, std::unique_ptr<Reference> reference);
 
 loss::Options loss_options(const config::LossConfig& config);
 

@@ -23,8 +23,7 @@ std::vector<Microbatch> split(const Trainee& t, const ExampleBatch& batch) {
 
 std::vector<loss::Score> score(const Trainee& t, const Microbatch& part, const ExampleBatch& batch) {
   const std::vector<double> reference = t.reference->scores(part, batch);
-  const at::Tensor policy =
-      model::forward(t.policy.model(), t.policy.store(), part.packed, t.pass).log_probs;
+  const at::Tensor policy = model::forward(t.policy.model(), t.policy.store(), part.packed, t.pass).log_probs;
   return scores_of(part.forest, to_host(policy), reference);
 }
 

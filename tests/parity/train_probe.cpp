@@ -42,7 +42,8 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
   model::PassOptions pass;
   pass.recompute = asked.value("recompute", false);
   const loss::Options loss = read_loss(asked.at("loss"));
-  train::Trainee trainee{.policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
+  train::Trainee trainee{.mesh = {},
+                         .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
                          .reference = train::no_reference(),
                          .optimizer = nullptr,
                          .schedule = {asked.at("lr"), asked.at("warmup_steps")},
@@ -51,8 +52,8 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
                          .microbatches = asked.value("microbatches", 1),
                          .max_gradient_norm = asked.at("max_grad_norm")};
   if (loss::uses_reference(loss))
-    trainee.reference =
-        train::live_reference({model, checkpoint::load_model(folder, computed, at::kCPU).weights, pass});
+    trainee.reference = train::live_reference(
+        {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
   trainee.optimizer = optim::make_optimizer(asked.at("optimizer"), trainee.policy.stored());
   return trainee;
 }

@@ -51,12 +51,12 @@ TEST(Schedule, RisesAsTheOriginalDoesAndThenStaysOrFalls) {
 
 TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
   model::Weights gradients = filled(2);  // 26 numbers
-  const double norm = gradient_norm(gradients);
+  const double norm = gradient_norm(gradients, two_blocks(), {}, *comm::single());
   EXPECT_NEAR(norm, 2 * std::sqrt(26.0), 1e-5);
   clip(gradients, norm, 100);
-  EXPECT_NEAR(gradient_norm(gradients), norm, 1e-5);
+  EXPECT_NEAR(gradient_norm(gradients, two_blocks(), {}, *comm::single()), norm, 1e-5);
   clip(gradients, norm, 1);
-  EXPECT_NEAR(gradient_norm(gradients), 1, 1e-5);
+  EXPECT_NEAR(gradient_norm(gradients, two_blocks(), {}, *comm::single()), 1, 1e-5);
 }
 
 // The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
