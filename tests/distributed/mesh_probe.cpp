@@ -1,0 +1,176 @@
+// What the tests of meshes ask of the program's insides.
+//
+//   mpirun -n RANKS mesh_probe REQUEST.json FOLDER
+//
+// The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "cases": [{"name", "model",
+// "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
+// "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device"}...]}. Every case trains on all batches.
+// FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
+// "gradient.TENSOR"s and their "norm"; by update "losses", "rewards" and "norms"; the final "weight.TENSOR"s;
+// "gathered", the most blocks that were gathered at once.
+#include <fstream>
+#include <iostream>
+#include <numeric>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <nlohmann/json.hpp>
+
+#include "../parity/read_examples.h"
+#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/load.h"
+#include "comm/connect.h"
+#include "comm/launch.h"
+#include "data/forest.h"
+#include "ops/devices.h"
+#include "shard/sharded.h"
+#include "train/step.h"
+
+namespace {
+
+using namespace dpo;
+using nlohmann::json;
+
+at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
+
+train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
+  const at::ScalarType stored = type_named(asked.value("stored", "float32"));
+  const at::ScalarType computed = type_named(asked.value("computed", "float32"));
+  const auto load = [&](at::ScalarType type) {
+    return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, mesh.layout());
+  };
+  checkpoint::LoadedModel loaded = load(stored);
+  const model::Model model = model::make_model(loaded.config);
+  model::PassOptions pass;
+  pass.recompute = asked.value("recompute", false);
+  pass.chunk_rows = 16;
+  loss::Options loss;
+  loss.name = asked.value("loss", "dpo");
+  train::Trainee trainee{
+      .mesh = mesh,
+      .policy = {model,
+                 std::move(loaded.weights),
+                 {stored, computed, at::kFloat},
+                 mesh,
+                 {type_named(asked.value("reduced", "float32")), asked.value("whole", false)}},
+      .reference = train::no_reference(),
+      .optimizer = nullptr,
+      .schedule = {asked.value("lr", 1e-3), asked.value("warmup_steps", 2)},
+      .loss = loss,
+      .pass = pass,
+      .microbatches = asked.value("microbatches", 1),
+      .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
+  if (loss::uses_reference(loss))
+    trainee.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
+  trainee.optimizer = optim::make_optimizer(asked.value("optimizer", "AdamW"), trainee.policy.stored());
+  return trainee;
+}
+
+// The whole of what every rank holds a part of, as float32 on the CPU.
+model::Weights whole(const model::TensorTable& table, const model::Weights& parts, const shard::Mesh& mesh) {
+  const at::NoGradGuard no_grad;
+  const model::Layout layout = mesh.layout();
+  model::Weights all = model::make_weights(table, at::kFloat, at::kCPU);
+  for (std::size_t b = 0; b < table.blocks.size(); ++b) {
+    const at::Tensor own = parts.blocks[b].flat.to(at::kCPU, at::kFloat);
+    for (const model::Piece& piece : model::pieces_of(table.blocks[b], layout)) {
+      const bool repeated = !table.blocks[b].tensors[piece.tensor].split && layout.tensor_rank > 0;
+      if (repeated || mesh.replica->rank() > 0) continue;
+      all.blocks[b]
+          .tensors[piece.tensor]
+          .tensor.view({-1})
+          .narrow(0, piece.from, piece.count)
+          .copy_(own.narrow(0, piece.to, piece.count));
+    }
+    const at::Tensor there = all.blocks[b].flat.to(mesh.device);
+    mesh.all->all_reduce(there).wait();
+    all.blocks[b].flat.copy_(there);
+  }
+  return all;
+}
+
+class Answer {
+ public:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor data = tensor.detach().to(at::kCPU, at::kFloat).clone();
+    sources_.push_back({name, checkpoint::Dtype::F32, data.sizes().vec(), [data] {
+                          return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
+                                           static_cast<std::size_t>(data.nbytes()));
+                        }});
+  }
+
+  void add(const std::string& prefix, const model::TensorTable& table, const model::Weights& weights) {
+    for (std::size_t b = 0; b < table.blocks.size(); ++b)
+      for (std::size_t t = 0; t < table.blocks[b].tensors.size(); ++t)
+        add(prefix + table.blocks[b].tensors[t].name, weights.blocks[b].tensors[t].tensor);
+  }
+
+  void write(const std::filesystem::path& path) { checkpoint::write_safetensors(path, std::move(sources_)); }
+
+ private:
+  std::vector<checkpoint::Source> sources_;
+};
+
+void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches, const comm::World& world,
+              const std::filesystem::path& folder) {
+  const auto degree = [&](const char* name) { return asked.at("mesh").value(name, std::int64_t{1}); };
+  const at::Device device(asked.value("device", "cpu"));
+  const shard::Mesh mesh =
+      shard::make_mesh(world, {degree("replica"), degree("shard"), degree("tensor")}, device);
+  train::Trainee trainee = make_trainee(asked, mesh);
+  const model::TensorTable& table = trainee.policy.model().table;
+  Answer answer;
+  const data::Forest forest = data::make_forest(batches.front().examples);
+  answer.add("logits",
+             model::all_logits(trainee.policy.model(), trainee.policy.store(),
+                               model::make_batch(forest, trainee.policy.model().config.shape, device)));
+  trainee.policy.store().rest();
+  const train::UpdateResult first = train::compute_gradients(trainee, batches.front());
+  answer.add("gradient.", table, whole(table, trainee.policy.gradients(), mesh));
+  answer.add("norm", at::tensor({first.gradient_norm}, at::kDouble));
+  std::vector<double> losses, rewards, norms;
+  for (const train::ExampleBatch& batch : batches) {
+    const train::UpdateResult result = train::update(trainee, batch);
+    double loss = 0, reward = 0;
+    for (const train::Record& record : result.records) {
+      loss += record.loss;
+      reward += record.policy.front() - record.reference.front();
+    }
+    losses.push_back(loss / static_cast<double>(result.records.size()));
+    rewards.push_back(reward / static_cast<double>(result.records.size()));
+    norms.push_back(result.gradient_norm);
+  }
+  answer.add("losses", at::tensor(losses, at::kDouble));
+  answer.add("rewards", at::tensor(rewards, at::kDouble));
+  answer.add("norms", at::tensor(norms, at::kDouble));
+  answer.add("weight.", table, whole(table, trainee.policy.stored(), mesh));
+  const auto* sharded = dynamic_cast<const shard::Sharded*>(&trainee.policy.store());
+  answer.add("gathered",
+             at::tensor({sharded ? static_cast<double>(sharded->most_gathered()) : 0.0}, at::kDouble));
+  if (world.all->rank() == 0) answer.write(folder / (asked.at("name").get<std::string>() + ".safetensors"));
+  world.all->barrier();
+}
+
+int answer_request(char** argv) {
+  try {
+    std::ifstream file(argv[1]);
+    const json asked = json::parse(file);
+    const comm::World world = comm::connect(comm::read_launch(comm::this_environment()));
+    ExampleReader reader;
+    std::vector<train::ExampleBatch> batches;
+    for (const json& list : asked.at("batches")) {
+      batches.push_back({.numbers = {}, .examples = reader.read(list)});
+      batches.back().numbers.resize(list.size());
+      std::iota(batches.back().numbers.begin(), batches.back().numbers.end(), 0u);
+    }
+    for (const json& one : asked.at("cases")) run_case(one, batches, world, argv[2]);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return argc == 3 ? answer_request(argv) : 2; }

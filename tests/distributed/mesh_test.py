@@ -1,0 +1,153 @@
+"""Training over ranks against training in one process: logits, every gradient by name, losses, norms, weights.
+
+    mesh_test.py RANKS [cpu|cuda]
+
+Every mesh of RANKS ranks, for GPT-2 (tied), GPT-NeoX and Llama (grouped heads), with and without recomputation, accumulation
+and whole gradients; sizes that do not divide, batches with fewer trees than ranks. On cuda all ranks share one GPU, over MPI.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "parity"))
+import tiny_models  # noqa: E402
+
+PROBE = os.environ["DPO_MESH_PROBE"]
+RANKS = int(sys.argv[1])
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+TOLERANCE = 1e-5  # relative, float32
+UPDATES = 10
+
+# 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
+MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 6},
+          "qwen3": {"num_attention_heads": 8, "num_key_value_heads": 4}}
+MESHES = {1: [{"shard": 1}],
+          2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
+          3: [{"shard": 3}, {"replica": 3}],
+          4: [{"shard": 4}, {"tensor": 4}, {"shard": 2, "tensor": 2}, {"replica": 2, "shard": 2}, {"replica": 2, "tensor": 2}]}
+WAYS = {"plain": {}, "recompute": {"recompute": True}, "accumulated": {"microbatches": 2},
+        "whole": {"microbatches": 3, "whole": True}}
+
+
+def batches(seed):
+    """Pairs of uneven lengths, some with one prompt. Of the last batches one has two trees, one a single one."""
+    draw = random.Random(seed)
+    ids = lambda low, high: [draw.randrange(3, 131) for _ in range(draw.randint(low, high))]
+    pair = lambda prompt=None: {"prompt": prompt or ids(1, 20), "responses": [ids(1, 16), ids(1, 16)]}
+    made = []
+    for _ in range(UPDATES - 2):
+        batch = [pair() for _ in range(5)]
+        made.append(batch + [pair(batch[0]["prompt"])])
+    return made + [[pair(), pair()], [pair()]]
+
+
+def run(ranks, request, folder):
+    folder.mkdir()
+    file = folder / "request.json"
+    file.write_text(json.dumps(request))
+    words = [PROBE, str(file), str(folder)]
+    if ranks > 1:
+        words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *words]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1200)
+    assert done.returncode == 0, f"{ranks} ranks: {done.stderr[-3000:]}"
+    return {case["name"]: load_file(folder / f"{case['name']}.safetensors") for case in request["cases"]}
+
+
+def distance(found, expected):
+    """The largest difference, against the largest number of the tensor."""
+    scale = expected.abs().max().item()
+    return (found - expected).abs().max().item() / max(scale, 1e-12)
+
+
+def compare(name, found, expected, tolerance, worst):
+    assert found.keys() == expected.keys(), name
+    for key in expected:
+        if key == "gathered":
+            assert found[key].item() <= 2, f"{name}: {found[key].item()} blocks were gathered at once"
+            continue
+        # A bias before a softmax over positions has no gradient but rounding: it is compared with its block's numbers.
+        scale = expected["norm"].item() if key.startswith("gradient.") else 0
+        off = min(distance(found[key], expected[key]),
+                  (found[key] - expected[key]).abs().max().item() / scale if scale else float("inf"))
+        kind = key.split(".")[0]
+        worst[kind] = max(worst.get(kind, 0), off)
+        assert off <= tolerance, f"{name}: {key} is off by {off:.2e}"
+
+
+def name_of(family, mesh, way):
+    return f"{family} " + "x".join(f"{size} {kind}" for kind, size in mesh.items()) + f" {way}"
+
+
+def exact(folder, models):
+    """float32: to 1e-5."""
+    data, worst = batches(1), {}
+    base = lambda family, way: {"model": str(models[family]), "device": "cuda:0" if DEVICE == "cuda" else "cpu", **WAYS[way]}
+    expected = run(1, {"batches": data, "cases": [{"name": family, "mesh": {}, **base(family, "plain")} for family in MODELS]},
+                   folder / "one")
+    cases = [{"name": name_of(family, mesh, way), "family": family, "mesh": mesh, **base(family, way)}
+             for family in MODELS for mesh in MESHES[RANKS] for way in WAYS
+             if family != "qwen3" or ("tensor" in mesh and way == "plain")]
+    found = run(RANKS, {"batches": data, "cases": cases}, folder / "many")
+    for case in cases:
+        compare(case["name"], found[case["name"]], expected[case["family"]], TOLERANCE, worst)
+        if case["mesh"].get("shard", 1) > 1:
+            assert found[case["name"]]["gathered"].item() == 2, f"{case['name']}: nothing was prefetched"
+    print(f"{len(cases)} cases on {RANKS} ranks equal one process: " +
+          ", ".join(f"{kind} {off:.1e}" for kind, off in worst.items()))
+
+
+def one_rank_is_plain(folder, models):
+    """A mesh of one is the plain run, bit for bit, whatever its trainer would be."""
+    data = batches(2)
+    case = {"name": "plain", "model": str(models["gpt_neox"]), "mesh": {}}
+    plain = run(1, {"batches": data, "cases": [case]}, folder / "plain")["plain"]
+    again = run(1, {"batches": data, "cases": [case | {"mesh": {"shard": 1, "tensor": 1, "replica": 1}, "whole": True}]},
+                folder / "again")["plain"]
+    assert all(torch.equal(plain[key], again[key]) for key in plain)
+
+
+def rounded(folder, models):
+    """bfloat16 over float32 weights: as far from float32 as one process is, within a factor."""
+    data = batches(3)
+    cases = lambda mesh, computed: [{"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
+                                    for family in ("gpt_neox", "llama")]
+    exact32 = run(1, {"batches": data, "cases": cases({}, "float32")}, folder / "f32")
+    one = run(1, {"batches": data, "cases": cases({}, "bfloat16")}, folder / "b1")
+    for i, mesh in enumerate(MESHES[RANKS]):
+        many = run(RANKS, {"batches": data, "cases": cases(mesh, "bfloat16")}, folder / f"b{RANKS}{i}")
+        for family, reference in exact32.items():
+            for key in ("logits", "losses", "norms"):
+                own = distance(one[family][key], reference[key])
+                off = distance(many[family][key], reference[key])
+                assert off <= 2 * own + 1e-3, f"bfloat16 {family} {mesh}: {key} is off by {off:.2e}, one process by {own:.2e}"
+    print(f"bfloat16 on {RANKS} ranks is as far from float32 as in one process")
+
+
+def main():
+    if RANKS > 1 and not shutil.which("mpirun"):
+        print("not run: there is no mpirun")
+        sys.exit(77)
+    if DEVICE == "cuda" and not torch.cuda.is_available():
+        print("not run: there is no GPU")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        models = {family: tiny_models.make(family, folder / family, **changes) for family, changes in MODELS.items()}
+        if RANKS == 1:
+            one_rank_is_plain(folder, models)
+        exact(folder, models)
+        if RANKS > 1 and DEVICE == "cpu":
+            rounded(folder, models)
+
+
+if __name__ == "__main__":
+    main()
