@@ -6,6 +6,7 @@
 
 #include "cli/bench_arguments.h"
 #include "cli/engine_commands.h"
+#include "cli/engine_ranks.h"
 #include "plan/surroundings.h"
 #include "train/bench.h"
 
@@ -14,13 +15,8 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
-int run_bench_train(const BenchArguments& arguments) {
-  const config::Resolved resolved = config::compose(arguments.request);
-  print_notes(resolved.notes);
-  const plan::Inputs in = plan::gather_inputs(resolved.values, plan::find_machine({}));
-  const plan::Plan plan = plan::assess(in);
-  const train::BenchResult r = train::bench_training(plan, in, arguments.updates, {});
-  if (arguments.json) {
+void print_result(const train::BenchResult& r, const plan::Plan& plan, bool as_json) {
+  if (as_json) {
     const nlohmann::ordered_json report = {
         {"pairs_per_second", r.pairs_per_second},
         {"tokens_per_second", r.tokens_per_second},
@@ -29,7 +25,7 @@ int run_bench_train(const BenchArguments& arguments) {
         {"seconds", r.seconds},
         {"planned", {{"seconds", r.predicted_seconds}, {"gib", r.predicted_bytes / kGib}}}};
     fmt::print("{}\n", report.dump());
-    return 0;
+    return;
   }
   const double measured = static_cast<double>(plan.resolved.batch_size) / r.pairs_per_second;
   fmt::print("{:.1f} examples/s, {:.0f} tokens/s, {:.0f} % of the peak\n", r.pairs_per_second,
@@ -37,7 +33,18 @@ int run_bench_train(const BenchArguments& arguments) {
   fmt::print("update  {:8.3f} s   planned {:8.3f} s\n", measured, r.predicted_seconds);
   fmt::print("memory  {:8.2f} GiB planned {:8.2f} GiB\n", static_cast<double>(r.peak_bytes) / kGib,
              r.predicted_bytes / kGib);
-  return 0;
+}
+
+int run_bench_train(const BenchArguments& arguments) {
+  return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
+    const bool first = world.all->rank() == 0;
+    if (first) print_notes(resolved.notes);
+    const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
+    const plan::Plan plan = plan::assess(in);
+    const train::BenchResult result = train::bench_training(plan, in, arguments.updates, world);
+    if (first) print_result(result, plan, arguments.json);
+    return 0;
+  });
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "demo/runs.h"
 #include "model/generate.h"
 #include "plan/output.h"
+#include "train/failures.h"
 
 namespace dpo::cli {
 namespace {
@@ -27,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, .held_out = 256};
-constexpr int kStopped = 143;
+constexpr int kTrainingFailed = 2, kStopped = 143;
 
 void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
 
@@ -71,7 +72,14 @@ int train(const std::vector<std::string>& words) {
                              },
                              {[&](const std::string& line) { lines.show(line); },
                               [](const std::string&, std::int64_t, std::int64_t) {}}};
-  return train_as_asked({.overrides = words, .config_file = {}, .config_dirs = {}}, display).status;
+  const config::Resolved resolved =
+      config::compose({.overrides = words, .config_file = {}, .config_dirs = {}});
+  try {
+    return train_as_asked(resolved, display).status;
+  } catch (const train::TrainingFailure& failure) {
+    say(fmt::format("error: {}", failure.what()));
+    return kTrainingFailed;
+  }
 }
 
 std::string command_of(const std::vector<std::string>& train_words) {

@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "cli/engine_commands.h"
+#include "cli/engine_ranks.h"
 #include "cli/engine_train.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
+#include "comm/exchange.h"
 #include "config/print.h"
 #include "plan/output.h"
 #include "plan/surroundings.h"
@@ -21,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTrainingFailed = 2, kStopped = 143;
+constexpr int kStopped = 143;
 
 void write_file(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
@@ -73,13 +75,12 @@ Start find_start(const config::RunConfig& config) {
   return {asked, checkpoint};
 }
 
-// What the plan may say and this version does not do yet.
-void check_supported(const plan::Inputs& in) {
-  if (!in.machine.device.is_cpu && in.machine.ranks() > 1)
-    throw UserError(
-        fmt::format("this machine has {} GPUs, and training on several is not there yet; choose one with "
-                    "CUDA_VISIBLE_DEVICES=0",
-                    in.machine.ranks()));
+// The same for all ranks: names of folders hold the time, and others may be writing there.
+Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
+  const Start mine = all.rank() == 0 ? find_start(config) : Start{};
+  const std::string folder = comm::broadcast_text(all, mine.folder.string(), 0);
+  const std::string checkpoint = comm::broadcast_text(all, mine.checkpoint.value_or("").string(), 0);
+  return {folder, checkpoint.empty() ? std::nullopt : std::optional<fs::path>(checkpoint)};
 }
 
 // The run itself, in a folder of its own; the exit status.
@@ -89,11 +90,28 @@ int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const tra
     listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
     return kStopped;
   } catch (const train::TrainingFailure& failure) {
-    fmt::print(stderr, "error: {}\n", failure.what());
     folder.log(failure.what());
-    return kTrainingFailed;
+    throw;
   }
 }
+
+int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
+                    const Start& start, const train::Listener& listener, const comm::World& world) {
+  train::Prepared prepared = train::prepare(plan, start.checkpoint, listener, world);
+  if (world.all->rank() != 0) {
+    auto folder = train::RunFolder::written_elsewhere(start.folder);
+    return run_in_folder(prepared, folder, listener);
+  }
+  train::RunFolder folder(start.folder, prepared.progress.examples);
+  write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
+  write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
+  listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
+  return run_in_folder(prepared, folder, listener);
+}
+
+// Of the ranks behind the first.
+const train::Listener kSilent{[](const std::string&) {},
+                              [](const std::string&, std::int64_t, std::int64_t) {}};
 
 // The plan and the progress, on stderr.
 int run_train(const TrainArguments& arguments) {
@@ -105,31 +123,28 @@ int run_train(const TrainArguments& arguments) {
                               [&line](const std::string& what, std::int64_t done, std::int64_t all) {
                                 line.show(what, done, all);
                               }}};
-  const TrainResult result = train_as_asked(arguments.request, display);
-  if (result.status == 0) fmt::print("{}\n", (result.folder / "LATEST").string());
-  return result.status;
+  return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
+    const TrainResult result = train_as_asked(resolved, display, world);
+    if (result.status == 0 && world.all->rank() == 0) fmt::print("{}\n", (result.folder / "LATEST").string());
+    return result.status;
+  });
 }
 
 }  // namespace
 
-TrainResult train_as_asked(const config::Request& request, const TrainDisplay& display) {
-  const train::Listener& listener = display.listener;
-  const config::Resolved resolved = config::compose(request);
-  print_notes(resolved.notes);
-  const plan::Inputs in = plan::gather_inputs(resolved.values, plan::find_machine({}));
+TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay& display,
+                           const comm::World& world) {
+  const bool first = world.all->rank() == 0;
+  const train::Listener& listener = first ? display.listener : kSilent;
+  if (first) print_notes(resolved.notes);
+  const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
   const plan::Plan plan = plan::make_plan(in);
-  display.show_plan(plan, in);
+  if (first) display.show_plan(plan, in);
   if (!plan.good()) return {1, {}};
-  check_supported(in);
-  const Start start = find_start(plan.resolved);
+  const Start start = agree_on_start(plan.resolved, *world.all);
   stop_in_order();
   try {
-    train::Prepared prepared = train::prepare(plan, start.checkpoint, listener, {});
-    train::RunFolder folder(start.folder, prepared.progress.examples);
-    write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
-    write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
-    listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
-    return {run_in_folder(prepared, folder, listener), folder.path()};
+    return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
   } catch (const train::Stopped& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "comm/world.h"
 #include "config/compose.h"
 #include "plan/plan.h"
 #include "train/setup.h"
@@ -20,7 +21,9 @@ struct TrainResult {
   std::filesystem::path folder;
 };
 
-// 'dpo train' from the words of its command line to the end of the run.
-TrainResult train_as_asked(const config::Request& request, const TrainDisplay& display);
+// 'dpo train' from its configuration to the end of the run. Of several ranks the first alone shows the plan
+// and what the listener is told, and writes the run folder. A training failure is thrown.
+TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay& display,
+                           const comm::World& world = {});
 
 }  // namespace dpo::cli

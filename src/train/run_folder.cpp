@@ -102,19 +102,24 @@ RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(pat
   log_.open(path_ / "log.txt", std::ios::app);
 }
 
-RunFolder::~RunFolder() { ::close(lock_); }
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
 
 bool RunFolder::log(const std::string& line) {
+  if (silent_) return true;
   return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
 }
 
 bool RunFolder::add_metrics(const Metrics& metrics) {
+  if (silent_) return true;
   ordered_json line;
   for (const auto& [name, value] : metrics) line[name] = value;
   return add_line(metrics_, line.dump());
 }
 
 std::vector<Metrics> RunFolder::history() const {
+  if (silent_) return {};
   std::ifstream file(path_ / "metrics.jsonl");
   std::vector<Metrics> all;
   for (std::string line; std::getline(file, line);) {
@@ -128,6 +133,7 @@ std::vector<Metrics> RunFolder::history() const {
 }
 
 bool RunFolder::write_records(std::int64_t examples, std::span<const Record> records, double beta) const {
+  if (silent_) return true;
   std::string lines;
   for (const Record& record : records) {
     ordered_json line = {{"example", record.example},
@@ -143,6 +149,7 @@ bool RunFolder::write_records(std::int64_t examples, std::span<const Record> rec
 }
 
 bool RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
+  if (silent_) return true;
   std::string lines;
   for (const std::string& line : json_lines) lines += line + "\n";
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);

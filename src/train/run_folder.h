@@ -22,6 +22,8 @@ class RunFolder {
   // Makes the folder, which no other process may be writing. A resumed run forgets what was measured behind
   // `examples`, which will be measured again, and the checkpoints that a killed process left half written.
   RunFolder(std::filesystem::path path, std::int64_t examples);
+  // The folder as the other ranks see it, which one of them writes: nothing is made, and nothing is written.
+  static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -34,7 +36,10 @@ class RunFolder {
   bool write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
 
  private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), silent_(true) {}
+
   std::filesystem::path path_;
+  bool silent_ = false;
   int lock_ = -1;
   std::ofstream metrics_, log_;
 };

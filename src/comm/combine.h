@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <c10/core/ScalarType.h>
+
+#include "comm/group.h"
+
+namespace dpo::comm {
+
+// into[i] = parts[0][i] + parts[1][i] + ... (or their largest), in that order whoever computes it, so that
+// every rank gets the same bits. 16-bit numbers are summed in float32 and rounded once. `into` may be one of
+// the parts.
+void combine(c10::ScalarType type, Reduction reduction, void* into, std::span<const void* const> parts,
+             std::size_t count);
+
+}  // namespace dpo::comm

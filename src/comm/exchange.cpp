@@ -1,0 +1,35 @@
+#include "comm/exchange.h"
+
+#include <cstring>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/max.h>
+
+namespace dpo::comm {
+
+std::string broadcast_text(Group& group, const std::string& text, int root) {
+  const at::Tensor length = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
+  group.broadcast(length, root).wait();
+  const at::Tensor bytes = at::empty({length.item<std::int64_t>()}, at::kByte);
+  if (group.rank() == root) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  group.broadcast(bytes, root).wait();
+  return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
+}
+
+std::vector<std::string> gather_texts(Group& group, const std::string& own) {
+  const at::Tensor lengths = at::empty({group.size()}, at::kLong);
+  group.all_gather(lengths, at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong)).wait();
+  const std::int64_t width = lengths.max().item<std::int64_t>();
+  const at::Tensor bytes = at::empty({group.size(), width}, at::kByte);
+  const at::Tensor mine = at::full({width}, 0, at::kByte);
+  std::memcpy(mine.mutable_data_ptr(), own.data(), own.size());
+  group.all_gather(bytes, mine).wait();
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < group.size(); ++rank)
+    texts.emplace_back(static_cast<const char*>(bytes.const_data_ptr()) + rank * width,
+                       static_cast<std::size_t>(lengths[rank].item<std::int64_t>()));
+  return texts;
+}
+
+}  // namespace dpo::comm

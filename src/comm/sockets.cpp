@@ -1,0 +1,129 @@
+#include "comm/sockets.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo::comm {
+namespace {
+
+// Both kinds of addresses where the machine has IPv6, else the old ones.
+Descriptor new_door() {
+  Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!both.is_open()) return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int off = 0;
+  ::setsockopt(both.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  return both;
+}
+
+int bind_to_all(int socket, std::uint16_t port) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);  // for the family
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 all{};
+    all.sin6_family = AF_INET6;
+    all.sin6_port = htons(port);
+    return ::bind(socket, reinterpret_cast<const sockaddr*>(&all), sizeof all);
+  }
+  sockaddr_in all{};
+  all.sin_family = AF_INET;
+  all.sin_port = htons(port);
+  return ::bind(socket, reinterpret_cast<const sockaddr*>(&all), sizeof all);
+}
+
+std::uint16_t port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+bool is_connected_within(int socket, std::chrono::milliseconds patience) {
+  pollfd waiting{socket, POLLOUT, 0};
+  if (::poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+Door open_door(std::optional<std::uint16_t> port) {
+  Door door{new_door(), 0};
+  const int on = 1;
+  ::setsockopt(door.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind_to_all(door.socket.get(), port.value_or(0)) != 0 || ::listen(door.socket.get(), SOMAXCONN) != 0) {
+    const int reason = errno;
+    if (port)
+      throw UserError(
+          fmt::format("fsdp_port={} cannot be used: {}; choose another, or null, which finds a free one",
+                      *port, std::strerror(reason)));
+    throw UserError(
+        fmt::format("no port can be opened for the processes of this run: {}", std::strerror(reason)));
+  }
+  door.port = port_of(door.socket.get());
+  return door;
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return {"127.0.0.1"};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(found, ::freeifaddrs);
+  std::vector<std::string> old_kind, new_kind;
+  for (const ifaddrs* at = list.get(); at; at = at->ifa_next) {
+    if (!at->ifa_addr || (at->ifa_flags & IFF_LOOPBACK) || !(at->ifa_flags & IFF_UP)) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    if (at->ifa_addr->sa_family == AF_INET) {
+      const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+      old_kind.emplace_back(::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text));
+    } else if (at->ifa_addr->sa_family == AF_INET6) {
+      const auto* address = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
+      if (IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) continue;
+      new_kind.emplace_back(::inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text));
+    }
+  }
+  old_kind.insert(old_kind.end(), new_kind.begin(), new_kind.end());
+  old_kind.emplace_back("127.0.0.1");
+  return old_kind;
+}
+
+Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds patience) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return Descriptor();
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  for (const addrinfo* at = list.get(); at; at = at->ai_next) {
+    Descriptor socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.is_open()) continue;
+    const int done = ::connect(socket.get(), at->ai_addr, at->ai_addrlen);
+    if (done != 0 && (errno != EINPROGRESS || !is_connected_within(socket.get(), patience))) continue;
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return socket;
+  }
+  return Descriptor();
+}
+
+}  // namespace dpo::comm

@@ -1,0 +1,178 @@
+#include "comm/start.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo::comm {
+namespace {
+
+constexpr int kFailed = 2;
+
+// Blocked here and waited for, so that no signal is missed between two looks.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    ::sigemptyset(&set_);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD}) ::sigaddset(&set_, signal);
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~BlockedSignals() { restore(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  // The next one, or 0 when the time is over.
+  int wait(std::chrono::milliseconds time) const {
+    const timespec limit{time.count() / 1000, time.count() % 1000 * 1'000'000};
+    const int signal = ::sigtimedwait(&set_, nullptr, &limit);
+    return signal < 0 ? 0 : signal;
+  }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+std::vector<std::string> environment_with(const Environment& more) {
+  Environment all = this_environment();
+  for (const auto& [name, value] : more) all[name] = value;
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : all) texts.push_back(name + "=" + value);
+  return texts;
+}
+
+// In a process group of its own: a Ctrl-C reaches this process alone, which passes it on once.
+pid_t start(const Process& process, const BlockedSignals& signals, int signal_at_our_death) {
+  std::vector<std::string> words = process.command, variables = environment_with(process.more);
+  const std::vector<char*> argv = pointers(words), environment = pointers(variables);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child < 0) throw UserError(fmt::format("{} cannot be started: {}", words[0], std::strerror(errno)));
+  if (child > 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, signal_at_our_death);
+  if (::getppid() != parent) ::_exit(kFailed);
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  signals.restore();
+  ::execve(argv[0], argv.data(), environment.data());
+  ::_exit(127);
+}
+
+class Children {
+ public:
+  explicit Children(Forwarding forwarding) : forwarding_(forwarding) {}
+  ~Children() {
+    send(SIGKILL);
+    while (!running_.empty() && reap(0)) {
+    }
+  }
+
+  void add(pid_t child) { running_.push_back(child); }
+
+  int wait_for_all(const BlockedSignals& signals) {
+    while (!running_.empty()) {
+      const int signal = signals.wait(std::chrono::milliseconds(status_ == 0 ? 60'000 : 100));
+      if (signal != 0 && signal != SIGCHLD) send(forwarding_ == Forwarding::as_usr1 ? SIGUSR1 : signal);
+      while (!running_.empty() && reap(WNOHANG)) {
+      }
+      if (status_ != 0 && Clock::now() > end_) send(SIGKILL);
+    }
+    return status_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kMoment{10};
+
+  void send(int signal) {
+    for (const pid_t child : running_) ::kill(child, signal);
+  }
+
+  bool reap(int options) {
+    int status = 0;
+    const pid_t ended = ::waitpid(-1, &status, options);
+    if (ended <= 0) return ended < 0 && errno == EINTR;
+    std::erase(running_, ended);
+    const int result = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+    if (result != 0 && status_ == 0) {
+      status_ = result;
+      end_ = Clock::now() + kMoment;
+    }
+    return true;
+  }
+
+  Forwarding forwarding_;
+  std::vector<pid_t> running_;
+  int status_ = 0;  // of the first that failed
+  Clock::time_point end_;
+};
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  const std::string folders = path ? path : "/usr/bin";
+  for (std::size_t start = 0; start <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', start), folders.size());
+    const std::filesystem::path file = std::filesystem::path(folders.substr(start, end - start)) / name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    start = end + 1;
+  }
+  throw UserError(
+      fmt::format("several processes on one machine without a GPU for each are started by {}, which is not "
+                  "in the PATH; install openmpi-bin or load your cluster's module",
+                  name));
+}
+
+}  // namespace
+
+int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding) {
+  const BlockedSignals signals;
+  Children children(forwarding);
+  // mpirun takes its ranks along when it is asked to end.
+  const int at_our_death = forwarding == Forwarding::as_usr1 ? SIGTERM : SIGKILL;
+  for (const Process& process : processes) children.add(start(process, signals, at_our_death));
+  return children.wait_for_all(signals);
+}
+
+std::vector<Process> ranks_of_this_machine(const std::vector<std::string>& command, int size,
+                                           std::uint16_t port) {
+  std::vector<Process> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back({command,
+                     {{"RANK", std::to_string(rank)},
+                      {"LOCAL_RANK", std::to_string(rank)},
+                      {"WORLD_SIZE", std::to_string(size)},
+                      {"LOCAL_WORLD_SIZE", std::to_string(size)},
+                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_PORT", std::to_string(port)}}});
+  return ranks;
+}
+
+Process ranks_of_mpirun(const std::vector<std::string>& command, int size) {
+  std::vector<std::string> words = {
+      find_program("mpirun"), "-n", std::to_string(size), "--oversubscribe", "--bind-to", "none", "--quiet"};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.insert(words.end(), command.begin(), command.end());
+  return {std::move(words)};
+}
+
+}  // namespace dpo::comm

@@ -1,0 +1,39 @@
+#include "comm/sockets.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace dpo::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Sockets, APortThatIsTakenIsNamed) {
+  const Door first = open_door(std::nullopt);
+  ASSERT_GT(first.port, 0);
+  try {
+    open_door(first.port);
+    FAIL() << "the port was given twice";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("fsdp_port=" + std::to_string(first.port)), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Sockets, EveryOwnAddressLeadsHere) {
+  const Door door = open_door(std::nullopt);
+  EXPECT_EQ(own_addresses().back(), "127.0.0.1");
+  EXPECT_TRUE(connect_to("127.0.0.1", door.port, milliseconds(5000)).is_open());
+  EXPECT_TRUE(connect_to("localhost", door.port, milliseconds(5000)).is_open());
+}
+
+TEST(Sockets, WhereNobodyListensThereIsNoConnection) {
+  std::uint16_t port = 0;
+  { port = open_door(std::nullopt).port; }
+  EXPECT_FALSE(connect_to("127.0.0.1", port, milliseconds(5000)).is_open());
+  EXPECT_FALSE(connect_to("no such host.invalid", port, milliseconds(5000)).is_open());
+}
+
+}  // namespace
+}  // namespace dpo::comm
