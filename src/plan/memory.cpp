@@ -75,17 +75,20 @@ double logits_bytes(const Case& c) {
 }
 
 // What a backward pass over a sharded model holds at a time: the block in use and the one that is gathered
-// next, the gradient of the block in use, and that of the block before on its way to the other ranks.
+// next; the gradients that autograd makes of it (the head has its own way); and in the type of the exchange
+// the buffer that they are added to, or that of the block before, which is on its way.
 double gathered_bytes(const Case& c) {
   if (c.mesh.shard == 1) return 0;
   const double weight = to_double(c.precision.weights);
-  const double reduced = to_double(c.precision.reduction);
-  double most = 0, next = 0, before = 0;  // `before` in the backward pass: the block that follows here
-  for (auto block = c.in.table->blocks.rbegin(); block != c.in.table->blocks.rend(); ++block) {
-    const double size = whole_on_rank(c, *block);
-    next = std::next(block) == c.in.table->blocks.rend() ? 0 : whole_on_rank(c, *std::next(block));
-    most = std::max(most, (2 * size + next) * weight + before * reduced);
-    before = size;
+  const double exchanged = accumulates_whole(c) ? 0 : to_double(c.precision.reduction);
+  const std::vector<Block>& blocks = c.in.table->blocks;
+  double most = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const double own = whole_on_rank(c, blocks[i]);
+    const double next = i > 0 ? whole_on_rank(c, blocks[i - 1]) : 0;
+    const double before = i + 1 < blocks.size() ? whole_on_rank(c, blocks[i + 1]) : 0;
+    const double gradients = blocks[i].kind == BlockKind::head ? 0 : own;
+    most = std::max(most, (own + next + gradients) * weight + std::max(own, before) * exchanged);
   }
   return most;
 }
@@ -156,13 +159,13 @@ Memory memory_per_gpu(const Case& c) {
   const model::TensorTable& table = *c.in.table;
   const double resident = resident_parameters(c);
   const double state = optimizer_values(c.in.run.optimizer, table) * resident / to_double(table.count());
-  const double summed = accumulates_whole(c) ? unsharded_parameters(c) : resident;
+  const double whole_sums = accumulates_whole(c) ? unsharded_parameters(c) * 4 : 0;  // float32
   const double activations = activation_bytes(c);
   Memory memory;
   memory.available = c.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", resident * to_double(p.weights)},
-      {"gradients", summed * to_double(p.gradients)},
+      {"gradients", resident * to_double(p.gradients) + whole_sums},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
       {"reference", c.reference == Reference::live ? resident * to_double(p.reference) : 0},

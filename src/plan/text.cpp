@@ -78,9 +78,11 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   std::string out = paint.bold(
       fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
-  out += fmt::format("\n{} ({:.2f}B parameters), {}, {}{}, {}, {}\n", model::family_name(in.shape.family),
-                     static_cast<double>(in.table->count()) / 1e9, devices, run.trainer,
-                     mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
+  const std::string facts =
+      fmt::format("{} ({:.2f}B parameters), {}, {}{}, {}, {}", model::family_name(in.shape.family),
+                  static_cast<double>(in.table->count()) / 1e9, devices, run.trainer,
+                  mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
+  out += "\n" + wrapped(facts, 0) + "\n";
   return out;
 }
 
