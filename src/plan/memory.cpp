@@ -143,9 +143,7 @@ double optimizer_values(const std::string& optimizer, const model::TensorTable& 
   return values;
 }
 
-bool accumulates_whole(const Case& c) {
-  return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole" && c.in.run.gradient_accumulation_steps > 1;
-}
+bool accumulates_whole(const Case& c) { return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole"; }
 
 double resident_parameters(const Case& c) {
   if (c.spread > 1) return fullest_of_spread(*c.in.table, c.spread);

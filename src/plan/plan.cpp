@@ -80,7 +80,7 @@ Case make_case(const Inputs& in, Reference reference_if_auto) {
   c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
   c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;
   c.reference = reference_of(in.run, reference_if_auto);
-  c.precision = precision_of(in.run);
+  c.precision = precision_of(in.run, c.mesh.data_ranks());
   c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
                              unit_of(in.run.loss, in.lengths).responses);
   c.examples =

@@ -9,13 +9,13 @@ std::int64_t bytes_of(const std::string& dtype) { return dtype == "float32" ? 4 
 
 }  // namespace
 
-Precision precision_of(const config::RunConfig& run) {
+Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
   const std::string& stored = run.model.policy_dtype;
   const std::string& compute = run.model.fsdp_policy_mp.value_or(stored);
   Precision p;
   p.weights = bytes_of(compute);
-  // Sums over several microbatches would lose the small ones in 16 bits.
-  p.gradients = run.gradient_accumulation_steps > 1 ? 4 : p.weights;
+  // Sums over several microbatches or ranks would lose the small ones in 16 bits.
+  p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
   p.half = p.weights == 2;
   p.master = p.half && stored == "float32" ? 4 : 0;
   p.state = bytes_of(stored);

@@ -17,7 +17,8 @@ struct Precision {
   bool half = false;  // matrix products in 16 bits
 };
 
-Precision precision_of(const config::RunConfig& run);
+// `data_ranks`: ranks that divide the batch.
+Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
 
 bool is_preference(const config::LossConfig& loss);
 bool needs_reference(const config::LossConfig& loss);

@@ -121,16 +121,16 @@ double optimizer_seconds(const Case& c) {
   return resident_parameters(c) * bytes / c.machine.device.memory_bandwidth;
 }
 
-// Gradients that are exchanged once per update, after its last microbatch: over shards where they were summed
-// whole, and of a rank's own part over replicas.
+// Gradients that are exchanged once per update, after its last microbatch, as they were summed: over shards
+// where that was done whole, and of a rank's own part over replicas.
 double exchange_seconds(const Case& c) {
+  const double bytes = to_double(c.precision.gradients);
   double seconds = 0;
   if (accumulates_whole(c))
     for (const Block& block : c.in.table->blocks)
-      seconds += others(c.mesh.shard) * parameters_of_tensor_rank(c, block) *
-                 to_double(c.precision.reduction) / shard_bus(c);
-  return seconds + 2 * others(c.mesh.replica) * resident_parameters(c) * to_double(c.precision.reduction) /
-                       c.machine.bus(c.mesh.ranks());
+      seconds += others(c.mesh.shard) * parameters_of_tensor_rank(c, block) * bytes / shard_bus(c);
+  return seconds +
+         2 * others(c.mesh.replica) * resident_parameters(c) * bytes / c.machine.bus(c.mesh.ranks());
 }
 
 TokenThreshold token_threshold(const Case& c) {

@@ -136,10 +136,13 @@ TEST(Memory, ReplicasNeedWhatOneOfThemNeeds) {
 
 TEST(Memory, GradientsSummedWhole) {
   const std::string line =
-      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 4 "
-      "fsdp_accumulate=whole gradient_accumulation_steps=";
-  expect_bytes(plan_of(line + "2"), "gradients", 5 * kPythia);  // float32: the sums, and its quarter of them
-  expect_bytes(plan_of(line + "1"), "gradients", 2 * kPythia / 4);  // nothing to sum over
+      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 4 ";
+  expect_bytes(plan_of(line), "gradients", 4 * kPythia / 4);  // float32, since ranks are summed
+  // In float32 the sums on every rank, and its quarter of them; no buffer of a block besides.
+  const Plan whole = plan_of(line + "fsdp_accumulate=whole gradient_accumulation_steps=2");
+  expect_bytes(whole, "gradients", 4 * kPythia + 4 * kPythia / 4);
+  // The first layer, which is 12 * 2560^2 + 13 * 2560 parameters, its gradient and the embedding.
+  expect_bytes(whole, "gathered blocks", 2 * (2 * 78'676'480.0 + 128'778'240.0));
 }
 
 TEST(Memory, ReductionsInBfloat16AreHalfAsLarge) {

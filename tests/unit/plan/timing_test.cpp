@@ -72,11 +72,11 @@ TEST(Timing, OptimizerIsOnePassOverMemory) {
   // AdamW over 16-bit weights: about 30 bytes a parameter. 30 * 2,775,208,960 / 1e12 s.
   EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16").timing.optimizer,
               0.083256, 1e-6);
-  // Sharded over 4: a quarter.
+  // Sharded over 4: a quarter, of 34 bytes, since gradients of several ranks are float32.
   EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer "
                     "batch_size=8 --gpus 4")
                   .timing.optimizer,
-              0.020814, 1e-6);
+              0.023589, 1e-6);
 }
 
 TEST(Timing, ShardedCommunication) {

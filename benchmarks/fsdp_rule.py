@@ -1,0 +1,219 @@
+"""When does sharding pay? The original's rule, "FSDPTrainer wants 2 or more examples per GPU", looked at closely.
+
+FSDPTrainer wins when its GPUs together train more examples per second than BasicTrainer does on one of them, with the same
+number of examples on each GPU in both.
+
+`simulate` asks the planner: Pythia-2.8B, DPO, bfloat16, eight GPUs of each of DEVICES, links from 1 to 400 GB/s. The least
+number of examples per GPU from which on FSDPTrainer wins, and that from which on it makes half of what eight GPUs could.
+
+`measure` times `dpo bench train` on this machine: BasicTrainer on one core, and FSDPTrainer on two ranks of a core each
+over MPI, whose links are slowed down (DPO_LINK_GBYTES_PER_SECOND). The planner's prediction stands beside: its rate of a core
+is set by BasicTrainer's time at the most examples, everything else is predicted.
+
+    ./run bench fsdp_rule                                     # both
+    ./run bench fsdp_rule simulate --figure docs/fsdp_rule.svg
+    ./run bench fsdp_rule measure --links 0.2,1 --examples 1,2,4,8 --updates 5 --figure docs/fsdp_rule_measured.svg
+"""
+
+import argparse
+import functools
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "compare"))
+import plot
+
+PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
+LINKS = (1, 2, 5, 10, 25, 50, 100, 200, 400)  # GB/s
+MOST_EXAMPLES = 4096
+GPUS = 8
+SIMULATED = ["model=pythia28", "loss=dpo", "loss.beta=0.1", "model.fsdp_policy_mp=bfloat16", "reference=live"]
+MEASURED = ["model=blank_model", "model.name_or_path=EleutherAI/pythia-70m", "loss=dpo", "loss.beta=0.1", "reference=cached"]
+RANKS = 2
+
+
+def numbers(text):
+    return [float(word) if "." in word else int(word) for word in text.split(",")]
+
+
+def device_file(folder, name, **figures):
+    """The description of a shipped device with other figures, as a file for --device."""
+    text = (ROOT / "configs" / "device" / f"{name}.yaml").read_text()
+    for key, value in figures.items():
+        line = f"{key}: {value:g}"
+        text, found = re.subn(rf"^{key}:.*$", line, text, flags=re.MULTILINE)
+        if not found:
+            text += line + "\n"
+    path = folder / f"{name}-{'-'.join(f'{value:g}' for value in figures.values())}.yaml"
+    path.write_text(text)
+    return path
+
+
+@functools.cache
+def plan(device, trainer, gpus, examples, words):
+    """The plan's part on time, for so many examples on each of so many GPUs."""
+    command = [PROGRAM, "plan", *words, "exp_name=rule", f"trainer={trainer}", f"batch_size={gpus * examples}",
+               f"eval_every={gpus * examples}", "--gpus", str(gpus), "--device", str(device), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        sys.exit(f"{' '.join(command)}:\n{done.stderr}")
+    return json.loads(done.stdout)["time"]
+
+
+def planned_gain(device, gpus, examples, words):
+    """How many times as fast as one GPU FSDPTrainer is planned to be on all of them."""
+    one = plan(device, "BasicTrainer", 1, examples, words)["examples_per_second"]
+    return plan(device, "FSDPTrainer", gpus, examples, words)["examples_per_second"] / one
+
+
+def first_above(gain, bound):
+    """The least number of examples whose gain is above the bound; the gain rises with them. None: beyond all."""
+    if gain(MOST_EXAMPLES) <= bound:
+        return None
+    low, high = 0, MOST_EXAMPLES  # gain(low) <= bound < gain(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if gain(middle) > bound else (middle, high)
+    return high
+
+
+def simulate(devices, links, folder):
+    """Rows of (device, link, examples to win, examples for half of the GPUs, tokens of an example)."""
+    rows = []
+    for name in devices:
+        for link in links:
+            device = device_file(folder, name, link_gbytes_per_second=link)
+            gain = lambda examples: planned_gain(device, GPUS, examples, tuple(SIMULATED))
+            time = plan(device, "FSDPTrainer", GPUS, 1, tuple(SIMULATED))
+            tokens = time["tokens_per_second"] / time["examples_per_second"]
+            rows.append((name, link, first_above(gain, 1), first_above(gain, GPUS / 2), tokens))
+    return rows
+
+
+def shown(examples, tokens):
+    return f"more than {MOST_EXAMPLES}" if examples is None else f"{examples} ({examples * tokens:.0f} tokens)"
+
+
+def print_simulated(rows):
+    print(f"\nPlanned: {' '.join(SIMULATED)}, {GPUS} GPUs; examples per GPU and microbatch\n")
+    print("| device | link, GB/s | FSDPTrainer wins from | half of the GPUs' worth from | the original's rule |")
+    print("|---|---|---|---|---|")
+    for name, link, wins, half, tokens in rows:
+        print(f"| {name} | {link:g} | {shown(wins, tokens)} | {shown(half, tokens)} | 2 |")
+
+
+def simulated_figure(rows):
+    lines = {}
+    for name, link, wins, half, _ in rows:
+        for what, examples in ((f"{name}: wins", wins), (f"{name}: half of 8 GPUs", half)):
+            if examples is not None:
+                lines.setdefault(what, []).append((link, examples))
+    lines["the original's rule"] = [(link, 2) for link in sorted({row[1] for row in rows})]
+    return plot.line_chart("From how many pairs per GPU on FSDPTrainer pays, as planned (Pythia-2.8B, DPO)", "link, GB/s",
+                           "pairs per GPU and microbatch", lines)
+
+
+def bench(trainer, ranks, examples, updates, link=None):
+    """Median seconds of an update."""
+    words = [PROGRAM, "bench", "train", *MEASURED, "exp_name=rule", f"trainer={trainer}", f"batch_size={ranks * examples}",
+             f"eval_every={ranks * examples}", "--updates", str(updates), "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if link is not None:
+        environment["DPO_LINK_GBYTES_PER_SECOND"] = f"{link:g}"
+    if ranks > 1:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        words = ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *words]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}:\n{done.stdout}{done.stderr}")
+    report = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    return statistics.median(json.loads(report)["seconds"])
+
+
+def calibrated_efficiency(folder, examples, seconds):
+    """With which the planner's BasicTrainer on one core takes so long."""
+    efficiency = 0.7
+    time = plan(device_file(folder, "cpu", cores=1, efficiency=efficiency), "BasicTrainer", 1, examples, tuple(MEASURED))
+    return min(1, efficiency * time["microbatch_compute_seconds"] / (seconds - time["optimizer_seconds"]))
+
+
+def measure(links, counts, updates, folder):
+    """Rows of (link, examples per rank, examples/s of one core, of two ranks, planned gain)."""
+    one = {examples: bench("BasicTrainer", 1, examples, updates) for examples in counts}
+    most = max(counts)
+    efficiency = calibrated_efficiency(folder, most, one[most])
+    rows = []
+    for link in links:
+        device = device_file(folder, "cpu", cores=1, efficiency=efficiency, link_gbytes_per_second=link)
+        for examples in counts:
+            seconds = bench("FSDPTrainer", RANKS, examples, updates, link)
+            rows.append((link, examples, examples / one[examples], RANKS * examples / seconds,
+                         planned_gain(device, RANKS, examples, tuple(MEASURED))))
+    return rows
+
+
+def wins_from(rows, gain):
+    return next((row[1] for row in sorted(rows, key=lambda row: row[1]) if gain(row) > 1), None)
+
+
+def print_measured(rows):
+    print(f"\nMeasured: {' '.join(MEASURED)}, {RANKS} ranks of one core over MPI\n")
+    print("| link, GB/s | pairs per rank | BasicTrainer, pairs/s | FSDPTrainer, pairs/s | gain | planned gain |")
+    print("|---|---|---|---|---|---|")
+    for link, examples, one, all_ranks, planned in rows:
+        print(f"| {link:g} | {examples} | {one:.2f} | {all_ranks:.2f} | {all_ranks / one:.2f} | {planned:.2f} |")
+    print()
+    for link in sorted({row[0] for row in rows}):
+        own = [row for row in rows if row[0] == link]
+        measured, planned = wins_from(own, lambda row: row[3] / row[2]), wins_from(own, lambda row: row[4])
+        said = lambda count: "at none of these" if count is None else f"from {count} pairs per rank on"
+        print(f"{link:g} GB/s: FSDPTrainer wins {said(measured)}; planned: {said(planned)}")
+
+
+def measured_figure(rows):
+    lines = {}
+    for link, examples, one, all_ranks, planned in rows:
+        lines.setdefault(f"{link:g} GB/s, measured", []).append((examples, all_ranks / one))
+        lines.setdefault(f"{link:g} GB/s, planned", []).append((examples, planned))
+    return plot.line_chart("FSDPTrainer on two cores over BasicTrainer on one (Pythia-70M, DPO)", "pairs per rank",
+                           "times as fast", lines)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("what", nargs="?", choices=["simulate", "measure"], help="default: both")
+    arguments.add_argument("--devices", default="h200,a100-80gb", help="of configs/device, to simulate")
+    arguments.add_argument("--links", type=numbers, help="GB/s")
+    arguments.add_argument("--examples", type=numbers, default=[1, 2, 4, 8], help="per rank, to measure")
+    arguments.add_argument("--updates", type=int, default=5, help="timed for each measurement")
+    arguments.add_argument("--figure", type=Path, help="SVG to write")
+    asked = arguments.parse_args()
+    if asked.figure and not asked.what:
+        arguments.error("--figure needs 'simulate' or 'measure': there is one figure for each")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if asked.what != "measure":
+            rows = simulate(asked.devices.split(","), asked.links or LINKS, folder)
+            print_simulated(rows)
+            if asked.figure:
+                asked.figure.write_text(simulated_figure(rows))
+        if asked.what != "simulate":
+            if not shutil.which("mpirun"):
+                print("fsdp_rule: not measured, there is no mpirun")
+                sys.exit(77)
+            rows = measure(asked.links or (0.1, 0.5, 2.0), asked.examples, asked.updates, folder)
+            print_measured(rows)
+            if asked.figure:
+                asked.figure.write_text(measured_figure(rows))
+
+
+if __name__ == "__main__":
+    main()
