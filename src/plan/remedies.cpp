@@ -189,11 +189,14 @@ std::vector<Remedy> for_memory(const Inputs& in) {
     reasons += (reasons.empty() ? "" : ", ") + way.reason;
     offer_with_split(remedies, in, together, reasons);
   }
+  const bool is_away = in.run.mesh.replica.value_or(1) > 1;  // by one of the ways above
+  const Words taken_away = is_away ? Words{} : without_mesh(in);
   constexpr std::int64_t kMostGpus = 64;
   if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() == 1) together.push_back("trainer=FSDPTrainer");
   for (std::int64_t gpus = 2 * in.machine.gpus; remedies.none() && gpus <= kMostGpus; gpus *= 2) {
     if (in.machine.device.is_cpu || in.machine.launched) break;
-    remedies.offer(together + Words{"--gpus", fmt::format("{}", gpus)}, "more GPUs to shard over");
+    remedies.offer(together + taken_away + Words{"--gpus", fmt::format("{}", gpus)},
+                   "more GPUs to shard over");
   }
   return remedies.take();
 }

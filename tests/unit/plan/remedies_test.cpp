@@ -104,5 +104,50 @@ TEST(Remedies, HoldWhenApplied) {
   EXPECT_GT(applied, 100u);
 }
 
+// A mesh whose numbers are given fits only so many ranks; what is offered keeps to them or takes them away.
+TEST(Remedies, OfAMeshHoldWhenApplied) {
+  std::size_t applied = 0;
+  for (const std::string& line :
+       {std::string(
+            "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer mesh.shard=8 batch_size=8 --gpus 8"),
+        std::string("model=llama7b trainer=FSDPTrainer mesh.replica=8 mesh.shard=1 batch_size=16 --gpus 8"),
+        std::string("model=llama7b trainer=FSDPTrainer fsdp_accumulate=whole batch_size=16 --gpus 8 "
+                    "--device a100-40gb"),
+        std::string("model=pythia69 trainer=TensorParallelTrainer mesh.tensor=2 batch_size=16 --gpus 2 "
+                    "--device rtx4090"),
+        std::string("model=gpt2-xl trainer=TensorParallelTrainer mesh.replica=2 batch_size=16 --gpus 8")})
+    for (const Finding& finding : plan_of(line).findings)
+      for (const Remedy& remedy : finding.remedies) {
+        const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
+        const Plan after = plan_of(line + " " + words);  // throws where the mesh contradicts the ranks
+        const Finding* left = after.find(finding.id);
+        EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words;
+        ++applied;
+      }
+  EXPECT_GE(applied, 7u);
+}
+
+TEST(Remedies, KeepTheRanksOfALauncher) {
+  Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer batch_size=4 --gpus 4");
+  in.machine.launched = Launched{.ranks = 4, .on_machine = 4};
+  const Plan plan = make_plan(in);
+  const auto lines = lines_of(*plan.find("batch-per-gpu"));
+  EXPECT_FALSE(lines.empty());
+  for (const std::string& line : lines) {
+    EXPECT_EQ(line.find("BasicTrainer"), std::string::npos) << line;
+    EXPECT_EQ(line.find("--gpus"), std::string::npos) << line;
+  }
+}
+
+TEST(Remedies, OfMemoryUndoReplicasAndWholeSums) {
+  const auto lines = [](const std::string& line) { return lines_of(*plan_of(line).find("memory")); };
+  const auto replicas =
+      lines("model=llama7b trainer=FSDPTrainer mesh.replica=8 mesh.shard=1 batch_size=16 --gpus 8");
+  EXPECT_NE(std::find(replicas.begin(), replicas.end(), "mesh.replica=null mesh.shard=null"), replicas.end());
+  const auto whole = lines(
+      "model=llama7b trainer=FSDPTrainer fsdp_accumulate=whole batch_size=16 --gpus 8 --device a100-40gb");
+  EXPECT_NE(std::find(whole.begin(), whole.end(), "fsdp_accumulate=sharded"), whole.end());
+}
+
 }  // namespace
 }  // namespace dpo::plan
