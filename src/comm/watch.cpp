@@ -221,7 +221,8 @@ std::vector<Peer> meet(Group& all, const WatchOptions& options) {
 }  // namespace
 
 std::string describe(const Loss& loss) {
-  return fmt::format("rank {} (host {}, pid {}) {}", loss.rank, loss.host, loss.pid, loss.what);
+  return fmt::format("rank {} (host {}, pid {}) {}{}", loss.rank, loss.host, loss.pid,
+                     loss.spoke ? "failed: " : "", loss.what);
 }
 
 class Watch::Thread {
@@ -241,8 +242,9 @@ class Watch::Thread {
   }
 
   void fail(const std::string& words, int status) {
-    const std::string what = "failed: " + words.substr(0, kMostWords);
-    ask([&] { own_failure_ = Loss{rank_, host_name(), ::getpid(), what, /*spoke=*/true, status}; });
+    ask([&] {
+      own_failure_ = {rank_, host_name(), ::getpid(), words.substr(0, kMostWords), /*spoke=*/true, status};
+    });
     std::unique_lock lock(mutex_);
     ended_.wait_for(lock, kLastWords, [this] { return has_ended_; });
   }
