@@ -41,6 +41,14 @@ if(DPO_CUDA)
   target_link_libraries(dpo::torch INTERFACE
     -Wl,--no-as-needed ${LIBTORCH}/lib/libtorch_cuda.so ${LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed
     CUDA::cudart)
+  # LibTorch's headers of NCCL's groups ask for NCCL's own; the library is one of LibTorch's.
+  find_path(DPO_NCCL_INCLUDE nccl.h HINTS ${LIBTORCH}/../nvidia/nccl/include ${CUDAToolkit_INCLUDE_DIRS})
+  mark_as_advanced(DPO_NCCL_INCLUDE)
+  if(DPO_NCCL_INCLUDE)
+    add_library(dpo::nccl INTERFACE IMPORTED GLOBAL)
+    target_compile_definitions(dpo::nccl INTERFACE USE_C10D_NCCL)
+    target_compile_options(dpo::nccl INTERFACE "SHELL:-idirafter \"${DPO_NCCL_INCLUDE}\"")
+  endif()
 endif()
 
 set(dpo_arrow_folder "")

@@ -169,6 +169,13 @@ json list_missing(const json& report) {
   if (report["mpi"].is_null()) {
     list.push_back(missing("Open MPI", "runs of several processes",
                            "apt-get install openmpi-bin libopenmpi-dev, or load your cluster's module"));
+  } else if (!libtorch.value("mpi_part", true)) {
+    list.push_back(missing("the MPI part of this program", "runs of several processes on CPUs",
+                           "install what mpicc needs (libopenmpi-dev), then ./run build"));
+  }
+  if (libtorch.value("cuda_part", false) && !libtorch.value("nccl_part", true)) {
+    list.push_back(missing("the NCCL part of this program", "runs on several GPUs at full speed",
+                           "install NCCL's header (nccl.h, libnccl-dev), then ./run build"));
   }
   if (report["arrow"].is_null()) {
     list.push_back(

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/engine_commands.h"
+#include "comm/bodies.h"
 #include "ops/devices.h"
 
 namespace dpo::cli {
@@ -23,6 +24,8 @@ int print_devices() {
       {"threads", library.threads},
       {"cuda_part", library.cuda_part},
       {"nccl", library.nccl_version ? nlohmann::json(*library.nccl_version) : nlohmann::json()},
+      {"mpi_part", comm::has_mpi()},
+      {"nccl_part", comm::has_nccl()},
       {"gpus", gpus}};
   fmt::print("{}\n", report.dump());
   return 0;

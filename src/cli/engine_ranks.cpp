@@ -85,8 +85,14 @@ End end_of(const std::exception_ptr& thrown) {
   }
 }
 
+// What a rank says last; the first one as a process that is alone.
 std::string error_of_rank(int rank, const std::string& text) {
-  return rank == 0 ? fmt::format("error: {}\n", text) : fmt::format("[rank {}] error: {}\n", rank, text);
+  std::istringstream lines(text);
+  std::string said;
+  const std::string speaker = rank == 0 ? "" : fmt::format("[rank {}] ", rank);
+  for (std::string line; std::getline(lines, line);)
+    said += fmt::format("{}{}{}\n", speaker, said.empty() ? "error: " : "", line);
+  return said;
 }
 
 [[noreturn]] void end_process(const std::string& last, int status) {
@@ -103,7 +109,8 @@ std::string error_of_rank(int rank, const std::string& text) {
   ::gethostname(host.data(), host.size() - 1);
   const bool first_is_gone = loss.rank == 0 && !loss.spoke && loss.host == host.data();
   const bool speaks = world.local_rank == (first_is_gone ? 1 : 0);
-  end_process(speaks ? error_of_rank(rank, comm::describe(loss)) : "", loss.status);
+  const bool own_words = loss.rank == rank && loss.spoke;
+  end_process(speaks ? error_of_rank(rank, own_words ? loss.what : comm::describe(loss)) : "", loss.status);
 }
 
 // fsdp_port is where ranks meet; those that MASTER_PORT told have met there already.

@@ -1,6 +1,8 @@
 #include <filesystem>
 #include <memory>
+#include <new>
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -83,14 +85,22 @@ Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   return {folder, checkpoint.empty() ? std::nullopt : std::optional<fs::path>(checkpoint)};
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// LibTorch's allocators have exceptions of their own; the CPU's has no class for it.
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+         std::string(error.what()).find("DefaultCPUAllocator") != std::string::npos;
+}
+
 // The run itself, in a folder of its own; the exit status.
 int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const train::Listener& listener) {
   try {
     if (train::run(prepared, folder, listener) == train::Outcome::finished) return 0;
     listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
     return kStopped;
-  } catch (const train::TrainingFailure& failure) {
-    folder.log(failure.what());
+  } catch (const std::exception& failure) {
+    folder.log(first_line(failure.what()));
     throw;
   }
 }
@@ -148,6 +158,10 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   } catch (const train::Stopped& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw train::TrainingFailure(fmt::format("out of memory: {}\nThe plan was:\n{}", first_line(error.what()),
+                                             plan::memory_to_text(plan)));
   }
 }
 

@@ -80,7 +80,8 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
 
 class Children {
  public:
-  explicit Children(Forwarding forwarding) : forwarding_(forwarding) {}
+  Children(Forwarding forwarding, std::chrono::milliseconds moment)
+      : forwarding_(forwarding), moment_(moment) {}
   ~Children() {
     send(SIGKILL);
     while (!running_.empty() && reap(0)) {
@@ -102,7 +103,6 @@ class Children {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kMoment{10};
 
   void send(int signal) {
     for (const pid_t child : running_) ::kill(child, signal);
@@ -116,12 +116,13 @@ class Children {
     const int result = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
     if (result != 0 && status_ == 0) {
       status_ = result;
-      end_ = Clock::now() + kMoment;
+      end_ = Clock::now() + moment_;
     }
     return true;
   }
 
   Forwarding forwarding_;
+  std::chrono::milliseconds moment_;
   std::vector<pid_t> running_;
   int status_ = 0;  // of the first that failed
   Clock::time_point end_;
@@ -144,9 +145,10 @@ std::string find_program(const std::string& name) {
 
 }  // namespace
 
-int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding) {
+int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding,
+                   std::chrono::milliseconds moment) {
   const BlockedSignals signals;
-  Children children(forwarding);
+  Children children(forwarding, moment);
   // mpirun takes its ranks along when it is asked to end.
   const int at_our_death = forwarding == Forwarding::as_usr1 ? SIGTERM : SIGKILL;
   for (const Process& process : processes) children.add(start(process, signals, at_our_death));

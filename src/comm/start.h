@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ enum class Forwarding {
 // Starts the processes and waits for all of them. When one fails, the others get a moment to end by
 // themselves and are then killed; none outlives this process. The status of the first that failed, or 0; of
 // one that a signal killed, 2.
-int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding);
+int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding,
+                   std::chrono::milliseconds moment = std::chrono::seconds(10));
 
 // The commands of `size` ranks on this machine's GPUs that meet at this port.
 std::vector<Process> ranks_of_this_machine(const std::vector<std::string>& command, int size,

@@ -33,7 +33,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeat{1000};          // between two signs of life, at most
-constexpr milliseconds kGrace{500};          // for other news of the same event, before a judgement
+constexpr milliseconds kGrace{500};          // between a failure and its judgement
 constexpr milliseconds kLastWords{5000};     // that a failing rank waits to be heard
 constexpr milliseconds kConnecting{60'000};  // at the start
 constexpr std::size_t kMostWords = 16'384;
@@ -221,7 +221,8 @@ std::vector<Peer> meet(Group& all, const WatchOptions& options) {
 }  // namespace
 
 std::string describe(const Loss& loss) {
-  return fmt::format("rank {} (host {}, pid {}) {}", loss.rank, loss.host, loss.pid, loss.what);
+  return fmt::format("rank {} (host {}, pid {}) {}{}", loss.rank, loss.host, loss.pid,
+                     loss.spoke ? "failed: " : "", loss.what);
 }
 
 class Watch::Thread {
@@ -241,8 +242,9 @@ class Watch::Thread {
   }
 
   void fail(const std::string& words, int status) {
-    const std::string what = "failed: " + words.substr(0, kMostWords);
-    ask([&] { own_failure_ = Loss{rank_, host_name(), ::getpid(), what, /*spoke=*/true, status}; });
+    ask([&] {
+      own_failure_ = {rank_, host_name(), ::getpid(), words.substr(0, kMostWords), /*spoke=*/true, status};
+    });
     std::unique_lock lock(mutex_);
     ended_.wait_for(lock, kLastWords, [this] { return has_ended_; });
   }
@@ -306,8 +308,8 @@ class Watch::Thread {
       if (peer.line.is_open()) peer.line.send(message);
   }
 
-  // Whether this rank knows who is lost. The first sign of it may be a consequence (a rank that fails because
-  // another died), so the judgement waits a moment for better ones.
+  // Whether this rank knows who is lost. Who fails may do so because another died, or all fail alike and the
+  // first rank is about to say so itself: a failure is judged a moment later.
   bool find_loss(Clock::time_point now) {
     std::optional<Loss> died, failed;
     {
@@ -330,7 +332,7 @@ class Watch::Thread {
     }
     if (!died && (!failed || rank_ != 0)) return false;
     if (!suspected_) suspected_ = now;
-    if (now - *suspected_ < kGrace) return false;
+    if (!died && now - *suspected_ < kGrace) return false;
     verdict_ = died ? died : failed;
     return true;
   }

@@ -16,7 +16,7 @@ struct Loss {
   int rank = 0;
   std::string host;
   std::int64_t pid = 0;
-  std::string what;    // "failed: ...", "died ...", "gave no sign of life ..."
+  std::string what;    // "died ...", "gave no sign of life ...", or its last words
   bool spoke = false;  // these are its own last words
   int status = 2;      // that every rank's process is to end with
 };

@@ -11,6 +11,7 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
 
 // The plan for people: what is planned, rules, memory, time. Colours only when asked for.
 std::string to_text(const Plan& plan, const Inputs& in, bool colours);
+std::string memory_to_text(const Plan& plan);  // that part alone
 std::string to_text(const Fit& fit, const Plan& before);
 
 std::string_view name_of(Verdict verdict);

@@ -157,6 +157,8 @@ std::string_view name_of(Reference reference) {
   return "";
 }
 
+std::string memory_to_text(const Plan& plan) { return memory_text(plan, Paint(/*colours=*/false)); }
+
 std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
   const Paint paint(colours);
   std::string out = heading(plan, in, paint);

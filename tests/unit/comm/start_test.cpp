@@ -55,7 +55,7 @@ TEST_F(Start, AFailureEndsTheOthers) {
   const Process stuck =
       shell("echo $$ > " + file("pid") + "; trap '' TERM; kill -STOP $$; while :; do sleep 1; done");
   const Process fails = shell("while [ ! -s " + file("pid") + " ]; do sleep 0.1; done; exit 3");
-  EXPECT_EQ(start_and_wait({stuck, fails}, Forwarding::as_they_are), 3);
+  EXPECT_EQ(start_and_wait({stuck, fails}, Forwarding::as_they_are, std::chrono::milliseconds(200)), 3);
   EXPECT_NE(::kill(std::stoi(text("pid")), 0), 0);
 }
 

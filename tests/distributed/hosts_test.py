@@ -1,0 +1,92 @@
+"""One job on two hosts over TCP. The hosts are network namespaces of this machine with a cable between them; a script stands
+for ssh. Not run where namespaces cannot be made."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import uuid
+from pathlib import Path
+
+from ranks import main, run
+
+GROUP_PROBE, WATCH_PROBE = os.environ["DPO_GROUP_PROBE"], os.environ["DPO_WATCH_PROBE"]
+PREFIX = f"dpo{uuid.uuid4().hex[:6]}"
+HOSTS = [f"{PREFIX}a", f"{PREFIX}b"]
+ADDRESSES = ["10.123.45.1", "10.123.45.2"]
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True)
+
+
+def make_hosts():
+    """What did not work, if something did not."""
+    cables = [f"{PREFIX}v{i}" for i in range(2)]
+    commands = [["netns", "add", host] for host in HOSTS]
+    commands.append(["link", "add", cables[0], "type", "veth", "peer", "name", cables[1]])
+    for host, cable, address in zip(HOSTS, cables, ADDRESSES):
+        commands += [["link", "set", cable, "netns", host],
+                     ["-n", host, "addr", "add", f"{address}/24", "dev", cable],
+                     ["-n", host, "link", "set", cable, "up"],
+                     ["-n", host, "link", "set", "lo", "up"]]
+    for command in commands:
+        done = ip(*command)
+        if done.returncode != 0:
+            return f"ip {' '.join(command)}: {done.stderr.strip()}"
+    return None
+
+
+def remove_hosts():
+    for host in HOSTS:
+        ip("netns", "delete", host)
+
+
+class Hosts(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        # mpirun calls it as ssh: the host's address, then a command.
+        shell = self.folder / "shell"
+        cases = "".join(f"  {address}) host={host} ;;\n" for host, address in zip(HOSTS, ADDRESSES))
+        shell.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
+                         f'case $1 in\n{cases}esac\nshift\nexec ip netns exec "$host" sh -c "$*"\n')
+        shell.chmod(0o755)
+        self.shell = shell
+
+    def mpirun(self, *command):
+        """Two ranks on each host, started on the first."""
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        network = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "10.123.45.0/24",
+                   "--mca", "oob_tcp_if_include", "10.123.45.0/24"]
+        return ["ip", "netns", "exec", HOSTS[0], "mpirun", *root, "--host", ",".join(f"{a}:2" for a in ADDRESSES),
+                "-n", "4", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.shell), *network, *map(str, command)]
+
+    def test_every_exchange(self):
+        done = run(self.mpirun(GROUP_PROBE, "cpu"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "4 ranks, 2 here: all exchanges as they should be\n")
+
+    def test_watch_over_the_network(self):
+        done = run(self.mpirun(WATCH_PROBE, 30, "none", 0))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(self.mpirun(WATCH_PROBE, 30, "throw", 3))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"rank 0 ends: rank 3 \(host .*\) failed: the data is not to my liking")
+
+
+if __name__ == "__main__":
+    if not shutil.which("ip"):
+        print("not run: there is no ip (iproute2) to make network namespaces with")
+        sys.exit(77)
+    problem = make_hosts()
+    try:
+        if problem:
+            print(f"not run: {problem}")
+            sys.exit(77)
+        main()
+    finally:
+        remove_hosts()

@@ -1,0 +1,53 @@
+"""What tests with several processes share: how they are started, and that none is left."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+# Ranks of tests wait more than they compute.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def mpirun(count, *command, options=()):
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun", "-n", str(count), "--oversubscribe", "--bind-to", "none", *root, *options, *map(str, command)]
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def processes_of(mark):
+    """Ids of the processes that have this text in their environment: whoever they are started by."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            alive = (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+            if alive and mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:
+            pass  # ended meanwhile, or another user's
+    return found
+
+
+def wait_until(condition, what, seconds=120):
+    """A bound for what must happen at some time, far above what it takes."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def main():
+    if not shutil.which("mpirun"):
+        print("not run: there is no mpirun")
+        sys.exit(77)
+    unittest.main()

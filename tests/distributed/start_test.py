@@ -1,0 +1,155 @@
+"""dpo train as several ranks: started by itself and by mpirun; what is printed once; signals; failures of whole runs."""
+
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import uuid
+from pathlib import Path
+
+from ranks import main, mpirun, processes_of, run, wait_until
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tiny_run import TinyRuns  # noqa: E402
+
+FSDP = "trainer=FSDPTrainer"
+
+
+class Start(TinyRuns):
+    def setUp(self):
+        self.run_folder = self.folder / uuid.uuid4().hex
+        self.mark = f"DPO_TEST_MARK={uuid.uuid4()}"
+        name, _, value = self.mark.partition("=")
+        self.environment = os.environ | {name: value}
+
+    def command(self, *more):
+        return self.words(self.run_folder, FSDP, *more)
+
+    def begin(self, command):
+        """Starts a long run and waits for its first updates; the ids of its ranks, by rank."""
+        self.out = tempfile.TemporaryFile("w+")
+        self.addCleanup(self.out.close)
+        self.process = subprocess.Popen(command, stdout=self.out, stderr=subprocess.STDOUT, env=self.environment)
+        self.addCleanup(self.end)
+        wait_until(lambda: "update 3" in self.said() or self.process.poll() is not None, "the first updates")
+        self.assertIsNone(self.process.poll(), self.said())
+        pids = {}
+        for pid in processes_of(self.mark):
+            found = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
+            if found:
+                pids[int(found[1])] = pid
+        return pids
+
+    def said(self):
+        self.out.seek(0)
+        return self.out.read()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        for pid in processes_of(self.mark):
+            os.kill(pid, signal.SIGKILL)
+
+    def wait_for_end(self):
+        wait_until(lambda: self.process.poll() is not None, "the end of the run")
+        wait_until(lambda: not processes_of(self.mark), "no process is left")
+        return self.process.returncode
+
+    def check_once(self, done):
+        """What only the first rank says stands there once."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
+        for text in ("Memory per GPU", "run folder ", "update 1 ", "saving step-40"):
+            self.assertEqual(done.stderr.count(text), 1, text + "\n" + done.stderr)
+        self.assertEqual(len(self.updates(self.run_folder)), 10)
+
+    def test_ranks_of_its_own(self):
+        self.check_once(run(self.command("mesh.shard=2", "n_examples=40", "n_epochs=null")))
+
+    def test_ranks_of_mpirun(self):
+        self.check_once(run(mpirun(2, *self.command("n_examples=40", "n_epochs=null"))))
+
+    def test_a_folder_that_holds_the_time(self):
+        """Every rank has its own clock; they agree on one folder."""
+        command = [word for word in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
+                   if not word.startswith("local_run_dir")]
+        done = run(command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((Path(done.stdout.strip()) / "COMPLETE").exists(), done.stdout)
+
+    def test_one_rank_of_mpirun_is_a_run_like_any_other(self):
+        self.check_once(run(mpirun(1, *self.command("n_examples=40", "n_epochs=null"))))
+
+    def test_errors_are_said_once(self):
+        for words, text in ((["no_such_key=1"], "error: no_such_key: there is no such key"),
+                            (["trainer=BasicTrainer"], "error: trainer=BasicTrainer is one process, but there are 2 ranks"),
+                            (["model.name_or_path=/nowhere"], "error: ")):
+            with self.subTest(words=words):
+                done = run(mpirun(2, *self.command(*words), options=["--quiet"]))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(done.stderr.count(text), 1, done.stderr)
+                self.assertFalse(self.run_folder.exists())
+
+    def test_contradicting_variables_are_named(self):
+        done = run(self.command(), env=os.environ | {"RANK": "3", "WORLD_SIZE": "2"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("RANK=3 is not below WORLD_SIZE=2", done.stderr)
+
+    def test_torchrun_without_gpus(self):
+        variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        done = run(self.command(), env=os.environ | variables | {"CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("start them with mpirun -n 2", done.stderr)
+
+    def test_a_port_that_is_taken(self):
+        with socket.socket() as taken:
+            taken.bind(("", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            done = run(self.command("mesh.shard=2", f"fsdp_port={port}"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"fsdp_port={port} cannot be used", done.stderr)
+
+    def test_a_signal_ends_all_in_order(self):
+        """To the process that the user sees, and to one rank."""
+        for signal_sent, to_rank in ((signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)):
+            with self.subTest(signal=signal_sent, to_rank=to_rank):
+                pids = self.begin(self.command("mesh.shard=2", f"local_run_dir={self.run_folder}{signal_sent}"))
+                os.kill(self.process.pid if to_rank is None else pids[to_rank], signal_sent)
+                self.assertEqual(self.wait_for_end(), 143, self.said())
+                self.assertEqual(self.said().count("stopped by a signal"), 1, self.said())
+                self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
+
+    def test_a_rank_that_is_killed(self):
+        pids = self.begin(self.command("mesh.shard=3", "batch_size=6", "n_examples=6000"))
+        os.kill(pids[2], signal.SIGKILL)
+        self.assertEqual(self.wait_for_end(), 2, self.said())
+        self.assertRegex(self.said(), rf"error: rank 2 \(host .*, pid {pids[2]}\) died without a word")
+
+    def test_a_rank_that_is_stopped(self):
+        pids = self.begin(self.command("mesh.shard=2", "rank_timeout_secs=3"))
+        os.kill(pids[1], signal.SIGSTOP)
+        self.assertEqual(self.wait_for_end(), 2, self.said())
+        self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) gave no sign of life for 3 s")
+
+    def test_the_process_that_started_them_is_killed(self):
+        self.begin(self.command("mesh.shard=2"))
+        self.process.kill()
+        self.wait_for_end()
+
+    def test_out_of_memory_on_one_rank(self):
+        self.environment["MALLOC_MMAP_THRESHOLD_"] = "4096"  # what is allocated asks the system, which says no
+        pids = self.begin(self.command("mesh.shard=2"))
+        resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        self.assertEqual(self.wait_for_end(), 2, self.said())
+        self.assertRegex(self.said(), r"error: rank 1 \(host .*\) failed: out of memory")
+        self.assertEqual(self.said().count("Memory per GPU, GiB"), 2, self.said())  # planned at the start, and again
+
+
+if __name__ == "__main__":
+    main()
