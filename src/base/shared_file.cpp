@@ -18,7 +18,7 @@ SharedFile::SharedFile(std::filesystem::path path, std::uint64_t size) : path_(s
     const int error = errno;
     close(descriptor_);
     errno = error;
-    fail("making");
+    fail("writing");
   }
 }
 

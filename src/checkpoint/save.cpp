@@ -122,10 +122,10 @@ std::vector<TensorFile> model_files(const model::TensorTable& table, at::ScalarT
 
 void make_model_files(const fs::path& folder, const LoadedModel& model,
                       const std::vector<TensorFile>& files) {
-  write_file(folder / "config.json", config_of(model));
-  copy_companions(model.folder, folder);
-  if (files.size() > 1) write_index(folder, model.table, files);
   make_files(folder, files);
+  if (files.size() > 1) write_index(folder, model.table, files);
+  copy_companions(model.folder, folder);
+  write_file(folder / "config.json", config_of(model));
 }
 
 void save_model(const fs::path& out, const LoadedModel& model, std::uint64_t shard_bytes,

@@ -63,7 +63,7 @@ class Reduced : public Gradients {
       : table_(table), sums_(sums), mesh_(mesh), type_(type), open_(table.blocks.size()) {}
 
   model::BlockWeights& gradients(std::size_t block) override {
-    if (!open_[block]) {
+    if (!open_[block] || moving_ == block) {
       settle();
       open_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(type_));
     }

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
+#include "base/error.h"
+#include "comm/throttled.h"
 #include "data/examples.h"
 #include "ops/devices.h"
 #include "plan/architecture.h"
@@ -85,6 +89,18 @@ std::unique_ptr<Reference> random_reference(const plan::Plan& plan, const model:
       {{model, random_weights(model, reference_type(plan.resolved), mesh), mesh}, pass_of(plan.resolved)});
 }
 
+// DPO_LINK_GBYTES_PER_SECOND lets ranks exchange no faster than over such links (benchmarks/fsdp_rule.py).
+comm::World over_links_asked_for(comm::World world) {
+  const char* text = std::getenv("DPO_LINK_GBYTES_PER_SECOND");
+  if (!text) return world;
+  char* end = nullptr;
+  const double speed = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(speed > 0))
+    throw UserError(fmt::format("DPO_LINK_GBYTES_PER_SECOND is '{}', expected a number above 0", text));
+  world.all = comm::throttled(world.all, std::make_shared<comm::Link>(speed * 1e9));
+  return world;
+}
+
 }  // namespace
 
 BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
@@ -93,7 +109,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
   const model::Model model =
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
-  const shard::Mesh mesh = mesh_of(config, world);
+  const shard::Mesh mesh = mesh_of(config, over_links_asked_for(world));
   Trainee trainee =
       make_trainee(config, mesh, model, random_weights(model, precision_of(config, mesh).stored, mesh),
                    random_reference(plan, model, mesh));

@@ -6,8 +6,8 @@
 // "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
 // "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device"}...]}. Every case trains on all batches.
 // FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
-// "gradient.TENSOR"s and their "norm"; by update "losses", "rewards" and "norms"; the final "weight.TENSOR"s;
-// "gathered", the most blocks that were gathered at once.
+// "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the better responses) and "norms";
+// the final "weight.TENSOR"s; "gathered", the most blocks that were gathered at once.
 #include <fstream>
 #include <iostream>
 #include <numeric>
@@ -128,20 +128,20 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   const train::UpdateResult first = train::compute_gradients(trainee, batches.front());
   answer.add("gradient.", table, whole(table, trainee.policy.gradients(), mesh));
   answer.add("norm", at::tensor({first.gradient_norm}, at::kDouble));
-  std::vector<double> losses, rewards, norms;
+  std::vector<double> losses, scores, norms;
   for (const train::ExampleBatch& batch : batches) {
     const train::UpdateResult result = train::update(trainee, batch);
-    double loss = 0, reward = 0;
+    double loss = 0, score = 0;
     for (const train::Record& record : result.records) {
       loss += record.loss;
-      reward += record.policy.front() - record.reference.front();
+      score += record.policy.front();
     }
     losses.push_back(loss / static_cast<double>(result.records.size()));
-    rewards.push_back(reward / static_cast<double>(result.records.size()));
+    scores.push_back(score / static_cast<double>(result.records.size()));
     norms.push_back(result.gradient_norm);
   }
   answer.add("losses", at::tensor(losses, at::kDouble));
-  answer.add("rewards", at::tensor(rewards, at::kDouble));
+  answer.add("scores", at::tensor(scores, at::kDouble));
   answer.add("norms", at::tensor(norms, at::kDouble));
   answer.add("weight.", table, whole(table, trainee.policy.stored(), mesh));
   const auto* sharded = dynamic_cast<const shard::Sharded*>(&trainee.policy.store());

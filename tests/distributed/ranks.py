@@ -46,8 +46,12 @@ def wait_until(condition, what, seconds=120):
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
-def main():
+def need_mpirun():
     if not shutil.which("mpirun"):
         print("not run: there is no mpirun")
         sys.exit(77)
+
+
+def main():
+    need_mpirun()
     unittest.main()

@@ -1,0 +1,160 @@
+"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, and what becomes of a run when
+the number of its ranks changes or one of them dies.
+
+Ranks are started by `dpo train` itself, under mpirun.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import tiny_run  # noqa: E402
+from ranks import need_mpirun, processes_of, wait_until  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+from tiny_run import TinyRuns  # noqa: E402
+
+TOLERANCE = 1e-5  # relative, float32
+# SGD: rules that divide by the gradient's size turn rounding into updates of full size.
+SHORT = ["n_examples=80", "eval_every=40", "eval_batch_size=4", "n_eval_examples=6", "optimizer=SGD", "lr=0.01"]
+MESHES = {"2 shards": ["trainer=FSDPTrainer", "mesh.shard=2"],
+          "3 shards, whole gradients": ["trainer=FSDPTrainer", "mesh.shard=3", "fsdp_accumulate=whole",
+                                        "gradient_accumulation_steps=2", "batch_size=6"],
+          "2 tensor": ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
+          "2 shards x 2 tensor": ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"],
+          "2 replicas x 2 shards": ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=2", "activation_checkpointing=true"]}
+
+
+class Training(TinyRuns):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plain = cls.folder / "plain"
+        cls.check(cls.train(cls.plain, *SHORT))
+
+    def close(self, run, other, updates=None):
+        """Losses of every update and evaluation, and the final weights."""
+        numbers = lambda folder: [[line[key] for key in line if key.startswith(("loss", "logps", "grad_norm"))]
+                                  for line in self.metrics(folder)]
+        found, expected = numbers(run), numbers(other)
+        self.assertEqual(len(found), len(expected))
+        for i, (mine, theirs) in enumerate(zip(found, expected)):
+            for a, b in zip(mine, theirs, strict=True):
+                self.assertLessEqual(abs(a - b), TOLERANCE * max(1e-3, abs(b)), f"line {i} of metrics.jsonl")
+        mine, theirs = (load_file(folder / "LATEST" / "model.safetensors") for folder in (run, other))
+        self.assertEqual(mine.keys(), theirs.keys())
+        for name in theirs:
+            off = abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max()
+            self.assertLessEqual(off, TOLERANCE, name)
+
+    def test_one_rank_is_the_plain_run(self):
+        for trainer in ("FSDPTrainer", "TensorParallelTrainer"):
+            run = self.folder / trainer
+            self.check(self.train(run, *SHORT, f"trainer={trainer}"))
+            self.assertEqual(self.weights(run), self.weights(self.plain))
+
+    def test_meshes_are_the_plain_run(self):
+        for i, (name, words) in enumerate(MESHES.items()):
+            with self.subTest(name):
+                batch = [word for word in words if word.startswith("batch_size")]
+                other = self.plain
+                if batch:
+                    other = self.folder / f"plain-{i}"
+                    self.check(self.train(other, *SHORT, "n_examples=60", "eval_every=30", *batch))
+                    words = ["n_examples=60", "eval_every=30", *words]
+                run = self.folder / f"mesh-{i}"
+                done = self.train(run, *SHORT, *words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.close(run, other)
+                self.assertEqual(done.stdout.strip(), str(run / "LATEST"))
+
+    def test_samples_and_cached_scores(self):
+        more = ["sample_during_eval=true", "n_eval_model_samples=2", "reference=cached"]
+        alone = self.folder / "alone"
+        self.check(self.train(alone, *SHORT, *more))
+        for i, words in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"])):
+            run = self.folder / f"samples-{i}"
+            self.check(self.train(run, *SHORT, *more, *words))
+            self.close(run, alone)
+            for file in sorted((alone / "samples").iterdir()):
+                self.assertEqual((run / "samples" / file.name).read_text(), file.read_text())
+            # Scores do not depend on who computed them: the second run found those of the first.
+            self.assertEqual(len(list((self.folder / "references").iterdir())), 2)
+
+    def test_not_finite_stops_all(self):
+        run = self.folder / "infinite"
+        done = self.train(run, *SHORT, "trainer=FSDPTrainer", "mesh.shard=2", "lr=1e30", "max_grad_norm=1e30")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr.count("is not finite"), 1, done.stderr)
+
+    def test_a_signal_ends_in_order(self):
+        run = self.folder / "signalled"
+        process = subprocess.Popen(self.words(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)
+        with process.stderr as lines:
+            for line in lines:
+                if line.startswith("update 3 "):
+                    process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 143)
+        self.assertTrue((run / "LATEST" / "COMPLETE").exists())
+
+    def killed(self, run, *words):
+        """A run of four ranks of which one is killed some updates after its first checkpoint."""
+        mark = f"DPO_TEST_RUN={run.name}"
+        process = subprocess.Popen(self.words(run, *SHORT, "n_examples=160", *words), stderr=subprocess.PIPE, text=True,
+                                   env=os.environ | dict([mark.split("=")]))
+        said = []
+        with process.stderr as lines:
+            for line in lines:
+                said.append(line)
+                if line.startswith("update 14 "):
+                    rank = lambda pid: b"OMPI_COMM_WORLD_RANK=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                    os.kill(next(pid for pid in processes_of(mark) if rank(pid)), signal.SIGKILL)
+        status = process.wait()
+        self.assertNotIn(status, (0, 143))
+        self.assertIn("rank 2", "".join(said))
+        wait_until(lambda: not processes_of(mark), "all ranks to end")
+
+    def test_a_killed_rank_and_other_layouts(self):
+        whole = self.folder / "whole"
+        self.check(self.train(whole, *SHORT, "n_examples=160"))
+        run = self.folder / "elastic"
+        self.killed(run, "trainer=FSDPTrainer", "mesh.shard=4")
+        self.assertTrue((run / "LATEST" / "COMPLETE").exists())
+        resumed = ["n_examples=160", "resume=auto"]
+        done = self.train(run, *SHORT, *resumed, "trainer=FSDPTrainer", "mesh.shard=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.close(run, whole)
+        # The same checkpoint under every other division of the model.
+        for i, words in enumerate((["trainer=BasicTrainer"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
+                                   ["trainer=FSDPTrainer", "mesh.shard=3"],
+                                   ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"])):
+            copy = self.folder / f"elastic-{i}"
+            subprocess.run(["cp", "-r", run, copy], check=True)
+            for step in copy.glob("step-*"):
+                if step.name != "step-40":
+                    subprocess.run(["rm", "-r", step], check=True)
+            (copy / "LATEST").unlink()
+            done = self.train(copy, *SHORT, *resumed, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.close(copy, whole)
+
+    def test_resumed_by_the_same_ranks_is_the_same(self):
+        run, other = self.folder / "twice", self.folder / "once"
+        words = ["trainer=FSDPTrainer", "mesh.shard=2", "optimizer=AdamW"]
+        self.check(self.train(other, *SHORT, *words))
+        self.check(self.train(run, *SHORT, *words))
+        subprocess.run(["rm", "-r", run / "step-80", run / "LATEST"], check=True)
+        self.check(self.train(run, *SHORT, *words, "resume=auto"))
+        self.assertEqual(self.weights(run), self.weights(other))
+        counted = [json.dumps({key: value for key, value in line.items() if key.startswith(("loss", "grad", "logps"))})
+                   for line in self.metrics(run)]
+        self.assertEqual(counted, [json.dumps({key: value for key, value in line.items() if key.startswith(("loss", "grad", "logps"))})
+                                   for line in self.metrics(other)])
+
+
+if __name__ == "__main__":
+    need_mpirun()
+    tiny_run.main()

@@ -1,0 +1,96 @@
+#include "shard/placed.h"
+
+#include <map>
+
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <gtest/gtest.h>
+
+#include "made_model.h"
+#include "model/generate.h"
+#include "shard/fingerprint.h"
+
+namespace dpo::shard {
+namespace {
+
+TEST(Spread, KeepsTheOrderAndBalancesBytes) {
+  const MadeModel made = make_model("llama");
+  for (std::size_t count = 1; count <= 4; ++count) {
+    std::vector<at::Device> devices;
+    for (std::size_t i = 0; i < count; ++i) devices.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));
+    const std::vector<at::Device> places = spread_over(made.model.table, devices);
+    ASSERT_EQ(places.size(), made.model.table.blocks.size());
+    std::map<int, std::int64_t> held;
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i > 0) EXPECT_GE(places[i].index(), places[i - 1].index());
+      held[places[i].index()] += made.model.table.blocks[i].count();
+      largest = std::max(largest, made.model.table.blocks[i].count());
+    }
+    for (const auto& [device, parameters] : held)
+      EXPECT_LE(parameters, made.model.table.count() / static_cast<std::int64_t>(count) + largest);
+  }
+}
+
+// Over these devices a model computes what it computes on the first alone.
+void expect_same_over(std::vector<at::Device> devices, const std::string& family, bool recompute) {
+  const MadeModel made = make_model(family);
+  const data::Forest forest = make_forest();
+  at::Tensor expected, found;
+  model::Resident plain(made.weights);
+  model::Weights plain_sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
+  model::ResidentGradients plain_gradients(plain_sums);
+  pass(made.model, plain, plain_gradients, forest, recompute, expected);
+
+  const Placed spread(made.model,
+                      moved(made.model.table, made.weights, spread_over(made.model.table, devices)), {});
+  model::Weights sums = zeros_like(made.model.table, spread.weights(), at::kFloat, {});
+  model::ResidentGradients gradients(sums);
+  pass(made.model, spread.store(), gradients, forest, recompute, found);
+  EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-5));
+  for (std::size_t b = 0; b < sums.blocks.size(); ++b)
+    EXPECT_TRUE(at::allclose(sums.blocks[b].flat.cpu(), plain_sums.blocks[b].flat, 1e-4, 1e-5)) << b;
+
+  const std::vector<data::Token> prompt = {4, 8, 15};
+  const model::Prompt asked{prompt, 0};
+  model::GenerateOptions options;
+  options.sampling.greedy = true;
+  options.max_new_tokens = 6;
+  EXPECT_EQ(model::generate(made.model, spread.store(), std::span(&asked, 1), options)[0].tokens,
+            model::generate(made.model, plain, std::span(&asked, 1), options)[0].tokens);
+}
+
+TEST(Spread, ComputesTheSameOnTwoDevices) {
+  for (const char* family : {"gpt2", "llama"})
+    for (const bool recompute : {false, true}) expect_same_over({at::kCPU, at::kCPU}, family, recompute);
+}
+
+TEST(Spread, ComputesTheSameOnCpuAndCuda) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  const at::Device gpu(at::kCUDA, 0);
+  at::globalContext().setFloat32MatmulPrecision("highest");
+  for (const char* family : {"gpt2", "llama"})
+    for (const bool recompute : {false, true}) {
+      expect_same_over({at::kCPU, gpu}, family, recompute);
+      expect_same_over({gpu, at::kCPU}, family, recompute);
+    }
+}
+
+TEST(Fingerprint, ChangesWithAnyNumberAndItsPlace) {
+  MadeModel made = make_model("gpt2");
+  const std::string before = fingerprint_of(made.model.table, made.weights, {});
+  EXPECT_EQ(before.size(), 32u);
+  EXPECT_EQ(fingerprint_of(made.model.table, made.weights, {}), before);
+  at::Tensor weights = made.weights.blocks[1].tensors[2].tensor.view({-1});
+  const at::Tensor kept = weights.clone();
+  weights[7] = kept[8];
+  weights[8] = kept[7];
+  EXPECT_NE(fingerprint_of(made.model.table, made.weights, {}), before);
+  weights.copy_(kept);
+  EXPECT_EQ(fingerprint_of(made.model.table, made.weights, {}), before);
+  weights[0] += 1e-6;
+  EXPECT_NE(fingerprint_of(made.model.table, made.weights, {}), before);
+}
+
+}  // namespace
+}  // namespace dpo::shard

@@ -1,0 +1,96 @@
+#include "shard/sharded.h"
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include "made_model.h"
+#include "shard/gradients.h"
+
+namespace dpo::shard {
+namespace {
+
+// A group of one that notes what it is asked for.
+class Noted : public comm::Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  comm::Pending all_reduce(const at::Tensor& tensor, comm::Reduction reduction) override {
+    return one_->all_reduce(tensor, reduction);
+  }
+  comm::Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+    ++under_way_, ++gathers;
+    most_under_way = std::max(most_under_way, under_way_);
+    one_->all_gather(into, own);
+    return comm::Pending([this] { --under_way_; });
+  }
+  comm::Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+    ++scatters;
+    return one_->reduce_scatter(own, from);
+  }
+  comm::Pending broadcast(const at::Tensor& tensor, int root) override {
+    return one_->broadcast(tensor, root);
+  }
+  void barrier() override {}
+  std::shared_ptr<comm::Group> split(int colour) override { return one_->split(colour); }
+
+  int gathers = 0, scatters = 0, most_under_way = 0;
+
+ private:
+  std::shared_ptr<comm::Group> one_ = comm::single();
+  int under_way_ = 0;
+};
+
+class ShardedStore : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+TEST_P(ShardedStore, GathersTwoBlocksAtMostAndComputesTheSame) {
+  const auto [family, recompute] = GetParam();
+  const MadeModel made = make_model(family);
+  const data::Forest forest = make_forest();
+  at::Tensor expected, found;
+  model::Resident plain(made.weights);
+  model::Weights plain_sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
+  model::ResidentGradients plain_gradients(plain_sums);
+  pass(made.model, plain, plain_gradients, forest, recompute, expected);
+
+  Mesh mesh;
+  const auto noted = std::make_shared<Noted>();
+  mesh.shard = noted;
+  Sharded store(made.model.table, made.weights, mesh);
+  model::Weights sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
+  model::ResidentGradients gradients(sums);
+  for (int i = 0; i < 2; ++i) {  // twice: nothing of the first pass is left in the way of the second
+    for (model::BlockWeights& block : sums.blocks) block.flat.zero_();
+    pass(made.model, store, gradients, forest, recompute, found);
+    EXPECT_TRUE(at::equal(found, expected));
+    for (std::size_t b = 0; b < sums.blocks.size(); ++b)
+      EXPECT_TRUE(at::equal(sums.blocks[b].flat, plain_sums.blocks[b].flat)) << b;
+  }
+  EXPECT_EQ(store.most_gathered(), 2u);
+  EXPECT_EQ(noted->most_under_way, 2);  // the one that is waited for, and the next
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ShardedStore,
+                         testing::Combine(testing::Values("gpt2", "llama"), testing::Bool()));
+
+// A rank without examples takes part in every exchange.
+TEST(Sharded, AnEmptyForestAsksForTheSameBlocks) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const MadeModel made = make_model(family);
+    const auto exchanges = [&](const data::Forest& forest) {
+      Mesh mesh;
+      const auto noted = std::make_shared<Noted>();
+      mesh.shard = noted;
+      Sharded store(made.model.table, made.weights, mesh);
+      model::Weights sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
+      model::ResidentGradients gradients(sums);
+      at::Tensor log_probs;
+      pass(made.model, store, gradients, forest, /*recompute=*/false, log_probs);
+      EXPECT_EQ(log_probs.size(0), forest.responses());
+      return noted->gathers;
+    };
+    EXPECT_EQ(exchanges(data::make_forest(std::vector<data::Example>())), exchanges(make_forest())) << family;
+  }
+}
+
+}  // namespace
+}  // namespace dpo::shard
