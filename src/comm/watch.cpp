@@ -270,7 +270,7 @@ class Watch::Thread {
       for (Peer& peer : peers_)
         for (const json& message : peer.line.receive()) hear(peer, message);
       if (leave_if_asked()) return;
-      if (verdict_ || find_loss(now)) return end();
+      if (find_verdict(now)) return end();
       if (now - beaten_ < beat_) continue;
       beaten_ = now;
       tell_all({{"kind", "alive"}});
@@ -308,33 +308,43 @@ class Watch::Thread {
       if (peer.line.is_open()) peer.line.send(message);
   }
 
-  // Whether this rank knows who is lost. Who fails may do so because another died, or all fail alike and the
-  // first rank is about to say so itself: a failure is judged a moment later.
-  bool find_loss(Clock::time_point now) {
-    std::optional<Loss> died, failed;
-    {
-      const std::lock_guard lock(mutex_);
-      failed = own_failure_;
-    }
-    if (rank_ != 0 && failed && !said_) {
-      peers_[0].line.send(message_of("failed", *failed));
-      said_ = true;
-    }
+  // A peer that is gone without a word.
+  std::optional<Loss> find_lost(Clock::time_point now) const {
     for (const Peer& peer : peers_) {
-      if (peer.failure && !failed) failed = peer.failure;
-      if (peer.left || peer.failure || died) continue;
+      if (peer.left || peer.failure) continue;
       if (!peer.line.is_open())
-        died = peer.lost("died without a word: killed, or out of the machine's memory?");
-      else if (now - peer.line.heard() > patience_)
-        died = peer.lost(
+        return peer.lost("died without a word: killed, or out of the machine's memory?");
+      if (now - peer.line.heard() > patience_)
+        return peer.lost(
             fmt::format("gave no sign of life for {:.3g} s (rank_timeout_secs): stopped, or cut off?",
                         std::chrono::duration<double>(patience_).count()));
     }
-    if (!died && (!failed || rank_ != 0)) return false;
+    return std::nullopt;
+  }
+
+  // Somebody's last words: first of all this rank's own, which the first rank has to hear.
+  std::optional<Loss> find_failure() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (own_failure_ && rank_ != 0 && !std::exchange(said_, true))
+        peers_[0].line.send(message_of("failed", *own_failure_));
+      if (own_failure_) return own_failure_;
+    }
+    for (const Peer& peer : peers_)
+      if (peer.failure) return peer.failure;
+    return std::nullopt;
+  }
+
+  // Whether it is known why the run ends. Failures are judged by the first rank alone, and a moment later:
+  // who fails may do so because another died, or all fail alike and the first is about to say so itself.
+  bool find_verdict(Clock::time_point now) {
+    if (verdict_) return true;
+    const std::optional<Loss> failure = find_failure();
+    verdict_ = find_lost(now);
+    if (verdict_ || !failure || rank_ != 0) return verdict_.has_value();
     if (!suspected_) suspected_ = now;
-    if (!died && now - *suspected_ < kGrace) return false;
-    verdict_ = died ? died : failed;
-    return true;
+    if (now - *suspected_ >= kGrace) verdict_ = failure;
+    return verdict_.has_value();
   }
 
   void end() {
