@@ -133,7 +133,8 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   result.predicted_seconds = plan.timing.step;
   result.predicted_bytes = plan.memory.total();
   result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
-  result.peak_bytes = peak_memory(!mesh.device.is_cpu());
+  const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
+  result.peak_bytes = static_cast<std::uint64_t>(shard::largest_over(*mesh.all, peak, mesh.device));
   return result;
 }
 
