@@ -7,21 +7,23 @@ number of examples on each GPU in both.
 number of examples per GPU from which on FSDPTrainer wins, and that from which on it makes half of what eight GPUs could.
 
 `measure` times `dpo bench train` on this machine: BasicTrainer on one core, and FSDPTrainer on two ranks of a core each
-over MPI, whose links are slowed down (DPO_LINK_GBYTES_PER_SECOND). The planner's prediction stands beside: its rate of a core
-is set by BasicTrainer's time at the most examples, everything else is predicted.
+over MPI, whose links are slowed down (DPO_LINK_GBYTES_PER_SECOND). All pairs are equally long (a mean pair of HH), so all
+updates do the same work; the trainers take turns, and the fastest update of each counts: the least disturbed one. The
+planner's prediction stands beside: its rate of a core is set by BasicTrainer's time at the most examples, everything else
+is predicted.
 
     ./run bench fsdp_rule                                     # both
     ./run bench fsdp_rule simulate --figure docs/fsdp_rule.svg
-    ./run bench fsdp_rule measure --links 0.2,1 --examples 1,2,4,8 --updates 5 --figure docs/fsdp_rule_measured.svg
+    ./run bench fsdp_rule measure --links 0.2,1 --examples 1,2,4,8 --updates 3 --rounds 3 --figure docs/fsdp_rule_measured.svg
 """
 
 import argparse
 import functools
 import json
+import math
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,12 @@ MOST_EXAMPLES = 4096
 GPUS = 8
 SIMULATED = ["model=pythia28", "loss=dpo", "loss.beta=0.1", "model.fsdp_policy_mp=bfloat16", "reference=live"]
 MEASURED = ["model=blank_model", "model.name_or_path=EleutherAI/pythia-70m", "loss=dpo", "loss.beta=0.1", "reference=cached"]
+LENGTHS = """train: {prompts: 100000, pairs: 100000}
+test: {prompts: 1000, pairs: 1000}
+longest: {prompt: 100, response: 55}
+prompt: [100]
+response: [55]
+"""
 RANKS = 2
 
 
@@ -121,9 +129,9 @@ def simulated_figure(rows):
                            "pairs per GPU and microbatch", lines)
 
 
-def bench(trainer, ranks, examples, updates, link=None):
-    """Median seconds of an update."""
-    words = [PROGRAM, "bench", "train", *MEASURED, "exp_name=rule", f"trainer={trainer}", f"batch_size={ranks * examples}",
+def bench(keys, trainer, ranks, examples, updates, link=None):
+    """Seconds of the fastest update."""
+    words = [PROGRAM, "bench", "train", *keys, "exp_name=rule", f"trainer={trainer}", f"batch_size={ranks * examples}",
              f"eval_every={ranks * examples}", "--updates", str(updates), "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if link is not None:
@@ -135,28 +143,34 @@ def bench(trainer, ranks, examples, updates, link=None):
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)}:\n{done.stdout}{done.stderr}")
     report = next(line for line in done.stdout.splitlines() if line.startswith("{"))
-    return statistics.median(json.loads(report)["seconds"])
+    return min(json.loads(report)["seconds"])
 
 
-def calibrated_efficiency(folder, examples, seconds):
+def calibrated_efficiency(folder, keys, examples, seconds):
     """With which the planner's BasicTrainer on one core takes so long."""
     efficiency = 0.7
-    time = plan(device_file(folder, "cpu", cores=1, efficiency=efficiency), "BasicTrainer", 1, examples, tuple(MEASURED))
+    time = plan(device_file(folder, "cpu", cores=1, efficiency=efficiency), "BasicTrainer", 1, examples, keys)
     return min(1, efficiency * time["microbatch_compute_seconds"] / (seconds - time["optimizer_seconds"]))
 
 
-def measure(links, counts, updates, folder):
+def measure(links, counts, updates, rounds, folder):
     """Rows of (link, examples per rank, examples/s of one core, of two ranks, planned gain)."""
-    one = {examples: bench("BasicTrainer", 1, examples, updates) for examples in counts}
-    most = max(counts)
-    efficiency = calibrated_efficiency(folder, most, one[most])
+    (folder / "lengths.yaml").write_text(LENGTHS)
+    keys = (*MEASURED, f"plan.lengths={folder / 'lengths.yaml'}")
+    one, several = {}, {}  # seconds
+    for _ in range(rounds):
+        for examples in counts:
+            one[examples] = min(one.get(examples, math.inf), bench(keys, "BasicTrainer", 1, examples, updates))
+            for link in links:
+                seconds = bench(keys, "FSDPTrainer", RANKS, examples, updates, link)
+                several[link, examples] = min(several.get((link, examples), math.inf), seconds)
+    efficiency = calibrated_efficiency(folder, keys, max(counts), one[max(counts)])
     rows = []
     for link in links:
         device = device_file(folder, "cpu", cores=1, efficiency=efficiency, link_gbytes_per_second=link)
         for examples in counts:
-            seconds = bench("FSDPTrainer", RANKS, examples, updates, link)
-            rows.append((link, examples, examples / one[examples], RANKS * examples / seconds,
-                         planned_gain(device, RANKS, examples, tuple(MEASURED))))
+            rows.append((link, examples, examples / one[examples], RANKS * examples / several[link, examples],
+                         planned_gain(device, RANKS, examples, keys)))
     return rows
 
 
@@ -193,7 +207,8 @@ def main():
     arguments.add_argument("--devices", default="h200,a100-80gb", help="of configs/device, to simulate")
     arguments.add_argument("--links", type=numbers, help="GB/s")
     arguments.add_argument("--examples", type=numbers, default=[1, 2, 4, 8], help="per rank, to measure")
-    arguments.add_argument("--updates", type=int, default=5, help="timed for each measurement")
+    arguments.add_argument("--updates", type=int, default=3, help="timed in each run of a measurement")
+    arguments.add_argument("--rounds", type=int, default=2, help="in which all are run once")
     arguments.add_argument("--figure", type=Path, help="SVG to write")
     asked = arguments.parse_args()
     if asked.figure and not asked.what:
@@ -209,7 +224,7 @@ def main():
             if not shutil.which("mpirun"):
                 print("fsdp_rule: not measured, there is no mpirun")
                 sys.exit(77)
-            rows = measure(asked.links or (0.1, 0.5, 2.0), asked.examples, asked.updates, folder)
+            rows = measure(asked.links or (0.1, 0.5, 2.0), asked.examples, asked.updates, asked.rounds, folder)
             print_measured(rows)
             if asked.figure:
                 asked.figure.write_text(measured_figure(rows))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/permissions.h"
 
 namespace dpo {
 namespace {
@@ -32,9 +33,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = mkostemps(name.data(), 4, O_CLOEXEC);
   if (descriptor_ < 0) fail("creating");
   temporary_ = name;
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor_, 0666 & ~mask);  // mkstemp makes private files
+  fchmod(descriptor_, 0666 & ~permission_mask());  // mkstemp makes private files
 }
 
 AtomicFile::~AtomicFile() {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/permissions.h"
 
 namespace dpo {
 namespace {
@@ -32,9 +33,7 @@ AtomicFolder::AtomicFolder(fs::path path) : path_(without_slash(path)) {
   std::string name = path_.string() + ".tmp.XXXXXX";
   if (!mkdtemp(name.data())) fail("creating", path_);
   temporary_ = name;
-  const mode_t mask = umask(0);
-  umask(mask);
-  chmod(name.c_str(), 0777 & ~mask);  // mkdtemp makes private folders
+  chmod(name.c_str(), 0777 & ~permission_mask());  // mkdtemp makes private folders
 }
 
 AtomicFolder::AtomicFolder(fs::path path, fs::path temporary) : path_(without_slash(path)) {

@@ -56,6 +56,7 @@ data::Forest listed(const ExampleBatch& batch) {
                                     static_cast<std::int32_t>(batch.examples[e].responses.size()));
   }
   forest.compared.resize(static_cast<std::size_t>(forest.example_starts.back()));
+  forest.response_starts.assign(forest.compared.size() + 1, 0);
   std::iota(forest.compared.begin(), forest.compared.end(), 0);
   return forest;
 }

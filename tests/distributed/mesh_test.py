@@ -28,7 +28,7 @@ TOLERANCE = 1e-5  # relative, float32
 UPDATES = 10
 
 # 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
-MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 6},
+MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8},
           "qwen3": {"num_attention_heads": 8, "num_key_value_heads": 4}}
 MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],

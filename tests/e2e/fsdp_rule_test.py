@@ -57,13 +57,13 @@ class Measured(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
 
-            def planned_seconds(trainer, ranks, examples, updates, link=5):
+            def planned_seconds(keys, trainer, ranks, examples, updates, link=5):
                 device = rule.device_file(folder, "cpu", cores=1, efficiency=0.5, link_gbytes_per_second=link)
-                return rule.plan(device, trainer, ranks, examples, tuple(rule.MEASURED))["step_seconds"]
+                return rule.plan(device, trainer, ranks, examples, keys)["step_seconds"]
 
             self.addCleanup(setattr, rule, "bench", rule.bench)
             rule.bench = planned_seconds
-            rows = rule.measure([0.1, 2], [1, 8], 1, folder)
+            rows = rule.measure([0.1, 2], [1, 8], 1, 2, folder)
         for link, examples, one, all_ranks, planned in rows:
             self.assertAlmostEqual(all_ranks / one, planned, places=2)
         self.assertLess(rows[0][4], 1)  # one pair over 0.1 GB/s

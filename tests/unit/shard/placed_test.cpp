@@ -23,7 +23,9 @@ TEST(Spread, KeepsTheOrderAndBalancesBytes) {
     std::map<int, std::int64_t> held;
     std::int64_t largest = 0;
     for (std::size_t i = 0; i < places.size(); ++i) {
-      if (i > 0) EXPECT_GE(places[i].index(), places[i - 1].index());
+      if (i > 0) {
+        EXPECT_GE(places[i].index(), places[i - 1].index());
+      }
       held[places[i].index()] += made.model.table.blocks[i].count();
       largest = std::max(largest, made.model.table.blocks[i].count());
     }
