@@ -2,8 +2,10 @@
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/error.h"
@@ -22,17 +24,27 @@ int gpus_here() { return has_nccl() ? static_cast<int>(at::getNumGPUs()) : 0; }
                   launch.size, reason, launch.size));
 }
 
+int ranks_on_this_machine(Group& all) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  const std::vector<std::string> hosts = gather_texts(all, name.data());
+  return static_cast<int>(std::count(hosts.begin(), hosts.end(), name.data()));
+}
+
 // The ranks meet where the launcher says, and NCCL is all they have. Those that see one GPU each may have
 // been given one each; NCCL says if they were not.
 World connect_by_variables(const Launch& launch) {
-  const int gpus = gpus_here(), local_rank = launch.local_rank.value_or(0),
-            local_size = launch.local_size.value_or(local_rank + 1);
+  const int gpus = gpus_here();
   if (gpus == 0)
     refuse_without_mpi(launch, has_nccl() ? "this machine shows no GPU" : "this dpo has no CUDA part");
-  if (local_size > gpus && gpus > 1)
-    refuse_without_mpi(launch, fmt::format("{} of them share the {} GPUs of this machine", local_size, gpus));
-  const Meeting meeting{*launch.address, *launch.port, launch.store_is_hosted, launch.attempt};
-  World world{nccl_group(meeting, launch.rank, launch.size, local_rank % gpus), local_rank, local_size};
+  if (gpus > 1 && launch.local_size.value_or(1) > gpus)
+    refuse_without_mpi(launch,
+                       fmt::format("{} of them share the {} GPUs of this machine", *launch.local_size, gpus));
+  World world;
+  world.local_rank = launch.local_rank.value_or(0);
+  world.all = nccl_group({*launch.address, *launch.port, launch.store_is_hosted, launch.attempt}, launch.rank,
+                         launch.size, world.local_rank % gpus);
+  world.local_size = launch.local_size ? *launch.local_size : ranks_on_this_machine(*world.all);
   return world;
 }
 

@@ -19,7 +19,7 @@
 namespace dpo::comm {
 namespace {
 
-constexpr int kFailed = 2;
+constexpr int kFailed = 2, kStopped = 143;
 
 // Blocked here and waited for, so that no signal is missed between two looks.
 class BlockedSignals {
@@ -78,6 +78,13 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
   ::_exit(127);
 }
 
+// Of a rank that a signal killed mpirun makes 128 + signal; 143 is what ranks say that ended in order.
+int result_of(int status) {
+  if (!WIFEXITED(status)) return kFailed;
+  const int result = WEXITSTATUS(status);
+  return result > 128 && result != kStopped ? kFailed : result;
+}
+
 class Children {
  public:
   Children(Forwarding forwarding, std::chrono::milliseconds moment)
@@ -113,7 +120,7 @@ class Children {
     const pid_t ended = ::waitpid(-1, &status, options);
     if (ended <= 0) return ended < 0 && errno == EINTR;
     std::erase(running_, ended);
-    const int result = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+    const int result = result_of(status);
     if (result != 0 && status_ == 0) {
       status_ = result;
       end_ = Clock::now() + moment_;

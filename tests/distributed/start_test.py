@@ -143,8 +143,9 @@ class Start(TinyRuns):
         self.wait_for_end()
 
     def test_out_of_memory_on_one_rank(self):
-        self.environment["MALLOC_MMAP_THRESHOLD_"] = "4096"  # what is allocated asks the system, which says no
-        pids = self.begin(self.command("mesh.shard=2"))
+        # What is allocated asks the system for it, and that will say no.
+        self.environment |= {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_ARENA_MAX": "1"}
+        pids = self.begin(self.command("mesh.shard=2", "batch_size=64", "eval_every=640", "n_examples=6400"))
         resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))
         self.assertEqual(self.wait_for_end(), 2, self.said())
         self.assertRegex(self.said(), r"error: rank 1 \(host .*\) failed: out of memory")

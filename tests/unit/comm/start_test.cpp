@@ -47,6 +47,8 @@ TEST_F(Start, EveryProcessHasItsOwnVariables) {
 TEST_F(Start, TheFirstFailureIsTheStatus) {
   EXPECT_EQ(start_and_wait({shell("exit 0"), shell("exit 7")}, Forwarding::as_they_are), 7);
   EXPECT_EQ(start_and_wait({shell("kill -9 $$"), shell("exit 0")}, Forwarding::as_they_are), 2);
+  EXPECT_EQ(start_and_wait({shell("exit 137")}, Forwarding::as_usr1), 2);  // a rank of mpirun's
+  EXPECT_EQ(start_and_wait({shell("exit 143")}, Forwarding::as_usr1), 143);
   EXPECT_EQ(start_and_wait({{{"/no/such/program"}}}, Forwarding::as_they_are), 127);
 }
 
