@@ -94,11 +94,18 @@ double gathered_bytes(const Case& c) {
 }
 
 double workspace_bytes(const Case& c, double activations) {
-  if (c.machine.device.is_cpu) return 0.25 * kGib;
-  const double context = 1.0 * kGib;  // CUDA context, cuBLAS and allocator slack
-  const double collectives = c.mesh.ranks() > 1 ? 0.5 * kGib : 0;
-  return context + collectives + 0.05 * activations;
+  return c.machine.device.is_cpu ? 0.25 * kGib : 0.05 * activations;
 }
+
+// What a GPU's driver and libraries take beside the tensors.
+double driver_bytes(const Case& c) {
+  if (c.machine.device.is_cpu) return 0;
+  const double context = 1.0 * kGib;
+  const double collectives = c.mesh.ranks() > 1 ? 0.5 * kGib : 0;
+  return context + collectives;
+}
+
+constexpr const char* kDriver = "driver";
 
 }  // namespace
 
@@ -152,6 +159,13 @@ double resident_parameters(const Case& c) {
   return sum;
 }
 
+double Memory::tensors() const {
+  double sum = 0;
+  for (const MemoryPart& part : parts)
+    if (part.name != kDriver) sum += part.bytes;
+  return sum;
+}
+
 Memory memory_per_gpu(const Case& c) {
   const Precision& p = c.precision;
   const model::TensorTable& table = *c.in.table;
@@ -171,6 +185,7 @@ Memory memory_per_gpu(const Case& c) {
       {"logits chunk", logits_bytes(c)},
       {"gathered blocks", gathered_bytes(c)},
       {"workspace", workspace_bytes(c, activations)},
+      {kDriver, driver_bytes(c)},
   };
   return memory;
 }

@@ -17,6 +17,7 @@ struct Memory {
   double available = 0;
 
   double total() const;
+  double tensors() const;  // without the driver's share: what the allocator of a GPU counts
   bool fits() const { return total() <= available; }
 };
 

@@ -18,7 +18,7 @@ TEST(AtomicFile, MadeByManyThreadsHasTheUsualPermissions) {
   std::vector<std::jthread> threads;
   for (int thread = 0; thread < 8; ++thread)
     threads.emplace_back([&, thread] {
-      for (int i = 0; i < 500; ++i) AtomicFile file(folder / std::to_string(thread));
+      for (int i = 0; i < 2000; ++i) AtomicFile file(folder / std::to_string(thread));
     });
   threads.clear();
   AtomicFile(folder / "file").commit();

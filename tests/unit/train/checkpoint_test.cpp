@@ -204,6 +204,14 @@ TEST_F(Checkpoints, AreReadByEveryOtherDivision) {
   }
 }
 
+TEST_F(Checkpoints, AreCopiedByThoseWhoWriteThem) {
+  for (const Part& part : parts_of({2, 2, 1})) {
+    const Snapshot taken = trained("gpt2", part).snapshot(8);
+    EXPECT_EQ(taken.model.weights.blocks.empty(), part.rank >= 2);
+    EXPECT_EQ(taken.optimizer.arrays.empty(), part.rank >= 2);
+  }
+}
+
 // The form of a checkpoint is that of files which one process writes tensor by tensor.
 TEST_F(Checkpoints, AreFilesOfWholeTensors) {
   const fs::path saved = save("run", "llama", {1, 3, 1});
