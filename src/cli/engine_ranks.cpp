@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "cli/program.h"
+#include "comm/bodies.h"
 #include "comm/connect.h"
 #include "comm/launch.h"
 #include "comm/sockets.h"
@@ -43,8 +44,14 @@ std::vector<std::string> own_command() {
 }
 
 int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t gpus) {
+  constexpr std::int64_t kMost = 1024;
+  if (ranks > kMost)
+    throw UserError(
+        fmt::format("mesh.* asks for {} processes, and one machine is given no more than {}; mpirun, "
+                    "torchrun and srun start a run on several",
+                    ranks, kMost));
   const int size = static_cast<int>(ranks);
-  if (ranks > gpus)
+  if (ranks > gpus || !comm::has_nccl())
     return comm::start_and_wait({comm::ranks_of_mpirun(own_command(), size)}, comm::Forwarding::as_usr1);
   const std::uint16_t port = comm::open_door(port_of(run)).port;
   return comm::start_and_wait(comm::ranks_of_this_machine(own_command(), size, port),
@@ -157,7 +164,7 @@ int on_ranks(const config::Request& request, const RankWork& work) {
   if (launch.launcher != comm::Launcher::none) return work_as_rank(launch, request, work);
   const config::Resolved resolved = config::compose(request);
   const auto gpus = static_cast<std::int64_t>(list_gpus().size());
-  const std::int64_t ranks = ranks_to_start(resolved.values, gpus);
+  const std::int64_t ranks = config::ranks_to_start(resolved.values, gpus);
   if (ranks > 1) return start_ranks(resolved.values, ranks, gpus);
   try {
     return work(resolved, {});
@@ -165,13 +172,6 @@ int on_ranks(const config::Request& request, const RankWork& work) {
     fmt::print(stderr, "error: {}\n", failure.what());
     return kTrainingFailed;
   }
-}
-
-std::int64_t ranks_to_start(const config::RunConfig& run, std::int64_t gpus) {
-  if (run.trainer == "BasicTrainer") return 1;
-  const bool takes_all = run.trainer == "TensorParallelTrainer" ? !run.mesh.tensor : !run.mesh.shard;
-  const std::int64_t asked = config::ranks_asked_for(run);
-  return takes_all ? std::max(asked, gpus) : asked;
 }
 
 plan::Machine machine_of(const comm::World& world) {

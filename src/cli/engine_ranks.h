@@ -15,9 +15,6 @@ using RankWork = std::function<int(const config::Resolved& resolved, const comm:
 // as trainer, mesh and GPUs ask for and waits for them. A rank that fails ends them all.
 int on_ranks(const config::Request& request, const RankWork& work);
 
-// How many processes a run outside of any launcher consists of, on a machine with that many GPUs.
-std::int64_t ranks_to_start(const config::RunConfig& run, std::int64_t gpus);
-
 // The machine that this process runs on, and the others of its run.
 plan::Machine machine_of(const comm::World& world);
 

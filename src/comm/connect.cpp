@@ -36,7 +36,7 @@ int ranks_on_this_machine(Group& all) {
 World connect_by_variables(const Launch& launch) {
   const int gpus = gpus_here();
   if (gpus == 0)
-    refuse_without_mpi(launch, has_nccl() ? "this machine shows no GPU" : "this dpo has no CUDA part");
+    refuse_without_mpi(launch, has_nccl() ? "this machine shows no GPU" : "this dpo was built without NCCL");
   if (gpus > 1 && launch.local_size.value_or(1) > gpus)
     refuse_without_mpi(launch,
                        fmt::format("{} of them share the {} GPUs of this machine", *launch.local_size, gpus));

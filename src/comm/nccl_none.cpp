@@ -5,7 +5,7 @@ namespace dpo::comm {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw UserError("this dpo was built without the CUDA part, and so without NCCL");
+  throw UserError("this dpo was built without NCCL, over which processes with a GPU each talk");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "config/mesh.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -67,6 +68,12 @@ std::int64_t ranks_asked_for(const RunConfig& run) {
   const MeshConfig& mesh = run.mesh;
   return limited_product(limited_product(mesh.replica.value_or(1), mesh.shard.value_or(1)),
                          mesh.tensor.value_or(1));
+}
+
+std::int64_t ranks_to_start(const RunConfig& run, std::int64_t gpus) {
+  if (is_basic(run)) return 1;
+  const bool is_open = run.trainer == "TensorParallelTrainer" ? !run.mesh.tensor : !run.mesh.shard;
+  return is_open ? std::max(ranks_asked_for(run), gpus) : ranks_asked_for(run);
 }
 
 std::optional<MeshShape> find_mesh(const RunConfig& run, std::int64_t ranks) {

@@ -27,6 +27,10 @@ MeshShape mesh_of(const RunConfig& run, std::int64_t ranks);
 // The processes that the keys mesh.* ask for where nobody said how many there are: 1 without them.
 std::int64_t ranks_asked_for(const RunConfig& run);
 
+// The processes of a run that is not started by a launcher, on a machine with that many GPUs: one on each,
+// unless the keys ask for another number.
+std::int64_t ranks_to_start(const RunConfig& run, std::int64_t gpus);
+
 // "2 replicas x 4 shards x 2 tensor"; empty for one rank.
 std::string describe(const MeshShape& mesh);
 

@@ -73,6 +73,20 @@ TEST(Mesh, HugeNumbersAreRefusedLikeOthers) {
   EXPECT_FALSE(find_mesh(run_of("FSDPTrainer", {.replica = 8, .shard = kHuge, .tensor = {}}), 8));
 }
 
+TEST(Mesh, ProcessesToStart) {
+  EXPECT_EQ(ranks_to_start(run_of("BasicTrainer"), 4), 1);
+  for (const char* trainer : {"FSDPTrainer", "TensorParallelTrainer"}) {
+    EXPECT_EQ(ranks_to_start(run_of(trainer), 4), 4);  // one on each GPU
+    EXPECT_EQ(ranks_to_start(run_of(trainer), 0), 1);
+    EXPECT_EQ(ranks_to_start(run_of(trainer, {.replica = {}, .shard = 2, .tensor = 3}), 0), 6);
+    EXPECT_EQ(ranks_to_start(run_of(trainer, {.replica = {}, .shard = 2, .tensor = 1}), 4), 2);
+    EXPECT_EQ(ranks_to_start(run_of(trainer, {.replica = 8, .shard = {}, .tensor = {}}), 4), 8);
+  }
+  EXPECT_EQ(ranks_to_start(run_of("FSDPTrainer", {.replica = {}, .shard = {}, .tensor = 2}), 4), 4);
+  EXPECT_EQ(ranks_to_start(run_of("FSDPTrainer", {.replica = {}, .shard = 2, .tensor = {}}), 4), 2);
+  EXPECT_EQ(ranks_to_start(run_of("TensorParallelTrainer", {.replica = {}, .shard = {}, .tensor = 2}), 4), 2);
+}
+
 TEST(Mesh, KnowsItsRanksAndItsWords) {
   const MeshShape mesh{2, 4, 2};
   EXPECT_EQ(mesh.ranks(), 16);
