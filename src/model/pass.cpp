@@ -92,16 +92,18 @@ BlockWeights leaves_of(const BlockWeights& weights) {
   return leaves;
 }
 
-// Adds what autograd finds behind the block's output to `gradients`; returns the gradient of its input.
-at::Tensor backward_through(const BlockRecord& record, const at::Tensor& output_gradient,
-                            BlockWeights& gradients) {
+// Adds what autograd finds behind the block's output to `gradients`; returns the gradient of its input. The
+// store is asked for room only then, since it may wait until those of the block before have been exchanged.
+at::Tensor backward_through(const BlockRecord& record, std::size_t block, const at::Tensor& output_gradient,
+                            GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
   for (const NamedTensor& named : record.weights.tensors) inputs.push_back(named.tensor);
   if (record.input.defined()) inputs.push_back(record.input);
   const auto found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
                                            /*create_graph=*/false, /*allow_unused=*/true);
-  for (std::size_t i = 0; i < gradients.tensors.size(); ++i)
-    if (found[i].defined()) gradients.tensors[i].tensor.add_(found[i]);
+  BlockWeights& sums = gradients.gradients(block);
+  for (std::size_t i = 0; i < sums.tensors.size(); ++i)
+    if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
   return record.input.defined() ? found.back() : at::Tensor();
 }
 
@@ -188,13 +190,14 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
   Places places(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
-    BlockWeights& sums = gradients.gradients(i);
-    if (!is_empty(batch)) {
+    if (is_empty(batch)) {
+      gradients.gradients(i);  // zeros: the others' sums want this rank's too
+    } else {
       BlockRecord record = std::move(tape.blocks[i]);
       tape.blocks.pop_back();
       if (!record.output.defined())
         record.output = compute_block(model, i, record.weights, record.input, places.on(store.device(i)));
-      gradient = backward_through(record, brought(gradient, store.device(i)), sums);
+      gradient = backward_through(record, i, brought(gradient, store.device(i)), gradients);
     }
     gradients.complete(i);
   }

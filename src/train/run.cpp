@@ -42,6 +42,16 @@ class Run {
         begun_(prepared.progress) {}
 
   Outcome execute() {
+    try {
+      return go_on();
+    } catch (const TrainingFailure&) {
+      writer_.finish();  // all ranks fail together here, and what they are still writing is good
+      throw;
+    }
+  }
+
+ private:
+  Outcome go_on() {
     recall();
     say(diagnosis_.look_at_data(p_.train.counts()));
     while (true) {
@@ -61,7 +71,6 @@ class Run {
     return Outcome::finished;
   }
 
- private:
   const shard::Mesh& mesh() const { return p_.trainee.mesh; }
 
   bool is_evaluation_due(std::int64_t examples) const {

@@ -120,11 +120,12 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listene
 }
 
 // Where a run begins: at its beginning, or where the checkpoint is.
-Progress find_progress(const RunData& data, const std::optional<fs::path>& checkpoint) {
+Progress find_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
+                       const shard::Mesh& mesh) {
   Progress progress;
   progress.identity = identity_of(data.config, data.tokenizer, data.train);
   if (!checkpoint) return progress;
-  verify_checkpoint(*checkpoint);
+  if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
   Progress saved = read_progress(*checkpoint);
   check_identity(saved.identity, progress.identity, *checkpoint);
   return saved;
@@ -241,7 +242,7 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   RunData data = load_data(plan, mesh, listener);
   for (const data::Examples* split : {&data.train, &data.test})
     check_margins(*split, loss_options(config.loss));
-  Progress progress = find_progress(data, checkpoint);
+  Progress progress = find_progress(data, checkpoint, mesh);
   // Before the policy, so that a reference that is only needed for its scores is never in memory together
   // with the policy's gradients and the optimizer.
   std::vector<Sample> samples;
