@@ -160,6 +160,7 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
 }  // namespace
 
 int on_ranks(const config::Request& request, const RankWork& work) {
+  if (gpu_count() == 0) keep_freed_memory();
   const comm::Launch launch = comm::read_launch(comm::this_environment());
   if (launch.launcher != comm::Launcher::none) return work_as_rank(launch, request, work);
   const config::Resolved resolved = config::compose(request);

@@ -3,8 +3,11 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <torch/version.h>
+
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -38,6 +41,13 @@ TensorLibrary describe_tensor_library() {
   library.nccl_version = nccl_version();
   library.gpus = list_gpus();
   return library;
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_MAX, 0);  // large blocks are mapped, and unmapped when they are freed
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
 }
 
 std::uint64_t peak_memory(bool on_gpu) {
