@@ -138,7 +138,8 @@ class Start(TinyRuns):
         self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) gave no sign of life for 3 s")
 
     def test_the_process_that_started_them_is_killed(self):
-        self.begin(self.command("mesh.shard=2"))
+        endless = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")
+        self.begin(self.command("mesh.shard=2", *endless))
         self.process.kill()
         self.wait_for_end()
 
