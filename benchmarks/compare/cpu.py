@@ -245,7 +245,7 @@ def read_arguments():
     parser.add_argument("--slow-pairs", type=int, default=16, help="pairs of a step that slow contenders compute (16)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each takes its turn (3)")
     parser.add_argument("--threads", type=int, default=2, help="of every contender (2)")
-    parser.add_argument("--pairs-at-once", type=int, default=8, help="of dpo: batch_size / gradient_accumulation_steps (8)")
+    parser.add_argument("--pairs-at-once", type=int, default=16, help="of dpo: batch_size / gradient_accumulation_steps (16)")
     parser.add_argument("--batch-sizes", type=numbers, default=BATCH_SIZES, help="of the sweep (4,16,64)")
     parser.add_argument("--prompt-lengths", type=numbers, default=PROMPT_LENGTHS, help="of the sweep (32,64,128,256)")
     parser.add_argument("--sweep-pairs", type=int, default=16, help="pairs in a step of the sweep by prompts (16)")
