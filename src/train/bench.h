@@ -15,7 +15,7 @@ struct BenchResult {
   double model_flops_utilization = 0;
   std::uint64_t peak_bytes = 0;  // of the rank that has most
   double predicted_seconds = 0;  // by the plan
-  double predicted_bytes = 0;  // of tensors, like peak_bytes
+  double predicted_bytes = 0;    // of tensors, like peak_bytes
 };
 
 // Updates of the planned run on random weights and random tokens, whose lengths follow the data set's
