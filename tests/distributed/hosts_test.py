@@ -12,6 +12,9 @@ from pathlib import Path
 
 from ranks import main, run
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tiny_run import TinyRuns  # noqa: E402
+
 GROUP_PROBE, WATCH_PROBE = os.environ["DPO_GROUP_PROBE"], os.environ["DPO_WATCH_PROBE"]
 PREFIX = f"dpo{uuid.uuid4().hex[:6]}"
 HOSTS = [f"{PREFIX}a", f"{PREFIX}b"]
@@ -69,6 +72,24 @@ class Hosts(unittest.TestCase):
         done = run(self.mpirun(GROUP_PROBE, "cpu"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "4 ranks, 2 here: all exchanges as they should be\n")
+
+    def test_training(self):
+        """Shards over the cable, tensor ranks within a host: the losses and norms of one process."""
+        TinyRuns.setUpClass()
+        self.addCleanup(TinyRuns.tearDownClass)
+        short = ["batch_size=12", "n_examples=120", "eval_every=60", "eval_batch_size=12", "n_eval_examples=12",
+                 "data.test_share=0.1", "optimizer=SGD", "lr=0.01"]
+        alone, many = TinyRuns.folder / "alone", TinyRuns.folder / "many"
+        TinyRuns.check(TinyRuns.train(alone, *short))
+        done = run(self.mpirun(*TinyRuns.words(many, *short, "trainer=FSDPTrainer", "mesh.tensor=2")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.strip(), str(many / "LATEST"))
+        found, expected = TinyRuns.metrics(many), TinyRuns.metrics(alone)
+        self.assertEqual(len(found), len(expected))
+        for mine, theirs in zip(found, expected):
+            for key in theirs:
+                if key.startswith(("loss", "logps", "grad_norm")):
+                    self.assertLessEqual(abs(mine[key] - theirs[key]), 1e-5 * max(1e-3, abs(theirs[key])), key)
 
     def test_watch_over_the_network(self):
         done = run(self.mpirun(WATCH_PROBE, 30, "none", 0))
