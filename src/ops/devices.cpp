@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <torch/version.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include <fmt/format.h>
@@ -45,7 +46,9 @@ TensorLibrary describe_tensor_library() {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  ::mallopt(M_MMAP_MAX, 0);  // large blocks are mapped, and unmapped when they are freed
+  for (const char* name : {"MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"})
+    if (std::getenv(name) != nullptr) return;  // the user knows better
+  ::mallopt(M_MMAP_MAX, 0);                    // large blocks are mapped, and unmapped when they are freed
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
