@@ -25,6 +25,7 @@ PROBE = os.environ["DPO_MESH_PROBE"]
 RANKS = int(sys.argv[1])
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 TOLERANCE = 1e-5  # relative, float32
+ROUNDING = 2**-8  # the last of a bfloat16's 8 bits
 UPDATES = 10
 
 # 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
@@ -125,20 +126,25 @@ def one_rank_is_plain(folder, models):
 
 
 def rounded(folder, models):
-    """bfloat16 over float32 weights: as far from float32 as one process is, within a factor."""
+    """bfloat16 over float32 weights: as far from float32 as one process is, within a factor and a last bit."""
     data = batches(3)
-    cases = lambda mesh, computed: [{"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
+    cases = lambda mesh, computed: [PLAIN | {"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
                                     for family in ("gpt_neox", "llama")]
     exact32 = run(1, {"batches": data, "cases": cases({}, "float32")}, folder / "f32")
     one = run(1, {"batches": data, "cases": cases({}, "bfloat16")}, folder / "b1")
+    own = {key: max(distance(one[family][key], exact32[family][key]) for family in exact32)
+           for key in ("logits", "losses", "norms")}
+    worst = dict.fromkeys(own, 0.0)
     for i, mesh in enumerate(MESHES[RANKS]):
         many = run(RANKS, {"batches": data, "cases": cases(mesh, "bfloat16")}, folder / f"b{RANKS}{i}")
         for family, reference in exact32.items():
-            for key in ("logits", "losses", "norms"):
-                own = distance(one[family][key], reference[key])
+            for key in own:
                 off = distance(many[family][key], reference[key])
-                assert off <= 2 * own + 1e-3, f"bfloat16 {family} {mesh}: {key} is off by {off:.2e}, one process by {own:.2e}"
-    print(f"bfloat16 on {RANKS} ranks is as far from float32 as in one process")
+                worst[key] = max(worst[key], off)
+                assert off <= 2 * own[key] + ROUNDING, (f"bfloat16 {family} {mesh}: {key} is off by {off:.2e}, "
+                                                        f"one process by {own[key]:.2e}")
+    print(f"bfloat16 on {RANKS} ranks (in one process) is from float32 at most: " +
+          ", ".join(f"{key} {worst[key]:.1e} ({own[key]:.1e})" for key in own))
 
 
 def main():
