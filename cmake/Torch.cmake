@@ -24,6 +24,15 @@ if(LIBTORCH)
   target_compile_options(dpo::torch INTERFACE
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
   target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
+  # at::parallel_for is a template of its headers, and without OpenMP a loop on one thread. The threads must be
+  # LibTorch's own: its OpenMP, where it brings one, and not a second beside it.
+  file(GLOB dpo_openmp ${LIBTORCH}/lib/libgomp*.so*)
+  if(NOT dpo_openmp)
+    find_package(OpenMP REQUIRED COMPONENTS CXX)
+    set(dpo_openmp ${OpenMP_CXX_LIBRARIES})
+  endif()
+  target_compile_options(dpo::torch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>")
+  target_link_libraries(dpo::torch INTERFACE ${dpo_openmp})
   # Its libraries find each other by themselves; the linker need not look for them too.
   target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
 endif()

@@ -1,16 +1,21 @@
-// CPU: LibTorch's flash attention segment by segment, so that memory stays linear in tokens.
+// CPU: products of matrices, a few queries of a segment at a time, so that memory stays linear in tokens.
+//
+// LibTorch has flash attention for the CPU too. In bfloat16 it compiles a kernel for every shape that it
+// meets and keeps it; segments have as many lengths as texts, so that half of the time went into compiling,
+// and memory grew with every step.
 #include <atomic>
 #include <functional>
 #include <limits>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include "ops/attention_bodies.h"
+#include "ops/attention_rows.h"
 
 namespace dpo::ops {
 namespace {
@@ -26,7 +31,7 @@ Range range_of(const Segments& segments, std::int64_t i) {
 
 // Calls work(i) for every segment, each thread taking the next one: their lengths differ widely.
 void for_each_segment(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  if (count == 1) return work(0);  // then the kernel itself divides the work
+  if (count == 1) return work(0);  // then the products themselves divide the work
   std::atomic<std::int64_t> next = 0;
   at::parallel_for(0, std::min<std::int64_t>(count, at::get_num_threads()), 1,
                    [&](std::int64_t, std::int64_t) {
@@ -35,58 +40,106 @@ void for_each_segment(std::int64_t count, const std::function<void(std::int64_t)
                    });
 }
 
-// As the kernel wants them, [kv_heads, group, tokens, head_dim]: a key head stands for its whole group
-// without being copied.
-at::Tensor grouped(const at::Tensor& x, Range range, std::int64_t kv_heads) {
-  return x.narrow(0, range.start, range.length).unflatten(1, {kv_heads, -1}).permute({1, 2, 0, 3});
-}
+constexpr std::int64_t kQueries = 64;  // at a time: their scores stay in the cache
 
-at::Tensor repeated(const at::Tensor& x, Range range, std::int64_t groups) {
-  return x.narrow(0, range.start, range.length).permute({1, 0, 2}).unsqueeze(1).expand({-1, groups, -1, -1});
-}
-
-at::ScalarType lse_type(const at::Tensor& q) {
+at::ScalarType computed_type(const at::Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// [tokens, heads, head_dim] as [kv_heads, tokens * group, head_dim], in the precision of the products: the
+// heads that share a key head stand behind each other for each token.
+at::Tensor rows_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
+  return x.narrow(0, range.start, range.length)
+      .to(computed_type(x))
+      .unflatten(1, {kv_heads, -1})
+      .transpose(0, 1)
+      .flatten(1, 2);
+}
+
+// A place in `x`, [tokens, heads, head_dim], as [kv_heads, tokens, group, head_dim].
+at::Tensor place_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
+  return x.narrow(0, range.start, range.length).unflatten(1, {kv_heads, -1}).transpose(0, 1);
+}
+
+// The logarithms of some queries, [heads, tokens], as [kv_heads, tokens, group].
+at::Tensor place_of_lse(const at::Tensor& lse, Range range, std::int64_t kv_heads) {
+  return lse.narrow(1, range.start, range.length).unflatten(0, {kv_heads, -1}).transpose(1, 2);
+}
+
+// Calls work(queries of a block, keys that they may see) for the queries of a segment.
+template <class Work>
+void for_each_block(std::int64_t queries, std::int64_t keys, bool causal, const Work& work) {
+  for (std::int64_t start = 0; start < queries; start += kQueries) {
+    const Range block{start, std::min(kQueries, queries - start)};
+    work(block, causal ? block.start + block.length : keys);
+  }
+}
+
+void attend_segment(const AttentionCall& call, Range queries, Range keys, const Attended& result) {
+  const std::int64_t kv_heads = call.k.size(1), group = call.groups();
+  const at::Tensor q = rows_of(call.q, queries, kv_heads);
+  const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
+  for_each_block(queries.length, keys.length, call.causal, [&](Range block, std::int64_t seen) {
+    const at::Tensor scores =
+        at::bmm(q.narrow(1, block.start * group, block.length * group), k.narrow(1, 0, seen).transpose(1, 2));
+    const at::Tensor lse = at::empty({kv_heads, block.length, group}, scores.options());
+    soften(scores, {block.start, group, call.causal}, call.scale, lse);
+    const Range place{queries.start + block.start, block.length};
+    place_of(result.out, place, kv_heads)
+        .copy_(at::bmm(scores, v.narrow(1, 0, seen)).unflatten(1, {block.length, group}));
+    place_of_lse(result.lse, place, kv_heads).copy_(lse);
+  });
+}
+
+void attend_segment_backward(const AttentionCall& call, Range queries, Range keys, const at::Tensor& grad_out,
+                             const Attended& total, const AttentionGradients& result) {
+  const std::int64_t kv_heads = call.k.size(1), group = call.groups();
+  const at::Tensor q = rows_of(call.q, queries, kv_heads), grad = rows_of(grad_out, queries, kv_heads);
+  const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
+  const at::Tensor share = (grad * rows_of(total.out, queries, kv_heads)).sum(-1);
+  const at::Tensor lse = place_of_lse(total.lse, queries, kv_heads).flatten(1);
+  at::Tensor dk = at::zeros(k.sizes(), k.options()), dv = at::zeros(v.sizes(), v.options());
+  for_each_block(queries.length, keys.length, call.causal, [&](Range block, std::int64_t seen) {
+    const auto rows = [&](const at::Tensor& x) {
+      return x.narrow(1, block.start * group, block.length * group);
+    };
+    const auto visible = [&](const at::Tensor& x) { return x.narrow(1, 0, seen); };
+    const at::Tensor weights = at::bmm(rows(q), visible(k).transpose(1, 2));
+    const at::Tensor grads = at::bmm(rows(grad), visible(v).transpose(1, 2));
+    differentiate_softmax(weights, grads, {block.start, group, call.causal}, call.scale,
+                          rows(lse).contiguous(), rows(share).contiguous());
+    visible(dv).baddbmm_(weights.transpose(1, 2), rows(grad));
+    visible(dk).baddbmm_(grads.transpose(1, 2), rows(q));
+    place_of(result.q, {queries.start + block.start, block.length}, kv_heads)
+        .copy_(at::bmm(grads, visible(k)).unflatten(1, {block.length, group}));
+  });
+  place_of(result.k, keys, kv_heads).copy_(dk.unsqueeze(2));
+  place_of(result.v, keys, kv_heads).copy_(dv.unsqueeze(2));
 }
 
 }  // namespace
 
 Attended attend_cpu(const AttentionCall& call) {
-  const std::int64_t tokens = call.q.size(0), heads = call.q.size(1), kv_heads = call.k.size(1);
+  const std::int64_t tokens = call.q.size(0), heads = call.q.size(1);
   Attended result{at::zeros({tokens, heads, call.q.size(2)}, call.q.options()),
                   at::full({heads, tokens}, -std::numeric_limits<double>::infinity(),
-                           call.q.options().dtype(lse_type(call.q)))};
+                           call.q.options().dtype(computed_type(call.q)))};
   for_each_segment(call.queries.count(), [&](std::int64_t i) {
     const Range queries = range_of(call.queries, i), keys = range_of(call.keys, i);
-    if (queries.length == 0 || keys.length == 0) return;
-    const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        grouped(call.q, queries, kv_heads), repeated(call.k, keys, call.groups()),
-        repeated(call.v, keys, call.groups()), /*dropout_p=*/0, call.causal, /*attn_mask=*/{}, call.scale);
-    grouped(result.out, queries, kv_heads).copy_(out);
-    result.lse.narrow(1, queries.start, queries.length).view({kv_heads, -1, queries.length}).copy_(lse);
+    if (queries.length > 0 && keys.length > 0) attend_segment(call, queries, keys, result);
   });
   return result;
 }
 
 AttentionGradients attend_cpu_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                        const Attended& total) {
-  const std::int64_t kv_heads = call.k.size(1);
   AttentionGradients result{at::zeros(call.q.sizes(), call.q.options()),
                             at::zeros(call.k.sizes(), call.k.options()),
                             at::zeros(call.v.sizes(), call.v.options())};
   for_each_segment(call.queries.count(), [&](std::int64_t i) {
     const Range queries = range_of(call.queries, i), keys = range_of(call.keys, i);
-    if (queries.length == 0 || keys.length == 0) return;
-    const at::Tensor lse =
-        total.lse.narrow(1, queries.start, queries.length).unflatten(0, {kv_heads, -1}).contiguous();
-    const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grouped(grad_out, queries, kv_heads), grouped(call.q, queries, kv_heads),
-        repeated(call.k, keys, call.groups()), repeated(call.v, keys, call.groups()),
-        grouped(total.out, queries, kv_heads), lse, /*dropout_p=*/0, call.causal, /*attn_mask=*/{},
-        call.scale);
-    grouped(result.q, queries, kv_heads).copy_(dq);
-    result.k.narrow(0, keys.start, keys.length).copy_(dk.sum(1).transpose(0, 1));
-    result.v.narrow(0, keys.start, keys.length).copy_(dv.sum(1).transpose(0, 1));
+    if (queries.length > 0 && keys.length > 0)
+      attend_segment_backward(call, queries, keys, grad_out, total, result);
   });
   return result;
 }

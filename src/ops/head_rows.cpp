@@ -8,38 +8,13 @@
 
 #include <ATen/Parallel.h>
 
-// Loops over a row are compiled for several instruction sets, and the machine's best is taken when the
-// program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DPO_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define DPO_FOR_EACH_CPU
-#endif
+#include "ops/vector_loops.h"
 
 namespace dpo::ops {
 namespace {
 
 constexpr std::int64_t kLanes = 16;    // independent sums and maxima, so that a loop can work on vectors
 constexpr std::int64_t kBlock = 1024;  // numbers added up in float32 before float64 takes over
-
-// e^x for x <= 0, to about 1e-7 relative; 0 below -87, and NaN of NaN. In a form that compilers turn into
-// vector instructions.
-inline float exp_of(float x) {
-  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it leaves whole numbers
-  constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  const float bounded = x > -87.0F ? x : -87.0F;
-  const float whole = (bounded * 1.44269504F + kRounder) - kRounder;
-  const float r = (bounded - whole * kLn2High) - whole * kLn2Low;
-  float p = 1.0F / 5040;
-  p = p * r + 1.0F / 720;
-  p = p * r + 1.0F / 120;
-  p = p * r + 1.0F / 24;
-  p = p * r + 1.0F / 6;
-  p = p * r + 0.5F;
-  p = p * r * r + r + 1.0F;
-  const auto power = std::bit_cast<float>((static_cast<std::int32_t>(whole) + 127) << 23);
-  return x > -87.0F ? p * power : x == x ? 0.0F : x;
-}
 
 DPO_FOR_EACH_CPU
 void widen(const std::uint16_t* in, float* out, std::int64_t count) {

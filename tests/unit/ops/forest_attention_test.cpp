@@ -22,16 +22,17 @@ struct Forest {
   at::Tensor allowed;  // bool [tokens, tokens]: what the query of a row may look at
 };
 
-// Trees of 0 to 12 prompt tokens and 1 to 8 responses of 1 to 20 tokens.
-Forest random_forest(std::mt19937& random, at::Device device, int trees) {
+// Trees of 0 to 12 prompt tokens and 1 to 8 responses of 1 to 20 tokens, or `stretch` times as many.
+Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch) {
   const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
   std::vector<std::int32_t> prompts{0}, branches{0}, sequences{0};
   std::vector<std::vector<std::int32_t>> responses;
   for (int t = 0; t < trees; ++t) {
-    prompts.push_back(prompts.back() + (draw(0, 3) == 0 ? 0 : draw(1, 12)));
+    prompts.push_back(prompts.back() + (draw(0, 3) == 0 ? 0 : draw(1, 12 * stretch)));
     sequences.push_back(prompts.back());
     responses.emplace_back();
-    for (int r = draw(1, 8); r > 0; --r) responses.back().push_back(draw(0, 2) == 0 ? 1 : draw(1, 20));
+    for (int r = draw(1, 8); r > 0; --r)
+      responses.back().push_back(draw(0, 2) == 0 ? 1 : draw(1, 20 * stretch));
   }
   for (const auto& of_tree : responses) {
     branches.push_back(branches.back());
@@ -70,12 +71,13 @@ struct Case {
   at::Device device;
   at::ScalarType dtype;
   double tolerance;
+  int stretch = 1;
 };
 
 // Ours in the case's precision against dense attention in float64 over the same, rounded, inputs.
 void check(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim, unsigned seed) {
   std::mt19937 random(seed);
-  const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6));
+  const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6), c.stretch);
   const std::int64_t tokens = forest.layout->sequences.tokens();
   const auto options = at::TensorOptions().device(c.device).dtype(c.dtype);
   const auto input = [&](std::int64_t count) {
@@ -106,6 +108,8 @@ void check_many(const Case& c) {
 
 TEST(ForestAttention, EqualsDenseAttentionInFloat32) { check_many({at::kCPU, at::kFloat, 1e-5}); }
 TEST(ForestAttention, EqualsDenseAttentionInFloat64) { check_many({at::kCPU, at::kDouble, 1e-12}); }
+// Longer than the queries that are computed at a time.
+TEST(ForestAttention, EqualsDenseAttentionOfLongTexts) { check_many({at::kCPU, at::kFloat, 1e-5, 9}); }
 TEST(ForestAttention, IsCloseInBfloat16) { check_many({at::kCPU, at::kBFloat16, 1e-2}); }
 TEST(ForestAttention, IsCloseInFloat16) { check_many({at::kCPU, at::kHalf, 2e-3}); }
 

@@ -1,0 +1,99 @@
+#include "ops/attention_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/vector_loops.h"
+
+namespace dpo::ops {
+namespace {
+
+constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that a loop can work on vectors
+
+// T is float or double; inlined, so that the loops are compiled for each instruction set.
+template <class T>
+[[gnu::always_inline]] inline T soften_row(T* row, std::int64_t count, T scale) {
+  T greatest[kLanes], sums[kLanes] = {};
+  for (T& lane : greatest) lane = -std::numeric_limits<T>::infinity();
+  const std::int64_t whole = count - count % kLanes;
+  for (std::int64_t i = 0; i < count; ++i) row[i] *= scale;
+  for (std::int64_t i = 0; i < whole; i += kLanes)
+    for (std::int64_t l = 0; l < kLanes; ++l)
+      greatest[l] = row[i + l] > greatest[l] ? row[i + l] : greatest[l];
+  for (std::int64_t i = whole; i < count; ++i) greatest[0] = row[i] > greatest[0] ? row[i] : greatest[0];
+  const T most = *std::max_element(greatest, greatest + kLanes);
+  for (std::int64_t i = 0; i < whole; i += kLanes)
+    for (std::int64_t l = 0; l < kLanes; ++l) sums[l] += row[i + l] = exp_of(row[i + l] - most);
+  for (std::int64_t i = whole; i < count; ++i) sums[0] += row[i] = exp_of(row[i] - most);
+  T sum = 0;
+  for (const T lane : sums) sum += lane;
+  const T share = 1 / sum;
+  for (std::int64_t i = 0; i < count; ++i) row[i] *= share;
+  return most + std::log(sum);
+}
+
+template <class T>
+[[gnu::always_inline]] inline void differentiate_row(T* scores, T* grads, std::int64_t count, T scale, T lse,
+                                                     T share) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T weight = exp_of(scale * scores[i] - lse);
+    scores[i] = weight;
+    grads[i] = scale * weight * (grads[i] - share);
+  }
+}
+
+DPO_FOR_EACH_CPU
+float soften_one(float* row, std::int64_t count, float scale) { return soften_row(row, count, scale); }
+double soften_one(double* row, std::int64_t count, double scale) { return soften_row(row, count, scale); }
+
+DPO_FOR_EACH_CPU
+void differentiate_one(float* scores, float* grads, std::int64_t count, float scale, float lse, float share) {
+  differentiate_row(scores, grads, count, scale, lse, share);
+}
+void differentiate_one(double* scores, double* grads, std::int64_t count, double scale, double lse,
+                       double share) {
+  differentiate_row(scores, grads, count, scale, lse, share);
+}
+
+template <class T>
+void soften_all(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
+  const std::int64_t rows = scores.size(1), keys = scores.size(2);
+  T* row = scores.mutable_data_ptr<T>();
+  T* sums = lse.mutable_data_ptr<T>();
+  for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys) {
+    const std::int64_t seen = visible.keys(i % rows, keys);
+    sums[i] = soften_one(row, seen, static_cast<T>(scale));
+    std::fill(row + seen, row + keys, T{0});
+  }
+}
+
+template <class T>
+void differentiate_all(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+                       double scale, const at::Tensor& lse, const at::Tensor& share) {
+  const std::int64_t rows = scores.size(1), keys = scores.size(2);
+  T *row = scores.mutable_data_ptr<T>(), *grad = grads.mutable_data_ptr<T>();
+  const T *sums = lse.const_data_ptr<T>(), *shares = share.const_data_ptr<T>();
+  for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys, grad += keys) {
+    const std::int64_t seen = visible.keys(i % rows, keys);
+    differentiate_one(row, grad, seen, static_cast<T>(scale), sums[i], shares[i]);
+    std::fill(row + seen, row + keys, T{0});
+    std::fill(grad + seen, grad + keys, T{0});
+  }
+}
+
+}  // namespace
+
+void soften(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
+  if (scores.scalar_type() == at::kDouble) return soften_all<double>(scores, visible, scale, lse);
+  soften_all<float>(scores, visible, scale, lse);
+}
+
+void differentiate_softmax(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+                           double scale, const at::Tensor& lse, const at::Tensor& share) {
+  if (scores.scalar_type() == at::kDouble)
+    return differentiate_all<double>(scores, grads, visible, scale, lse, share);
+  differentiate_all<float>(scores, grads, visible, scale, lse, share);
+}
+
+}  // namespace dpo::ops
