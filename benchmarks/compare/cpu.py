@@ -4,7 +4,8 @@ The shape of Pythia-70M with random weights, one step of 64 preference pairs of 
 long prompt): policy and live reference forward, backward, update by AdamW. Every contender gets the very tokens that dpo
 trains on, and as many threads; starting, loading and tokenizing are not timed, and each has a warm-up. They take turns,
 ROUNDS times; medians count. Memory is the most that a process had (ru_maxrss). The contenders' log-probabilities are
-compared, so that a fast wrong answer does not count.
+compared, so that a fast wrong answer does not count. A turn in which other guests of the host took more than 3 % of the
+processors' time is taken again. TRL is left out where it is not installed.
 
 The slow ones (the original's way, TRL) compute the first --slow-pairs of the step and an update; the table says how many.
 
@@ -15,6 +16,7 @@ The slow ones (the original's way, TRL) compute the first --slow-pairs of the st
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -35,6 +37,9 @@ OURS, TRL, TUNED = "dpo, bfloat16", "TRL, as documented", "tuned Python, bfloat1
 CONTENDERS = {OURS: ("bfloat16", False), "dpo, float32": ("float32", False), TUNED: ("tuned", False),
               "transformers, float32": ("original float32", True), "transformers, bfloat16": ("original bfloat16", True),
               TRL: ("trl", True)}
+if not importlib.util.find_spec("trl"):
+    del CONTENDERS[TRL]
+MOST_STOLEN = 0.03
 BATCH_SIZES, PROMPT_LENGTHS, RESPONSE_LENGTH = (4, 16, 64), (32, 64, 128, 256), 48
 
 
@@ -123,17 +128,30 @@ def processor_times():
     return ticks[7], sum(ticks)
 
 
+def timed(step, contender, options):
+    """A turn, and the share of the processors' time that other guests took meanwhile."""
+    stolen, total = processor_times()
+    found = measure(step, contender, options)
+    stolen, total = (after - before for after, before in zip(processor_times(), (stolen, total), strict=True))
+    return found | {"stolen": stolen / max(1, total)}
+
+
+def least_disturbed(step, contender, options):
+    """A turn that other guests disturbed is taken again, whoever's it is."""
+    turns = []
+    while not turns or (turns[-1]["stolen"] > MOST_STOLEN and len(turns) < options.tries):
+        turns.append(timed(step, contender, options))
+        print(f"  {contender}: {turns[-1]['pairs']} pairs in {turns[-1]['seconds']:.1f} s, "
+              f"stolen by other guests {turns[-1]['stolen']:.1%}", file=sys.stderr, flush=True)
+    return min(turns, key=lambda turn: turn["stolen"])
+
+
 def rounds_of(step, contenders, options):
     results = {contender: [] for contender in contenders}
     for i in range(options.rounds):
+        print(f"round {i + 1}", file=sys.stderr)
         for contender in contenders:
-            stolen, total = processor_times()
-            found = measure(step, contender, options)
-            stolen, total = (after - before for after, before in zip(processor_times(), (stolen, total), strict=True))
-            found["stolen"] = stolen / max(1, total)
-            results[contender].append(found)
-            print(f"  round {i + 1}, {contender}: {found['pairs']} pairs in {found['seconds']:.1f} s, "
-                  f"stolen by other guests {found['stolen']:.1%}", file=sys.stderr, flush=True)
+            results[contender].append(least_disturbed(step, contender, options))
     return results
 
 
@@ -174,7 +192,8 @@ def print_table(rows, batch):
 def surroundings(options):
     processor = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                       if line.startswith("model name")), platform.processor())
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "trl")}
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "trl")
+                if importlib.util.find_spec(name)}
     return {"processor": processor, "threads": options.threads, "versions": versions | {"dpo": dpo("--version").strip()},
             "load_at_start": os.getloadavg()[0]}
 
@@ -215,7 +234,7 @@ def made_pairs(folder, data, prompt_length, count):
 
 
 def sweep(folder, model, data, options):
-    contenders = [OURS, TUNED, "transformers, float32", TRL]
+    contenders = [name for name in (OURS, TUNED, "transformers, float32", TRL) if name in CONTENDERS]
     charts = {"batch": {}, "prompt": {}}
     for kind, values in (("batch", options.batch_sizes), ("prompt", options.prompt_lengths)):
         for value in values:
@@ -244,6 +263,7 @@ def read_arguments():
     parser.add_argument("--pairs", type=int, default=64, help="pairs in a step (64)")
     parser.add_argument("--slow-pairs", type=int, default=16, help="pairs of a step that slow contenders compute (16)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each takes its turn (3)")
+    parser.add_argument("--tries", type=int, default=3, help="of a turn that other guests of the host disturb (3)")
     parser.add_argument("--threads", type=int, default=2, help="of every contender (2)")
     parser.add_argument("--pairs-at-once", type=int, default=16, help="of dpo: batch_size / gradient_accumulation_steps (16)")
     parser.add_argument("--batch-sizes", type=numbers, default=BATCH_SIZES, help="of the sweep (4,16,64)")
