@@ -9,9 +9,7 @@
 namespace dpo::cli {
 
 void add_run_arguments(CLI::App& command, config::Request& request) {
-  command
-      .add_option("--config", request.config_file,
-                  "a configuration of your own, instead of configs/config.yaml")
+  command.add_option("--config", request.config_file, "a configuration of your own, laid over the defaults")
       ->type_name("FILE");
   command
       .add_option("--config-dir", request.config_dirs, "a folder with presets of your own, searched first")

@@ -153,7 +153,7 @@ json list_missing(const json& report) {
   json list = json::array();
   const json& libtorch = report["libtorch"];
   if (!libtorch["found"].get<bool>()) {
-    list.push_back(missing("LibTorch", "everything that computes: train, score, sample, eval",
+    list.push_back(missing("LibTorch", "everything that computes: train, score, sample, bench, demo",
                            libtorch["problem"].get<std::string>(), true));
   } else if (!report["gpus"].empty() && !libtorch["cuda_part"].get<bool>()) {
     list.push_back(missing("the CUDA part of this program", "using the GPU",

@@ -39,6 +39,10 @@ Disk disk_of(const Case& c, const Timing& timing) {
       parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
   // One at each evaluation after the first, and LATEST.
   disk.checkpoints = timing.evaluations - (c.in.run.do_first_eval ? 1 : 0) + 1;
+  // Those that are kept, the best, and the one that is being written: an old one goes only when that is
+  // there.
+  if (c.in.run.keep_last)
+    disk.checkpoints = std::min(disk.checkpoints, *c.in.run.keep_last + (c.in.run.best_metric ? 1 : 0) + 1);
   return disk;
 }
 

@@ -295,6 +295,9 @@ std::optional<Finding> disk(const Facts& f) {
     const Multiples every = nearest_multiples(f.plan.timing.examples / room + 1, f.run.batch_size);
     finding.remedies.push_back({{fmt::format("eval_every={}", every.above)}, "fewer checkpoints"});
   }
+  const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // beside the best and a new one
+  if (kept >= 1)
+    finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "only the newest are kept"});
   return finding;
 }
 

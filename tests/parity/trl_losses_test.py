@@ -16,7 +16,7 @@ Differences shows how, so that neither side can change unnoticed:
 | orpo, NLL | prompt and response, all tokens of the batch | response alone, mean per response | the prompt is given |
 | discopop, far off | 0 * inf, not a number | the limit | a run would stop |
 
-TRL has and we have not: aot_unpaired, apo_zero_unpaired, alpha_divergence, AlphaPO, WPO's weights, LD-DPO, label
+TRL has and we have not: aot_unpaired, apo_zero_unpaired, alpha_divergence, AlphaPO, WPO's weights, label
 smoothing of cpo and simpo. We have and TRL has not: plackett_luce, margins and weights per pair.
 """
 

@@ -223,12 +223,21 @@ TEST(DiskRule, CountsCheckpointsToCome) {
   in.surroundings.free_disk = plan.disk.total() - 1;
   const Plan full = make_plan(in);
   EXPECT_EQ(verdict_of(full, "disk"), Verdict::error);
-  ASSERT_EQ(full.find("disk")->remedies.size(), 1u);
-  in.run = config::with_overrides(in.run, full.find("disk")->remedies[0].overrides);
-  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::ok);
+  ASSERT_EQ(full.find("disk")->remedies.size(), 2u);  // fewer, or only the newest
+  for (const Remedy& remedy : full.find("disk")->remedies) {
+    Inputs other = in;
+    other.run = config::with_overrides(in.run, remedy.overrides);
+    EXPECT_EQ(verdict_of(make_plan(other), "disk"), Verdict::ok) << remedy.overrides[0];
+  }
   in.surroundings.free_disk = 0;
   in.run.debug = true;
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::ok);
+}
+
+TEST(DiskRule, CountsWhatIsKeptBesideANewCheckpoint) {
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=2").disk.checkpoints, 3);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=2 best_metric=loss/eval").disk.checkpoints, 4);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=50").disk.checkpoints, 9);
 }
 
 TEST(LengthsRule, SaysWhoseStatisticsStandIn) {
