@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "cli/program.h"
 #include "comm/bodies.h"
 #include "comm/connect.h"
+#include "comm/exchange.h"
 #include "comm/launch.h"
 #include "comm/sockets.h"
 #include "comm/start.h"
@@ -58,16 +60,19 @@ int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t g
                               comm::Forwarding::as_they_are);
 }
 
-// Ranks on one machine divide its cores. Those that their launcher has bound to cores see only these.
+// Ranks that may use the same cores of a machine, be it all of them, those of a container, or those that
+// their launcher has bound them to, divide these.
 void share_cores(const comm::World& world) {
-  if (std::getenv("OMP_NUM_THREADS") || world.local_size == 1) return;
+  if (std::getenv("OMP_NUM_THREADS")) return;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ::sched_getaffinity(0, sizeof allowed, &allowed);
-  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), threads = at::get_num_threads();
-  const bool bound = CPU_COUNT(&allowed) < online;
-  at::set_num_threads(
-      std::max(1, bound ? std::min(threads, online / world.local_size) : threads / world.local_size));
+  std::string cores = comm::host_name();
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) cores += fmt::format(" {}", core);
+  const std::vector<std::string> all = comm::gather_texts(*world.all, cores);
+  const auto sharing = static_cast<int>(std::ranges::count(all, cores));
+  at::set_num_threads(std::max(1, std::min(at::get_num_threads(), CPU_COUNT(&allowed) / sharing)));
 }
 
 // What is said of an exception, and the status to end with.

@@ -52,6 +52,18 @@ struct Start {
   std::optional<fs::path> checkpoint;
 };
 
+// Going on from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
+// one.
+void require_newest(const fs::path& run, const fs::path& checkpoint) {
+  std::vector<std::string> ignored;
+  const auto newest = train::newest_checkpoint(run, ignored);
+  if (!newest || *newest == checkpoint) return;
+  throw UserError(fmt::format(
+      "resume={}: {} is newer. To go on from the older one, move all newer checkpoints out of {} first; to "
+      "leave that run as it is, give model.archive={} and no resume: a new run from those weights",
+      checkpoint.string(), newest->filename().string(), run.string(), checkpoint.string()));
+}
+
 // Where a run writes, and where it goes on from.
 Start find_start(const config::RunConfig& config) {
   if (!config.resume) return {train::new_run_folder(config), std::nullopt};
@@ -66,7 +78,10 @@ Start find_start(const config::RunConfig& config) {
     throw UserError(fmt::format(
         "resume={}: there is no such folder; give a run's folder or one of its step-N", asked.string()));
   asked = fs::canonical(asked);
-  if (fs::exists(asked / "COMPLETE")) return {asked.parent_path(), asked};
+  if (fs::exists(asked / "COMPLETE")) {
+    require_newest(asked.parent_path(), asked);
+    return {asked.parent_path(), asked};
+  }
   std::vector<std::string> ignored;
   const auto checkpoint = train::newest_checkpoint(asked, ignored);
   for (const std::string& folder : ignored) print_notes({folder + " is not complete and is left aside"});
@@ -83,6 +98,25 @@ Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   const std::string folder = comm::broadcast_text(all, mine.folder.string(), 0);
   const std::string checkpoint = comm::broadcast_text(all, mine.checkpoint.value_or("").string(), 0);
   return {folder, checkpoint.empty() ? std::nullopt : std::optional<fs::path>(checkpoint)};
+}
+
+// Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
+// rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
+bool agree_on_plan(plan::Plan& plan, comm::Group& all) {
+  const plan::Reference mine = plan.reference;
+  const std::string first = comm::broadcast_text(
+      all, fmt::format("{}{}", plan.good() ? "y" : "n", static_cast<int>(plan.reference)), 0);
+  if (first[0] == 'n') return false;
+  plan.reference = static_cast<plan::Reference>(std::stoi(first.substr(1)));
+  for (const plan::Finding& finding : plan.findings)
+    if (finding.verdict == plan::Verdict::error)
+      throw UserError(
+          fmt::format("on this rank's machine the plan does not hold: {}: {}", finding.id, finding.message));
+  if (plan.reference != mine)
+    throw UserError(
+        "reference=auto means cached scores on one machine of this run and a live reference on "
+        "another; say reference=cached or reference=live");
+  return true;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -148,9 +182,9 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   const train::Listener& listener = first ? display.listener : kSilent;
   if (first) print_notes(resolved.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
-  const plan::Plan plan = plan::make_plan(in);
+  plan::Plan plan = plan::make_plan(in);
   if (first) display.show_plan(plan, in);
-  if (!plan.good()) return {1, {}};
+  if (!agree_on_plan(plan, *world.all)) return {1, {}};
   const Start start = agree_on_start(plan.resolved, *world.all);
   stop_in_order();
   try {

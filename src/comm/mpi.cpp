@@ -53,25 +53,26 @@ class StridedType {
 class Lane {
  public:
   Lane() : thread_([this] { work(); }) {
-    post([] {
+    const std::shared_future<void> started = post([] {
       // A rank that waits leaves its core to those that compute.
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
       int provided = MPI_THREAD_SINGLE;
       check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
       if (provided < MPI_THREAD_FUNNELED) throw std::runtime_error("this MPI cannot be used beside threads");
       check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    }).get();
+    });
+    try {
+      started.get();
+    } catch (...) {
+      close();
+      throw;
+    }
   }
 
   // An end in order takes all ranks; a failure of this one would wait for the others in vain.
   ~Lane() {
     if (std::uncaught_exceptions() == 0) post([] { MPI_Finalize(); });
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
+    close();
   }
 
   std::shared_future<void> post(std::function<void()> job) {
@@ -92,6 +93,15 @@ class Lane {
   }
 
  private:
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {

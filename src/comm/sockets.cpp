@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -67,6 +68,12 @@ bool is_connected_within(int socket, std::chrono::milliseconds patience) {
 
 Descriptor::~Descriptor() {
   if (value_ >= 0) ::close(value_);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 Door open_door(std::optional<std::uint16_t> port) {

@@ -37,6 +37,9 @@ struct Door {
 // A port that is taken is a UserError that names it; null: one that is free.
 Door open_door(std::optional<std::uint16_t> port);
 
+// What this machine calls itself.
+std::string host_name();
+
 // What others may call this machine, the likeliest first.
 std::vector<std::string> own_addresses();
 

@@ -112,12 +112,6 @@ struct Peer {
   Loss lost(std::string what) const { return {rank, host, pid, std::move(what)}; }
 };
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 void wait_until_readable(int descriptor, milliseconds time) {
   pollfd waiting{descriptor, POLLIN, 0};
   ::poll(&waiting, 1, static_cast<int>(time.count()));
@@ -186,8 +180,9 @@ std::vector<Line> receive_all(const Door& door, const Invitation& invitation, in
   for (const Clock::time_point end = Clock::now() + kConnecting; missing > 0 && Clock::now() < end;) {
     auto visitor = receive_visitor(door, invitation);
     if (!visitor || visitor->first < 1 || visitor->first >= size) continue;
-    lines[static_cast<std::size_t>(visitor->first)] = std::move(visitor->second);
-    --missing;
+    Line& line = lines[static_cast<std::size_t>(visitor->first)];
+    if (!line.is_open()) --missing;  // a visitor whom nobody answered in time comes again
+    line = std::move(visitor->second);
   }
   if (missing > 0)
     throw UserError(

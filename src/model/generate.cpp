@@ -211,7 +211,8 @@ void Generation::drop_finished(const std::vector<std::int64_t>& kept, at::Tensor
 std::vector<Generated> Generation::run() {
   at::Tensor logits = begin();
   for (;;) {
-    at::Tensor tokens = choose(logits);
+    at::Tensor tokens = choose(logits).contiguous();
+    options_.agree(tokens);
     std::vector<std::int64_t> kept;
     for (std::size_t i = 0; i < samples_.size(); ++i)
       if (accept(samples_[i], static_cast<data::Token>(tokens.const_data_ptr<std::int64_t>()[i])))

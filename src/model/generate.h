@@ -22,6 +22,8 @@ struct GenerateOptions {
   std::int64_t samples = 1;           // of each prompt
   std::vector<data::Token> eos;       // any of these ends a sample
   std::uint64_t seed = 0;
+  // Where several ranks draw the same samples: makes the tokens that each has chosen those of one of them.
+  std::function<void(const at::Tensor& tokens)> agree = [](const at::Tensor&) {};
 };
 
 enum class Finish { eos, stopped, length };

@@ -226,6 +226,9 @@ std::optional<Finding> heads_divide(const Facts& f) {
   const std::int64_t asked = f.c.mesh.tensor;
   if (asked == 1) return std::nullopt;
   const model::Shape& s = f.c.in.shape;
+  if (const std::int64_t share = (s.vocabulary + asked - 1) / asked; share * (asked - 1) >= s.vocabulary)
+    return error(id, fmt::format("a vocabulary of {} leaves one of {} {}s without any of it", s.vocabulary,
+                                 asked, device_word(f)));
   if (divides_layers(s, asked))
     return ok(id, fmt::format("{} heads over {} {}s", s.heads, asked, device_word(f)));
   std::vector<std::int64_t> degrees;

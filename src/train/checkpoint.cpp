@@ -79,6 +79,7 @@ json json_of(const Progress& progress) {
           {"reward_sum", progress.reward_sum},
           {"rewards", progress.rewards},
           {"best", progress.best ? json(*progress.best) : json()},
+          {"evaluated", progress.evaluated},
           {"identity", progress.identity}};
 }
 
@@ -152,6 +153,7 @@ Progress read_progress(const fs::path& folder) {
             value.at("reward_sum"),
             value.at("rewards"),
             best.is_number() ? std::optional(best.get<double>()) : std::nullopt,
+            value.at("evaluated"),
             value.at("identity")};
   } catch (const json::exception& error) {
     throw UserError(fmt::format("{}: {}", (folder / kProgressFile).string(), error.what()));
@@ -169,7 +171,8 @@ void verify_checkpoint(const fs::path& folder) {
       throw UserError(fmt::format("{} is missing or not of the size that {} says", file.string(), kMarker));
     if (to_hex(sha256_of_file(file)) != expected.at("sha256").get<std::string>())
       throw UserError(
-          fmt::format("{} is damaged: its SHA-256 is not the one in {}; resume from another checkpoint",
+          fmt::format("{} is damaged: its SHA-256 is not the one in {}; move that checkpoint away, and "
+                      "resume from the one before",
                       file.string(), (folder / kMarker).string()));
   }
 }

@@ -20,6 +20,7 @@ struct Progress {
   double reward_sum = 0;  // of all responses that were trained on, and their number
   std::int64_t rewards = 0;
   std::optional<double> best;                   // the best value of `best_metric` so far
+  std::int64_t evaluated = -1;                  // examples at the last evaluation
   std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
 };
 

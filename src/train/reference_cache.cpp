@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "comm/exchange.h"
 #include "shard/fingerprint.h"
 #include "train/batches.h"
 #include "train/exchange.h"
@@ -69,8 +70,7 @@ class Collector {
         table_(empty_table(examples)) {}
 
   ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Numbers>& batches) {
-    // A file that only some ranks see is no use: all must have the same to compute.
-    if (shard::largest_over(*mesh_.all, fs::exists(file) ? 0 : 1, mesh_.device) == 0) {
+    if (all_have_the_same(file)) {
       table_.read(file, key);
       check(file, batches);
     }
@@ -99,6 +99,14 @@ class Collector {
   }
 
  private:
+  // A file that only some ranks see, or of which they see different ones, is no use: all must have the same
+  // left to compute.
+  bool all_have_the_same(const fs::path& file) const {
+    const std::string own = fs::exists(file) ? to_hex(sha256_of_file(file)) : "";
+    const std::vector<std::string> seen = comm::gather_texts(*mesh_.all, own);
+    return !own.empty() && std::ranges::count(seen, own) == std::ssize(seen);
+  }
+
   bool is_known(const Numbers& batch) const {
     return std::all_of(batch.begin(), batch.end(),
                        [this](std::uint32_t number) { return table_.knows(number); });

@@ -38,8 +38,7 @@ class Run {
         listener_(listener),
         part_(part_of(prepared.trainee.mesh, folder.path())),
         writer_(folder.path(), prepared.config.keep_last, part_),
-        diagnosis_(prepared.config.max_grad_norm),
-        begun_(prepared.progress) {}
+        diagnosis_(prepared.config.max_grad_norm) {}
 
   Outcome execute() {
     try {
@@ -55,15 +54,12 @@ class Run {
     recall();
     say(diagnosis_.look_at_data(p_.train.counts()));
     while (true) {
-      if (const std::int64_t n = p_.progress.examples; is_evaluation_due(n)) evaluate_at(n);
+      if (const std::int64_t n = p_.progress.examples; is_evaluation_due(n) && !evaluate_at(n)) return stop();
       const auto next = static_cast<std::size_t>(p_.progress.updates);
       if (next == p_.training.size()) break;
       train_on(batch_of(p_.train, data::Split::Train, p_.training[next]));
       writer_.check();  // a full disk should not be found hours later
-      if (!is_stop_asked(mesh())) continue;
-      save();
-      writer_.finish();
-      return Outcome::stopped;
+      if (is_stop_asked(mesh())) return stop();
     }
     save();
     writer_.finish();
@@ -71,18 +67,24 @@ class Run {
     return Outcome::finished;
   }
 
+  Outcome stop() {
+    save();
+    writer_.finish();
+    return Outcome::stopped;
+  }
+
   const shard::Mesh& mesh() const { return p_.trainee.mesh; }
 
   bool is_evaluation_due(std::int64_t examples) const {
-    if (examples % p_.config.eval_every != 0) return false;
-    if (examples == 0) return p_.config.do_first_eval;
-    return examples != begun_.examples;  // a resumed run has that evaluation already
+    if (examples % p_.config.eval_every != 0 || examples == p_.progress.evaluated) return false;
+    return examples > 0 || p_.config.do_first_eval;
   }
 
-  void evaluate_at(std::int64_t examples) {
+  // Whether it came to its end: a run that is to stop does so, and evaluates when it goes on.
+  bool evaluate_at(std::int64_t examples) {
     std::vector<Record> records;
     for (std::size_t i = 0; i < p_.evaluation.size(); ++i) {
-      if (is_stop_asked(mesh())) return;
+      if (is_stop_asked(mesh())) return false;
       const std::vector<Record> more = evaluate(p_.trainee, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
       listener_.progress("batches evaluated", static_cast<std::int64_t>(i + 1),
@@ -96,7 +98,9 @@ class Run {
     note(folder_.write_records(examples, records, p_.trainee.loss.beta));
     say(diagnosis_.after_evaluation(metrics));
     if (p_.config.sample_during_eval) sample(examples);
+    p_.progress.evaluated = examples;
     if (examples > 0) save(is_best(metrics));
+    return true;
   }
 
   void train_on(const ExampleBatch& batch) {
@@ -158,7 +162,7 @@ class Run {
 
   void sample(std::int64_t examples) {
     const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.store(),
-                                                     p_.evaluation, p_.tokenizer, p_.config);
+                                                     p_.evaluation, p_.tokenizer, p_.config, *mesh().all);
     note(folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples)));
     say(diagnosis_.after_samples(samples));
   }
@@ -230,8 +234,7 @@ class Run {
   const Part part_;
   CheckpointWriter writer_;
   Diagnosis diagnosis_;
-  const Progress begun_;
-  std::int64_t saved_ = 0;
+  std::int64_t saved_ = -1;  // examples at the last checkpoint
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
 };

@@ -22,7 +22,7 @@ std::vector<model::Prompt> prompts_of(std::span<const ExampleBatch> evaluation, 
 
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const ExampleBatch> evaluation, const text::Tokenizer& tokenizer,
-                                 const config::RunConfig& config) {
+                                 const config::RunConfig& config, comm::Group& all) {
   const std::vector<model::Prompt> prompts = prompts_of(evaluation, config.n_eval_model_samples);
   if (prompts.empty()) return {};
   // The prompt counts inside max_length, as in the original.
@@ -34,6 +34,8 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   options.max_new_tokens = *std::max_element(room.begin(), room.end());
   options.eos = {data::end_of_text(tokenizer)};
   options.seed = static_cast<std::uint64_t>(config.seed);
+  // Machines may round differently, and a rank that ended a sample earlier would leave the others waiting.
+  options.agree = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
   std::vector<std::int64_t> made(prompts.size());
   const auto answers = model::generate(model, store, prompts, options,
                                        [&](std::size_t i, data::Token) { return ++made[i] < room[i]; });

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/group.h"
 #include "config/run_config.h"
 #include "model/generate.h"
 #include "text/tokenizer.h"
@@ -20,10 +21,11 @@ struct Sample {
 };
 
 // Samples of the first `n_eval_model_samples` examples. The random numbers depend on the seed and the place
-// of a prompt alone, so a model that does not change always gives the same ones.
+// of a prompt alone, so a model that does not change always gives the same ones. All ranks draw them
+// together.
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const ExampleBatch> evaluation, const text::Tokenizer& tokenizer,
-                                 const config::RunConfig& config);
+                                 const config::RunConfig& config, comm::Group& all);
 
 // A line of samples/step-N.jsonl for each prompt; `reference` is empty where there is none.
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference);

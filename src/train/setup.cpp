@@ -158,7 +158,7 @@ std::unique_ptr<Reference> make_reference(const RunData& data, const shard::Mesh
                            pass_of(config)};
   if (config.sample_during_eval)
     samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
-                           data.tokenizer, config);
+                           data.tokenizer, config, *mesh.all);
   if (data.plan.reference == plan::Reference::live) return live_reference(std::move(reference));
   return cached_reference(find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references",
                                                  reference, mesh, data.train, data.test,
@@ -231,7 +231,8 @@ Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, c
                   .pass = pass_of(config),
                   .microbatches = config.gradient_accumulation_steps,
                   .max_gradient_norm = config.max_grad_norm,
-                  .seed = static_cast<std::uint64_t>(config.seed)};
+                  .seed = static_cast<std::uint64_t>(config.seed),
+                  .max_length = static_cast<std::size_t>(config.max_length)};
   trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
   return trainee;
 }

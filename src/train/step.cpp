@@ -58,8 +58,8 @@ class WholeBatch {
 };
 
 // How far the policy is from the reference on responses that do not belong to their prompts: each example's
-// prompt with the responses of the next that has another prompt. The mean over the batch; KTO's point of
-// zero.
+// prompt with the responses of the next that has another prompt, cut to the room that it leaves. The mean
+// over the batch; KTO's point of zero.
 double mismatched_drift(const Trainee& t, const ExampleBatch& batch) {
   const std::size_t size = batch.examples.size();
   ExampleBatch mismatched = batch;
@@ -70,7 +70,11 @@ double mismatched_drift(const Trainee& t, const ExampleBatch& batch) {
     std::size_t other = (i + 1) % size;
     while (other != i && is_own(other)) other = (other + 1) % size;
     if (other == i) other = (i + 1) % size;  // a batch of one prompt
-    mismatched.examples[i].responses = batch.examples[other].responses;
+    data::Example& example = mismatched.examples[i];
+    example.responses = batch.examples[other].responses;
+    const std::size_t taken = std::min(example.prompt.size(), t.max_length - 1);
+    for (std::span<const data::Token>& response : example.responses)
+      response = response.first(std::min(response.size(), t.max_length - taken));
   }
   double sum = 0, count = 0;
   for (const Record& record : score_all(t, split(t, mismatched), mismatched))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 
 #include "loss/loss.h"
@@ -34,6 +35,7 @@ struct Trainee {
   double max_gradient_norm = 10;
   RunningMean rewards{};  // of all responses that were trained on
   std::uint64_t seed = 0;
+  std::size_t max_length = std::numeric_limits<std::size_t>::max();  // tokens of a prompt and a response
 };
 
 struct UpdateResult {

@@ -62,9 +62,25 @@ class Resume(TinyRuns):
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
+    def test_a_signal_near_an_evaluation_loses_none(self):
+        run = self.folder / "evaluated"
+        for update in (10, 20):  # an evaluation is due behind each
+            process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.PIPE, text=True)
+            with process.stderr as lines:
+                for line in lines:
+                    if line.startswith(f"update {update} "):
+                        process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(), 143)
+        self.check(self.train(run, f"resume={run}"))
+        evaluations = lambda of: [(line["counters/examples"], line["loss/eval"]) for line in self.metrics(of) if "loss/eval" in line]
+        self.assertEqual(evaluations(run), evaluations(self.whole))
+
     def test_what_cannot_be_resumed_is_refused(self):
         run = self.folder / "refused"
         self.check(self.train(run))
+        older = self.train(run, f"resume={run}/step-40")
+        self.assertEqual(older.returncode, 1)
+        self.assertIn(f"{os.readlink(run / 'LATEST')} is newer", older.stderr)
         other = self.train(run, f"resume={run}", "lr=1e-4")
         self.assertEqual(other.returncode, 1)
         self.assertIn("resume: lr is 0.001 in", other.stderr)

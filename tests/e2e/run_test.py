@@ -24,6 +24,18 @@ class Run(TinyRuns):
     def short(self, run, *more, **options):
         return self.train(run, "n_examples=160", *more, **options)
 
+    def test_kto_cuts_a_response_behind_a_foreign_prompt(self):
+        """A long prompt and the long response of another pair are together longer than the model's context."""
+        data = self.folder / "uneven.jsonl"
+        letter = lambda i: chr(0x100 + i)
+        with open(data, "w") as lines:
+            for i in range(160):
+                prompt, response = (90, 20) if i % 2 else (8, 100)
+                lines.write(json.dumps({"prompt": letter(i % 40) * (prompt - i // 40), "chosen": letter(i % 40) * response,
+                                        "rejected": letter(50) * response}) + "\n")
+        self.check(self.train(self.folder / "kto", "loss=kto", f"datasets=[{data}]", "max_length=128", "max_prompt_length=100",
+                              "n_examples=16", "eval_every=8"))
+
     def test_how_a_batch_is_divided_changes_rounding_alone(self):
         """64 at once, 8 times about 8, and 5 parts that cannot be equal: divided by tokens, not by number."""
         runs = []

@@ -44,7 +44,9 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
   for (const Tensor& tensor : block.tensors) {
     LocalTensor part = local_tensor(tensor, layout);
     part.start = local.size;
-    local.size += aligned(part.count());
+    // As much room as the first rank needs: what every tensor-parallel rank holds a copy of lies in the same
+    // place everywhere, and is rounded by the same random numbers.
+    local.size += aligned(local_tensor(tensor, {0, layout.tensor_ranks, 0, 1}).count());
     local.tensors.push_back(std::move(part));
   }
   local.shard_size = aligned((local.size + layout.shard_ranks - 1) / layout.shard_ranks);

@@ -100,6 +100,19 @@ TEST(Layout, PiecesRiseWithinTheShard) {
   });
 }
 
+// What tensor-parallel ranks hold copies of is rounded by random numbers of its place.
+TEST(Layout, TensorsBeginAtTheSamePlaceOnAllTensorRanks) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks) {
+      const LocalBlock first = local_block(block, {0, tensor_ranks, 0, shard_ranks});
+      const LocalBlock last = local_block(block, {tensor_ranks - 1, tensor_ranks, 0, shard_ranks});
+      EXPECT_EQ(first.size, last.size);
+      for (std::size_t t = 0; t < first.tensors.size(); ++t)
+        EXPECT_EQ(first.tensors[t].start, last.tensors[t].start) << block.tensors[t].name;
+    }
+  });
+}
+
 // Ranks exchange their shards, so these are equally large; and what a rank computes with begins where vector
 // instructions want it.
 TEST(Layout, BuffersAreAlikeAndAligned) {

@@ -156,6 +156,14 @@ TEST(TensorSplit, NamesTheDegreesThatDivideTheHeads) {
   EXPECT_FALSE(plan_of("model=gpt2-xl --gpus 8").find("tensor-split"));
 }
 
+TEST(TensorSplit, NoRankMayBeWithoutVocabulary) {
+  Inputs in = inputs_of("model=pythia28 trainer=TensorParallelTrainer --gpus 8");
+  in.shape.vocabulary = 49;  // seven of 7 rows
+  EXPECT_EQ(verdict_of(make_plan(in), "tensor-split"), Verdict::error);
+  in.shape.vocabulary = 50;
+  EXPECT_EQ(verdict_of(make_plan(in), "tensor-split"), Verdict::ok);
+}
+
 TEST(TensorSplit, AppliesToGroupsOfAMeshAndOffersOneThatDivides) {
   const std::string line = "model=gpt2-xl trainer=FSDPTrainer batch_size=32 mesh.tensor=4 --gpus 8 ";
   expect_finding(line, "tensor-split", Verdict::error, "do not divide over 4 GPUs; degrees that do: 1");
