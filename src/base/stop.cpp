@@ -11,7 +11,7 @@ namespace {
 constexpr int kExitStopped = 143;
 
 // One request may arrive twice, from a job's manager and from the process that started this one.
-constexpr double kOneRequest = 2;  // seconds
+constexpr std::time_t kOneRequest = 2;  // seconds
 
 // Written by the handler: there is no other way to be told.
 volatile std::sig_atomic_t requested = 0;
@@ -22,7 +22,7 @@ void remember(int) {
   if (requested == 0) {
     requested_at = now;
     requested = 1;
-  } else if (static_cast<double>(now - requested_at) >= kOneRequest) {
+  } else if (now - requested_at >= kOneRequest) {
     std::_Exit(kExitStopped);
   }
 }

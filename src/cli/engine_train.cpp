@@ -102,17 +102,15 @@ Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
 
 // Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
 // rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
-bool agree_on_plan(plan::Plan& plan, comm::Group& all) {
-  const plan::Reference mine = plan.reference;
-  const std::string first = comm::broadcast_text(
-      all, fmt::format("{}{}", plan.good() ? "y" : "n", static_cast<int>(plan.reference)), 0);
-  if (first[0] == 'n') return false;
-  plan.reference = static_cast<plan::Reference>(std::stoi(first.substr(1)));
+bool agree_on_plan(const plan::Plan& plan, comm::Group& all) {
+  const std::string reference = std::to_string(static_cast<int>(plan.reference));
+  const std::string first = comm::broadcast_text(all, plan.good() ? reference : "", 0);
+  if (first.empty()) return false;
   for (const plan::Finding& finding : plan.findings)
     if (finding.verdict == plan::Verdict::error)
       throw UserError(
           fmt::format("on this rank's machine the plan does not hold: {}: {}", finding.id, finding.message));
-  if (plan.reference != mine)
+  if (reference != first)
     throw UserError(
         "reference=auto means cached scores on one machine of this run and a live reference on "
         "another; say reference=cached or reference=live");
@@ -182,7 +180,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   const train::Listener& listener = first ? display.listener : kSilent;
   if (first) print_notes(resolved.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
-  plan::Plan plan = plan::make_plan(in);
+  const plan::Plan plan = plan::make_plan(in);
   if (first) display.show_plan(plan, in);
   if (!agree_on_plan(plan, *world.all)) return {1, {}};
   const Start start = agree_on_start(plan.resolved, *world.all);

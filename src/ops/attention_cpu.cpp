@@ -1,8 +1,8 @@
 // CPU: products of matrices, a few queries of a segment at a time, so that memory stays linear in tokens.
 //
 // LibTorch has flash attention for the CPU too. In bfloat16 it compiles a kernel for every shape that it
-// meets and keeps it; segments have as many lengths as texts, so that half of the time went into compiling,
-// and memory grew with every step.
+// meets and keeps it; segments have as many lengths as texts, so that time went into compiling, and memory
+// grew with every step.
 #include <atomic>
 #include <functional>
 #include <limits>

@@ -153,7 +153,7 @@ Progress read_progress(const fs::path& folder) {
             value.at("reward_sum"),
             value.at("rewards"),
             best.is_number() ? std::optional(best.get<double>()) : std::nullopt,
-            value.at("evaluated"),
+            value.value("evaluated", std::int64_t{-1}),
             value.at("identity")};
   } catch (const json::exception& error) {
     throw UserError(fmt::format("{}: {}", (folder / kProgressFile).string(), error.what()));
