@@ -14,6 +14,7 @@
 #include "cli/engine_commands.h"
 #include "cli/engine_train.h"
 #include "cli/engine_work.h"
+#include "cli/exit_status.h"
 #include "cli/stopwatch.h"
 #include "demo/files.h"
 #include "demo/results.h"
@@ -28,7 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, .held_out = 256};
-constexpr int kTrainingFailed = 2, kStopped = 143;
 
 void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
 

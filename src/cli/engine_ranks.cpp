@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/exit_status.h"
 #include "cli/program.h"
 #include "comm/bodies.h"
 #include "comm/connect.h"
@@ -28,8 +29,6 @@
 
 namespace dpo::cli {
 namespace {
-
-constexpr int kBadInput = 1, kTrainingFailed = 2, kStopped = 143;
 
 std::optional<std::uint16_t> port_of(const config::RunConfig& run) {
   if (!run.fsdp_port) return std::nullopt;

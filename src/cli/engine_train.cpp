@@ -12,6 +12,7 @@
 #include "cli/engine_commands.h"
 #include "cli/engine_ranks.h"
 #include "cli/engine_train.h"
+#include "cli/exit_status.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
 #include "comm/exchange.h"
@@ -24,8 +25,6 @@ namespace dpo::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kStopped = 143;
 
 void write_file(const fs::path& path, const std::string& text) {
   AtomicFile file(path);

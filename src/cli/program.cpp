@@ -9,12 +9,10 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "cli/exit_status.h"
 
 namespace dpo::cli {
 namespace {
-
-constexpr int kBadInput = 1;
-constexpr int kStopped = 143;
 
 // CLI11 would only say that a subcommand is required.
 void check_command(const CLI::App& program, const std::vector<std::string>& words) {

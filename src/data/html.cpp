@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 24> kVoid = {
 bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
 bool is_digit(char c) { return '0' <= c && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F'); }
-bool is_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
+bool is_html_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -62,10 +62,10 @@ class HtmlReader {
   std::size_t find_raw_end() const {
     for (std::size_t at = html_.find("</", at_); at != kNone; at = html_.find("</", at + 2)) {
       std::size_t name = at + 2;
-      while (name < html_.size() && is_space(html_[name])) ++name;
+      while (name < html_.size() && is_html_space(html_[name])) ++name;
       if (lower(html_.substr(name, raw_element_.size())) != raw_element_) continue;
       name += raw_element_.size();
-      while (name < html_.size() && is_space(html_[name])) ++name;
+      while (name < html_.size() && is_html_space(html_[name])) ++name;
       if (name < html_.size() && html_[name] == '>') return at;
     }
     return kNone;
@@ -101,7 +101,7 @@ class HtmlReader {
   }
 
   std::size_t skip_spaces(std::size_t at) const {
-    while (at < html_.size() && is_space(html_[at])) ++at;
+    while (at < html_.size() && is_html_space(html_[at])) ++at;
     return at;
   }
 
@@ -114,7 +114,7 @@ class HtmlReader {
   // Past one attribute with its value; kNone if the document ends in it.
   std::size_t attribute_end(std::size_t at) const {
     std::size_t end = at + 1;
-    while (end < html_.size() && !is_space(html_[end]) && html_[end] != '/' && html_[end] != '=' &&
+    while (end < html_.size() && !is_html_space(html_[end]) && html_[end] != '/' && html_[end] != '=' &&
            html_[end] != '>')
       ++end;
     const std::size_t sign = skip_spaces(end);
@@ -127,7 +127,7 @@ class HtmlReader {
       const std::size_t close = html_.find(html_[value], value + 1);
       return close == kNone ? kNone : close + 1;
     }
-    while (value < html_.size() && !is_space(html_[value]) && html_[value] != '>') ++value;
+    while (value < html_.size() && !is_html_space(html_[value]) && html_[value] != '>') ++value;
     return value;
   }
 
@@ -136,7 +136,7 @@ class HtmlReader {
     const std::string name = lower(html_.substr(at_ + 1, at - at_ - 1));
     while (true) {
       while (at < html_.size() &&
-             (is_space(html_[at]) || (html_[at] == '/' && !html_.substr(at).starts_with("/>"))))
+             (is_html_space(html_[at]) || (html_[at] == '/' && !html_.substr(at).starts_with("/>"))))
         ++at;
       if (at >= html_.size()) return kNone;
       if (html_[at] == '>') break;

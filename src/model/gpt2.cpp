@@ -4,7 +4,7 @@
 #include "model/parts.h"
 
 namespace dpo::model {
-namespace {
+namespace gpt2 {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
   return embed_tokens(w, "transformer.wte.weight", context.tokens, config.shape.vocabulary) +
@@ -31,8 +31,8 @@ at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const
   return layer_norm(head, "transformer.ln_f", x, config.settings.norm_epsilon);
 }
 
-}  // namespace
+}  // namespace gpt2
 
-const BlockFunctions kGpt2{embed, layer, final_norm};
+const BlockFunctions kGpt2{gpt2::embed, gpt2::layer, gpt2::final_norm};
 
 }  // namespace dpo::model

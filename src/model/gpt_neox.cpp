@@ -2,7 +2,7 @@
 #include "model/parts.h"
 
 namespace dpo::model {
-namespace {
+namespace gpt_neox {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
   return embed_tokens(w, "gpt_neox.embed_in.weight", context.tokens, config.shape.vocabulary);
@@ -36,8 +36,8 @@ at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const
   return layer_norm(head, "gpt_neox.final_layer_norm", x, config.settings.norm_epsilon);
 }
 
-}  // namespace
+}  // namespace gpt_neox
 
-const BlockFunctions kGptNeox{embed, layer, final_norm};
+const BlockFunctions kGptNeox{gpt_neox::embed, gpt_neox::layer, gpt_neox::final_norm};
 
 }  // namespace dpo::model

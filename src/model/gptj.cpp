@@ -2,7 +2,7 @@
 #include "model/parts.h"
 
 namespace dpo::model {
-namespace {
+namespace gptj {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
   return embed_tokens(w, "transformer.wte.weight", context.tokens, config.shape.vocabulary);
@@ -28,8 +28,8 @@ at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const
   return layer_norm(head, "transformer.ln_f", x, config.settings.norm_epsilon);
 }
 
-}  // namespace
+}  // namespace gptj
 
-const BlockFunctions kGptj{embed, layer, final_norm};
+const BlockFunctions kGptj{gptj::embed, gptj::layer, gptj::final_norm};
 
 }  // namespace dpo::model

@@ -4,7 +4,7 @@
 #include "model/parts.h"
 
 namespace dpo::model {
-namespace {
+namespace llama {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
   return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
@@ -39,8 +39,8 @@ at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const
   return rms_norm(head, "model.norm", x, config.settings.norm_epsilon);
 }
 
-}  // namespace
+}  // namespace llama
 
-const BlockFunctions kLlama{embed, layer, final_norm};
+const BlockFunctions kLlama{llama::embed, llama::layer, llama::final_norm};
 
 }  // namespace dpo::model

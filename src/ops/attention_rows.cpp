@@ -4,12 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/lanes.h"
 #include "ops/vector_loops.h"
 
 namespace dpo::ops {
 namespace {
-
-constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that a loop can work on vectors
 
 // T is float or double; inlined, so that the loops are compiled for each instruction set.
 template <class T>

@@ -10,6 +10,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "ops/attention.h"
+#include "ops/lanes.h"
 
 namespace dpo::ops {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 
 #define DPO_INLINE inline __attribute__((always_inline))
 
-constexpr std::int64_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 DPO_INLINE float dot(const float* a, const float* b, std::int64_t count) {

@@ -8,12 +8,12 @@
 
 #include <ATen/Parallel.h>
 
+#include "ops/lanes.h"
 #include "ops/vector_loops.h"
 
 namespace dpo::ops {
 namespace {
 
-constexpr std::int64_t kLanes = 16;    // independent sums and maxima, so that a loop can work on vectors
 constexpr std::int64_t kBlock = 1024;  // numbers added up in float32 before float64 takes over
 
 DPO_FOR_EACH_CPU

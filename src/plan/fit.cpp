@@ -16,7 +16,7 @@ struct Choice {
   std::int64_t steps;
 };
 
-struct Way {
+struct Sharing {
   std::string trainer;
   config::MeshConfig mesh;
 };
@@ -24,8 +24,8 @@ struct Way {
 // The ways to share the work that are worth a look: the run's own, one process, shards (of the whole model,
 // or in groups that split each layer within a machine, or in a replica for each machine), and splitting
 // alone.
-std::vector<Way> ways_to_share(const Inputs& in) {
-  std::vector<Way> ways = {{in.run.trainer, in.run.mesh}, {"BasicTrainer", {}}};
+std::vector<Sharing> ways_to_share(const Inputs& in) {
+  std::vector<Sharing> ways = {{in.run.trainer, in.run.mesh}, {"BasicTrainer", {}}};
   if (in.machine.ranks() == 1) return ways;
   std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
   for (const std::int64_t degree : divisors(in.machine.gpus))
@@ -43,7 +43,7 @@ std::vector<Choice> choices(const Inputs& in) {
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
     precisions.push_back("bfloat16");
   std::vector<Choice> all;
-  for (const Way& way : ways_to_share(in))
+  for (const Sharing& way : ways_to_share(in))
     for (const auto& mixed : precisions)
       for (const bool checkpointing : {false, true})
         for (const std::int64_t steps : divisors(in.run.batch_size))

@@ -12,11 +12,11 @@
 #include "config/assets.h"
 #include "config/mesh.h"
 #include "plan/fact_file.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 constexpr const char* kReferenceDevice = "a100-80gb";  // what the reference results were made on
 
 double memory_of_this_machine() {

@@ -5,19 +5,17 @@
 #include <map>
 
 #include "model/tables/layout.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 constexpr double kHeadChunkRows =
     4096;                         // the head works through response tokens in chunks of about this many
 constexpr double kUsable = 0.97;  // of a GPU's memory; the rest is the driver's
 
 using model::Block;
 using model::BlockKind;
-
-double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 // A block as the fullest rank of the mesh holds it.
 model::LocalBlock block_on_rank(const Case& c, const Block& block) {

@@ -5,11 +5,10 @@
 
 #include "plan/remedies.h"
 #include "plan/rules.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
-
-double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 bool is_basic(const config::RunConfig& run) { return run.trainer == "BasicTrainer"; }
 

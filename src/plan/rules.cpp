@@ -6,11 +6,11 @@
 #include <fmt/ranges.h>
 
 #include "loss/loss.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 constexpr double kExamplesPerGpu = 2;  // the reference's rule for its sharded trainer
 
 // What every rule reads.

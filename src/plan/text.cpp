@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include "plan/output.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::size_t kWidth = 100;
 
 // Puts ANSI colours around words, or nothing.

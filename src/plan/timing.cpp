@@ -4,14 +4,13 @@
 #include <cmath>
 
 #include "plan/memory.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
 using model::Block;
 using model::BlockKind;
-
-double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 double flops_per_second(const Case& c) {
   const Device& device = c.machine.device;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/formats/zip_format.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::uint32_t kEndOfDirectory64 = 0x06064b50;
 constexpr std::uint32_t kLocator64 = 0x07064b50;
 constexpr std::uint32_t kDirectoryEntry = 0x02014b50;
 constexpr std::uint32_t kLocalHeader = 0x04034b50;
-constexpr std::uint16_t kExtraOf64 = 1;
-constexpr std::uint64_t kIn64Bits = 0xffffffff;  // "see the extra field"
 
 // Little-endian numbers of an archive; reading outside of it is an error.
 class Archive {

@@ -4,16 +4,17 @@
 
 #include <zlib.h>
 
+#include "checkpoint/formats/zip_format.h"
+
 namespace dpo::checkpoint {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kIn64Bits = 0xffffffff;  // "see the extra field"
-constexpr std::uint64_t kManyEntries = 0xffff;   // "see the 64-bit end record"
-constexpr std::uint16_t kVersion64 = 45;         // that reading 64-bit sizes needs
+constexpr std::uint64_t kManyEntries = 0xffff;  // "see the 64-bit end record"
+constexpr std::uint16_t kVersion64 = 45;        // that reading 64-bit sizes needs
 constexpr std::uint16_t kNamesAreUtf8 = 1 << 11;
 constexpr std::uint16_t kFirstDay = 0x21;  // 1 January 1980, where the format's time begins
-constexpr std::uint16_t kExtraOf64 = 1, kExtraPadding = 0x4246;
+constexpr std::uint16_t kExtraPadding = 0x4246;
 
 // Little-endian numbers one after the other.
 class Record {

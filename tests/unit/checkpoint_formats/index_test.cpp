@@ -7,7 +7,7 @@
 namespace dpo::checkpoint {
 namespace {
 
-std::string message_of(const std::string& text) {
+std::string index_message(const std::string& text) {
   try {
     parse_weight_index(text, "i.json");
   } catch (const UserError& error) {
@@ -26,7 +26,7 @@ TEST(WeightIndex, NamesTheFileOfEachTensor) {
 
 TEST(WeightIndex, RefusesFilesElsewhere) {
   for (const std::string file : {"../a", "/etc/passwd", "a/../../b", "", "..", "a/", ".", "./a", "a\\u0000b"})
-    EXPECT_NE(message_of(R"({"weight_map": {"t": ")" + file + R"("}})").find("not a file of its folder"),
+    EXPECT_NE(index_message(R"({"weight_map": {"t": ")" + file + R"("}})").find("not a file of its folder"),
               std::string::npos)
         << file;
 }
@@ -50,7 +50,7 @@ TEST(WeightIndex, RefusesWhatIsNone) {
       {R"({"other": )" + std::string(100'000, '['), "not valid JSON"},
   };
   for (const Case& c : cases) {
-    const std::string message = message_of(c.text);
+    const std::string message = index_message(c.text);
     EXPECT_EQ(message.rfind("i.json: not an index of weights: ", 0), 0u) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message << "\nexpected: " << c.expected;
   }

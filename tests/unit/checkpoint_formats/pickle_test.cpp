@@ -28,7 +28,7 @@ std::vector<PickledTensor> read(const std::string& body) {
   return read_state_dict(std::as_bytes(std::span(pickle)), "policy.pt");
 }
 
-std::string message_of(const std::string& body) {
+std::string pickle_message(const std::string& body) {
   try {
     read(body);
   } catch (const UserError& error) {
@@ -117,7 +117,7 @@ TEST(Pickle, RefusesEverythingElse) {
        "a tensor with a name of great length"},
   };
   for (const Case& c : cases) {
-    const std::string message = message_of(c.body);
+    const std::string message = pickle_message(c.body);
     EXPECT_EQ(message.rfind("policy.pt: ", 0), 0u) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message << "\nexpected: " << c.expected;
   }

@@ -27,7 +27,7 @@ Header parse(const std::string& file) {
   return parse_safetensors(std::as_bytes(std::span(file)), "w.safetensors");
 }
 
-std::string message_of(const std::string& file) {
+std::string safetensors_message(const std::string& file) {
   try {
     parse(file);
   } catch (const UserError& error) {
@@ -102,7 +102,7 @@ TEST(Safetensors, RefusesWhatIsNot) {
       {file_of("{\"__metadata__\":{\"a\":1}}", 0), "a number in an unexpected place"},
   };
   for (const Case& c : cases) {
-    const std::string message = message_of(c.file);
+    const std::string message = safetensors_message(c.file);
     EXPECT_EQ(message.rfind("w.safetensors: not a valid safetensors file: ", 0), 0u) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message << "\nexpected: " << c.expected;
   }

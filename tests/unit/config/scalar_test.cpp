@@ -7,50 +7,51 @@
 namespace dpo::config {
 namespace {
 
-std::string read(std::string_view text) { return spelled(yaml_scalar(text, {})); }
+std::string read_scalar(std::string_view text) { return spelled(yaml_scalar(text, {})); }
 
 TEST(Scalar, BooleansAndNullOfYaml11) {
   for (const char* text : {"yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"})
-    EXPECT_EQ(read(text), "true");
-  for (const char* text : {"no", "No", "NO", "off", "Off", "OFF", "false"}) EXPECT_EQ(read(text), "false");
-  for (const char* text : {"", "~", "null", "Null", "NULL"}) EXPECT_EQ(read(text), "null");
+    EXPECT_EQ(read_scalar(text), "true");
+  for (const char* text : {"no", "No", "NO", "off", "Off", "OFF", "false"})
+    EXPECT_EQ(read_scalar(text), "false");
+  for (const char* text : {"", "~", "null", "Null", "NULL"}) EXPECT_EQ(read_scalar(text), "null");
   for (const char* text : {"y", "n", "yEs", "nULL", "oN"})
-    EXPECT_EQ(read(text), '"' + std::string(text) + '"');
+    EXPECT_EQ(read_scalar(text), '"' + std::string(text) + '"');
 }
 
 TEST(Scalar, IntegersOfYaml11) {
-  EXPECT_EQ(read("0"), "0");
-  EXPECT_EQ(read("-12"), "-12");
-  EXPECT_EQ(read("+12"), "12");
-  EXPECT_EQ(read("1_000"), "1000");
-  EXPECT_EQ(read("0x1F"), "31");
-  EXPECT_EQ(read("0b101"), "5");
-  EXPECT_EQ(read("017"), "15");
-  EXPECT_EQ(read("1:30"), "90");
-  EXPECT_EQ(read("-1:30:00"), "-5400");
-  EXPECT_EQ(read("123456789012345678901234567890"), "123456789012345678901234567890");
-  EXPECT_EQ(read("089"), "\"089\"");
-  EXPECT_EQ(read("1:99"), "\"1:99\"");
-  EXPECT_EQ(read("0x"), "\"0x\"");
-  EXPECT_EQ(read("_1"), "\"_1\"");
+  EXPECT_EQ(read_scalar("0"), "0");
+  EXPECT_EQ(read_scalar("-12"), "-12");
+  EXPECT_EQ(read_scalar("+12"), "12");
+  EXPECT_EQ(read_scalar("1_000"), "1000");
+  EXPECT_EQ(read_scalar("0x1F"), "31");
+  EXPECT_EQ(read_scalar("0b101"), "5");
+  EXPECT_EQ(read_scalar("017"), "15");
+  EXPECT_EQ(read_scalar("1:30"), "90");
+  EXPECT_EQ(read_scalar("-1:30:00"), "-5400");
+  EXPECT_EQ(read_scalar("123456789012345678901234567890"), "123456789012345678901234567890");
+  EXPECT_EQ(read_scalar("089"), "\"089\"");
+  EXPECT_EQ(read_scalar("1:99"), "\"1:99\"");
+  EXPECT_EQ(read_scalar("0x"), "\"0x\"");
+  EXPECT_EQ(read_scalar("_1"), "\"_1\"");
 }
 
 TEST(Scalar, FloatsAsOmegaConfReadsThem) {
-  EXPECT_EQ(read("5e-7"), "5e-07");
-  EXPECT_EQ(read("1e5"), "100000.0");
-  EXPECT_EQ(read("1."), "1.0");
-  EXPECT_EQ(read(".5"), "0.5");
-  EXPECT_EQ(read("-1.5E+2"), "-150.0");
-  EXPECT_EQ(read("1_0.5"), "10.5");
-  EXPECT_EQ(read(".inf"), "inf");
-  EXPECT_EQ(read("-.INF"), "-inf");
-  EXPECT_EQ(read(".NaN"), "nan");
-  EXPECT_EQ(read("-.5"), "\"-.5\"");
-  EXPECT_EQ(read(".5e3"), "\".5e3\"");
-  EXPECT_EQ(read("1e"), "\"1e\"");
-  EXPECT_EQ(read("."), "\".\"");
-  EXPECT_EQ(read("._"), "\"._\"");
-  EXPECT_EQ(read("inf"), "\"inf\"");
+  EXPECT_EQ(read_scalar("5e-7"), "5e-07");
+  EXPECT_EQ(read_scalar("1e5"), "100000.0");
+  EXPECT_EQ(read_scalar("1."), "1.0");
+  EXPECT_EQ(read_scalar(".5"), "0.5");
+  EXPECT_EQ(read_scalar("-1.5E+2"), "-150.0");
+  EXPECT_EQ(read_scalar("1_0.5"), "10.5");
+  EXPECT_EQ(read_scalar(".inf"), "inf");
+  EXPECT_EQ(read_scalar("-.INF"), "-inf");
+  EXPECT_EQ(read_scalar(".NaN"), "nan");
+  EXPECT_EQ(read_scalar("-.5"), "\"-.5\"");
+  EXPECT_EQ(read_scalar(".5e3"), "\".5e3\"");
+  EXPECT_EQ(read_scalar("1e"), "\"1e\"");
+  EXPECT_EQ(read_scalar("."), "\".\"");
+  EXPECT_EQ(read_scalar("._"), "\"._\"");
+  EXPECT_EQ(read_scalar("inf"), "\"inf\"");
 }
 
 TEST(Scalar, NumbersThatDoNotFit) {

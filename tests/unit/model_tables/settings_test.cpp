@@ -16,7 +16,7 @@ const std::string kGpt2 =
 
 ModelConfig parse(const std::string& members) { return parse_model_config("{" + members + "}", "m"); }
 
-std::string message_of(const std::string& members) {
+std::string settings_message(const std::string& members) {
   try {
     parse(members);
   } catch (const UserError& error) {
@@ -83,13 +83,13 @@ TEST(Settings, RefuseByNameWhatIsLacking) {
       {kGpt2 + R"(, "scale_attn_by_inverse_layer_idx": true)", "is not supported"},
   };
   for (const Case& c : cases)
-    EXPECT_NE(message_of(c.members).find(c.expected), std::string::npos) << message_of(c.members);
+    EXPECT_NE(settings_message(c.members).find(c.expected), std::string::npos) << settings_message(c.members);
 }
 
 TEST(Settings, NestedDeeplyAreNoDanger) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  EXPECT_EQ(message_of(kLlama + R"(, "rope_scaling": {"other": )" + deep + "}"), "accepted");
-  EXPECT_NE(message_of(kLlama + R"(, "rms_norm_eps": )" + deep).find("'rms_norm_eps' is a list"),
+  EXPECT_EQ(settings_message(kLlama + R"(, "rope_scaling": {"other": )" + deep + "}"), "accepted");
+  EXPECT_NE(settings_message(kLlama + R"(, "rms_norm_eps": )" + deep).find("'rms_norm_eps' is a list"),
             std::string::npos);
 }
 

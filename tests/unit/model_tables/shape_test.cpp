@@ -7,7 +7,7 @@
 namespace dpo::model {
 namespace {
 
-std::string message_of(const std::string& json) {
+std::string shape_message(const std::string& json) {
   try {
     parse_shape(json, "m/config.json");
   } catch (const UserError& error) {
@@ -16,11 +16,11 @@ std::string message_of(const std::string& json) {
   return "accepted";
 }
 
-constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 176,
+constexpr const char* kLlamaJson = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 176,
   "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 128)";
 
 TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
-  const Shape llama = parse_shape(std::string(kLlama) + "}", "m");
+  const Shape llama = parse_shape(std::string(kLlamaJson) + "}", "m");
   EXPECT_EQ(llama.kv_heads, 4);
   EXPECT_EQ(llama.head_dim, 16);
   EXPECT_FALSE(llama.tied_embeddings);
@@ -35,7 +35,7 @@ TEST(Shape, SaysWhichFileAndKeyIsWrong) {
   struct Case {
     std::string json, expected;
   };
-  const std::string llama = kLlama;
+  const std::string llama = kLlamaJson;
   const Case cases[] = {
       {"", "m/config.json: not a JSON object"},
       {"[]", "not a JSON object"},
@@ -58,7 +58,7 @@ TEST(Shape, SaysWhichFileAndKeyIsWrong) {
       {llama + R"(, "num_attention_heads": 5})", "a hidden size of 64 cannot be split over 5 heads"},
   };
   for (const Case& c : cases)
-    EXPECT_NE(message_of(c.json).find(c.expected), std::string::npos) << message_of(c.json);
+    EXPECT_NE(shape_message(c.json).find(c.expected), std::string::npos) << shape_message(c.json);
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ struct Case {
 };
 
 // Ours in the case's precision against dense attention in float64 over the same, rounded, inputs.
-void check(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim, unsigned seed) {
+void check_attention(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                     unsigned seed) {
   std::mt19937 random(seed);
   const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6), c.stretch);
   const std::int64_t tokens = forest.layout->sequences.tokens();
@@ -100,9 +101,9 @@ void check(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_
 
 void check_many(const Case& c) {
   for (unsigned seed = 0; seed < 12; ++seed) {
-    check(c, 4, 4, 16, seed);
-    check(c, 6, 2, 8, seed);
-    check(c, 4, 1, 20, seed);
+    check_attention(c, 4, 4, 16, seed);
+    check_attention(c, 6, 2, 8, seed);
+    check_attention(c, 4, 1, 20, seed);
   }
 }
 

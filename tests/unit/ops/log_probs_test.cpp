@@ -62,7 +62,7 @@ Expected expect(const Problem& problem) {
   return {scores, -(log_probs.exp() * log_probs).sum(1), grads[0], grads[1], grads[2]};
 }
 
-void check(at::Device device, at::ScalarType dtype, double tolerance) {
+void check_log_probs(at::Device device, at::ScalarType dtype, double tolerance) {
   for (const bool with_bias : {false, true})
     for (const std::int64_t chunk_rows : {1, 4, 100}) {
       const Problem problem = make_problem(device, dtype, with_bias, /*weighted=*/chunk_rows == 4);
@@ -84,14 +84,14 @@ void check(at::Device device, at::ScalarType dtype, double tolerance) {
 }
 
 TEST(LogProbs, AndTheirGradientsAreExact) {
-  check(at::kCPU, at::kFloat, 1e-5);
-  check(at::kCPU, at::kBFloat16, 2e-2);
+  check_log_probs(at::kCPU, at::kFloat, 1e-5);
+  check_log_probs(at::kCPU, at::kBFloat16, 2e-2);
 }
 
 TEST(LogProbs, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  check(at::kCUDA, at::kFloat, 1e-5);
-  check(at::kCUDA, at::kBFloat16, 2e-2);
+  check_log_probs(at::kCUDA, at::kFloat, 1e-5);
+  check_log_probs(at::kCUDA, at::kBFloat16, 2e-2);
 }
 
 TEST(LogProbs, DoNotDependOnTheChunks) {

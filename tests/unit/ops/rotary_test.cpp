@@ -27,7 +27,7 @@ at::Tensor expected_rotation(const at::Tensor& x, const at::Tensor& angles, bool
   return out;
 }
 
-void check(at::Device device, at::ScalarType dtype, double tolerance) {
+void check_rotary(at::Device device, at::ScalarType dtype, double tolerance) {
   for (const bool interleaved : {false, true})
     for (const std::int64_t count : {1, 3, 8}) {
       const auto options = at::TensorOptions().device(device);
@@ -47,14 +47,14 @@ void check(at::Device device, at::ScalarType dtype, double tolerance) {
 }
 
 TEST(Rotate, TurnsPairsAndTheirGradientsBack) {
-  check(at::kCPU, at::kFloat, 1e-6);
-  check(at::kCPU, at::kBFloat16, 4e-3);
+  check_rotary(at::kCPU, at::kFloat, 1e-6);
+  check_rotary(at::kCPU, at::kBFloat16, 4e-3);
 }
 
 TEST(Rotate, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  check(at::kCUDA, at::kFloat, 1e-6);
-  check(at::kCUDA, at::kBFloat16, 4e-3);
+  check_rotary(at::kCUDA, at::kFloat, 1e-6);
+  check_rotary(at::kCUDA, at::kBFloat16, 4e-3);
 }
 
 }  // namespace
