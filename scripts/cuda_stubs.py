@@ -14,11 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Come with every system that has a C++ compiler; and the GPU's driver, which torch itself tries to load to see
-# whether there is one, so that it must stay absent.
-KEPT = re.compile(r"(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda)\.so|ld-linux)")
-# How the names of NVIDIA's functions begin.
+# How the names of NVIDIA's libraries and functions begin. The GPU's driver (libcuda) stays absent: torch itself tries to
+# load it to see whether there is one.
 NVIDIA = re.compile(r"(cu|nccl|nv)")
+DRIVER = re.compile(r"libcuda\.so")
 
 STUB = """
 #include <stdio.h>
@@ -39,11 +38,12 @@ def main(torch: Path, site_packages: Path) -> None:
     nvidia = sorted(torch.parent.glob("nvidia/*/lib/*.so*"))
     present = {path.name for path in libraries + nvidia}
     needed = {name for path in libraries for name in re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d", path))}
-    absent = sorted(name for name in needed - present if not KEPT.match(name))
+    absent = sorted(name for name in needed - present if NVIDIA.match(name.removeprefix("lib"))
+                    and not DRIVER.match(name))
     if not absent:
         return
 
-    defined = {line.split()[2].split("@")[0] for path in nvidia
+    defined = {line.split()[2].split("@")[0] for path in libraries + nvidia
                for line in output("nm", "-D", "--defined-only", path).splitlines()}
     wanted = {line.split()[1] for path in libraries
               for line in output("nm", "-D", "--undefined-only", "--with-symbol-versions", path).splitlines()}
