@@ -59,23 +59,48 @@ function(dpo_test folder)
     target_precompile_headers(${name} REUSE_FROM dpo_torch_headers)
   endif()
   add_test(NAME unit.${suffix} COMMAND ${name})
-  set_tests_properties(unit.${suffix} PROPERTIES LABELS unit)
+  dpo_test_properties(unit.${suffix} LABEL unit)
 endfunction()
 
-# dpo_script_test(NAME LABEL label COMMAND ...): a test that is a script. It finds the program in the
-# variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as skipped.
-function(dpo_script_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
-  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} SKIP_RETURN_CODE 77
-    ENVIRONMENT "DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+# What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each
+# other. PROCESSORS says how many processes it runs at once; a LONG one is not in the short list, ./run test.
+function(dpo_test_properties name)
+  cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
+  if(ARG_LONG)
+    list(APPEND ARG_LABEL long)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 77
+    ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
   if(ARG_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   endif()
 endfunction()
 
-# dpo_python_test(NAME script.py ARGUMENT...): the same, run by the Python of the test environment.
+# dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...): a test that is a script. It finds the
+# program in the variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as
+# skipped. DPO_TEST_ALL is set in the environment where all its cases are wanted, and not only some of each kind.
+function(dpo_script_test name)
+  cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  dpo_test_properties(${name} ${ARG_UNPARSED_ARGUMENTS})
+endfunction()
+
+# dpo_python_test(NAME script.py ARGUMENT... [LONG] [PROCESSORS n] [TIMEOUT s]): the same, run by the Python of the test
+# environment.
 function(dpo_python_test name script)
-  dpo_script_test(${name} LABEL parity
-    COMMAND ${PROJECT_SOURCE_DIR}/tests/python ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "PROCESSORS;TIMEOUT" "" ${ARGN})
+  set(properties "")
+  foreach(property PROCESSORS TIMEOUT)
+    if(ARG_${property})
+      list(APPEND properties ${property} ${ARG_${property}})
+    endif()
+  endforeach()
+  if(ARG_LONG)
+    list(APPEND properties LONG)
+  endif()
+  dpo_script_test(${name} LABEL parity ${properties}
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/python ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARG_UNPARSED_ARGUMENTS})
 endfunction()

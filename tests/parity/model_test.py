@@ -20,6 +20,8 @@ import tiny_models
 PROBE = os.environ["DPO_MODEL_PROBE"]
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
+ALL = "DPO_TEST_ALL" in os.environ  # else one model of each family
+
 LOGITS = 1e-5  # relative, float32
 GRADIENTS = 1e-4  # relative, float32
 LOG_PROBS = 1e-4  # absolute, float32
@@ -162,6 +164,8 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     bfloat16 = []
     for number, (family, changes) in enumerate(VARIANTS):
+        if changes and not ALL:
+            continue
         name = family + "".join(f", {k}" for k in changes)
         with tempfile.TemporaryDirectory() as folder:
             tiny_models.make(family, folder, seed=number, **changes)
@@ -172,7 +176,8 @@ def main():
     ours, theirs = (sum(x * x for x in errors) ** 0.5 for errors in zip(*bfloat16))
     print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
     assert ours <= 1.1 * theirs
-    check_gpt2_small()
+    if ALL:
+        check_gpt2_small()
     return 0
 
 

@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-COUNT = int(os.environ.get("DPO_TEXTS", "100000"))
+ALL = "DPO_TEST_ALL" in os.environ
+COUNT = 100_000 if ALL else 1000  # made-up texts for each tokenizer
 
 
 def shared_data():
@@ -44,14 +45,14 @@ def main():
     from tokenizer_texts import Texts
     from tokenizers import Tokenizer
 
-    rows = hh_texts(data)
+    rows = hh_texts(data)[:None if ALL else 2000]
     for seed, name in enumerate(["gpt2", "gpt-neox", "llama"]):
         folder = data / "tokenizers" / name
         reference = gpt2(folder) if name == "gpt2" else Tokenizer.from_file(str(folder / "tokenizer.json"))
         compare(f"{name}, HH", folder, reference, rows, round_trip=name != "llama")
         # GPT-NeoX normalizes, so not every made-up text comes back.
         compare(f"{name}, made up", folder, reference, Texts(seed).list(COUNT), round_trip=name == "gpt2")
-        compare(f"{name}, with special tokens", folder, reference, Texts(seed + 10).list(5000), special=True)
+        compare(f"{name}, with special tokens", folder, reference, Texts(seed + 10).list(COUNT // 20), special=True)
 
 
 if __name__ == "__main__":
