@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# What ./run says, and leaves alone, on machines where something is missing: no root, no apt-get, no libraries.
+# shellcheck source=tests/e2e/common.sh
+source "$(dirname "$0")/common.sh"
+
+run_as_nobody() {
+  if [[ $EUID == 0 ]]; then
+    chown -R 65534 "$copy"
+    setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+  else
+    "$@"
+  fi
+}
+
+# script NAME LINE...: a program in the folder of stand-ins.
+mkdir "$work/bin"
+script() {
+  printf '%s\n' '#!/bin/sh' "${@:2}" >"$work/bin/$1"
+  chmod +x "$work/bin/$1"
+}
+
+# No package is installed, and sudo wants a password.
+script dpkg-query 'exit 1'
+script sudo 'exit 1'
+expect_failure "sudo apt-get install -y --no-install-recommends libyaml-cpp-dev" \
+  run_as_nobody env PATH="$work/bin:$PATH" "$copy/run" build
+grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "no word about the way without root"
+[[ ! -e $copy/build && ! -e $copy/.deps/venv ]] || fail "it went on after that"
+expect_failure "is not a folder made by ./run deps" env DPO_DEPS=/nowhere "$copy/run" build
+expect_failure "has no lib/libtorch_cpu.so" env LIBTORCH=/nowhere "$copy/run" build
+
+# Every package is installed, and Python lacks a module: sudo is not asked before that is known, and Python never starts
+# in the user's folder, from which it would import.
+script dpkg-query 'echo installed'
+script sudo "touch '$work/scratch/asked'; exit 1"
+script python3 "[ \"\$1\" = --version ] || [ \"\$PWD\" = / ] || touch '$work/scratch/in-folder'" \
+  "[ ! -e '$work/scratch/asked' ] || touch '$work/scratch/asked-early'" 'exit 1'
+mkdir -m 777 "$work/scratch"
+expect_failure "sudo apt-get install -y --no-install-recommends python3-venv" \
+  run_as_nobody env PATH="$work/bin:$PATH" "$copy/run" build
+[[ ! -e $work/scratch/asked-early ]] || fail "sudo was asked when nothing was missing"
+[[ ! -e $work/scratch/in-folder ]] || fail "python3 was started in the user's folder"
+
+# A system without apt-get: what is missing has its own name, and not that of a Debian package.
+rm -r "${work:?}/bin"
+mkdir "$work/bin"
+for program in /usr/local/bin/* /usr/bin/* /bin/*; do
+  case ${program##*/} in
+    apt-get | dpkg-query | ninja | sudo) ;;
+    *) if [[ -x $program ]]; then programs+=("$program"); fi ;;
+  esac
+done
+ln -sf "${programs[@]}" "$work/bin"
+ln -sf "$(command -v python3)" "$work/bin/python3"
+expect_failure "not found: ninja." env PATH="$work/bin" "$copy/run" build
+grep -qF "this system's package manager" "$work/output" || fail "no word about what to do"
+
+# No library is found: one message names all of them.
+expect_failure "Zstandard (header zstd.h, library zstd; on Debian and Ubuntu: libzstd-dev)" \
+  cmake -S "$copy" -B "$work/cmake" -G Ninja -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" \
+  -DCMAKE_CXX_COMPILER="$(command -v c++)" -DLIBTORCH= -DPYARROW= '-DCMAKE_IGNORE_PREFIX_PATH=/;/usr;/usr/local'
+for name in fmt yaml-cpp "JSON for Modern C++" CLI11 zlib PCRE2 utf8proc SentencePiece OpenSSL GoogleTest; do
+  grep -qF " $name (header" "$work/output" || { cat "$work/output"; fail "$name is not named"; }
+done
