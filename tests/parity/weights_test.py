@@ -17,6 +17,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 PROGRAM = os.environ["DPO_PROGRAM"]
+FAMILIES = tiny_models.FAMILIES if "DPO_TEST_ALL" in os.environ else ["gpt2", "gpt_neox", "qwen3"]
 DTYPES = ["float32", "bfloat16", "float16"]
 HEADS = {"gpt_neox": "embed_out.weight"}
 EMBEDDINGS = {"gpt2": "transformer.wte.weight", "gptj": "transformer.wte.weight",
@@ -70,7 +71,7 @@ class Weights(unittest.TestCase):
             self.assertTrue(torch.equal(got[name], tensor), name)
 
     def each_family(self):
-        for family in tiny_models.FAMILIES:
+        for family in FAMILIES:
             for tied in (False, True):
                 with self.subTest(family=family, tied=tied):
                     yield family, tiny_models.make(family, self.folder / f"{family}-{tied}", tie_word_embeddings=tied)
@@ -187,7 +188,7 @@ class Weights(unittest.TestCase):
             self.check_equal(stored(out), stored(source))
 
     def test_tied_cases(self) -> None:
-        for family in tiny_models.FAMILIES:
+        for family in FAMILIES:
             source = tiny_models.make(family, self.folder / family, tie_word_embeddings=True)
             head, embedding, state = head_of(family), embedding_of(family), stored(source)
             self.assertNotIn(head, state)
@@ -223,7 +224,7 @@ class NewModels(unittest.TestCase):
         return self.folder / name
 
     def test_statistics(self) -> None:
-        for family in tiny_models.FAMILIES:
+        for family in FAMILIES:
             for tied in (False, True):
                 with self.subTest(family=family, tied=tied):
                     changes = {"tie_word_embeddings": tied, "initializer_range": 0.03}
@@ -238,7 +239,7 @@ class NewModels(unittest.TestCase):
         """Zeros in the embedding where the family's has one, and nowhere else."""
         zero_rows = lambda state: {name: (tensor == 0).all(-1).nonzero().flatten().tolist()
                                    for name, tensor in state.items() if tensor.dim() == 2}
-        for family in tiny_models.FAMILIES:
+        for family in FAMILIES:
             for pad, tied in ((0, False), (7, True), (-1, False)):
                 with self.subTest(family=family, pad=pad, tied=tied):
                     changes = {"pad_token_id": pad, "tie_word_embeddings": tied}
