@@ -50,8 +50,12 @@ void expect_same_over(std::vector<at::Device> devices, const std::string& family
   model::ResidentGradients gradients(sums);
   pass(made.model, spread.store(), gradients, forest, recompute, found);
   EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-5));
-  for (std::size_t b = 0; b < sums.blocks.size(); ++b)
-    EXPECT_TRUE(at::allclose(sums.blocks[b].flat.cpu(), plain_sums.blocks[b].flat, 1e-4, 1e-5)) << b;
+  for (std::size_t b = 0; b < sums.blocks.size(); ++b) {
+    const at::Tensor gradient = sums.blocks[b].flat.cpu(), alone = plain_sums.blocks[b].flat;
+    EXPECT_TRUE(at::allclose(gradient, alone, 1e-4, 1e-5))
+        << family << ", block " << b << ": off by " << (gradient - alone).abs().max().item<double>() << " of "
+        << alone.abs().max().item<double>();
+  }
 
   const std::vector<data::Token> prompt = {4, 8, 15};
   const model::Prompt asked{prompt, 0};
