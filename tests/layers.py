@@ -35,6 +35,8 @@ LIGHT = {"base", "config", "text", "data", "model/tables", "checkpoint/formats",
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
+# Headers that older releases of a library include by themselves and newer ones do not: whoever uses the name says so.
+NEEDS = {"fmt::join": "#include <fmt/ranges.h>"}
 
 
 def reachable(folder: str) -> set[str]:
@@ -54,9 +56,11 @@ def problems_of(path: Path, src: Path) -> list[str]:
     folder = folder_of(name)
     if folder is None:
         return [f"{name}: no such folder in the design; add it to tests/layers.py with what it may include"]
-    problems = []
+    text = path.read_text()
+    problems = [f"{name}: {used} needs {header} (in newer releases)" for used, header in NEEDS.items()
+                if used in text and header not in text]
     engine = name.startswith("cli/engine_")
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         include = QUOTED.match(line)
         if include:
             other = folder_of(include[1])
