@@ -1,6 +1,7 @@
 """dpo train as several ranks: started by itself and by mpirun; what is printed once; signals; failures of whole runs."""
 
 import os
+import platform
 import re
 import resource
 import signal
@@ -143,6 +144,8 @@ class Start(TinyRuns):
         self.process.kill()
         self.wait_for_end()
 
+    @unittest.skipIf(platform.machine() == "aarch64",
+                     "on ARM the libraries under LibTorch (NVPL, oneDNN) crash where they get no memory")
     def test_out_of_memory_on_one_rank(self):
         # What is allocated asks the system for it, and that will say no.
         self.environment |= {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_ARENA_MAX": "1"}
