@@ -57,9 +57,12 @@ std::string or_list(const std::vector<std::string>& names) {
 
 std::string markdown_row(const Field& field) {
   const std::string losses = field.losses.empty() ? "" : fmt::format(" Losses: {}.", or_list(field.losses));
+  const std::string optimizers =
+      field.optimizers.empty() ? "" : fmt::format(" Optimizers: {}.", or_list(field.optimizers));
   const std::string value =
       field.default_text == "???" ? "must be set" : fmt::format("`{}`", field.default_text);
-  return fmt::format("| `{}` | {} | {} | {}{} |\n", field.key, value, field.expected, field.help, losses);
+  return fmt::format("| `{}` | {} | {} | {}{}{} |\n", field.key, value, field.expected, field.help, losses,
+                     optimizers);
 }
 
 std::string markdown_table(const std::string& section) {

@@ -26,6 +26,21 @@ bool convert_map(const Node& node, std::map<std::string, T>& value) {
 }
 
 template <class T>
+bool convert_list(const Node& node, std::vector<T>& value) {
+  if (node.kind != Kind::List) return false;
+  return std::all_of(node.children.begin(), node.children.end(),
+                     [&](const Node& child) { return convert(child, value.emplace_back()); });
+}
+
+template <class T>
+Node list_node(const std::vector<T>& value) {
+  Node list;
+  list.kind = Kind::List;
+  for (const T& item : value) list.children.push_back(to_node(item));
+  return list;
+}
+
+template <class T>
 Node map_node(const std::map<std::string, T>& value) {
   Node map = make_map({});
   for (const auto& [name, item] : value) {
@@ -66,11 +81,8 @@ bool convert(const Node& node, std::string& value) {
   return scalar;
 }
 
-bool convert(const Node& node, std::vector<std::string>& value) {
-  if (node.kind != Kind::List) return false;
-  return std::all_of(node.children.begin(), node.children.end(),
-                     [&](const Node& child) { return convert(child, value.emplace_back()); });
-}
+bool convert(const Node& node, std::vector<std::string>& value) { return convert_list(node, value); }
+bool convert(const Node& node, std::vector<double>& value) { return convert_list(node, value); }
 
 bool convert(const Node& node, std::map<std::string, std::int64_t>& value) {
   return convert_map(node, value);
@@ -83,19 +95,19 @@ Node to_node(double value) { return make_scalar(Kind::Float, float_text(value), 
 Node to_node(bool value) { return make_scalar(Kind::Bool, value ? "true" : "false", {}); }
 Node to_node(const std::string& value) { return make_scalar(Kind::Text, value, {}); }
 
-Node to_node(const std::vector<std::string>& value) {
-  Node list;
-  list.kind = Kind::List;
-  for (const std::string& item : value) list.children.push_back(to_node(item));
-  return list;
-}
-
+Node to_node(const std::vector<std::string>& value) { return list_node(value); }
+Node to_node(const std::vector<double>& value) { return list_node(value); }
 Node to_node(const std::map<std::string, std::int64_t>& value) { return map_node(value); }
 Node to_node(const std::map<std::string, double>& value) { return map_node(value); }
 Node to_node(const std::map<std::string, std::string>& value) { return map_node(value); }
 
 Field only_for(std::vector<std::string> losses, Field field) {
   field.losses = std::move(losses);
+  return field;
+}
+
+Field setting_of(std::vector<std::string> optimizers, Field field) {
+  field.optimizers = std::move(optimizers);
   return field;
 }
 
@@ -151,6 +163,12 @@ Check<std::vector<std::string>> texts(std::string what) {
                    std::none_of(values.begin(), values.end(), [](const std::string& value) {
                      return value.empty() || value.find_first_of("\n\r\t") != std::string::npos;
                    });
+          }};
+}
+
+Check<std::vector<double>> two_numbers(std::string what, Check<double> each) {
+  return {std::move(what), [each](const std::vector<double>& values) {
+            return values.size() == 2 && std::all_of(values.begin(), values.end(), each.holds);
           }};
 }
 

@@ -21,8 +21,9 @@ struct Field {
   std::string default_text;  // as YAML; ??? must be set by the user
   std::string expected;      // "a whole number >= 1"
   std::string help;
-  std::vector<std::string> choices;  // when only these are valid
-  std::vector<std::string> losses;   // when only these losses have the key
+  std::vector<std::string> choices;     // when only these are valid
+  std::vector<std::string> losses;      // when only these losses have the key
+  std::vector<std::string> optimizers;  // when it must be null for all but these
   bool nullable = false;
   bool is_text = false;
 
@@ -44,6 +45,7 @@ bool convert(const Node& node, double& value);
 bool convert(const Node& node, bool& value);
 bool convert(const Node& node, std::string& value);
 bool convert(const Node& node, std::vector<std::string>& value);
+bool convert(const Node& node, std::vector<double>& value);
 bool convert(const Node& node, std::map<std::string, std::int64_t>& value);
 bool convert(const Node& node, std::map<std::string, double>& value);
 bool convert(const Node& node, std::map<std::string, std::string>& value);
@@ -52,6 +54,7 @@ Node to_node(double value);
 Node to_node(bool value);
 Node to_node(const std::string& value);
 Node to_node(const std::vector<std::string>& value);
+Node to_node(const std::vector<double>& value);
 Node to_node(const std::map<std::string, std::int64_t>& value);
 Node to_node(const std::map<std::string, double>& value);
 Node to_node(const std::map<std::string, std::string>& value);
@@ -127,6 +130,9 @@ Field field(std::string key, Section RunConfig::*section, Member Section::*membe
 // The same field, of these losses only.
 Field only_for(std::vector<std::string> losses, Field field);
 
+// The same field, which must be null unless the optimizer is one of these.
+Field setting_of(std::vector<std::string> optimizers, Field field);
+
 Check<bool> yes_or_no();
 Check<std::int64_t> at_least(std::int64_t least);
 Check<std::int64_t> between(std::int64_t least, std::int64_t most);
@@ -137,6 +143,7 @@ Check<double> from_to(double least, double most);
 Check<std::string> text(std::string what);
 Check<std::string> one_of(std::vector<std::string> choices);
 Check<std::vector<std::string>> texts(std::string what);
+Check<std::vector<double>> two_numbers(std::string what, Check<double> each);
 
 // A map whose every name and value satisfies a check.
 template <class T>

@@ -74,6 +74,18 @@ void read_field(const Field& field, const Node& node, const std::string& loss, R
                                    node.origin.phrase(), hint(field, node)));
 }
 
+// A setting that the optimizer does not have would be ignored without a word.
+void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems) {
+  for (const Field& field : schema()) {
+    const Texts& owners = field.optimizers;
+    if (owners.empty() || field.write(config).kind == Kind::Null) continue;
+    if (std::find(owners.begin(), owners.end(), config.optimizer) != owners.end()) continue;
+    problems.push_back(fmt::format("{}: only the optimizers {} have it, and the optimizer is {} ({})",
+                                   field.key, fmt::join(owners, ", "), config.optimizer,
+                                   find_node(tree, split_path(field.key))->origin.phrase()));
+  }
+}
+
 void check_name(const Node& node, const std::string& key, Texts& problems, Texts& notes) {
   if (find_field(key)) return;
   const std::string near = did_you_mean_key(key);
@@ -132,6 +144,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
     if (const Node* const node = find_node(tree, split_path(field.key)))
       read_field(field, *node, loss, config, problems);
   check_names(tree, problems, notes);
+  if (!config.optimizer.empty()) check_optimizer(tree, config, problems);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
         "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or "

@@ -100,10 +100,14 @@ struct RunConfig {
   std::string fsdp_reduce_dtype;
   std::int64_t rank_timeout_secs = 0;
   std::string optimizer;
+  std::optional<std::vector<double>> optimizer_betas;
+  std::optional<double> optimizer_eps;
+  std::optional<double> weight_decay;
   std::int64_t warmup_steps = 0;
   std::string lr_schedule;
   bool activation_checkpointing = false;
-  std::int64_t eval_every = 0;
+  std::optional<std::int64_t> eval_every;
+  std::optional<std::int64_t> save_every;
   double minimum_log_interval_secs = 0;
   std::optional<std::string> resume;
   std::optional<std::int64_t> keep_last;

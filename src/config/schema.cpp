@@ -53,7 +53,7 @@ std::vector<Field> run_fields() {
       field("n_eval_model_samples", &R::n_eval_model_samples, "16", count_from(1),
             "Texts to generate per evaluation."),
       field("do_first_eval", &R::do_first_eval, "true", yes_or_no(),
-            "Evaluate once before the first update."),
+            "Evaluate once before the first update, unless eval_every is null."),
       field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
       field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", count_from(1),
             "Parts that a batch is worked through in; more parts need less memory."),
@@ -81,6 +81,19 @@ std::vector<Field> run_fields() {
             "Seconds without a sign of life after which a process counts as lost and the others end."),
       field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
+      setting_of(
+          {"Adam", "AdamW"},
+          field("optimizer_betas", &R::optimizer_betas, "null",
+                two_numbers("a list of two numbers >= 0 and < 1 such as [0.9, 0.95]", from_to_below(0, 1)),
+                "How slowly the means of gradients and of their squares change; null: PyTorch's "
+                "default, [0.9, 0.999].")),
+      setting_of({"RMSprop", "Adam", "AdamW"},
+                 field("optimizer_eps", &R::optimizer_eps, "null", above(0),
+                       "Added to what an update is divided by; null: PyTorch's default, 1e-8.")),
+      field(
+          "weight_decay", &R::weight_decay, "null", not_below(0),
+          "Weight decay of all parameters, as PyTorch's optimizer has it; null: its default, 0.01 for AdamW "
+          "and 0 for the others."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
       field("lr_schedule", &R::lr_schedule, "constant", one_of({"constant", "linear", "cosine"}),
@@ -88,8 +101,13 @@ std::vector<Field> run_fields() {
             "run."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field("eval_every", &R::eval_every, "20_000", count_from(1),
-            "Evaluate and save after this many examples; a multiple of batch_size."),
+      field(
+          "eval_every", &R::eval_every, "20_000", count_from(1),
+          "Evaluate after this many examples, a multiple of batch_size; null: never, and no evaluation data "
+          "is read."),
+      field("save_every", &R::save_every, "null", count_from(1),
+            "Save after this many examples, a multiple of batch_size, and at the end; null: at every "
+            "evaluation but the first, and at the end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
       field("resume", &R::resume, "null", text("a run folder, a checkpoint folder, or auto"),
@@ -101,7 +119,7 @@ std::vector<Field> run_fields() {
             one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
             "Point BEST at the checkpoint that is best by this metric of the evaluation: the lowest loss, or "
             "the "
-            "highest of the others."),
+            "highest of the others. A save_every beside it must be a multiple of eval_every."),
       field(
           "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
           "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "

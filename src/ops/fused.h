@@ -14,16 +14,17 @@ bool rotate(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const a
 
 bool merge(Attended& one, const Attended& other);
 
-// Updates of weights in float32 by gradients in float32 or 16 bits. The names are those of torch.optim.
+// Updates of weights in float32 by gradients in float32 or 16 bits. The names are those of torch.optim, but
+// for weight decay: `l2` goes into the gradient, `decoupled` into the weights.
 struct AdamNumbers {
-  double lr = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+  double lr = 0, l2 = 0, decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamNumbers& numbers);
 
 struct RmsPropNumbers {
-  double lr = 0, alpha = 0, epsilon = 0;
+  double lr = 0, l2 = 0, alpha = 0, epsilon = 0;
 };
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropNumbers& numbers);

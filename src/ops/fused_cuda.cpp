@@ -93,7 +93,8 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   if (!gradient || !is_flat_float(weights)) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
-  c.decay = static_cast<float>(1 - n.lr * n.weight_decay);
+  c.l2 = static_cast<float>(n.l2);
+  c.decay = static_cast<float>(1 - n.lr * n.decoupled);
   c.first_share = static_cast<float>(1 - n.beta1);
   c.second_keep = static_cast<float>(n.beta2);
   c.second_share = static_cast<float>(1 - n.beta2);
@@ -109,7 +110,8 @@ bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& squar
              const RmsPropNumbers& n) {
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
-  const cuda::RmsProp c{.keep = static_cast<float>(n.alpha),
+  const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
+                        .keep = static_cast<float>(n.alpha),
                         .share = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step = static_cast<float>(-n.lr)};

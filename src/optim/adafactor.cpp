@@ -38,7 +38,7 @@ at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, doubl
 
 class Adafactor : public Optimizer {
  public:
-  explicit Adafactor(const model::Weights& weights) {
+  Adafactor(const model::Weights& weights, double weight_decay) : weight_decay_(weight_decay) {
     for (const model::BlockWeights& block : weights.blocks) {
       kept_.emplace_back();
       for (const model::NamedTensor& named : block.tensors)
@@ -85,19 +85,24 @@ class Adafactor : public Optimizer {
                                   .rsqrt_()
                                   .mul_(g);
     const double factor = -scale / std::max(1.0, root_mean_square(change) / kClip);
-    if (weights.scalar_type() == at::kFloat)
-      weights.add_(change, factor);
-    else
-      round_at_random(weights, weights.to(at::kFloat).add_(change, factor), seed);
+    const auto apply = [&](at::Tensor& exact) {
+      if (weight_decay_ != 0) exact.mul_(1 - learning_rate * weight_decay_);
+      exact.add_(change, factor);
+    };
+    if (weights.scalar_type() == at::kFloat) return apply(weights);
+    at::Tensor exact = weights.to(at::kFloat);
+    apply(exact);
+    round_at_random(weights, exact, seed);
   }
 
+  double weight_decay_;
   std::vector<std::vector<Variance>> kept_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights) {
-  return std::make_unique<Adafactor>(weights);
+std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights, double weight_decay) {
+  return std::make_unique<Adafactor>(weights, weight_decay);
 }
 
 }  // namespace dpo::optim

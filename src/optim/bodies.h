@@ -19,11 +19,16 @@ struct Elementwise {
       update;
 };
 
-Elementwise rmsprop();
-Elementwise adam(double weight_decay);
-Elementwise sgd();
+// Weight decay is added to the gradient (`l2`), or shrinks the weights themselves (`decoupled`).
+struct AdamSettings {
+  double beta1 = 0, beta2 = 0, epsilon = 0, l2 = 0, decoupled = 0;
+};
+
+Elementwise rmsprop(double epsilon, double l2);
+Elementwise adam(const AdamSettings& settings);
+Elementwise sgd(double l2);
 
 std::unique_ptr<Optimizer> make_elementwise(Elementwise rule, const model::Weights& weights);
-std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights);
+std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights, double weight_decay);
 
 }  // namespace dpo::optim

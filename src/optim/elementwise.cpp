@@ -50,41 +50,47 @@ class ElementwiseOptimizer : public Optimizer {
   std::vector<std::vector<at::Tensor>> kept_;  // by block, then by name
 };
 
-}  // namespace
-
-Elementwise rmsprop() {
-  constexpr double kAlpha = 0.99, kEpsilon = 1e-8;
-  return {{"square_avg"},
-          [](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr, std::int64_t) {
-            if (ops::fused::rmsprop(w, gradient, kept[0], {lr, kAlpha, kEpsilon})) return;
-            const at::Tensor g = gradient.to(at::kFloat);
-            kept[0].mul_(kAlpha).addcmul_(g, g, 1 - kAlpha);
-            w.addcdiv_(g, kept[0].sqrt().add_(kEpsilon), -lr);
-          }};
+// The gradient in float32, with the weight decay that goes into it.
+at::Tensor decayed(const at::Tensor& gradient, const at::Tensor& weights, double l2) {
+  const at::Tensor exact = gradient.to(at::kFloat);
+  return l2 == 0 ? exact : exact.add(weights, l2);
 }
 
-Elementwise adam(double weight_decay) {
-  constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+}  // namespace
+
+Elementwise rmsprop(double epsilon, double l2) {
+  constexpr double kAlpha = 0.99;
+  return {
+      {"square_avg"},
+      [=](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr, std::int64_t) {
+        if (ops::fused::rmsprop(w, gradient, kept[0], {lr, l2, kAlpha, epsilon})) return;
+        const at::Tensor g = decayed(gradient, w, l2);
+        kept[0].mul_(kAlpha).addcmul_(g, g, 1 - kAlpha);
+        w.addcdiv_(g, kept[0].sqrt().add_(epsilon), -lr);
+      }};
+}
+
+Elementwise adam(const AdamSettings& s) {
   return {{"exp_avg", "exp_avg_sq"},
-          [weight_decay](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr,
-                         std::int64_t update) {
+          [s](at::Tensor& w, const at::Tensor& gradient, std::span<at::Tensor> kept, double lr,
+              std::int64_t update) {
             if (ops::fused::adam(w, gradient, kept[0], kept[1],
-                                 {lr, weight_decay, kBeta1, kBeta2, kEpsilon, update}))
+                                 {lr, s.l2, s.decoupled, s.beta1, s.beta2, s.epsilon, update}))
               return;
-            const at::Tensor g = gradient.to(at::kFloat);
             const auto t = static_cast<double>(update);
-            const double correction1 = 1 - std::pow(kBeta1, t), correction2 = 1 - std::pow(kBeta2, t);
-            if (weight_decay != 0) w.mul_(1 - lr * weight_decay);
-            kept[0].lerp_(g, 1 - kBeta1);
-            kept[1].mul_(kBeta2).addcmul_(g, g, 1 - kBeta2);
-            w.addcdiv_(kept[0], kept[1].sqrt().div_(std::sqrt(correction2)).add_(kEpsilon),
+            const double correction1 = 1 - std::pow(s.beta1, t), correction2 = 1 - std::pow(s.beta2, t);
+            const at::Tensor g = decayed(gradient, w, s.l2);
+            if (s.decoupled != 0) w.mul_(1 - lr * s.decoupled);
+            kept[0].lerp_(g, 1 - s.beta1);
+            kept[1].mul_(s.beta2).addcmul_(g, g, 1 - s.beta2);
+            w.addcdiv_(kept[0], kept[1].sqrt().div_(std::sqrt(correction2)).add_(s.epsilon),
                        -lr / correction1);
           }};
 }
 
-Elementwise sgd() {
-  return {{}, [](at::Tensor& w, const at::Tensor& g, std::span<at::Tensor>, double lr, std::int64_t) {
-            w.add_(g.to(at::kFloat), -lr);
+Elementwise sgd(double l2) {
+  return {{}, [l2](at::Tensor& w, const at::Tensor& g, std::span<at::Tensor>, double lr, std::int64_t) {
+            w.add_(decayed(g, w, l2), -lr);
           }};
 }
 

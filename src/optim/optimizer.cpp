@@ -16,12 +16,17 @@ void Optimizer::step(model::Weights& weights, const model::Weights& gradients, d
     update(i, weights.blocks[i], gradients.blocks[i], learning_rate, seed + i);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights) {
-  if (name == "RMSprop") return make_elementwise(rmsprop(), weights);
-  if (name == "Adam") return make_elementwise(adam(/*weight_decay=*/0), weights);
-  if (name == "AdamW") return make_elementwise(adam(/*weight_decay=*/0.01), weights);
-  if (name == "SGD") return make_elementwise(sgd(), weights);
-  if (name == "Adafactor") return make_adafactor(weights);
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights,
+                                          const Settings& settings) {
+  const double epsilon = settings.epsilon.value_or(1e-8);
+  const double decay = settings.weight_decay.value_or(name == "AdamW" ? 0.01 : 0);
+  const auto [beta1, beta2] = settings.betas.value_or(std::pair(0.9, 0.999));
+  if (name == "RMSprop") return make_elementwise(rmsprop(epsilon, decay), weights);
+  if (name == "Adam") return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/decay}), weights);
+  if (name == "AdamW")
+    return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/0, /*decoupled=*/decay}), weights);
+  if (name == "SGD") return make_elementwise(sgd(decay), weights);
+  if (name == "Adafactor") return make_adafactor(weights, decay);
   throw UserError(
       fmt::format("optimizer: there is no '{}', expected RMSprop, Adam, AdamW, SGD or Adafactor", name));
 }

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -56,7 +58,15 @@ class Optimizer {
   std::int64_t updates_ = 0;
 };
 
+// What of an optimizer may be chosen; the rest is torch.optim's default. Only Adam and AdamW have betas, and
+// those and RMSprop an epsilon. Every parameter decays, as in a single parameter group of torch.optim.
+struct Settings {
+  std::optional<std::pair<double, double>> betas{};
+  std::optional<double> epsilon{}, weight_decay{};
+};
+
 // RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights);
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights,
+                                          const Settings& settings = {});
 
 }  // namespace dpo::optim

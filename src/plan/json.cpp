@@ -16,6 +16,8 @@ json number(double value) {
   return value;
 }
 
+json or_null(const std::optional<std::int64_t>& value) { return value ? json(*value) : json(); }
+
 json rules(const Plan& plan) {
   json list = json::array();
   for (const Finding& finding : plan.findings) {
@@ -76,7 +78,8 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"batch_size", run.batch_size},
       {"gradient_accumulation_steps", run.gradient_accumulation_steps},
       {"eval_batch_size", run.eval_batch_size},
-      {"eval_every", run.eval_every},
+      {"eval_every", or_null(run.eval_every)},
+      {"save_every", or_null(run.save_every)},
       {"policy_dtype", run.model.policy_dtype},
       {"compute_dtype", run.model.fsdp_policy_mp.value_or(run.model.policy_dtype)},
       {"activation_checkpointing", run.activation_checkpointing},

@@ -28,7 +28,13 @@ double peak_of(double mean, double deviation, double largest, double examples) {
   return std::min(largest * std::max(1.0, examples), mean * examples + 3 * deviation * std::sqrt(examples));
 }
 
-Disk disk_of(const Case& c, const Timing& timing) {
+// An interval of examples, rounded down to whole batches. Where nothing is left of it, a rule says so.
+std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every, std::int64_t batch) {
+  if (!every) return std::nullopt;
+  return std::max(batch, *every / batch * batch);
+}
+
+Disk disk_of(const Case& c, const Timing& timing, const std::optional<std::int64_t>& save_every) {
   Disk disk;
   if (c.in.run.debug) return disk;
   const Precision& p = c.precision;
@@ -36,8 +42,7 @@ Disk disk_of(const Case& c, const Timing& timing) {
   const double kept = to_double(p.master > 0 ? p.master : p.weights);
   disk.checkpoint =
       parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
-  // One at each evaluation after the first, and LATEST.
-  disk.checkpoints = timing.evaluations - (c.in.run.do_first_eval ? 1 : 0) + 1;
+  disk.checkpoints = (timing.updates > 0 && save_every ? (timing.examples - 1) / *save_every : 0) + 1;
   // Those that are kept, the best, and the one that is being written: an old one goes only when that is
   // there.
   if (c.in.run.keep_last)
@@ -49,8 +54,9 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   const Case c = make_case(in, if_auto);
   Plan plan;
   plan.resolved = in.run;
-  plan.resolved.eval_every =
-      std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
+  plan.resolved.eval_every = in_batches(in.run.eval_every, in.run.batch_size);
+  plan.resolved.save_every =
+      in.run.save_every ? in_batches(in.run.save_every, in.run.batch_size) : plan.resolved.eval_every;
   plan.mesh = c.mesh;
   plan.reference = c.reference;
   plan.precision = c.precision;
@@ -59,7 +65,7 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   plan.example = c.example;
   plan.memory = memory_per_gpu(c);
   plan.timing = timing_of(c, plan.resolved.eval_every);
-  plan.disk = disk_of(c, plan.timing);
+  plan.disk = disk_of(c, plan.timing, plan.resolved.save_every);
   plan.findings = check_rules(c, plan);
   return plan;
 }

@@ -34,7 +34,7 @@ struct Disk {
 };
 
 struct Plan {
-  config::RunConfig resolved;  // with eval_every rounded as the run will use it
+  config::RunConfig resolved;  // with eval_every and save_every as the run will use them
   config::MeshShape mesh;
   Reference reference{};
   Precision precision;

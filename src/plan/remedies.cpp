@@ -102,9 +102,11 @@ std::optional<Words> fewer_steps(const Inputs& in) {
 Words larger_batch(const Inputs& in) {
   const std::int64_t size = kExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in);
   Words words = {fmt::format("batch_size={}", size)};
-  // The evaluation interval counts examples: keep it a multiple, or the remedy would bring a new warning.
-  if (in.run.eval_every >= size && in.run.eval_every % size != 0)
-    words.push_back(fmt::format("eval_every={}", in.run.eval_every / size * size));
+  // Intervals count examples: keep them multiples, or the remedy would bring a new warning.
+  for (const auto& [key, every] :
+       {std::pair("eval_every", in.run.eval_every), std::pair("save_every", in.run.save_every)})
+    if (every && *every >= size && *every % size != 0)
+      words.push_back(fmt::format("{}={}", key, *every / size * size));
   return words;
 }
 

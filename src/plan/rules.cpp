@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "loss/loss.h"
+#include "plan/rule_facts.h"
 #include "plan/units.h"
 
 namespace dpo::plan {
@@ -13,35 +14,9 @@ namespace {
 
 constexpr double kExamplesPerGpu = 2;  // the reference's rule for its sharded trainer
 
-// What every rule reads.
-struct Facts {
-  const Case& c;
-  const Plan& plan;
-  const config::RunConfig& run;
-  const Machine& machine;
-};
-
-Finding ok(const char* id, std::string message) { return {id, Verdict::ok, std::move(message), {}}; }
-Finding hint(const char* id, std::string message) { return {id, Verdict::hint, std::move(message), {}}; }
-Finding warning(const char* id, std::string message) {
-  return {id, Verdict::warning, std::move(message), {}};
-}
-Finding error(const char* id, std::string message) { return {id, Verdict::error, std::move(message), {}}; }
-
 std::string counted(const Facts& f, double count) {
   const char* word = unit_of(f.run.loss, f.c.in.lengths).name;
   return fmt::format("{:.4g} {}{}", count, word, count == 1 ? "" : "s");
-}
-
-const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
-
-// What the batch is divided over: "4 GPUs", "2 groups of 4 GPUs".
-std::string data_ranks_text(const Facts& f) {
-  const config::MeshShape& mesh = f.c.mesh;
-  if (mesh.tensor == 1)
-    return fmt::format("{} {}{}", mesh.data_ranks(), device_word(f), mesh.data_ranks() == 1 ? "" : "s");
-  return fmt::format("{} group{} of {} {}s", mesh.data_ranks(), mesh.data_ranks() == 1 ? "" : "s",
-                     mesh.tensor, device_word(f));
 }
 
 std::optional<Finding> accumulation(const Facts& f) {
@@ -113,40 +88,6 @@ std::optional<Finding> tokens_per_gpu(const Facts& f) {
   return warning(id, figures + fmt::format(": one {} alone would be faster", device_word(f)));
 }
 
-std::optional<Finding> eval_every(const Facts& f) {
-  constexpr const char* id = "eval-every";
-  const std::int64_t asked = f.run.eval_every;
-  if (asked % f.run.batch_size == 0) return ok(id, fmt::format("every {} examples", asked));
-  if (asked < f.run.batch_size) {
-    Finding finding =
-        error(id, fmt::format("eval_every={} is less than batch_size={}: rounded down to a multiple of it, "
-                              "0 is left, and there would be no evaluation and no checkpoint",
-                              asked, f.run.batch_size));
-    finding.remedies.push_back(
-        {{fmt::format("eval_every={}", f.run.batch_size)}, "evaluate after every update"});
-    return finding;
-  }
-  Finding finding =
-      warning(id, fmt::format("eval_every={} is not a multiple of batch_size={}: rounded down to {}", asked,
-                              f.run.batch_size, f.plan.resolved.eval_every));
-  finding.remedies.push_back(
-      {{fmt::format("eval_every={}", f.plan.resolved.eval_every)}, "says what will happen"});
-  return finding;
-}
-
-std::optional<Finding> eval_batch(const Facts& f) {
-  constexpr const char* id = "eval-batch";
-  const std::int64_t size = f.run.eval_batch_size;
-  if (size % f.c.mesh.data_ranks() == 0) return ok(id, fmt::format("eval_batch_size={}", size));
-  const Multiples near = nearest_multiples(size, f.c.mesh.data_ranks());
-  const std::int64_t better = near.below > 0 ? near.below : near.above;
-  Finding finding =
-      warning(id, fmt::format("eval_batch_size={} does not divide over {}: some wait while others evaluate",
-                              size, data_ranks_text(f)));
-  finding.remedies.push_back({{fmt::format("eval_batch_size={}", better)}, "the same number on each"});
-  return finding;
-}
-
 std::optional<Finding> prompt_room(const Facts& f) {
   constexpr const char* id = "prompt-room";
   if (f.run.max_prompt_length < f.run.max_length)
@@ -208,9 +149,10 @@ std::optional<Finding> mismatched(const Facts& f) {
   constexpr const char* id = "mismatched";
   if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
   Finding finding = ok(id, "every batch has another example to take mismatched responses from");
-  for (const auto& [key, size] :
-       {std::pair("batch_size", f.run.batch_size), std::pair("eval_batch_size", f.run.eval_batch_size)}) {
-    if (size > 1) continue;
+  for (const auto& [key, size, used] :
+       {std::tuple("batch_size", f.run.batch_size, true),
+        std::tuple("eval_batch_size", f.run.eval_batch_size, f.run.eval_every.has_value())}) {
+    if (size > 1 || !used) continue;
     finding.verdict = Verdict::error;
     finding.message = fmt::format(
         "loss={} measures the drift on prompts with the responses of another example of the "
@@ -281,29 +223,6 @@ std::optional<Finding> memory(const Facts& f) {
                                f.machine.device.is_cpu ? "rank" : f.machine.device.name, available));
 }
 
-std::optional<Finding> disk(const Facts& f) {
-  constexpr const char* id = "disk";
-  const Disk& d = f.plan.disk;
-  const std::string need = fmt::format("{} checkpoints of {:.1f} GiB, {:.1f} GiB in all", d.checkpoints,
-                                       d.checkpoint / kGib, d.total() / kGib);
-  if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
-  const auto& free = f.c.in.surroundings.free_disk;
-  if (!free) return ok(id, need + " (the disk of another machine cannot be looked at)");
-  const std::string where =
-      fmt::format("; {:.1f} GiB are free in {}", *free / kGib, f.c.in.surroundings.run_folder);
-  if (*free >= d.total()) return ok(id, need + where);
-  Finding finding = error(id, need + where);
-  const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
-  if (room >= 1) {
-    const Multiples every = nearest_multiples(f.plan.timing.examples / room + 1, f.run.batch_size);
-    finding.remedies.push_back({{fmt::format("eval_every={}", every.above)}, "fewer checkpoints"});
-  }
-  const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // beside the best and a new one
-  if (kept >= 1)
-    finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "only the newest are kept"});
-  return finding;
-}
-
 std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
   const ExampleUnit unit = unit_of(f.run.loss, f.c.in.lengths);
@@ -354,6 +273,16 @@ std::optional<Finding> known_settings(const Facts& f) {
 
 }  // namespace
 
+const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
+
+std::string data_ranks_text(const Facts& f) {
+  const config::MeshShape& mesh = f.c.mesh;
+  if (mesh.tensor == 1)
+    return fmt::format("{} {}{}", mesh.data_ranks(), device_word(f), mesh.data_ranks() == 1 ? "" : "s");
+  return fmt::format("{} group{} of {} {}s", mesh.data_ranks(), mesh.data_ranks() == 1 ? "" : "s",
+                     mesh.tensor, device_word(f));
+}
+
 bool divides_layers(const model::Shape& shape, std::int64_t degree) {
   return shape.heads % degree == 0 && shape.kv_heads % degree == 0 && shape.ffn % degree == 0;
 }
@@ -367,9 +296,11 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   const Facts facts{c, plan, c.in.run, c.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule : {batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide,
-                          tensor_links, optimizer_split, spread, memory, disk, eval_every, eval_batch,
-                          prompt_room, context, reference_model, mismatched, lengths, warmup, known_settings})
+  for (const Rule rule :
+       {batch_per_gpu,   tokens_per_gpu, batch_divides, accumulation, heads_divide,    tensor_links,
+        optimizer_split, spread,         memory,        disk,         eval_every,      save_every,
+        best_metric,     eval_batch,     prompt_room,   context,      reference_model, mismatched,
+        lengths,         warmup,         known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

@@ -130,8 +130,10 @@ std::string time_text(const Plan& plan, const Paint& paint) {
                      100 * t.microbatch.communication / t.microbatch.compute));
   line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
-  line("run", fmt::format("{} updates over {} {}, {} evaluations: {}", t.updates, t.examples, unit,
-                          t.evaluations, duration(t.total_hours())));
+  const std::string evaluations =
+      plan.resolved.eval_every ? fmt::format("{} evaluations", t.evaluations) : "no evaluation";
+  line("run", fmt::format("{} updates over {} {}, {}: {}", t.updates, t.examples, unit, evaluations,
+                          duration(t.total_hours())));
   line("energy and cost", fmt::format("{:.1f} kWh, about {:.0f} USD", t.energy_kwh, t.cost_usd));
   return out;
 }

@@ -164,11 +164,17 @@ double sampling_seconds(const Case& c) {
   return batches * models * new_tokens * weights * seconds_per_byte;
 }
 
-void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
+std::int64_t count_evaluations(const Timing& t, const Case& c,
+                               const std::optional<std::int64_t>& eval_every) {
+  if (!eval_every) return 0;
+  return t.examples / *eval_every + (c.in.run.do_first_eval ? 1 : 0);
+}
+
+void add_whole_run(Timing& t, const Case& c, const std::optional<std::int64_t>& eval_every) {
   const config::RunConfig& run = c.in.run;
   t.examples = examples_of_run(c.in);
   t.updates = t.examples / run.batch_size;
-  t.evaluations = (t.updates > 0 ? (t.examples - 1) / eval_every : 0) + (run.do_first_eval ? 1 : 0);
+  t.evaluations = count_evaluations(t, c, eval_every);
   t.training_hours = to_double(t.updates) * t.step / 3600;
   const double per_example = (forward_pass(c, c.precision.weights) + reference_pass(c)).elapsed / c.examples /
                              to_double(c.mesh.data_ranks());
@@ -186,7 +192,7 @@ void add_whole_run(Timing& t, const Case& c, std::int64_t eval_every) {
 
 }  // namespace
 
-Timing timing_of(const Case& c, std::int64_t eval_every) {
+Timing timing_of(const Case& c, const std::optional<std::int64_t>& eval_every) {
   Timing t;
   t.microbatch = training_pass(c);
   if (c.reference == Reference::live) t.microbatch = t.microbatch + reference_pass(c);

@@ -41,6 +41,6 @@ struct Timing {
   double total_hours() const { return training_hours + evaluation_hours + reference_hours; }
 };
 
-Timing timing_of(const Case& c, std::int64_t eval_every);
+Timing timing_of(const Case& c, const std::optional<std::int64_t>& eval_every);
 
 }  // namespace dpo::plan

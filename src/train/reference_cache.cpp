@@ -181,7 +181,7 @@ double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
 
 CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
                                     const shard::Mesh& mesh, const data::Examples& train,
-                                    const data::Examples& test, const std::string& tokenizer,
+                                    const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const config::RunConfig& config, const Listener& listener) {
   const model::TensorTable& tensors = reference.placed.model().table;
   ScoreTable::Key key{{"weights", shard::fingerprint_of(tensors, reference.placed.weights(), mesh)},
@@ -194,7 +194,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
         .collect(file_of(folder, key), key, batches);
   };
   return {scores_of(train, data::Split::Train, training_batches(train, config)),
-          scores_of(test, data::Split::Test, evaluation_batches(test, config))};
+          test ? scores_of(*test, data::Split::Test, evaluation_batches(*test, config)) : ScoreTable()};
 }
 
 }  // namespace dpo::train

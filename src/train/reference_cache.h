@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "config/run_config.h"
@@ -16,7 +17,7 @@ namespace dpo::train {
 // sample of what was found is computed again; scores that differ are a UserError.
 CachedScores find_or_compute_scores(const std::filesystem::path& folder, const ReferenceModel& reference,
                                     const shard::Mesh& mesh, const data::Examples& train,
-                                    const data::Examples& test, const std::string& tokenizer,
+                                    const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const config::RunConfig& config, const Listener& listener);
 
 // How far two scores of a response may be apart that differ by the shapes of their batches alone.

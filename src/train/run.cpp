@@ -60,6 +60,7 @@ class Run {
       train_on(batch_of(p_.train, data::Split::Train, p_.training[next]));
       writer_.check();  // a full disk should not be found hours later
       if (is_stop_asked(mesh())) return stop();
+      if (const std::int64_t n = p_.progress.examples; is_save_due(n) && !is_evaluation_due(n)) save();
     }
     save();
     writer_.finish();
@@ -76,8 +77,16 @@ class Run {
   const shard::Mesh& mesh() const { return p_.trainee.mesh; }
 
   bool is_evaluation_due(std::int64_t examples) const {
-    if (examples % p_.config.eval_every != 0 || examples == p_.progress.evaluated) return false;
+    const std::optional<std::int64_t>& every = p_.config.eval_every;
+    if (!every || examples % *every != 0 || examples == p_.progress.evaluated) return false;
     return examples > 0 || p_.config.do_first_eval;
+  }
+
+  // A checkpoint of a step with an evaluation is made after it.
+  bool is_save_due(std::int64_t examples) const {
+    const std::optional<std::int64_t>& every = p_.config.save_every;
+    const bool at_end = static_cast<std::size_t>(p_.progress.updates) == p_.training.size();
+    return examples > 0 && (at_end || (every && examples % *every == 0));
   }
 
   // Whether it came to its end: a run that is to stop does so, and evaluates when it goes on.
@@ -99,7 +108,7 @@ class Run {
     say(diagnosis_.after_evaluation(metrics));
     if (p_.config.sample_during_eval) sample(examples);
     p_.progress.evaluated = examples;
-    if (examples > 0) save(is_best(metrics));
+    if (is_save_due(examples)) save(is_best(metrics));
     return true;
   }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "data/tokenizer_folder.h"
@@ -58,6 +59,11 @@ std::map<std::string, std::string> identity_of(const config::RunConfig& config,
                                                const data::Examples& train) {
   std::string datasets;
   for (const std::string& name : config.datasets) datasets += (datasets.empty() ? "" : ",") + name;
+  const auto text_of = [](const std::optional<double>& number) {
+    return number ? fmt::format("{}", *number) : "null";
+  };
+  const std::string betas =
+      config.optimizer_betas ? fmt::format("[{}]", fmt::join(*config.optimizer_betas, ", ")) : "null";
   return {{"model.name_or_path", config.model.name_or_path},
           {"model.policy_dtype", config.model.policy_dtype},
           {"model.fsdp_policy_mp", config.model.fsdp_policy_mp.value_or("null")},
@@ -80,12 +86,22 @@ std::map<std::string, std::string> identity_of(const config::RunConfig& config,
           {"data_seed", std::to_string(config.data_seed)},
           {"seed", std::to_string(config.seed)},
           {"optimizer", config.optimizer},
+          {"optimizer_betas", betas},
+          {"optimizer_eps", text_of(config.optimizer_eps)},
+          {"weight_decay", text_of(config.weight_decay)},
           {"lr", fmt::format("{}", config.lr)},
           {"lr_schedule", config.lr_schedule},
           {"max_grad_norm", fmt::format("{}", config.max_grad_norm)},
           {"max_length", std::to_string(config.max_length)},
           {"max_prompt_length", std::to_string(config.max_prompt_length)},
           {"warmup_steps", std::to_string(config.warmup_steps)}};
+}
+
+optim::Settings optimizer_settings(const config::RunConfig& config) {
+  optim::Settings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
+  if (config.optimizer_betas)
+    settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
+  return settings;
 }
 
 void check_identity(const std::map<std::string, std::string>& saved,
@@ -107,12 +123,14 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listene
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
   if (mesh.all->rank() != 0) mesh.all->barrier();
   data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
-  data::Examples test = load_split(config, data::Split::Test, tokenizer, listener);
+  std::optional<data::Examples> test;
+  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener);
   if (mesh.all->rank() == 0) mesh.all->barrier();
   std::vector<Numbers> training = training_batches(train, config);
   std::vector<ExampleBatch> evaluation;
-  for (const Numbers& numbers : evaluation_batches(test, config))
-    evaluation.push_back(batch_of(test, data::Split::Test, numbers));
+  if (test)
+    for (const Numbers& numbers : evaluation_batches(*test, config))
+      evaluation.push_back(batch_of(*test, data::Split::Test, numbers));
   return {plan,
           config,
           std::move(tokenizer),
@@ -233,7 +251,8 @@ Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, c
                   .max_gradient_norm = config.max_grad_norm,
                   .seed = static_cast<std::uint64_t>(config.seed),
                   .max_length = static_cast<std::size_t>(config.max_length)};
-  trainee.optimizer = optim::make_optimizer(config.optimizer, trainee.policy.stored());
+  trainee.optimizer =
+      optim::make_optimizer(config.optimizer, trainee.policy.stored(), optimizer_settings(config));
   return trainee;
 }
 
@@ -244,8 +263,8 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   const shard::Mesh mesh = mesh_of(config, world);
   const std::vector<at::Device> devices = devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
-  for (const data::Examples* split : {&data.train, &data.test})
-    check_margins(*split, loss_options(config.loss));
+  check_margins(data.train, loss_options(config.loss));
+  if (data.test) check_margins(*data.test, loss_options(config.loss));
   Progress progress = find_progress(data, checkpoint, mesh);
   // Before the policy, so that a reference that is only needed for its scores is never in memory together
   // with the policy's gradients and the optimizer.

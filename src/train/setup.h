@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct RunData {
   plan::Plan plan;
   config::RunConfig config;
   text::Tokenizer tokenizer;
-  data::Examples train, test;
+  data::Examples train;
+  std::optional<data::Examples> test;  // nothing where nothing is evaluated
   std::vector<Numbers> training;
   std::vector<ExampleBatch> evaluation;
 };

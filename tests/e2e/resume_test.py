@@ -22,6 +22,9 @@ class Resume(TinyRuns):
         cls.whole = cls.folder / "whole"
         cls.check(cls.train(cls.whole))
 
+    def evaluations(self, run):
+        return [(line["counters/examples"], line["loss/eval"]) for line in self.metrics(run) if "loss/eval" in line]
+
     def kill_after(self, run, updates, seconds):
         """Kills a run so many updates after its start, and then a moment: it may be saving, or still starting."""
         process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -72,8 +75,38 @@ class Resume(TinyRuns):
                         process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(), 143)
         self.check(self.train(run, f"resume={run}"))
-        evaluations = lambda of: [(line["counters/examples"], line["loss/eval"]) for line in self.metrics(of) if "loss/eval" in line]
-        self.assertEqual(evaluations(run), evaluations(self.whole))
+        self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
+
+    def test_a_checkpoint_between_evaluations_goes_on(self):
+        """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed behind a save, it evaluates as ever."""
+        run = self.folder / "between"
+        for updates in (17, 16):  # to 68 examples; from 56 to 120
+            process = subprocess.Popen(self.words(run, "resume=auto", "save_every=28"), stderr=subprocess.PIPE, text=True)
+            with process.stderr as lines:
+                for line in lines:
+                    updates -= line.startswith("update ")
+                    if updates == 0:
+                        process.send_signal(signal.SIGKILL)
+                        break
+            self.assertEqual(process.wait(), -signal.SIGKILL)
+            self.assertTrue((run / "LATEST").exists())
+        self.check(self.train(run, f"resume={run}", "save_every=28"))
+        self.assertEqual(self.weights(run), self.weights(self.whole))
+        self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
+        self.assertEqual(self.updates(run), self.updates(self.whole))
+
+    def test_without_evaluation(self):
+        run = self.folder / "unevaluated"
+        words = ("eval_every=null", "save_every=28")
+        process = subprocess.Popen(self.words(run, *words), stderr=subprocess.PIPE, text=True)
+        with process.stderr as lines:
+            for line in lines:
+                if line.startswith("update 30 "):
+                    process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 143)
+        self.check(self.train(run, f"resume={run}", *words))
+        self.assertEqual(self.weights(run), self.weights(self.whole))
+        self.assertEqual(self.evaluations(run), [])
 
     def test_what_cannot_be_resumed_is_refused(self):
         run = self.folder / "refused"
@@ -84,6 +117,11 @@ class Resume(TinyRuns):
         other = self.train(run, f"resume={run}", "lr=1e-4")
         self.assertEqual(other.returncode, 1)
         self.assertIn("resume: lr is 0.001 in", other.stderr)
+        decayed = self.train(run, f"resume={run}", "weight_decay=0.1", "optimizer_eps=1e-6")
+        self.assertEqual(decayed.returncode, 1)
+        self.assertIn("resume: weight_decay is null in", decayed.stderr)
+        self.assertIn("resume: optimizer_eps is null in", decayed.stderr)
+        self.assertIn("but 1e-06 now", decayed.stderr)
         file = run / "LATEST" / "state" / "optimizer.safetensors"
         damaged = bytearray(file.read_bytes())
         damaged[-5] ^= 1

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 from pathlib import Path
 
@@ -119,6 +120,59 @@ class Run(TinyRuns):
         self.assertEqual(os.readlink(run / "LATEST"), f"step-{newest}")
         self.assertEqual({path.name for path in run.glob("step-*")},
                          {f"step-{int(max(evaluations))}", f"step-{newest}", best})
+
+    def test_save_every_saves_by_itself(self):
+        """Evaluated at 40, 80, 120, 160, saved at 60, 120 and at the end; the weights are those of any other interval."""
+        often, usual = self.folder / "saved-often", self.folder / "saved-usual"
+        self.check(self.short(often, "save_every=60", "n_examples=176"))
+        self.check(self.short(usual, "n_examples=176"))
+        self.assertEqual({path.name for path in often.glob("step-*")}, {"step-60", "step-120", "step-176"})
+        self.assertEqual({path.name for path in usual.glob("step-*")}, {"step-40", "step-80", "step-120", "step-160", "step-176"})
+        self.assertEqual(sorted(path.name for path in (often / "eval").iterdir()),
+                         ["step-0.jsonl", "step-120.jsonl", "step-160.jsonl", "step-40.jsonl", "step-80.jsonl"])
+        self.assertEqual(self.weights(often), self.weights(usual))
+        few = self.folder / "few-saved"
+        self.check(self.short(few, "save_every=20", "keep_last=2"))
+        self.assertEqual({path.name for path in few.glob("step-*")}, {"step-140", "step-160"})
+
+    def test_the_best_of_the_saved_checkpoints(self):
+        run = self.folder / "best-saved"
+        self.check(self.short(run, "save_every=80", "best_metric=loss/eval", "keep_last=1", "n_examples=360"))
+        evaluations = {int(line["counters/examples"]): line["loss/eval"] for line in self.metrics(run) if "loss/eval" in line}
+        saved = [80, 160, 240, 320, 360]  # the last is evaluated and saved because it is the end
+        self.assertEqual(os.readlink(run / "BEST"), f"step-{min(saved, key=evaluations.get)}")
+        uneven = self.short(self.folder / "save-uneven", "save_every=60", "best_metric=loss/eval")
+        self.assertEqual(uneven.returncode, 1)
+        self.assertIn("save_every must be a multiple of eval_every", " ".join(uneven.stderr.split()))
+
+    def test_evaluation_can_be_switched_off(self):
+        """Then there need not be any test data, and training is the same."""
+        off, on, every = (self.folder / name for name in ("eval-off", "eval-on", "eval-off-saved"))
+        done = self.short(off, "eval_every=null", "sample_during_eval=true", "reference=cached")
+        self.check(done)
+        self.assertIn("no evaluation", done.stderr)
+        self.check(self.short(on))
+        self.assertEqual(self.weights(off), self.weights(on))
+        self.assertEqual({path.name for path in off.glob("step-*")}, {"step-160"})
+        self.assertFalse((off / "eval").exists() or (off / "samples").exists())
+        self.assertFalse([line for line in self.metrics(off) if "loss/eval" in line])
+        no_test_data = ("eval_every=null", "data.test_share=0", "save_every=80")
+        self.check(self.short(every, *no_test_data))
+        self.assertEqual({path.name for path in every.glob("step-*")}, {"step-80", "step-160"})
+        self.assertEqual(self.short(self.folder / "untested", "data.test_share=0").returncode, 1)  # none to evaluate on
+        best = self.short(self.folder / "unevaluated", "eval_every=null", "best_metric=loss/eval")
+        self.assertEqual(best.returncode, 1)
+        self.assertIn("eval_every=null switches that off", " ".join(best.stderr.split()))
+
+    def test_settings_of_the_optimizer_change_the_run(self):
+        plain, said, other = (self.folder / name for name in ("adamw", "adamw-said", "adamw-other"))
+        self.check(self.short(plain, "optimizer=AdamW"))
+        self.check(self.short(said, "optimizer=AdamW", "optimizer_betas=[0.9,0.999]", "optimizer_eps=1e-8", "weight_decay=0.01"))
+        self.assertEqual(self.weights(said), self.weights(plain))
+        for setting in ("weight_decay=0.5", "optimizer_betas=[0.8,0.9]", "optimizer_eps=1e-3"):
+            self.check(self.short(other, "optimizer=AdamW", setting))
+            self.assertNotEqual(self.weights(other), self.weights(plain), setting)
+            shutil.rmtree(other)
 
     def test_policy_and_reference_answer(self):
         run = self.folder / "samples"

@@ -51,6 +51,8 @@ EQUAL = [
     ["lr=1", "lr=2"],
     ["eval_every=20_000"],
     ["eval_every=+5"],
+    ["eval_every=null", "save_every=400"],
+    ["optimizer=AdamW", "optimizer_betas=[0.9,0.95]", "optimizer_eps=1e-6", "weight_decay=0.1"],
     ["debug=true"],
     ["debug=TRUE"],
     ["n_epochs=null", "n_examples=100"],

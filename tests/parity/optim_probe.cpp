@@ -1,8 +1,9 @@
 // Updates of an optimizer on gradients that a test gives.
 //
-//   optim_probe NAME LEARNING_RATE IN.safetensors OUT.safetensors
+//   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY IN.safetensors OUT.safetensors
 //
-// In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all steps.
+// A setting may be "null". // In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
+// steps.
 #include <iostream>
 #include <map>
 
@@ -37,10 +38,20 @@ model::Weights block_of(const Tensors& tensors, const std::string& prefix) {
   return weights;
 }
 
+std::optional<double> number(const std::string& word) {
+  return word == "null" ? std::nullopt : std::optional(std::stod(word));
+}
+
+optim::Settings settings_of(char** words) {
+  optim::Settings settings{.epsilon = number(words[2]), .weight_decay = number(words[3])};
+  if (const auto beta1 = number(words[0])) settings.betas = std::pair(*beta1, number(words[1]).value());
+  return settings;
+}
+
 void run(char** argv) {
-  const Tensors given = read(checkpoint::SafetensorsFile(argv[3]));
+  const Tensors given = read(checkpoint::SafetensorsFile(argv[7]));
   model::Weights weights = block_of(given, "w.");
-  const auto optimizer = optim::make_optimizer(argv[1], weights);
+  const auto optimizer = optim::make_optimizer(argv[1], weights, settings_of(argv + 3));
   for (int step = 0; given.contains("g." + std::to_string(step) + ".0"); ++step)
     optimizer->step(weights, block_of(given, "g." + std::to_string(step) + "."), std::stod(argv[2]),
                     /*seed=*/0);
@@ -50,13 +61,13 @@ void run(char** argv) {
                          return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
                                           static_cast<std::size_t>(data.nbytes()));
                        }});
-  checkpoint::write_safetensors(argv[4], std::move(sources));
+  checkpoint::write_safetensors(argv[8], std::move(sources));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 9) return 2;
   try {
     run(argv);
     return 0;

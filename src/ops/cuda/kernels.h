@@ -45,6 +45,7 @@ struct Gradient {
 };
 
 struct Adam {
+  float l2 = 0;     // share of the weight that is added to its gradient
   float decay = 1;  // of the weight itself, before the update
   float first_share = 0, second_keep = 0, second_share = 0;
   float root_correction = 1, epsilon = 0, step = 0;
@@ -53,7 +54,7 @@ void adam(float* weights, Gradient gradient, float* first, float* second, std::i
           const Adam& coefficients, Stream stream);
 
 struct RmsProp {
-  float keep = 0, share = 0, epsilon = 0, step = 0;
+  float l2 = 0, keep = 0, share = 0, epsilon = 0, step = 0;
 };
 void rmsprop(float* weights, Gradient gradient, float* square, std::int64_t count,
              const RmsProp& coefficients, Stream stream);

@@ -6,12 +6,18 @@ namespace {
 
 constexpr int kWidth = 4;
 
+// As at::lerp: from the nearer end, so that a share of 1 is exact.
+__device__ float between(float from, float to, float share) {
+  return share < 0.5F ? from + share * (to - from) : to - (to - from) * (1 - share);
+}
+
 struct AdamUpdate {
   Adam c;
 
   __device__ void operator()(float& weight, float gradient, float& first, float& second) const {
+    gradient += c.l2 * weight;
     weight *= c.decay;
-    first += c.first_share * (gradient - first);
+    first = between(first, gradient, c.first_share);
     second = second * c.second_keep + c.second_share * gradient * gradient;
     weight += c.step * first / (sqrtf(second) / c.root_correction + c.epsilon);
   }
@@ -21,6 +27,7 @@ struct RmsPropUpdate {
   RmsProp c;
 
   __device__ void operator()(float& weight, float gradient, float& square) const {
+    gradient += c.l2 * weight;
     square = square * c.keep + c.share * gradient * gradient;
     weight += c.step * gradient / (sqrtf(square) + c.epsilon);
   }

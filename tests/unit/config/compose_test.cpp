@@ -27,8 +27,10 @@ TEST(Compose, DefaultsAreTheOriginals) {
   EXPECT_FALSE(config.n_examples);
   EXPECT_EQ(config.trainer, "BasicTrainer");
   EXPECT_EQ(config.optimizer, "RMSprop");
+  EXPECT_FALSE(config.optimizer_betas || config.optimizer_eps || config.weight_decay);
   EXPECT_EQ(config.warmup_steps, 150);
   EXPECT_EQ(config.eval_every, 20000);
+  EXPECT_FALSE(config.save_every);
   EXPECT_TRUE(config.wandb.enabled);
   EXPECT_EQ(config.wandb.project, "direct-preference-optimization");
   EXPECT_EQ(config.loss.name, "sft");
@@ -98,6 +100,23 @@ TEST(Compose, NumbersAndTextFindTheirType) {
   EXPECT_EQ(run({"exp_name=123"}).exp_name, "123");
   EXPECT_EQ(run({"exp_name=true"}).exp_name, "true");
   EXPECT_EQ(run({"exp_name='a b'"}).exp_name, "a b");
+}
+
+TEST(Compose, SettingsOfTheOptimizer) {
+  const RunConfig config =
+      run({"optimizer=AdamW", "optimizer_betas=[0.9,0.95]", "optimizer_eps=1e-6", "weight_decay=0"});
+  EXPECT_EQ(config.optimizer_betas, (std::vector<double>{0.9, 0.95}));
+  EXPECT_EQ(config.optimizer_eps, 1e-6);
+  EXPECT_EQ(config.weight_decay, 0);
+  EXPECT_EQ(run({"optimizer=SGD", "weight_decay=0.1"}).weight_decay, 0.1);
+  EXPECT_EQ(run({"optimizer=Adam", "optimizer_betas=[0,0.5]"}).optimizer_betas,
+            (std::vector<double>{0, 0.5}));
+  EXPECT_FALSE(run({"optimizer=SGD", "optimizer_betas=null"}).optimizer_betas);
+}
+
+TEST(Compose, EvaluationCanBeSwitchedOff) {
+  EXPECT_FALSE(run({"eval_every=null"}).eval_every);
+  EXPECT_FALSE(run({"~eval_every"}).eval_every);
 }
 
 TEST(Compose, TheEnvironmentFindsItsTypeToo) {

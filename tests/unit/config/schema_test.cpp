@@ -38,15 +38,16 @@ TEST(Schema, EveryKeyHasItsOwnMember) {
   for (const Field& field : schema()) {
     RunConfig config;
     RunConfig changed;
-    const std::string other = field.expected.starts_with("a whole")        ? "7"
-                              : field.expected.starts_with("a num")        ? "0.25"
-                              : field.expected.starts_with("true")         ? "true"
-                              : field.expected.starts_with("a list")       ? "[z]"
-                              : field.expected.starts_with("a map of c")   ? "{prompt: z}"
-                              : field.expected.starts_with("a map of num") ? "{z: 0.25}"
-                              : field.expected.starts_with("a map of who") ? "{z: 7}"
-                              : field.choices.empty()                      ? "z"
-                                                                           : field.choices.back();
+    const std::string other = field.expected.starts_with("a whole")         ? "7"
+                              : field.expected.starts_with("a num")         ? "0.25"
+                              : field.expected.starts_with("true")          ? "true"
+                              : field.expected.starts_with("a list of two") ? "[0.25, 0.5]"
+                              : field.expected.starts_with("a list")        ? "[z]"
+                              : field.expected.starts_with("a map of c")    ? "{prompt: z}"
+                              : field.expected.starts_with("a map of num")  ? "{z: 0.25}"
+                              : field.expected.starts_with("a map of who")  ? "{z: 7}"
+                              : field.choices.empty()                       ? "z"
+                                                                            : field.choices.back();
     const Node document = read_default_yaml("v: " + other);
     ASSERT_TRUE(field.read(document.children[0], changed)) << field.key;
     for (const Field& each : schema())

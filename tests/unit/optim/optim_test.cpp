@@ -62,8 +62,12 @@ TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
 // The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
 TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  const Settings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (const char* name : {"RMSprop", "Adam", "AdamW", "SGD"}) {
+    for (const auto& [name, settings] :
+         {std::pair("RMSprop", defaults), std::pair("RMSprop", own), std::pair("Adam", defaults),
+          std::pair("Adam", own), std::pair("AdamW", defaults), std::pair("AdamW", own),
+          std::pair("SGD", defaults), std::pair("SGD", own)}) {
       const auto weights_on = [](at::Device device, at::ScalarType dtype) {
         return model::make_weights(two_blocks(), dtype, device);
       };
@@ -73,7 +77,7 @@ TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
         here.blocks[b].flat.normal_();
         there.blocks[b].flat.copy_(here.blocks[b].flat);
       }
-      const auto one = make_optimizer(name, here), other = make_optimizer(name, there);
+      const auto one = make_optimizer(name, here, settings), other = make_optimizer(name, there, settings);
       for (int step = 0; step < 10; ++step) {
         for (std::size_t b = 0; b < here.blocks.size(); ++b) {
           gradients.blocks[b].flat.normal_();
@@ -144,6 +148,22 @@ TEST(Optimizer, GoesOnFromItsStateAsIfNeverStopped) {
     for (std::size_t b = 0; b < 2; ++b)
       EXPECT_TRUE(whole.blocks[b].flat.equal(parted.blocks[b].flat)) << name;
   }
+}
+
+// Without a gradient, weights change by weight decay alone.
+TEST(Optimizer, EveryParameterDecaysInAnyPrecision) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const char* name : {"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}) {
+      model::Weights with = filled(1, type), without = filled(1, type);
+      make_optimizer(name, with, {.weight_decay = 0.5})->step(with, filled(0), 0.1, 1);
+      make_optimizer(name, without, {.weight_decay = 0})->step(without, filled(0), 0.1, 1);
+      for (const model::BlockWeights& block : with.blocks)
+        for (const model::NamedTensor& named : block.tensors)
+          EXPECT_LT(named.tensor.max().item<double>(), 0.97) << name << " " << named.name;
+      for (const model::BlockWeights& block : without.blocks)
+        for (const model::NamedTensor& named : block.tensors)
+          EXPECT_TRUE(named.tensor.eq(1).all().item<bool>()) << name << " " << named.name;
+    }
 }
 
 TEST(Optimizer, KeepsArraysLikeTheWeights) {

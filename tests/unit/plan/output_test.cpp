@@ -20,6 +20,8 @@ TEST(Json, HoldsWhatScriptsNeed) {
   EXPECT_EQ(plan["examples_per_gpu"].dump(), "4");
   EXPECT_EQ(plan["fits"], true);
   EXPECT_EQ(plan["resolved"]["eval_every"], 20'000);
+  EXPECT_EQ(plan["resolved"]["save_every"], 20'000);
+  EXPECT_TRUE(json_of(kReferenceDpo + "eval_every=null")["resolved"]["eval_every"].is_null());
   EXPECT_EQ(plan["resolved"]["gpus"], 4);
   EXPECT_EQ(plan["resolved"]["reference"], "live");
   double sum = 0;
@@ -48,6 +50,11 @@ TEST(Json, SaysTheMesh) {
   EXPECT_EQ(plan["resolved"]["mesh"], (nlohmann::json{{"replica", 1}, {"shard", 4}, {"tensor", 2}}));
   EXPECT_EQ(plan["resolved"]["ranks"], 8);
   EXPECT_EQ(json_of("model=pythia28 --gpus 4")["resolved"]["ranks"], 1);
+}
+
+TEST(Text, SaysThatNothingIsEvaluated) {
+  const Inputs in = inputs_of("model=pythia28 eval_every=null");
+  EXPECT_NE(to_text(make_plan(in), in, false).find("examples, no evaluation: "), std::string::npos);
 }
 
 TEST(Text, SaysTheMesh) {

@@ -103,6 +103,53 @@ TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
                  "eval_every=63 is less than batch_size=64: rounded down to a multiple of it, 0 is left");
 }
 
+TEST(EvalEvery, NullSwitchesItOff) {
+  const std::string line = "model=pythia28 batch_size=32 eval_every=null ";
+  expect_finding(line, "eval-every", Verdict::ok, "nothing is evaluated");
+  const Plan plan = plan_of(line + "eval_batch_size=3 trainer=FSDPTrainer --gpus 2");
+  EXPECT_FALSE(plan.resolved.eval_every);
+  EXPECT_EQ(plan.find("eval-batch"), nullptr);
+  EXPECT_EQ(plan.timing.evaluations, 0);
+  EXPECT_EQ(plan.timing.evaluation_hours, 0);
+  EXPECT_EQ(plan.disk.checkpoints, 1);
+  expect_finding(line, "save-every", Verdict::hint, "the only checkpoint is that of the end");
+  EXPECT_EQ(plan_of(line + "debug=true").find("save-every"), nullptr);
+  expect_finding("model=gpt2-xl loss=kto loss.beta=0.1 batch_size=2 eval_batch_size=1 eval_every=null",
+                 "mismatched", Verdict::ok, "");
+}
+
+TEST(SaveEvery, IsThatOfEvaluationsUnlessItIsSet) {
+  const Plan unset = plan_of("model=pythia28 batch_size=64");
+  EXPECT_EQ(unset.resolved.save_every, 19'968);
+  EXPECT_EQ(unset.find("save-every"), nullptr);
+  const std::string line = "model=pythia28 batch_size=64 save_every=";
+  EXPECT_EQ(plan_of(line + "6400").resolved.save_every, 6400);
+  EXPECT_EQ(plan_of(line + "6400").resolved.eval_every, 19'968);
+  EXPECT_EQ(plan_of(line + "6400 eval_every=null").resolved.save_every, 6400);
+  expect_finding(line + "6400", "save-every", Verdict::ok, "every 6400 examples");
+  expect_finding(line + "6500", "save-every", Verdict::warning,
+                 "save_every=6500 is not a multiple of batch_size=64: rounded down to 6464");
+  expect_finding(line + "63", "save-every", Verdict::error,
+                 "save_every=63 is less than batch_size=64: rounded down to a multiple of it, 0 is left, and "
+                 "there would be no checkpoint before the end");
+}
+
+TEST(BestMetric, NeedsAnEvaluationOfEveryCheckpoint) {
+  const std::string line = "model=pythia28 batch_size=32 eval_every=3200 best_metric=loss/eval ";
+  expect_finding(line, "best-metric", Verdict::ok, "the best checkpoint by loss/eval");
+  expect_finding(line + "save_every=6400", "best-metric", Verdict::ok, "");
+  const std::string uneven = line + "save_every=4800 ";
+  expect_finding(uneven, "best-metric", Verdict::error, "save_every must be a multiple of eval_every");
+  const Plan plan = plan_of(uneven);
+  EXPECT_EQ(plan.find("best-metric")->remedies.at(0).overrides,
+            (std::vector<std::string>{"save_every=6400"}));
+  expect_finding(line + "save_every=1600", "best-metric", Verdict::error, "");
+  expect_finding(
+      line + "eval_every=null", "best-metric", Verdict::error,
+      "best_metric=loss/eval is a metric of the evaluation, and eval_every=null switches that off");
+  EXPECT_EQ(plan_of("model=pythia28 save_every=1600").find("best-metric"), nullptr);
+}
+
 TEST(EvalBatch, WarnsWhenGpusWait) {
   expect_finding("model=pythia28 trainer=FSDPTrainer batch_size=8 eval_batch_size=6 --gpus 4", "eval-batch",
                  Verdict::warning, "eval_batch_size=6 does not divide over 4 GPUs");
@@ -231,6 +278,7 @@ TEST(DiskRule, CountsCheckpointsToCome) {
   in.surroundings.free_disk = plan.disk.total() - 1;
   const Plan full = make_plan(in);
   EXPECT_EQ(verdict_of(full, "disk"), Verdict::error);
+  EXPECT_TRUE(full.find("disk")->remedies.at(0).overrides.at(0).starts_with("save_every="));
   ASSERT_EQ(full.find("disk")->remedies.size(), 2u);  // fewer, or only the newest
   for (const Remedy& remedy : full.find("disk")->remedies) {
     Inputs other = in;
@@ -246,6 +294,16 @@ TEST(DiskRule, CountsWhatIsKeptBesideANewCheckpoint) {
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=2").disk.checkpoints, 3);
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=2 best_metric=loss/eval").disk.checkpoints, 4);
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=50").disk.checkpoints, 9);
+}
+
+TEST(DiskRule, FollowsSaveEvery) {
+  // 160,800 examples, the last of which are saved once, also where that is a multiple.
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=3200").disk.checkpoints, 51);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=80384").disk.checkpoints, 3);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=80400").disk.checkpoints, 3);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=48 save_every=80400").disk.checkpoints, 2);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=3200 keep_last=2").disk.checkpoints, 3);
+  EXPECT_EQ(plan_of("model=pythia28 batch_size=32 eval_every=null save_every=40000").disk.checkpoints, 5);
 }
 
 TEST(LengthsRule, SaysWhoseStatisticsStandIn) {

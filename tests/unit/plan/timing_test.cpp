@@ -222,6 +222,8 @@ TEST(Timing, WholeRun) {
   EXPECT_EQ(t.examples, 99'968);
   EXPECT_EQ(t.evaluations, 6);
   EXPECT_EQ(timed(line + "do_first_eval=false").timing.evaluations, 5);
+  EXPECT_EQ(timed(line + "n_examples=19968").timing.evaluations, 2);  // before the first and at the end
+  EXPECT_EQ(timed(line + "eval_every=null").timing.evaluations, 0);
   EXPECT_EQ(timed(line + "n_epochs=3").timing.updates, 3 * 1562);
   EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // looked at after full batches
   EXPECT_EQ(timed(line + "n_epochs=null n_examples=640").timing.updates, 10);
