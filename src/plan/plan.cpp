@@ -52,6 +52,7 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   plan.resolved.eval_every =
       std::max(in.run.batch_size, in.run.eval_every / in.run.batch_size * in.run.batch_size);
   plan.mesh = c.mesh;
+  plan.on_cpu = c.machine.device.is_cpu;
   plan.reference = c.reference;
   plan.precision = c.precision;
   plan.examples_per_gpu = c.examples;

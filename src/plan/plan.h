@@ -36,6 +36,7 @@ struct Disk {
 struct Plan {
   config::RunConfig resolved;  // with eval_every rounded as the run will use it
   config::MeshShape mesh;
+  bool on_cpu = false;
   Reference reference{};
   Precision precision;
   double examples_per_gpu = 0;
