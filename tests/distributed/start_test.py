@@ -64,7 +64,7 @@ class Start(TinyRuns):
         """What only the first rank says stands there once."""
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
-        for text in ("Memory per process", "run folder ", "update 1 ", "saving step-40"):
+        for text in ("\nMemory", "run folder ", "update 1 ", "saving step-40"):
             self.assertEqual(done.stderr.count(text), 1, text + "\n" + done.stderr)
         self.assertEqual(len(self.updates(self.run_folder)), 10)
 
