@@ -12,9 +12,9 @@ updates do the same work; the trainers take turns, and the fastest update of eac
 planner's prediction stands beside: its rate of a core is set by BasicTrainer's time at the most examples, everything else
 is predicted.
 
-    ./run bench fsdp_rule                                     # both
-    ./run bench fsdp_rule simulate --figure docs/fsdp_rule.svg
-    ./run bench fsdp_rule measure --links 0.2,1 --examples 1,2,4,8 --updates 3 --rounds 3 --figure docs/fsdp_rule_measured.svg
+    ./run benchmark fsdp_rule                                     # both
+    ./run benchmark fsdp_rule simulate --figure docs/fsdp_rule.svg
+    ./run benchmark fsdp_rule measure --links 0.2,1 --examples 1,2,4,8 --updates 3 --rounds 3 --figure docs/fsdp_rule_measured.svg
 """
 
 import argparse

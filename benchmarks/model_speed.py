@@ -7,7 +7,7 @@ The model has the shape of Pythia-70M with random weights; both sides compute in
 loading and tokenizing, ROUNDS times in turn. The median counts. The last column compares processor time instead: it says
 the same on a machine that does other things as well.
 
-Usage: ./run bench, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/model_speed.py [ROUNDS [PAIRS [TOKENS]]]
+Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/model_speed.py [ROUNDS [PAIRS [TOKENS]]]
 """
 
 import gzip

@@ -5,7 +5,7 @@ sides have the texts in memory before the clock starts: dpo by `dpo tokenize DIR
 encode_batch_fast, its faster call (ids without offsets). Each is measured ROUNDS times in turn, and the best counts.
 The last column compares processor time instead: it says the same on a machine that does other things as well.
 
-Usage: ./run bench, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/tokenizers_speed.py [MEGABYTES [ROUNDS]]
+Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/tokenizers_speed.py [MEGABYTES [ROUNDS]]
 """
 
 import gzip

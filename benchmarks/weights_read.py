@@ -5,7 +5,7 @@ reads it in turn with dd in pieces of 1 MiB into memory that stays in the proces
 into memory that does not, and with dpo into the memory where the weights stay; the best of each counts. Cold: the
 system's cache is emptied before each. Besides: the most memory that dpo had, as a share of the weights.
 
-Usage: ./run bench, or: DPO_PROGRAM=build/dpo python3 benchmarks/weights_read.py [GIGABYTES [ROUNDS]]
+Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo python3 benchmarks/weights_read.py [GIGABYTES [ROUNDS]]
 """
 
 import json

@@ -9,9 +9,9 @@ processors' time is taken again. TRL is left out where it is not installed.
 
 The slow ones (the original's way, TRL) compute the first --slow-pairs of the step and an update; the table says how many.
 
-    ./run bench compare/cpu                 # the table
-    ./run bench compare/cpu --sweep         # time by batch size and by length of the prompt: JSON and SVG in --out
-    ./run bench compare/cpu --pairs 4 --slow-pairs 2 --rounds 1      # does it work?
+    ./run benchmark compare/cpu                 # the table
+    ./run benchmark compare/cpu --sweep         # time by batch size and by length of the prompt: JSON and SVG in --out
+    ./run benchmark compare/cpu --pairs 4 --slow-pairs 2 --rounds 1      # does it work?
 """
 
 import argparse

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/user_path.h"
 
 namespace dpo {
 
@@ -17,7 +18,9 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
     throw UserError(fmt::format("{}: {} is a folder, expected a file", what, path.string()));
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot read {}: {}", what, path.string(), std::strerror(errno)));
+  if (!in)
+    throw UserError(fmt::format("{}: cannot read {}: {}{}", what, path.string(), std::strerror(errno),
+                                run_folder_hint(path.parent_path())));
   std::string text;
   // Read by pieces: the size of a pipe or of /proc files is not known beforehand.
   char piece[1 << 16];

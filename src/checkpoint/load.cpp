@@ -80,8 +80,9 @@ fs::path model_folder(const std::string& name_or_path) {
   if (fs::exists(name_or_path, none))
     throw UserError(
         fmt::format("{} is a file, expected the folder of a model or its name ORG/NAME", name_or_path));
-  if (!hub::is_repository_name(name_or_path))
-    throw UserError(fmt::format("there is no folder {}", name_or_path));
+  if (!hub::may_be_on_the_hub(name_or_path))
+    throw UserError(fmt::format("there is no folder {}; expected the folder of a model or its name ORG/NAME",
+                                name_or_path));
   throw UserError(
       fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache, {}; "
                   "'{}' fetches it",

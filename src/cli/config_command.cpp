@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
 #include "cli/commands.h"
+#include "config/explain.h"
 #include "config/print.h"
 
 namespace dpo::cli {
@@ -12,13 +14,37 @@ struct ConfigArguments {
   bool json = false;
   bool defaults = false;
   bool markdown = false;
+  std::vector<std::string> keys;  // words without '=': to be explained
+
+  bool is_bare() const {
+    return request.overrides.empty() && !request.config_file && request.config_dirs.empty() && !json;
+  }
 };
+
+// The keys and the sections that were asked for, one after the other.
+int explain_keys(const ConfigArguments& arguments) {
+  if (arguments.json)
+    throw UserError(
+        fmt::format("--json: '{}' is explained in words; write KEY=VALUE words only, or no --json",
+                    arguments.keys.front()));
+  config::Request request = arguments.request;
+  request.not_needed = config::required_keys();
+  const config::Resolved resolved = config::compose(request);
+  print_notes(resolved.notes);
+  for (const std::string& key : arguments.keys)
+    fmt::print("{}{}", &key == &arguments.keys.front() ? "" : "\n", config::explain(key, resolved));
+  return 0;
+}
 
 int print_config(const ConfigArguments& arguments) {
   if (arguments.defaults) {
     fmt::print("{}", config::default_config_yaml());
   } else if (arguments.markdown) {
     fmt::print("{}", config::configuration_markdown());
+  } else if (!arguments.keys.empty()) {
+    return explain_keys(arguments);
+  } else if (arguments.is_bare()) {
+    fmt::print("{}", config::all_keys_text());
   } else {
     const config::Resolved resolved = config::compose(arguments.request);
     print_notes(resolved.notes);
@@ -27,13 +53,23 @@ int print_config(const ConfigArguments& arguments) {
   return 0;
 }
 
+// lr, loss.beta: neither lr=1 nor ~lr.
+bool is_name(const std::string& word) {
+  return word.find('=') == std::string::npos && !word.empty() && word.front() != '~' && word.front() != '+';
+}
+
 }  // namespace
 
 void add_config_command(CLI::App& program, Action& action) {
   CLI::App& command =
-      *program.add_subcommand("config", "the resolved configuration, each value with its origin");
+      *program.add_subcommand("config", "the keys of a run: all, one explained, or what a run would get");
   const auto arguments = std::make_shared<ConfigArguments>();
-  add_run_arguments(command, arguments->request);
+  add_run_arguments(
+      command, arguments->request,
+      {{"dpo config                 # every key with its default and meaning",
+        "dpo config loss.beta       # one key explained; 'dpo config loss': those of a section",
+        "dpo config model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo   # a run's values and their origins"},
+       "The values of a run are printed as YAML that --config takes."});
   const auto json = command.add_flag("--json", arguments->json, "the values as JSON, without their origins");
   const auto defaults =
       command.add_flag("--defaults", arguments->defaults, "configs/config.yaml as the schema defines it");
@@ -42,7 +78,8 @@ void add_config_command(CLI::App& program, Action& action) {
   json->excludes(defaults)->excludes(markdown);
   defaults->excludes(markdown);
   command.callback([&command, &action, arguments] {
-    arguments->request.overrides = overrides_of(command);
+    for (const std::string& word : overrides_of(command))
+      (is_name(word) ? arguments->keys : arguments->request.overrides).push_back(word);
     action = [arguments] { return print_config(*arguments); };
   });
 }

@@ -2,19 +2,22 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace dpo::cli {
 
 void describe_convert(CLI::App& command, ConvertArguments& arguments) {
-  command
-      .add_option("IN", arguments.in,
-                  "a model's folder, its name ORG/NAME in the Hugging Face cache, or a file of weights "
-                  "(.safetensors, .bin, .pt) together with --config")
+  takes_path(command.add_option(
+                 "IN", arguments.in,
+                 "a model's folder, its name ORG/NAME in the Hugging Face cache, or a file of weights "
+                 "(.safetensors, .bin, .pt) together with --config"))
       ->required();
-  command
-      .add_option("OUT", arguments.out,
-                  "a new folder as Hugging Face lays it out, or a file NAME.pt as the original's policy.pt")
+  takes_path(command.add_option(
+                 "OUT", arguments.out,
+                 "a new folder as Hugging Face lays it out, or a file NAME.pt as the original's policy.pt"))
       ->required();
-  command.add_option("--config", arguments.config, "the config.json of a file of weights, or its folder")
+  takes_path(
+      command.add_option("--config", arguments.config, "the config.json of a file of weights, or its folder"))
       ->type_name("CONFIG");
   command.add_option("--dtype", arguments.dtype, "the dtype to write (default: as it is)")
       ->type_name("float32|bfloat16|float16")

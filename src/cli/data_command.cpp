@@ -30,11 +30,11 @@ class SplitLoader {
       : config_(config), tokenizer_(text::Tokenizer::load(data::tokenizer_folder(config))) {}
 
   data::Examples load(data::Split split) {
-    ProgressLine line("prompts");
+    ProgressLine line;
     data::TokenCache cache;
     cache.folder = std::filesystem::path(plan::local_dir_of(config_)) / "tokens";
     cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
-      line.show(source, done, all);
+      line.show("tokenizing " + source, done, all, "prompts");
     };
     data::Examples examples = data::Examples::load(config_, split, tokenizer_, cache);
     print_notes(cache.notes);
@@ -98,7 +98,11 @@ void add_data_command(CLI::App& program, Action& action) {
       *program.add_subcommand("data", "reads and tokenizes a run's data: counts, lengths, drops, examples");
   const auto arguments = std::make_shared<DataArguments>();
   arguments->request.not_needed = {"exp_name", "loss.beta", "model.name_or_path"};
-  add_run_arguments(command, arguments->request);
+  add_run_arguments(
+      command, arguments->request,
+      {{"dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL",
+        "dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL --order 3"},
+       "MODEL is a folder with a tokenizer, or a model's name ORG/NAME in the Hugging Face cache."});
   const auto json = command.add_flag("--json", arguments->json, "one JSON object instead of tables");
   command
       .add_option(
@@ -112,9 +116,8 @@ void add_data_command(CLI::App& program, Action& action) {
   command.add_option("--split", arguments->split, "only this split (default: both; for --order train)")
       ->type_name("train|test")
       ->check(CLI::IsMember({"train", "test"}));
-  command
-      .add_option("--lengths", arguments->lengths_file,
-                  "write the statistics of lengths to FILE, for 'dpo plan plan.lengths=FILE'")
+  takes_path(command.add_option("--lengths", arguments->lengths_file,
+                                "write the statistics of lengths to FILE, for 'dpo plan plan.lengths=FILE'"))
       ->type_name("FILE");
   command.callback([&command, &action, arguments] {
     arguments->request.overrides = overrides_of(command);

@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace dpo::cli {
 
 void describe_demo(CLI::App& command, DemoArguments& arguments) {
-  command.add_option("--dir", arguments.folder, "where everything goes (default: dpo-demo)")
+  takes_path(command.add_option("--dir", arguments.folder, "where everything goes (default: dpo-demo)"))
       ->type_name("DIR");
   command.add_option("--seed", arguments.seed, "of the task, the model and the samples (default: 0)")
       ->type_name("N");

@@ -15,6 +15,7 @@
 #include "cli/engine_train.h"
 #include "cli/engine_work.h"
 #include "cli/exit_status.h"
+#include "cli/progress.h"
 #include "cli/stopwatch.h"
 #include "demo/files.h"
 #include "demo/results.h"
@@ -46,7 +47,8 @@ class RunLines {
     const Clock::time_point now = Clock::now();
     if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
     shown_ = now;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", line, terminal_ ? "\x1b[K" : "\n");
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? fitted(line) : line,
+               terminal_ ? "\x1b[K" : "\n");
     std::fflush(stderr);
     open_ = terminal_;
   }
@@ -71,7 +73,7 @@ int train(const std::vector<std::string>& words) {
                                if (!plan.good()) say(plan::to_text(plan, in, /*colours=*/false));
                              },
                              {[&](const std::string& line) { lines.show(line); },
-                              [](const std::string&, std::int64_t, std::int64_t) {}}};
+                              [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};
   const config::Resolved resolved =
       config::compose({.overrides = words, .config_file = {}, .config_dirs = {}});
   try {

@@ -103,7 +103,7 @@ template <class Done>
 Elapsed score_all(const ModelArguments& arguments, std::span<const data::Example> examples,
                   std::int64_t batch_tokens, Done done) {
   const ReadyModel ready = load_ready_model(arguments);
-  ProgressLine progress("lines");
+  ProgressLine progress;
   const Stopwatch watch;
   std::size_t begin = 0;
   while (begin < examples.size()) {
@@ -115,7 +115,7 @@ Elapsed score_all(const ModelArguments& arguments, std::span<const data::Example
     for (std::size_t i = 0; i < scores.size(); ++i) done(begin + i, scores[i]);
     begin = end;
     progress.show(fmt::format("scoring with {}", arguments.model), static_cast<std::int64_t>(begin),
-                  static_cast<std::int64_t>(examples.size()));
+                  static_cast<std::int64_t>(examples.size()), "lines");
   }
   return watch.elapsed();
 }

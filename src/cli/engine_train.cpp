@@ -17,6 +17,7 @@
 #include "cli/train_arguments.h"
 #include "comm/exchange.h"
 #include "config/print.h"
+#include "demo/runs.h"
 #include "plan/output.h"
 #include "plan/surroundings.h"
 #include "train/run.h"
@@ -152,22 +153,43 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
 
 // Of the ranks behind the first.
 const train::Listener kSilent{[](const std::string&) {},
-                              [](const std::string&, std::int64_t, std::int64_t) {}};
+                              [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
+
+// Where a run has left everything, and what to do with it.
+std::string places_of(const fs::path& folder) {
+  std::string text = "\nthe run is done:\n";
+  const auto add = [&](const char* what, const char* name) {
+    if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
+  };
+  add("checkpoint", "LATEST");
+  add("best", "BEST");
+  add("metrics", "metrics.jsonl");
+  add("log", "log.txt");
+  add("samples", "samples");
+  add("evaluations", "eval");
+  if (!fs::exists(folder / "LATEST")) return text + "  no checkpoint was saved: debug=true\n";
+  return text +
+         fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / "LATEST").string()}));
+}
 
 // The plan and the progress, on stderr.
 int run_train(const TrainArguments& arguments) {
-  ProgressLine line("");
+  ProgressLine line;
   const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
                                fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
                              },
-                             {[](const std::string& text) { fmt::print(stderr, "{}\n", text); },
-                              [&line](const std::string& what, std::int64_t done, std::int64_t all) {
-                                line.show(what, done, all);
-                              }}};
+                             {[&line](const std::string& text) {
+                                line.clear();
+                                fmt::print(stderr, "{}\n", text);
+                              },
+                              [&line](const std::string& what, std::int64_t done, std::int64_t all,
+                                      const std::string& unit) { line.show(what, done, all, unit); }}};
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
     const TrainResult result = train_as_asked(resolved, display, world);
-    if (result.status == 0 && world.all->rank() == 0) fmt::print("{}\n", (result.folder / "LATEST").string());
-    return result.status;
+    if (result.status != 0 || world.all->rank() != 0) return result.status;
+    fmt::print(stderr, "{}", places_of(result.folder));
+    if (fs::exists(result.folder / "LATEST")) fmt::print("{}\n", (result.folder / "LATEST").string());
+    return 0;
   });
 }
 

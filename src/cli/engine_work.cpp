@@ -6,32 +6,21 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/read_tensors.h"
 #include "cli/program.h"
 #include "cli/progress.h"
 
 namespace dpo::cli {
-namespace {
-
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
-}  // namespace
-
 checkpoint::Progress shown_progress(const std::string& what) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLong{1};
-  constexpr std::int64_t kMegabyte = 1'000'000;
-  const auto line = std::make_shared<ProgressLine>("MB");
+  const auto line = std::make_shared<ProgressLine>();
   const Clock::time_point start = Clock::now();
   return [=](std::int64_t done, std::int64_t all) {
     if (stop_requested()) throw Stopped();
-    if (Clock::now() - start >= kLong) line->show(what, done / kMegabyte, all / kMegabyte);
+    if (Clock::now() - start >= kLong) line->show(what, done, all, "bytes");
   };
 }
 
@@ -43,11 +32,9 @@ at::ScalarType scalar_type_named(const std::string& name) {
 
 std::string summary_of(const checkpoint::LoadedModel& model) {
   const std::int64_t count = model.table.count();
-  const auto bytes =
-      static_cast<double>(count) * static_cast<double>(c10::elementSize(model.weights.dtype()));
-  return fmt::format("{}, {} parameters, {}, {:.{}f} MB", family_name(model.config.shape.family),
-                     with_commas(count), checkpoint::name_of_scalar(model.weights.dtype()), bytes / 1e6,
-                     bytes < 1e7 ? 1 : 0);
+  const std::int64_t bytes = count * static_cast<std::int64_t>(c10::elementSize(model.weights.dtype()));
+  return fmt::format("{}, {} parameters, {}, {}", family_name(model.config.shape.family), with_commas(count),
+                     checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
 }
 
 }  // namespace dpo::cli

@@ -2,18 +2,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace dpo::cli {
 
 void describe_model(CLI::App& command, ModelArguments& arguments) {
-  command
-      .add_option("MODEL", arguments.model,
-                  "a model's folder, or its name ORG/NAME in the Hugging Face cache")
+  takes_path(command.add_option("MODEL", arguments.model,
+                                "a model's folder, or its name ORG/NAME in the Hugging Face cache"))
       ->required();
-  command
-      .add_option("--weights", arguments.weights,
-                  "weights instead of those in the folder: a policy.pt, .bin or .safetensors")
+  takes_path(command.add_option("--weights", arguments.weights,
+                                "weights instead of those in the folder: a policy.pt, .bin or .safetensors"))
       ->type_name("FILE");
-  command.add_option("--tokenizer", arguments.tokenizer, "the tokenizer's folder (default: MODEL)")
+  takes_path(
+      command.add_option("--tokenizer", arguments.tokenizer, "the tokenizer's folder (default: MODEL)"))
       ->type_name("DIR");
   command
       .add_option("--device", arguments.device,

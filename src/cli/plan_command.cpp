@@ -44,7 +44,12 @@ void add_plan_command(CLI::App& program, Action& action) {
   CLI::App& command =
       *program.add_subcommand("plan", "what a run will need: rules, memory, time, disk and advice");
   const auto arguments = std::make_shared<PlanArguments>();
-  add_run_arguments(command, arguments->request);
+  add_run_arguments(
+      command, arguments->request,
+      {{"dpo plan model=pythia28 loss=sft exp_name=sft",
+        "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
+        "      --gpus 4 --device a100-80gb --fit"},
+       "Nothing is downloaded, loaded or written. The exit status is 0 for a plan that holds, else 1."});
   command
       .add_option("--gpus", arguments->machine.gpus, "GPUs in each machine (default: those of this machine)")
       ->type_name("N")
@@ -52,9 +57,8 @@ void add_plan_command(CLI::App& program, Action& action) {
   command.add_option("--nodes", arguments->machine.nodes, "machines (default: 1)")
       ->type_name("M")
       ->take_last();
-  command
-      .add_option("--device", arguments->machine.device,
-                  "a name of configs/device/, or a YAML file like those")
+  takes_path(command.add_option("--device", arguments->machine.device,
+                                "a name of configs/device/, or a YAML file like those"))
       ->type_name("NAME")
       ->take_last();
   command.add_flag("--fit", arguments->fit, "search for the fastest plan that fits and print its overrides");

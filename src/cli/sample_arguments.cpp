@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace dpo::cli {
 namespace {
 
@@ -9,9 +11,8 @@ void describe_prompts(CLI::App& command, SampleArguments& arguments) {
   command.add_option("--prompt", arguments.prompts, "a text to continue; can be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  command
-      .add_option("--prompts", arguments.prompt_file,
-                  R"(a file of prompts: lines {"prompt": TEXT}, or plain lines; - is stdin)")
+  takes_path(command.add_option("--prompts", arguments.prompt_file,
+                                R"(a file of prompts: lines {"prompt": TEXT}, or plain lines; - is stdin)"))
       ->type_name("FILE");
   command.add_flag("--special", arguments.special,
                    "put what the tokenizer has for it (BOS and the like) around prompts, unlike training");

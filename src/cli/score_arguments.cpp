@@ -2,16 +2,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/arguments.h"
+
 namespace dpo::cli {
 
 void describe_score(CLI::App& command, ScoreArguments& arguments) {
   describe_model(command, arguments.model);
-  command
-      .add_option(
+  takes_path(
+      command.add_option(
           "FILE", arguments.file,
-          R"(lines {"prompt": P, "responses": [R, ...]} or {"prompt", "chosen", "rejected"}; - is stdin)")
+          R"(lines {"prompt": P, "responses": [R, ...]} or {"prompt", "chosen", "rejected"}; - is stdin)"))
       ->required();
-  command.add_option("--reference", arguments.reference, "a model to compare with: adds rewards")
+  takes_path(command.add_option("--reference", arguments.reference, "a model to compare with: adds rewards"))
       ->type_name("MODEL");
   command
       .add_option("--beta", arguments.beta, "a reward is BETA * (logp - the reference's logp) (default: 0.1)")

@@ -200,7 +200,7 @@ void add_tokenize_command(CLI::App& program, Action& action) {
   CLI::App& command =
       *program.add_subcommand("tokenize", "lines of text in, JSON arrays of ids out, and back");
   const auto arguments = std::make_shared<TokenizeArguments>();
-  command.add_option("DIR", arguments->folder, "a folder with a tokenizer's files")->required();
+  takes_path(command.add_option("DIR", arguments->folder, "a folder with a tokenizer's files"))->required();
   command.add_flag("--decode", arguments->decode, "arrays of ids in, lines of text out");
   command.add_flag("--special", arguments->special,
                    "add what the tokenizer puts around a text (BOS and the like); with --decode: leave "

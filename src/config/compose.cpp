@@ -4,6 +4,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "config/apply.h"
@@ -16,7 +17,8 @@ namespace dpo::config {
 namespace {
 
 using Kind = Node::Kind;
-using Problems = std::vector<std::string>;
+using Texts = std::vector<std::string>;
+using Problems = Texts;
 
 // A preset that the command line chooses: model=pythia28.
 struct Choice {
@@ -75,16 +77,30 @@ struct Layer {
   Node values;
 };
 
+// Takes what a document says about the groups that the command line chooses out of it, and says so.
+void drop_replaced(Node& values, const Choices& choices, Texts& notes) {
+  std::erase_if(values.children, [&](const Node& child) {
+    const auto chosen = choices.find(child.name);
+    if (chosen == choices.end()) return false;
+    Texts keys;
+    for (const Node& key : child.children) keys.push_back(shown(child.name + "." + key.name));
+    if (!keys.empty())
+      notes.push_back(fmt::format(
+          "{0}={1} replaces the whole section '{0}' of {2}; dropped: {3} (give them on the command "
+          "line to keep them)",
+          child.name, shown(chosen->second.name), child.origin.phrase(), fmt::join(keys, ", ")));
+    return true;
+  });
+}
+
 // The layers of all documents in order. A group that a later document names takes its place from there; one
 // that the command line chooses also replaces what a document without a defaults list says about it.
-std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& choices) {
+std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& choices, Texts& notes) {
   std::vector<Layer> layers;
   for (Document& document : documents) {
     for (const Document::Default& entry : document.defaults) {
       if (entry.group.empty() && entry.name == "_self_") {
-        if (!document.has_defaults)
-          std::erase_if(document.values.children,
-                        [&](const Node& child) { return choices.contains(child.name); });
+        if (!document.has_defaults) drop_replaced(document.values, choices, notes);
         layers.push_back({"", {}, std::move(document.values)});
         continue;
       }
@@ -129,12 +145,12 @@ Node load_preset(const Sources& sources, const std::string& group, const Choice&
   return values;
 }
 
-Node compose_tree(const Request& request, const Choices& choices, Problems& problems) {
+Node compose_tree(const Request& request, const Choices& choices, Problems& problems, Texts& notes) {
   const Sources sources(request.config_dirs);
   std::vector<Document> documents = sources.primaries();
   if (request.config_file) documents.push_back(sources.file(*request.config_file));
   Node tree = make_map({});
-  for (Layer& layer : layers_of(std::move(documents), choices)) {
+  for (Layer& layer : layers_of(std::move(documents), choices, notes)) {
     check_sections(layer.values, problems);
     merge(tree, layer.group.empty()
                     ? std::move(layer.values)
@@ -150,7 +166,7 @@ void excuse(Node& tree, const std::vector<std::string>& not_needed) {
       node->kind = Kind::Broken;
 }
 
-Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems,
+Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems, Texts notes,
                 const std::vector<std::string>& not_needed = {}) {
   for (const Override& change : changes) collect(problems, [&] { apply(tree, change); });
   if (count_nodes(tree) > kMostNodes) throw UserError(fmt::format("more than {} values", kMostNodes));
@@ -159,6 +175,7 @@ Resolved finish(Node tree, const std::vector<Override>& changes, Problems proble
   fill_defaults(tree);
   excuse(tree, not_needed);
   Resolved resolved;
+  resolved.notes = std::move(notes);
   resolved.values = read_tree(tree, problems, resolved.notes);
   if (!problems.empty()) throw UserError(problems);
   resolved.tree = std::make_shared<const Node>(std::move(tree));
@@ -169,15 +186,16 @@ Resolved finish(Node tree, const std::vector<Override>& changes, Problems proble
 
 Resolved compose(const Request& request) {
   Problems problems;
+  Texts notes;
   const Words words = read_words(request.overrides, problems);
   Node tree;
   bool complete = false;
   collect(problems, [&] {
-    tree = compose_tree(request, words.choices, problems);
+    tree = compose_tree(request, words.choices, problems, notes);
     complete = true;
   });
   if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
-  return finish(std::move(tree), words.changes, std::move(problems), request.not_needed);
+  return finish(std::move(tree), words.changes, std::move(problems), std::move(notes), request.not_needed);
 }
 
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {
@@ -187,7 +205,7 @@ RunConfig with_overrides(const RunConfig& base, std::span<const std::string> ove
   const Sources built_in({});
   for (const auto& [group, choice] : words.choices)
     assign(*find_child(tree, group), load_preset(built_in, group, choice, problems));
-  return finish(std::move(tree), words.changes, std::move(problems)).values;
+  return finish(std::move(tree), words.changes, std::move(problems), {}).values;
 }
 
 std::string origin_of(const Resolved& resolved, std::string_view key) {

@@ -13,24 +13,6 @@ std::string section_of(const Field& field) {
   return path.size() > 1 ? path.front() : "";
 }
 
-// The help in lines of readable length, each after `prefix`.
-std::string wrapped(const std::string& text, const std::string& prefix) {
-  constexpr std::size_t kWidth = 100;
-  std::string out;
-  std::string line = prefix;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (line.size() + word.size() + 1 > kWidth) {
-      out += line + "\n";
-      line = prefix;
-    }
-    line += " " + word;
-    start = end + 1;
-  }
-  return out + line + "\n";
-}
-
 constexpr const char* kHowTo =
     "| word | does |\n|---|---|\n"
     "| `model=pythia28` | chooses a preset; the last choice of a group holds |\n"
@@ -41,12 +23,14 @@ constexpr const char* kHowTo =
     "| `+note=1` | adds a key that the program does not know; in a file: `+note: 1` |\n"
     "| `++lr=1e-6` | sets a key, whether it is there or not |\n"
     "| `max_length=${max_prompt_length}` | the value of another key; `${.name}` is one beside it |\n"
+    "| `local_run_dir=~/runs/a`, `datasets=[~/my.jsonl]` | a path may begin with `~/`, the home folder |\n"
     "| `exp_name=${oc.env:NAME,default}` | the value of an environment variable |\n\n"
     "A FILE holds the same keys as YAML, laid over the defaults. A list `defaults: [_self_, model: "
     "pythia28]` in it\n"
     "chooses presets and says in which order they and the file's own values are laid over each other; "
     "without\n"
-    "one, the file's values come last, and a preset of the command line replaces the file's whole section.\n"
+    "one, the file's values come last, and a preset of the command line replaces the file's whole section,\n"
+    "which a note says.\n"
     "`--config-dir DIR` adds presets of your own, `DIR/model/NAME.yaml` and `DIR/loss/NAME.yaml`, which may "
     "build on\n"
     "others (`defaults: [pythia28, _self_]`), and `DIR/config.yaml`, which is laid over the built-in one.\n";
@@ -89,7 +73,7 @@ std::string default_config_yaml() {
     if (!section.empty() && section != open) out += fmt::format("\n{}:", section);
     const std::string indent = section.empty() ? "" : "  ";
     const std::string name = split_path(field.key).back();
-    out += "\n" + wrapped(field.help, indent + "#") +
+    out += "\n" + wrapped(field.help, indent + "# ", indent + "# ") +
            fmt::format("{}{}: {}\n", indent, name, field.default_text);
     open = section;
   }
@@ -101,8 +85,10 @@ std::string configuration_markdown() {
       "# Configuration\n\n"
       "Written by `dpo config --markdown` from the schema (`src/config/schema.cpp`): change it there.\n\n"
       "Values are given as words on the command line, in a file (`--config FILE`), or in presets; `dpo "
-      "config`\n"
-      "shows the result and where each value came from. Its output is itself a valid FILE.\n\n"
+      "config WORDS`\n"
+      "shows the result and where each value came from. Its output is itself a valid FILE. `dpo config` "
+      "alone lists\n"
+      "every key with its default, `dpo config KEY` explains one.\n\n"
       "{}\n"
       "## Keys of a run\n\n{}",
       kHowTo, markdown_table(""));

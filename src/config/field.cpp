@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/user_path.h"
 #include "config/scalar.h"
 
 namespace dpo::config {
@@ -149,6 +150,12 @@ Check<std::string> text(std::string what) {
           }};
 }
 
+Check<std::string> path(std::string what) {
+  Check<std::string> check = text(std::move(what));
+  check.cleaned = expand_home;
+  return check;
+}
+
 Check<std::string> one_of(std::vector<std::string> choices) {
   const std::string expected = fmt::format("one of {}", fmt::join(choices, ", "));
   const auto holds = [choices](const std::string& value) {
@@ -157,13 +164,15 @@ Check<std::string> one_of(std::vector<std::string> choices) {
   return {expected, holds, choices};
 }
 
-Check<std::vector<std::string>> texts(std::string what) {
-  return {std::move(what), [](const std::vector<std::string>& values) {
-            return !values.empty() &&
-                   std::none_of(values.begin(), values.end(), [](const std::string& value) {
-                     return value.empty() || value.find_first_of("\n\r\t") != std::string::npos;
-                   });
-          }};
+Check<std::vector<std::string>> paths(std::string what) {
+  const auto holds = [](const std::vector<std::string>& values) {
+    return !values.empty() && std::all_of(values.begin(), values.end(), text("").holds);
+  };
+  const auto cleaned = [](std::vector<std::string> values) {
+    std::transform(values.begin(), values.end(), values.begin(), expand_home);
+    return values;
+  };
+  return {std::move(what), holds, {}, cleaned};
 }
 
 Check<std::vector<double>> two_numbers(std::string what, Check<double> each) {

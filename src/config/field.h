@@ -22,6 +22,7 @@ struct Field {
   std::string expected;      // "a whole number >= 1"
   std::string help;
   std::vector<std::string> choices;     // when only these are valid
+  std::vector<std::string> names;       // of a map, when only these are valid
   std::vector<std::string> losses;      // when only these losses have the key
   std::vector<std::string> optimizers;  // when it must be null for all but these
   bool nullable = false;
@@ -37,6 +38,8 @@ struct Check {
   std::string expected;
   std::function<bool(const T&)> holds;
   std::vector<std::string> choices = {};
+  std::function<T(T)> cleaned = {};  // the value as the run uses it: ~/x becomes /home/me/x
+  std::vector<std::string> names = {};
 };
 
 // An untyped value as a T, if it is one; and back.
@@ -63,7 +66,7 @@ template <class T>
 bool read_member(const Node& node, const Check<T>& check, T& member) {
   T value{};
   if (!convert(node, value) || !check.holds(value)) return false;
-  member = std::move(value);
+  member = check.cleaned ? check.cleaned(std::move(value)) : std::move(value);
   return true;
 }
 
@@ -103,6 +106,7 @@ Field make_field(std::string key, Access access, std::string default_text, Check
   field.is_text = std::is_same_v<typename Nullable<Member>::Value, std::string>;
   field.expected = check.expected + (field.nullable ? ", or null" : "");
   field.choices = check.choices;
+  field.names = check.names;
   field.help = std::move(help);
   field.read = [access, check](const Node& node, RunConfig& config) {
     return read_member(node, check, access(config));
@@ -141,8 +145,9 @@ Check<double> not_below(double bound);
 Check<double> from_to_below(double least, double bound);
 Check<double> from_to(double least, double most);
 Check<std::string> text(std::string what);
+Check<std::string> path(std::string what);  // a text that may begin with ~/
 Check<std::string> one_of(std::vector<std::string> choices);
-Check<std::vector<std::string>> texts(std::string what);
+Check<std::vector<std::string>> paths(std::string what);  // one or more
 Check<std::vector<double>> two_numbers(std::string what, Check<double> each);
 
 // A map whose every name and value satisfies a check.
@@ -153,7 +158,12 @@ Check<std::map<std::string, T>> map_of(std::string expected, Check<std::string> 
       return name.holds(entry.first) && value.holds(entry.second);
     });
   };
-  return {std::move(expected), holds};
+  const auto cleaned = [name](std::map<std::string, T> map) {
+    std::map<std::string, T> all;
+    for (auto& [key, item] : map) all.emplace(name.cleaned ? name.cleaned(key) : key, std::move(item));
+    return all;
+  };
+  return {std::move(expected), holds, {}, cleaned, name.choices};
 }
 
 }  // namespace dpo::config

@@ -7,6 +7,28 @@
 #include <fmt/ranges.h>
 
 namespace dpo::config {
+namespace {
+
+constexpr std::size_t kMostShown = 80;  // of what lists and maps hold, in characters
+
+// As the override grammar has it: [a, {b: 1}]. Cut where it gets long.
+void show_inside(const Node& node, std::string& out) {
+  if (node.is_scalar()) {
+    out += node.kind == Node::Kind::Null ? "null" : node.text.empty() ? "''" : node.text;
+    return;
+  }
+  const bool is_map = node.kind == Node::Kind::Map;
+  out += is_map ? "{" : "[";
+  for (const Node& child : node.children) {
+    if (out.size() > kMostShown) break;  // whoever shows it cuts it there
+    if (&child != &node.children.front()) out += ", ";
+    if (is_map) out += child.name + ": ";
+    show_inside(child, out);
+  }
+  out += is_map ? "}" : "]";
+}
+
+}  // namespace
 
 std::string Origin::label() const {
   switch (kind) {
@@ -122,8 +144,12 @@ std::string shown(const Node& node) {
     case Node::Kind::Null: return "null";
     case Node::Kind::Missing: return "??? (not set)";
     case Node::Kind::Text: return fmt::format("'{}'", shown(node.text));
-    case Node::Kind::List: return "a list";
-    case Node::Kind::Map: return "a map";
+    case Node::Kind::List:
+    case Node::Kind::Map: {
+      std::string text;
+      show_inside(node, text);
+      return shown(text);
+    }
     default: return shown(node.text);
   }
 }

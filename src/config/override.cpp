@@ -194,6 +194,8 @@ class Reader {
 
   Node read_plain(std::string_view punctuation, std::string_view what) {
     std::string text;
+    // Hydra refuses this, but a shell leaves the ~ of key=~/path to the program.
+    if (std::string_view(word_).substr(at_).starts_with("~/")) text += word_[at_++];
     bool verbatim = true;       // no escape in it: it may be a number
     std::size_t blanks_at = 0;  // up to where trailing blanks do not count
     while (!at_end()) {

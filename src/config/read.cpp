@@ -26,9 +26,19 @@ std::string loss_name(const Node& tree) {
   return name ? name->text : "";
 }
 
+// Which names in a map are not among those that it may have.
+std::string unknown_names(const Field& field, const Node& map) {
+  for (const Node& child : map.children)
+    if (std::find(field.names.begin(), field.names.end(), child.name) == field.names.end())
+      return fmt::format("; '{}' is not known, expected one of {}{}", shown(child.name),
+                         fmt::join(field.names, ", "), did_you_mean(child.name, field.names));
+  return "";
+}
+
 // The end of a message: what the user probably wanted to write.
 std::string hint(const Field& field, const Node& node) {
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
+  if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
   if (field.expected.starts_with("a list") && node.kind == Kind::Text)
     return fmt::format("; write {}=[{}]", field.key, shown(node.text));
   if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
@@ -115,6 +125,16 @@ void check_names(const Node& tree, Texts& problems, Texts& notes) {
   }
 }
 
+// A tracker that was asked for, and that nothing is sent to.
+void note_tracker(const Node& tree, Texts& notes) {
+  const Node* const enabled = find_node(tree, {"wandb", "enabled"});
+  if (!enabled || enabled->text != "true" || enabled->origin.kind == Origin::Kind::Default) return;
+  notes.push_back(
+      fmt::format("wandb.enabled: nothing is sent to Weights & Biases, dpo has no tracker yet; the metrics "
+                  "are in metrics.jsonl of the run folder ({})",
+                  enabled->origin.phrase()));
+}
+
 }  // namespace
 
 void fill_defaults(Node& tree) {
@@ -145,6 +165,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
       read_field(field, *node, loss, config, problems);
   check_names(tree, problems, notes);
   if (!config.optimizer.empty()) check_optimizer(tree, config, problems);
+  note_tracker(tree, notes);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
         "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or "

@@ -18,8 +18,10 @@ constexpr std::int64_t kLargestCount = 1'000'000'000;
 Check<std::int64_t> count_from(std::int64_t least) { return between(least, kLargestCount); }
 
 Check<std::string> run_name() {
-  return {"a name for the run's folder (not empty, no '..', no leading '/')", [](const std::string& value) {
-            return text("").holds(value) && value.front() != '/' && value.find("..") == std::string::npos;
+  return {"a name for the run's folder (not empty, no '..', no leading '/' or '~')",
+          [](const std::string& value) {
+            return text("").holds(value) && value.front() != '/' && value.front() != '~' &&
+                   value.find("..") == std::string::npos;
           }};
 }
 
@@ -41,12 +43,12 @@ std::vector<Field> run_fields() {
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
             "Port where the processes of a sharded run meet; null picks a free one."),
       field("datasets", &R::datasets, "[hh]",
-            texts("a list of data set names such as [hh] or [hh, my.jsonl]"),
+            paths("a list of one or more data sets such as [hh] or [hh, my.jsonl]"),
             "Data sets to train on, mixed: hh, shp, se, or files, folders and Hugging Face names of your own "
             "(docs/data.md)."),
-      field("local_dirs", &R::local_dirs, "[/scr-ssd, /scr, .cache]", texts("a list of folders"),
+      field("local_dirs", &R::local_dirs, "[/scr-ssd, /scr, .cache]", paths("a list of one or more folders"),
             "The first of these folders that exists holds runs and caches; if none does, the last is made."),
-      field("local_run_dir", &R::local_run_dir, "null", text("a folder"),
+      field("local_run_dir", &R::local_run_dir, "null", path("a folder"),
             "The run folder itself; null makes LOCAL_DIR/USER/EXP_NAME_TIME."),
       field("sample_during_eval", &R::sample_during_eval, "true", yes_or_no(),
             "Generate text in every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
@@ -110,7 +112,7 @@ std::vector<Field> run_fields() {
             "evaluation but the first, and at the end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Least seconds between two logged updates."),
-      field("resume", &R::resume, "null", text("a run folder, a checkpoint folder, or auto"),
+      field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
             "Go on from the newest checkpoint of a run, or from a checkpoint, bit for bit; "
             "auto: from the newest run of this exp_name, or start anew if there is none."),
       field("keep_last", &R::keep_last, "null", count_from(1),
@@ -131,11 +133,11 @@ std::vector<Field> model_fields() {
   using M = ModelConfig;
   constexpr auto kModel = &RunConfig::model;
   return {
-      field("model.name_or_path", kModel, &M::name_or_path, "???", text("a folder or a Hugging Face name"),
+      field("model.name_or_path", kModel, &M::name_or_path, "???", path("a folder or a Hugging Face name"),
             "The model: a folder, or a name such as EleutherAI/pythia-2.8b."),
       field("model.tokenizer_name_or_path", kModel, &M::tokenizer_name_or_path, "null",
-            text("a folder or a Hugging Face name"), "The tokenizer, where it is not the model's."),
-      field("model.archive", kModel, &M::archive, "null", text("a file or a checkpoint folder"),
+            path("a folder or a Hugging Face name"), "The tokenizer, where it is not the model's."),
+      field("model.archive", kModel, &M::archive, "null", path("a file or a checkpoint folder"),
             "Weights to start from instead of the model's own, such as those of an SFT run."),
       field("model.block_name", kModel, &M::block_name, "null", text("the name of a block class"),
             "The original's name for a transformer block; kept for its command lines, the model decides."),
@@ -221,8 +223,9 @@ std::vector<Field> data_fields() {
   using D = DataConfig;
   constexpr auto kData = &RunConfig::data;
   constexpr auto kPaths = &RunConfig::dataset_paths;
-  const Check<std::string> folder = text("a folder");
+  const Check<std::string> folder = path("a folder");
   const Check<std::string> name = text("a name");
+  const Check<std::string> dataset = path("a data set");
   const Check<std::string> policy = one_of({"keep", "drop", "fail"});
   return {
       field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
@@ -240,10 +243,10 @@ std::vector<Field> data_fields() {
             "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
             "scores, ranking, weight or margin."),
       field("data.weights", kData, &D::weights, "{}",
-            map_of("a map of numbers >= 0 such as {hh: 2}", name, not_below(0)),
+            map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
             "How often a data set's prompts come in an epoch of training: 2 is twice, 0.5 every other one."),
       field("data.limits", kData, &D::limits, "{}",
-            map_of("a map of whole numbers >= 1 such as {hh: 1000}", name, at_least(1)),
+            map_of("a map of whole numbers >= 1 such as {hh: 1000}", dataset, at_least(1)),
             "Most rows to take of a data set's split, the first of its files."),
       field("data.test_share", kData, &D::test_share, "0.01", from_to_below(0, 1),
             "Share of prompts that are kept for testing, where your own files are not named train and test."),
@@ -265,14 +268,16 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(),
-            "Kept for the original's command lines; metrics go to files in the run folder."),
-      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"), "Likewise."),
+            "Kept for the original's command lines: nothing is sent to Weights & Biases; metrics go to "
+            "metrics.jsonl in the run folder."),
+      field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
+            "Kept for the original's command lines; not used."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
-            text("a project name"), "Likewise."),
+            text("a project name"), "Kept for the original's command lines; not used."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Make the plan's warnings errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
-            text("a name of configs/lengths or a file"),
+            path("a name of configs/lengths or a file"),
             "Length statistics to plan with; null: the shipped ones of the data set."),
   };
 }

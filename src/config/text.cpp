@@ -1,5 +1,7 @@
 #include "config/text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace dpo::config {
@@ -40,6 +42,26 @@ std::string shown(std::string_view text) {
       out += c;
   }
   return out;
+}
+
+std::string wrapped(std::string_view text, const std::string& first, const std::string& rest) {
+  constexpr std::size_t kWidth = 100;
+  std::string out, line = first;
+  bool begins = true;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find(' ', start), text.size());
+    const std::string_view word = text.substr(start, end - start);
+    if (!begins && line.size() + word.size() + 1 > kWidth) {
+      out += line + "\n";
+      line = rest;
+      begins = true;
+    }
+    line += begins ? "" : " ";
+    line += word;
+    begins = false;
+    start = end + 1;
+  }
+  return out + line + "\n";
 }
 
 }  // namespace dpo::config

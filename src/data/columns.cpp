@@ -101,12 +101,13 @@ void add_transcripts(const std::string& chosen, const std::string& rejected, Pre
 
 const Value& list_of(const Value& row, const std::string& column, Value::Kind kind, std::string_view what) {
   const Value* const value = row.find(column);
-  const bool fits =
-      value && value->kind == Value::Kind::List &&
-      std::all_of(value->items.begin(), value->items.end(), [&](const Value& v) { return v.kind == kind; });
-  if (!fits)
+  if (!value || value->kind != Value::Kind::List)
     throw BadRow(fmt::format("'{}' is {}, expected a list of {}", config::shown(column),
                              value ? value->kind_name() : "not there", what));
+  for (const Value& item : value->items)
+    if (item.kind != kind)
+      throw BadRow(fmt::format("'{}' is a list that holds {}, expected {} only", config::shown(column),
+                               item.kind_name(), what));
   return *value;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "config/text.h"
 
 namespace dpo::data {
@@ -33,12 +34,13 @@ bool has_equals(const std::vector<std::span<const Token>>& responses) {
 }
 
 ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& config, OrderLimits limits,
-                        const char* batch_key, const char* split) {
+                        const std::string& batch_key, const std::string& split) {
   if (examples.size() < limits.batch_size)
-    throw UserError(
-        fmt::format("{}={}: the {} split has only {} example(s), fewer than a batch; give more data or a "
-                    "smaller batch",
-                    batch_key, limits.batch_size, split, examples.size()));
+    throw UserError(fmt::format(
+        "{}={}: the {} split has only {}, fewer than a batch; {}give more data{}", batch_key,
+        limits.batch_size, split, plural(examples.size(), "example"),
+        examples.size() > 0 ? fmt::format("write {}={}, or ", batch_key, examples.size()) : "",
+        split == "test" ? " (data.test_share=0.1 keeps a tenth of your own files for testing)" : ""));
   return {examples.starts, static_cast<std::uint32_t>(config.data_seed), limits};
 }
 

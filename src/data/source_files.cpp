@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "config/text.h"
 #include "data/source.h"
 #include "hub/cache.h"
@@ -144,11 +145,13 @@ Source find_source(const std::string& name, Split split, const config::RunConfig
   }
   if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, name))
     return in_folder(std::move(source), *snapshot);
+  if (!hub::may_be_on_the_hub(name))
+    throw UserError(fmt::format("datasets: there is no file or folder '{}'", config::shown(name)));
   const std::string fetch =
-      hub::is_repository_name(name) && name.find('/') != std::string::npos
+      name.find('/') != std::string::npos
           ? fmt::format("; if it is a data set of the Hugging Face hub, fetch it with '{}'",
                         hub::fetch_command(hub::RepositoryKind::Dataset, name))
-          : "";
+          : did_you_mean(name, {"hh", "shp", "se"});
   throw UserError(
       fmt::format("datasets: '{}' is not hh, shp or se, and there is no such file or folder, nor is it in "
                   "the Hugging Face cache "

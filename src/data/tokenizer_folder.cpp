@@ -28,6 +28,11 @@ std::filesystem::path tokenizer_folder(const config::RunConfig& config) {
   if (name.empty())
     throw UserError(
         "a tokenizer is needed: model=NAME, model.name_or_path=DIR or model.tokenizer_name_or_path=DIR");
+  if (!hub::may_be_on_the_hub(name))
+    throw UserError(fmt::format(
+        "{}: there is no folder {}, which should have the tokenizer",
+        config.model.tokenizer_name_or_path ? "model.tokenizer_name_or_path" : "model.name_or_path",
+        config::shown(name)));
   throw UserError(fmt::format(
       "the tokenizer of '{}' is not on this machine: it is not a folder, and not in the Hugging "
       "Face cache ({}); fetch "

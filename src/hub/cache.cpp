@@ -1,6 +1,7 @@
 #include "hub/cache.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -55,6 +56,19 @@ std::optional<fs::path> cached_snapshot(RepositoryKind kind, const std::string& 
   const fs::path snapshot = folder / "snapshots" / commit;
   if (!is_commit(commit) || !fs::is_directory(snapshot, none)) return std::nullopt;
   return snapshot;
+}
+
+bool may_be_on_the_hub(const std::string& name) {
+  constexpr std::array kFileEndings = {".json", ".jsonl",       ".csv",  ".parquet", ".txt", ".gz",
+                                       ".zst",  ".zip",         ".pt",   ".pth",     ".bin", ".h5",
+                                       ".gguf", ".safetensors", ".yaml", ".yml",     ".py",  ".model",
+                                       ".tar",  ".arrow",       ".tsv"};
+  if (!is_repository_name(name) || name.front() == '.') return false;
+  const auto ends = [&](const char* ending) { return name.ends_with(ending); };
+  if (std::any_of(kFileEndings.begin(), kFileEndings.end(), ends)) return false;
+  std::error_code none;
+  const std::size_t slash = name.find('/');
+  return slash == std::string::npos || !fs::is_directory(name.substr(0, slash), none);
 }
 
 std::string fetch_command(RepositoryKind kind, const std::string& repository, const std::string& files) {

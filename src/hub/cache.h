@@ -19,6 +19,9 @@ bool is_repository_name(const std::string& name);
 // to where the contents are, and possibly not all of the repository's.
 std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const std::string& repository);
 
+// Whether a name that is nothing on this machine may be one of the hub's: not a path, nor a file's name.
+bool may_be_on_the_hub(const std::string& name);
+
 // The command that puts a repository (or some of its files) into the cache.
 std::string fetch_command(RepositoryKind kind, const std::string& repository, const std::string& files = "");
 

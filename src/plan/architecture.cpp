@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/text.h"
 #include "hub/cache.h"
 
 namespace dpo::plan {
@@ -44,6 +45,10 @@ Architecture find_architecture(const std::string& name_or_path) {
     const std::string origin = "configs/architecture/" + file + ".json";
     return {model::parse_shape(*shipped, origin), origin, std::string(*shipped)};
   }
+  if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
+    throw UserError(fmt::format(
+        "model.name_or_path: there is no folder {}; expected the folder of a model or its name ORG/NAME",
+        config::shown(name_or_path)));
   std::vector<std::string> known = config::assets_in("architecture");
   for (std::string& name : known) name = replace_all(name, "--", "/");
   throw UserError(

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "plan/rule_facts.h"
 #include "plan/rules.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
@@ -97,13 +97,18 @@ std::optional<Finding> eval_batch(const Facts& f) {
 std::optional<Finding> disk(const Facts& f) {
   constexpr const char* id = "disk";
   const Disk& d = f.plan.disk;
-  const std::string need = fmt::format("{} checkpoint{} of {:.1f} GiB, {:.1f} GiB in all", d.checkpoints,
-                                       d.checkpoints == 1 ? "" : "s", d.checkpoint / kGib, d.total() / kGib);
+  if (!f.c.in.surroundings.obstacle.empty())
+    return error(id,
+                 fmt::format("the run folder {} cannot be made: {}; local_run_dir=DIR or local_dirs=[DIR] "
+                             "names another place",
+                             f.c.in.surroundings.run_folder, f.c.in.surroundings.obstacle));
+  const std::string need = fmt::format("{} of {}, {} in all", plural(d.checkpoints, "checkpoint"),
+                                       memory_size(d.checkpoint), memory_size(d.total()));
   if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
   const auto& free = f.c.in.surroundings.free_disk;
   if (!free) return ok(id, need + " (the disk of another machine cannot be looked at)");
   const std::string where =
-      fmt::format("; {:.1f} GiB are free in {}", *free / kGib, f.c.in.surroundings.run_folder);
+      fmt::format("; {} are free in {}", memory_size(*free), f.c.in.surroundings.run_folder);
   if (*free >= d.total()) return ok(id, need + where);
   Finding finding = error(id, need + where);
   const auto room = static_cast<std::int64_t>(*free / d.checkpoint);

@@ -66,12 +66,13 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   const auto n = static_cast<double>(parts.size());
   const double count = responses.mean;
   const auto limit = static_cast<double>(max_length);
+  const auto prompt_limit = static_cast<double>(std::min(max_prompt_length, max_length));
   ExampleTokens sum;
   double squares = 0;
   for (const double length : lengths.prompt)
     // By the part that the longest response is from: whether anything is cut depends on it alone.
     for (std::size_t m = 0; m < parts.size(); ++m) {
-      const Cut cut(length, parts[m], limit, static_cast<double>(max_prompt_length));
+      const Cut cut(length, parts[m], limit, prompt_limit);
       // Sums over the responses up to the longest, of all (first) and of the shorter ones.
       std::array<double, 2> tokens{}, tokens_squared{}, attended{};
       for (std::size_t j = 0; j <= m; ++j)

@@ -58,6 +58,7 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   plan.resolved.save_every =
       in.run.save_every ? in_batches(in.run.save_every, in.run.batch_size) : plan.resolved.eval_every;
   plan.mesh = c.mesh;
+  plan.on_cpu = c.machine.device.is_cpu;
   plan.reference = c.reference;
   plan.precision = c.precision;
   plan.examples_per_gpu = c.examples;

@@ -36,6 +36,7 @@ struct Disk {
 struct Plan {
   config::RunConfig resolved;  // with eval_every and save_every as the run will use them
   config::MeshShape mesh;
+  bool on_cpu = false;
   Reference reference{};
   Precision precision;
   double examples_per_gpu = 0;

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/quantity.h"
 #include "loss/loss.h"
 #include "plan/rule_facts.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
@@ -216,11 +216,13 @@ std::optional<Finding> spread(const Facts& f) {
 
 std::optional<Finding> memory(const Facts& f) {
   constexpr const char* id = "memory";
-  const double total = f.plan.memory.total() / kGib;
-  const double available = f.plan.memory.available / kGib;
-  if (f.plan.memory.fits()) return ok(id, fmt::format("{:.1f} of {:.1f} GiB", total, available));
-  return error(id, fmt::format("{:.1f} GiB are needed on each {}, {:.1f} are there", total,
-                               f.machine.device.is_cpu ? "rank" : f.machine.device.name, available));
+  const std::string total = memory_size(f.plan.memory.total());
+  const std::string available = memory_size(f.plan.memory.available);
+  if (f.plan.memory.fits()) return ok(id, fmt::format("{} of {}", total, available));
+  const std::string place = !f.machine.device.is_cpu ? "on each " + f.machine.device.name
+                            : f.c.mesh.ranks() > 1   ? "for each process"
+                                                     : "on this machine";
+  return error(id, fmt::format("{} are needed {}, {} are there", total, place, available));
 }
 
 std::optional<Finding> lengths(const Facts& f) {
@@ -231,8 +233,8 @@ std::optional<Finding> lengths(const Facts& f) {
     return ok(id, fmt::format("{}, by the statistics of {}", example, f.c.in.lengths.name));
   return hint(
       id, fmt::format(
-              "no length statistics of {}: {} and {} {}s are those of {}; plan.lengths=FILE gives your "
-              "own",
+              "no length statistics of {}: {} and {} {}s are those of {}, so times are a guess; 'dpo data "
+              "... --lengths FILE' measures your own, plan.lengths=FILE plans with them",
               fmt::join(f.c.in.unmeasured, ", "), example, unit.in_epoch, unit.name, f.c.in.lengths.name));
 }
 
@@ -244,9 +246,9 @@ std::optional<Finding> warmup(const Facts& f) {
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
   Finding finding =
-      warning(id, fmt::format("warmup_steps={} is not less than the {} updates of the run: the learning rate "
+      warning(id, fmt::format("warmup_steps={} is not less than the {} of the run: the learning rate "
                               "never reaches lr={}",
-                              f.run.warmup_steps, f.plan.timing.updates, f.run.lr));
+                              f.run.warmup_steps, plural(f.plan.timing.updates, "update"), f.run.lr));
   finding.remedies.push_back(
       {{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
   return finding;

@@ -1,9 +1,15 @@
 #include "plan/surroundings.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/user_path.h"
 #include "config/assets.h"
 #include "plan/architecture.h"
 
@@ -12,14 +18,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that does not exist yet will be made on the disk of its nearest existing parent.
-std::optional<double> free_bytes(fs::path folder) {
+// A folder that does not exist yet will be made below its nearest existing parent, and on the disk of that.
+fs::path existing_part(fs::path folder) {
   std::error_code failed;
   folder = fs::absolute(folder, failed);
   while (!failed && !fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
-  const fs::space_info space = fs::space(folder, failed);
+  return folder;
+}
+
+std::optional<double> free_bytes(const fs::path& existing) {
+  std::error_code failed;
+  const fs::space_info space = fs::space(existing, failed);
   if (failed) return std::nullopt;
   return static_cast<double>(space.available);
+}
+
+// Why a run cannot write below a folder; nothing where it can, as far as one can tell without trying.
+std::string obstacle_in(const fs::path& existing) {
+  std::error_code failed;
+  if (!fs::is_directory(existing, failed)) return fmt::format("{} is not a folder", existing.string());
+  if (::access(existing.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("{}: {}", existing.string(), std::strerror(errno));
+  const fs::space_info space = fs::space(existing, failed);
+  if (!failed && space.capacity == 0)
+    return fmt::format("{} is on no disk (a file system of the kernel)", existing.string());
+  return "";
+}
+
+// 'dpo train' would find out only when it has read the data.
+void check_archive(const std::string& archive) {
+  std::error_code none;
+  if (!fs::is_directory(archive, none) || fs::exists(fs::path(archive) / "config.json", none)) return;
+  if (const std::string hint = run_folder_hint(archive); !hint.empty())
+    throw UserError(fmt::format("model.archive: there is no model in {}{}", archive, hint));
 }
 
 // The statistics that the configuration names, else those of the first data set that has any, else HH's.
@@ -55,8 +86,13 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine) {
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
   read_lengths(in);
   in.surroundings.run_folder = run.local_run_dir.value_or(local_dir_of(run));
-  if (machine.here) in.surroundings.free_disk = free_bytes(in.surroundings.run_folder);
+  if (machine.here) {
+    const fs::path existing = existing_part(in.surroundings.run_folder);
+    in.surroundings.free_disk = free_bytes(existing);
+    in.surroundings.obstacle = obstacle_in(existing);
+  }
   std::error_code none;
+  if (run.model.archive) check_archive(*run.model.archive);
   if (run.model.archive) in.surroundings.archive_exists = fs::exists(*run.model.archive, none);
   return in;
 }

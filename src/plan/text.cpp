@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/quantity.h"
 #include "plan/output.h"
 #include "plan/units.h"
 
@@ -79,8 +80,8 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
       fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
   const std::string facts =
-      fmt::format("{} ({:.2f}B parameters), {}, {}{}, {}, {}", model::family_name(in.shape.family),
-                  static_cast<double>(in.table->count()) / 1e9, devices, run.trainer,
+      fmt::format("{} ({} parameters), {}, {}{}, {}, {}", model::family_name(in.shape.family),
+                  short_count(in.table->count()), devices, run.trainer,
                   mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
   out += "\n" + wrapped(facts, 0) + "\n";
   return out;
@@ -100,13 +101,19 @@ std::string rules_text(const Plan& plan, const Paint& paint) {
   return out;
 }
 
+// In GiB, or in MiB where that would be a row of zeros.
 std::string memory_text(const Plan& plan, const Paint& paint) {
-  std::string out = "\n" + paint.bold("Memory per GPU, GiB") + "\n";
+  constexpr double kMib = 1024.0 * 1024.0;
+  const bool small = plan.memory.total() < kGib;
+  const double unit = small ? kMib : kGib;
+  const int digits = small ? 1 : 2;
+  const std::string place = !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
+  std::string out = "\n" + paint.bold(fmt::format("Memory{}, {}", place, small ? "MiB" : "GiB")) + "\n";
   for (const MemoryPart& part : plan.memory.parts)
-    if (part.bytes > 0) out += fmt::format("  {:<20} {:>8.2f}\n", part.name, part.bytes / kGib);
+    if (part.bytes > 0) out += fmt::format("  {:<20} {:>8.{}f}\n", part.name, part.bytes / unit, digits);
   const char* verdict = plan.fits() ? "fits" : "does not fit";
-  out += fmt::format("  {:<20} {:>8.2f}  of {:.1f}: {}\n", "total", plan.memory.total() / kGib,
-                     plan.memory.available / kGib,
+  out += fmt::format("  {:<20} {:>8.{}f}  of {}: {}\n", "total", plan.memory.total() / unit, digits,
+                     memory_size(plan.memory.available),
                      paint.verdict(plan.fits() ? Verdict::ok : Verdict::error, verdict));
   return out;
 }
@@ -131,10 +138,13 @@ std::string time_text(const Plan& plan, const Paint& paint) {
   line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
-      plan.resolved.eval_every ? fmt::format("{} evaluations", t.evaluations) : "no evaluation";
-  line("run", fmt::format("{} updates over {} {}, {}: {}", t.updates, t.examples, unit, evaluations,
-                          duration(t.total_hours())));
-  line("energy and cost", fmt::format("{:.1f} kWh, about {:.0f} USD", t.energy_kwh, t.cost_usd));
+      plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
+  line("run", fmt::format("{} over {} {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples), unit,
+                          evaluations, duration(t.total_hours())));
+  line("energy and cost",
+       fmt::format("{}, {}",
+                   t.energy_kwh < 0.1 ? "less than 0.1 kWh" : fmt::format("{:.1f} kWh", t.energy_kwh),
+                   t.cost_usd < 1 ? "less than 1 USD" : fmt::format("about {:.0f} USD", t.cost_usd)));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/user_path.h"
 #include "base/utf8.h"
 #include "text/folder.h"
 #include "text/gpt2_folder.h"
@@ -18,10 +19,10 @@ Kind kind_of(const TokenizerFolder& folder) {
   if (folder.has("tokenizer.json")) return Kind::TokenizerJson;
   if (folder.has("vocab.json") && folder.has("merges.txt")) return Kind::Gpt2;
   if (folder.has("tokenizer.model")) return Kind::SentencePiece;
-  throw UserError(
-      fmt::format("tokenizer: {} holds no tokenizer; expected tokenizer.json, or vocab.json and "
-                  "merges.txt, or tokenizer.model",
-                  folder.path_of("")));
+  throw UserError(fmt::format(
+      "tokenizer: {} holds no tokenizer; expected tokenizer.json, or vocab.json and "
+      "merges.txt, or tokenizer.model{}",
+      folder.path_of(""), run_folder_hint(std::filesystem::path(folder.path_of("")).parent_path())));
 }
 
 std::unique_ptr<const Engine> load_engine(Kind kind, TokenizerFolder& folder,

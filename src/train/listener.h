@@ -9,7 +9,9 @@ namespace dpo::train {
 // Told what is going on while a run is prepared and made.
 struct Listener {
   std::function<void(const std::string& line)> say;
-  std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;
+  // `unit`: what is counted, such as batches or bytes.
+  std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
+      progress;
 };
 
 }  // namespace dpo::train

@@ -85,8 +85,8 @@ class Collector {
     for (std::size_t i = 0; i < missing.size(); ++i) {
       if (!is_known(*missing[i]))
         compute(*missing[i]);  // a later epoch meets the examples of the first again
-      listener_.progress("batches scored by the reference", static_cast<std::int64_t>(i + 1),
-                         static_cast<std::int64_t>(missing.size()));
+      listener_.progress("scoring with the reference", static_cast<std::int64_t>(i + 1),
+                         static_cast<std::int64_t>(missing.size()), "batches");
       const bool stop = is_stop_asked(mesh_);
       if (!stop && Clock::now() - kept < kKeepEvery) continue;
       keep(file, key);

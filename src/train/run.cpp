@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "ops/devices.h"
 #include "train/diagnosis.h"
 #include "train/joint_folder.h"
@@ -96,8 +97,8 @@ class Run {
       if (is_stop_asked(mesh())) return false;
       const std::vector<Record> more = evaluate(p_.trainee, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
-      listener_.progress("batches evaluated", static_cast<std::int64_t>(i + 1),
-                         static_cast<std::int64_t>(p_.evaluation.size()));
+      listener_.progress("evaluating", static_cast<std::int64_t>(i + 1),
+                         static_cast<std::int64_t>(p_.evaluation.size()), "batches");
     }
     Metrics metrics = metrics_of(records, p_.trainee.loss, "eval");
     say(line_of("evaluation", metrics, "eval"));
@@ -114,6 +115,7 @@ class Run {
 
   void train_on(const ExampleBatch& batch) {
     const Clock::time_point start = Clock::now();
+    if (updates_here_++ == 0) first_update_ = start;
     const UpdateResult result = update(p_.trainee, batch);
     if (p_.progress.updates == 0) check_first_update(result);
     ++p_.progress.updates;
@@ -130,7 +132,7 @@ class Run {
     say(diagnosis_.after_update(metrics));
     if (seconds_since(logged_) < p_.config.minimum_log_interval_secs && p_.progress.updates > 1) return;
     logged_ = Clock::now();
-    say(line_of(fmt::format("update {}", p_.progress.updates), metrics, "train"));
+    say(line_of(update_name(p_.progress.updates), metrics, "train") + time_left());
     note(folder_.add_metrics(metrics));
   }
 
@@ -194,9 +196,22 @@ class Run {
     metrics.emplace_back("counters/updates", static_cast<double>(p_.progress.updates));
   }
 
+  std::string update_name(std::int64_t update) const {
+    return fmt::format("update {} of {}", update, p_.training.size());
+  }
+
+  // By the mean since this process began to train, evaluations and samples included.
+  std::string time_left() const {
+    const auto left = static_cast<double>(p_.training.size()) - static_cast<double>(p_.progress.updates);
+    if (left <= 0) return "";
+    const double each = seconds_since(first_update_) / static_cast<double>(updates_here_);
+    return fmt::format(", {} left", rough_duration(left * each));
+  }
+
   std::string line_of(const std::string& what, const Metrics& metrics, const std::string& stage) const {
-    std::string line = fmt::format("{:<12} {:>8} examples  loss {:.4f}", what, p_.progress.examples,
-                                   value_of(metrics, "loss/" + stage));
+    const auto all = static_cast<std::int64_t>(p_.training.size());
+    std::string line = fmt::format("{:<{}} {:>8} examples  loss {:.4f}", what, update_name(all).size(),
+                                   p_.progress.examples, value_of(metrics, "loss/" + stage));
     const double accuracy = value_of(metrics, "rewards_" + stage + "/accuracies");
     if (!std::isnan(accuracy))
       line += fmt::format("  accuracy {:.3f}  margin {:+.3f}", accuracy,
@@ -246,6 +261,8 @@ class Run {
   std::int64_t saved_ = -1;  // examples at the last checkpoint
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
+  Clock::time_point first_update_;  // of this process, which may go on with a run
+  std::int64_t updates_here_ = 0;
 };
 
 }  // namespace

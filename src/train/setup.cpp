@@ -27,7 +27,7 @@ at::ScalarType type_named(const std::string& name) {
 checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
                                    const model::Layout& layout, const Listener& listener) {
   const auto progress = [&](std::int64_t done, std::int64_t all) {
-    listener.progress("bytes of weights read", done, all);
+    listener.progress("reading weights", done, all, "bytes");
   };
   if (!config.model.archive)
     return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
@@ -46,7 +46,7 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   data::TokenCache cache;
   cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
-    listener.progress("prompts tokenized of " + source, done, all);
+    listener.progress("tokenizing " + source, done, all, "prompts");
   };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
   for (const std::string& note : cache.notes) listener.say(note);

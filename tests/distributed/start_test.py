@@ -65,7 +65,7 @@ class Start(TinyRuns):
         """What only the first rank says stands there once."""
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
-        for text in ("Memory per GPU", "run folder ", "update 1 ", "saving step-40"):
+        for text in ("\nMemory", "run folder ", "update 1 ", "saving step-40"):
             self.assertEqual(done.stderr.count(text), 1, text + "\n" + done.stderr)
         self.assertEqual(len(self.updates(self.run_folder)), 10)
 
@@ -153,7 +153,7 @@ class Start(TinyRuns):
         resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))
         self.assertEqual(self.wait_for_end(), 2, self.said())
         self.assertRegex(self.said(), r"error: rank 1 \(host .*\) failed: out of memory")
-        self.assertEqual(self.said().count("Memory per GPU, GiB"), 2, self.said())  # planned at the start, and again
+        self.assertEqual(self.said().count("Memory per process, "), 2, self.said())  # planned at the start, and again
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Weights(unittest.TestCase):
         for out in ("folder", "policy.pt"):
             answer = dpo("convert", self.model, self.folder / out, "--dtype", "bfloat16")
             self.assertEqual(answer.returncode, 0, answer.stderr)
-            self.assertEqual(answer.stdout, f"{self.folder / out}: GPT-2, 8,000 parameters, bfloat16, 0.0 MB\n")
+            self.assertEqual(answer.stdout, f"{self.folder / out}: GPT-2, 8,000 parameters, bfloat16, 16.0 kB\n")
             self.assertEqual(answer.stderr, "")
         self.assertEqual(sorted(file.name for file in (self.folder / "folder").iterdir()),
                          ["config.json", "model.safetensors"])

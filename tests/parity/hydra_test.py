@@ -216,6 +216,7 @@ DIFFERENT = [
     (["exp_name=caf\u00e9"], "dpo", "letters of other scripts need no quotes"),
     (["exp_name=${oc.env:DPO_NOT_SET,${loss.name}}"], "dpo", "nested references need no quotes"),
     (["+x={'a': 1}"], "dpo", "names in maps may be quoted"),
+    (["local_run_dir=~/x"], "dpo", "a path may begin with the home folder"),
     (["exp_name='a' "], "dpo", "blanks after a quote do no harm"),
 ]
 

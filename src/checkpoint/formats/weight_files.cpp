@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/user_path.h"
 #include "checkpoint/formats/index.h"
 #include "checkpoint/formats/torch_archive.h"
 
@@ -54,6 +55,7 @@ std::string hint_for_folder(const fs::path& folder) {
       {".pt", "name the file itself, and --config with its config.json"},
       {".bin", "name the file itself, and --config with its config.json"},
   };
+  if (std::string hint = run_folder_hint(folder); !hint.empty()) return hint;
   std::error_code none;
   for (const Other& other : kOthers)
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))

@@ -75,7 +75,7 @@ TEST(Interpolate, ProblemsSayWhichAndWhere) {
   EXPECT_EQ(x_of("x: ${oc.decode:5}"),
             "x: got '${oc.decode:5}': unknown resolver 'oc.decode', expected oc.env or a key (f.yaml:1)");
   EXPECT_EQ(x_of("x: '${y'"), "x: got '${y': '${' is not closed by '}' (f.yaml:1)");
-  EXPECT_EQ(x_of("x: a${y}\ny: [1]"), "x: got 'a${y}': a list cannot stand inside a text (f.yaml:1)");
+  EXPECT_EQ(x_of("x: a${y}\ny: [1]"), "x: got 'a${y}': [1] cannot stand inside a text (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${y}\ny: ???"), "x: got '${y}': 'y' is not set (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${..y}\ny: 1"), "x: got '${..y}': it points above the top level (f.yaml:1)");
   EXPECT_EQ(

@@ -45,7 +45,7 @@ TEST(YamlReader, KeysNeedNotBeText) {
 }
 
 TEST(YamlReader, RefusesWhatIsNoConfiguration) {
-  EXPECT_EQ(reading("- a\n- b\n"), "f.yaml: got a list at the top level, expected a map (KEY: VALUE lines)");
+  EXPECT_EQ(reading("- a\n- b\n"), "f.yaml: got [a, b] at the top level, expected a map (KEY: VALUE lines)");
   EXPECT_EQ(reading("just text"),
             "f.yaml: got 'just text' at the top level, expected a map (KEY: VALUE lines)");
   EXPECT_EQ(reading("a: 1\na: 2\n"), "f.yaml:2:1: 'a' is given twice, first in line 1");

@@ -242,7 +242,7 @@ TEST(Columns, RefuseWhatTheyCannotMean) {
       {row({{"prompt", text("q")}, {"responses", text("a")}, {"scores", list({})}}),
        "'responses' is a text, expected a list"},
       {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({text("1")})}}),
-       "'scores' is a list, expected a list of numbers"},
+       "'scores' is a list that holds a text, expected numbers only"},
       {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({})}}),
        "1 responses, but 0 scores or ranks"},
       {row({{"prompt", text("q")}, {"responses", list({})}, {"scores", list({})}}), "0 responses"},

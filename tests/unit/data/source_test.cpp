@@ -147,7 +147,9 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
                   "fetch it with 'hf download --repo-type dataset Anthropic/hh-rlhf', or give its folder: "
                   "dataset_paths.hh=DIR"));
   EXPECT_TRUE(has(problem({"me/it"}), "fetch it with 'hf download --repo-type dataset me/it'"));
-  EXPECT_TRUE(has(problem({"no such file.jsonl"}), "there is no such file or folder"));
+  EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl'");
+  EXPECT_TRUE(has(problem({"shpp"}), "is not hh, shp or se") &&
+              has(problem({"shpp"}), "did you mean 'shp'?"));
   const std::string both = problem({"shp", "se"});
   EXPECT_TRUE(has(both, "stanfordnlp/SHP") && has(both, "stack-exchange-preferences"));
   std::filesystem::create_directories(folder_ / "empty");

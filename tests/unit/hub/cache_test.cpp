@@ -55,6 +55,19 @@ TEST_F(Cache, KnowsWhatANameIs) {
   EXPECT_FALSE(is_repository_name(std::string(97, 'a')));
 }
 
+TEST_F(Cache, TellsNamesOfTheHubFromFiles) {
+  for (const char* name : {"gpt2", "EleutherAI/pythia-2.8b", "meta-llama/Llama-3.1-8B"})
+    EXPECT_TRUE(may_be_on_the_hub(name)) << name;
+  for (const char* name :
+       {"nosuch.json", "my/pairs.jsonl", "policy.pt", "./model", "../model", "/a/b", "a/b/c"})
+    EXPECT_FALSE(may_be_on_the_hub(name)) << name;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directories(folder_ / "runs");
+  std::filesystem::current_path(folder_);
+  EXPECT_FALSE(may_be_on_the_hub("runs/sft"));  // a folder of this machine
+  std::filesystem::current_path(before);
+}
+
 TEST_F(Cache, IsWhereTheVariablesSay) {
   EXPECT_EQ(cache_folder(), folder_);
   unsetenv("HF_HUB_CACHE");

@@ -66,6 +66,26 @@ TEST(Text, SaysTheMesh) {
   EXPECT_NE(text.find("exchange of gradients"), std::string::npos) << text;
 }
 
+std::string text_of(const std::string& line) {
+  const Inputs in = inputs_of(line);
+  return to_text(make_plan(in), in, false);
+}
+
+TEST(Text, SaysNumbersAsAPersonWould) {
+  const std::string one = text_of("model=pythia28 --device cpu");
+  EXPECT_NE(one.find("\nMemory, GiB\n"), std::string::npos) << one;
+  EXPECT_NE(text_of("model=pythia28 trainer=FSDPTrainer mesh.shard=2 --device cpu")
+                .find("\nMemory per process, GiB\n"),
+            std::string::npos);
+  EXPECT_NE(text_of("model=pythia28").find("\nMemory per GPU, GiB\n"), std::string::npos);
+  EXPECT_NE(one.find("(2.78B parameters)"), std::string::npos) << one;
+  EXPECT_NE(text_of("model=blank_model model.name_or_path=gpt2").find("(124M parameters)"),
+            std::string::npos);
+  EXPECT_NE(text_of("model=pythia28 n_examples=4").find("1 update over 4 examples, 1 evaluation:"),
+            std::string::npos)
+      << text_of("model=pythia28 n_examples=4");
+}
+
 TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {
   const Inputs in = inputs_of(
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 model.fsdp_policy_mp=bfloat16 "

@@ -261,9 +261,25 @@ TEST(Spread, BasicTrainerIsOneProcess) {
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 1").find("spread"));
 }
 
+TEST(DiskRule, SaysWhyAFolderCannotBeMade) {
+  Inputs in = inputs_of("model=pythia28");
+  in.surroundings.run_folder = "/proc/x";
+  in.surroundings.free_disk = 0;
+  in.surroundings.obstacle = "/proc is no place";
+  const Plan plan = make_plan(in);
+  EXPECT_EQ(verdict_of(plan, "disk"), Verdict::error);
+  EXPECT_TRUE(plan.find("disk")->message.starts_with(
+      "the run folder /proc/x cannot be made: /proc is no place; local_run_dir=DIR"))
+      << plan.find("disk")->message;
+}
+
+TEST(LengthsRule, AMeanIsNeverNegative) {
+  expect_finding("model=pythia28 max_length=10", "lengths", Verdict::ok, "10 tokens in a mean example");
+}
+
 TEST(MemoryRule, SaysWhatIsNeededAndThere) {
   expect_finding("model=llama7b --device rtx4090", "memory", Verdict::error,
-                 "GiB are needed on each rtx4090, 23.3 are there");
+                 "GiB are needed on each rtx4090, 23.3 GiB are there");
   expect_finding("model=gpt2-large --device rtx4090", "memory", Verdict::ok, "of 23.3 GiB");
 }
 

@@ -1,0 +1,154 @@
+"""What a newcomer reads: --help and its examples, dpo config, the lines of a run and its end, what is said about paths."""
+
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from tiny_run import PROGRAM, TinyRuns, main
+
+SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
+
+
+def dpo(*words, **options):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, **options)
+
+
+def examples_of(text):
+    """The commands below 'Examples:' of a --help, as words."""
+    block = re.search(r"^Examples:\n((?:  .*\n)+)", text, re.MULTILINE).group(1)
+    return [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
+
+
+class Help(TinyRuns):
+    def failure(self, *words, **options):
+        done = dpo(*words, **options)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_help_shows_keys_and_where_to_find_more(self):
+        for command in (["train"], ["plan"], ["bench", "train"], ["data"], ["config"]):
+            text = dpo(*command, "--help").stdout
+            for part in (f"dpo {' '.join(command)} [OPTIONS] [KEY=VALUE ...]", "'dpo config'", "docs/configuration.md",
+                         "lr                  5e-7", "datasets            [hh]"):
+                self.assertIn(part, text)
+            self.assertGreaterEqual(len(examples_of(text)), 2)
+        for words in examples_of(dpo("plan", "--help").stdout):
+            done = dpo(*words[1:])
+            self.assertIn("Memory", done.stdout, done.stderr)
+
+    def test_the_examples_of_train_work_and_the_run_says_where_everything_is(self):
+        said = []
+        for words in examples_of(dpo("train", "--help").stdout):
+            done = dpo(*[word.replace("MODEL", str(self.folder / "model")) for word in words[1:]], cwd=self.folder)
+            self.check(done)
+            self.assertRegex(done.stderr, r"(?m)^update 1 of \d+ +4 examples .* examples/s, \d+ s left$")
+            self.assertNotIn("evaluating", done.stderr)  # over at once
+            said.append(done)
+        self.assertEqual(len(said), 2)
+        self.assertIn("the run is done:\n  checkpoint   sft/LATEST\n  metrics      sft/metrics.jsonl\n"
+                      "  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
+                      "try: dpo sample sft/LATEST\n", said[0].stderr)
+        self.assertEqual(said[0].stdout, "sft/LATEST\n")
+        self.assertEqual(dpo("sample", "sft/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
+
+    def test_a_resumed_run_counts_on(self):
+        run = self.folder / "counted"
+        self.check(self.train(run, "n_examples=80"))
+        done = self.train(run, "n_examples=160", f"resume={run}")
+        self.check(done)
+        updates = re.findall(r"(?m)^update (\d+) of (\d+) .*?(, \d+ s left)?$", done.stderr)
+        self.assertEqual([(int(n), int(of)) for n, of, _ in updates], [(n, 40) for n in range(21, 41)])
+        self.assertTrue(all(left for *_, left in updates[:-1]))
+        self.assertEqual(updates[-1][2], "")
+
+    def test_without_a_checkpoint_none_is_named(self):
+        done = self.train(self.folder / "debug", "n_examples=8", "debug=true")
+        self.check(done)
+        self.assertIn("no checkpoint was saved: debug=true", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_on_a_terminal(self):
+        controller, terminal = pty.openpty()
+        with subprocess.Popen(self.words(self.folder / "terminal", "n_examples=40"), stdout=terminal, stderr=terminal) as run:
+            os.close(terminal)
+            said = b""
+            try:
+                while piece := os.read(controller, 4096):
+                    said += piece
+            except OSError:  # the other end is closed
+                pass
+        self.assertEqual(run.returncode, 0, said)
+        self.assertRegex(said.decode(), r"\nupdate 10 of 10 +40 examples")
+        self.assertIn("try: dpo sample", said.decode())
+
+    def test_a_run_folder_is_not_a_model_but_has_one(self):
+        run = self.folder / "suggested"
+        self.check(self.train(run, "n_examples=8"))
+        pairs, out = self.folder / "pairs.jsonl", self.folder / "out"
+        for words in (["sample", run], ["score", run, pairs], ["convert", run, out], ["tokenize", run],
+                      ["sample", self.folder / "model", "--weights", run], ["plan", f"model.name_or_path={run}", "exp_name=e"],
+                      self.words(self.folder / "next", f"model.archive={run}")[1:],
+                      self.words(self.folder / "next", f"model.name_or_path={run}")[1:]):
+            self.assertIn(f"is the folder of a run: try {run}/LATEST", self.failure(*words, input=""), words)
+        self.assertFalse((self.folder / "next").exists())
+
+    def test_paths_may_begin_with_a_tilde(self):
+        home = {**os.environ, "HOME": str(self.folder)}
+        done = dpo("convert", "~/model", "~/converted", env=home)
+        self.check(done)
+        (self.folder / "my.yaml").write_text("local_run_dir: ~/tilde\n")
+        words = [word for word in self.words("?", "n_examples=8", "datasets=[~/pairs.jsonl]", "model.archive=~/converted")[1:]
+                 if word != "local_run_dir=?"]
+        self.check(dpo(*words, "--config=~/my.yaml", env=home))
+        self.assertTrue((self.folder / "tilde" / "LATEST").exists())
+
+    def test_messages_fit_what_was_given(self):
+        plan = ["plan", f"model.name_or_path={self.folder / 'model'}", "exp_name=e", "max_length=64", "max_prompt_length=32"]
+        file = self.folder / "pairs.jsonl"
+        unwrapped = lambda text: re.sub(r"\s+", " ", text)
+        self.assertIn("the run folder /proc/x cannot be made: /proc is on no disk",
+                      unwrapped(self.failure(*plan, "local_run_dir=/proc/x")))
+        self.assertIn(f"cannot be made: {file} is not a folder", unwrapped(self.failure(*plan, f"local_run_dir={file}/x")))
+        for words in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
+                      ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
+                      ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
+            text = self.failure(*words, input="")
+            self.assertIn("there is no f", text)
+            self.assertNotIn("hf download", text)
+        self.assertIn("--gpus = x: cannot be read, expected a number", self.failure("plan", "--gpus", "x"))
+
+    def test_config_lists_and_explains(self):
+        done = dpo("config")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("\n  lr                           5e-7\n", done.stdout)
+        self.assertIn("now      2 (command line: batch_size=2)", dpo("config", "batch_size", "batch_size=2").stdout)
+        self.assertIn("did you mean 'lr'?", self.failure("config", "lrr"))
+        self.assertIn("--json: 'lr' is explained in words", self.failure("config", "lr", "--json"))
+
+    def test_the_script_lists_the_commands_and_bench_is_always_dpos(self):
+        helped = [subprocess.run([SOURCE / "run", word], capture_output=True, text=True) for word in ("help", "--help", "-h")]
+        self.assertEqual({done.returncode for done in helped}, {0})
+        self.assertEqual(len({done.stdout for done in helped}), 1)
+        commands = re.findall(r"^  (\w+) {2,}(\S.*)$", dpo("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
+        self.assertEqual(re.findall(r"^  (\w+) +(\S.*)$", re.search(r"commands of dpo.*?\n\n", helped[0].stdout, re.DOTALL)
+                                    .group(0), re.MULTILINE), commands)
+        # The script without its build, and a program that says its words.
+        copy = self.folder / "script"
+        (copy / "build").mkdir(parents=True)
+        shutil.copy(SOURCE / "versions.env", copy)
+        text = (SOURCE / "run").read_text()
+        self.assertIn("\nbuild() {\n", text)
+        (copy / "run").write_text(text.replace("\nbuild() {\n", "\nbuild() { return; }\nthe_build() {\n"))
+        (copy / "build" / "dpo").write_text('#!/bin/sh\necho "dpo $*"\n')
+        (copy / "build" / "dpo").chmod(0o755)
+        for words in ("bench train lr=1", "bench weights_read", "bench"):
+            done = subprocess.run(["bash", copy / "run", *words.split()], capture_output=True, text=True)
+            self.assertEqual(done.stdout, f"dpo {words}\n", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

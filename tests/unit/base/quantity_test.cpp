@@ -1,0 +1,43 @@
+#include "base/quantity.h"
+
+#include <gtest/gtest.h>
+
+namespace dpo {
+namespace {
+
+TEST(Quantity, Counts) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(-487424), "-487,424");
+  EXPECT_EQ(plural(1, "update"), "1 update");
+  EXPECT_EQ(plural(1000, "update"), "1,000 updates");
+  EXPECT_EQ(short_count(8000), "8,000");
+  EXPECT_EQ(short_count(487'424), "487k");
+  EXPECT_EQ(short_count(999'999), "1.00M");
+  EXPECT_EQ(short_count(124'439'808), "124M");
+  EXPECT_EQ(short_count(70'426'624), "70.4M");
+  EXPECT_EQ(short_count(2'775'208'960), "2.78B");
+  EXPECT_EQ(short_count(1'000'000'000'000), "1.00T");
+}
+
+TEST(Quantity, Sizes) {
+  EXPECT_EQ(file_size(0), "0 B");
+  EXPECT_EQ(file_size(256), "256 B");
+  EXPECT_EQ(file_size(1'949'696), "1.9 MB");
+  EXPECT_EQ(file_size(16'680'192), "16.7 MB");
+  EXPECT_EQ(file_size(999'999), "1.0 MB");
+  EXPECT_EQ(file_size(5'550'417'920), "5.6 GB");
+  EXPECT_EQ(memory_size(97.0 * 1024), "97.0 KiB");
+  EXPECT_EQ(memory_size(22.8 * (1 << 30)), "22.8 GiB");
+  EXPECT_EQ(memory_size(5000.0 * (1 << 30)), "5000 GiB");
+}
+
+TEST(Quantity, Durations) {
+  EXPECT_EQ(rough_duration(0.01), "1 s");
+  EXPECT_EQ(rough_duration(40.2), "40 s");
+  EXPECT_EQ(rough_duration(170), "3 min");
+  EXPECT_EQ(rough_duration(9000), "2.5 h");
+  EXPECT_EQ(rough_duration(4.1 * 86400), "4.1 days");
+}
+
+}  // namespace
+}  // namespace dpo

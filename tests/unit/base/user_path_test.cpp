@@ -1,0 +1,50 @@
+#include "base/user_path.h"
+
+#include <stdlib.h>
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace dpo {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(ExpandHome, TakesTheHomeFolderForATildeAtTheBeginning) {
+  const std::string home = getenv("HOME") ? getenv("HOME") : "/";
+  setenv("HOME", "/home/me", 1);
+  EXPECT_EQ(expand_home("~/x/y"), "/home/me/x/y");
+  EXPECT_EQ(expand_home("~"), "/home/me");
+  for (const char* path : {"", "x", "/x", "a/~/b", "~other/x", "~x"}) EXPECT_EQ(expand_home(path), path);
+  unsetenv("HOME");
+  EXPECT_EQ(expand_home("~/x"), "~/x");
+  setenv("HOME", home.c_str(), 1);
+}
+
+TEST(RunFolderHint, NamesTheNewestCheckpoint) {
+  const fs::path folder = fs::path(testing::TempDir()) / "dpo_run_folder_hint";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "step-4");
+  EXPECT_EQ(run_folder_hint(folder), "");
+  for (const char* name : {"metrics.jsonl", "plan.json"}) std::ofstream(folder / name) << "{}";
+  EXPECT_EQ(run_folder_hint(folder),
+            "; " + folder.string() + " is the folder of a run that has no checkpoint yet");
+  fs::create_symlink("step-4", folder / "LATEST");
+  const std::string hint = "; " + folder.string() + " is the folder of a run: try " +
+                           (folder / "LATEST").string() + ", its newest checkpoint";
+  EXPECT_EQ(run_folder_hint(folder), hint);
+  try {
+    read_text_file(folder / "config.json", "model");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with(hint)) << error.what();
+  }
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace dpo
