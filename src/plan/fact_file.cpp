@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/text.h"
 
 namespace dpo::plan {
 namespace {
@@ -24,7 +25,7 @@ YAML::Node find(const YAML::Node& root, const std::string& key) {
 }
 
 std::string shown(const YAML::Node& node) {
-  return node.IsScalar() ? "'" + node.Scalar() + "'" : "a list or map";
+  return node.IsScalar() ? "'" + config::shown(node.Scalar()) + "'" : "a list or map";
 }
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -58,7 +59,7 @@ FactFile::FactFile(const std::string& folder, const std::string& name)
   try {
     content_->root = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, error.msg));
+    fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, config::shown(error.msg)));
   }
   if (!content_->root.IsMap()) fail("expected keys with values");
 }
@@ -110,7 +111,7 @@ std::vector<double> FactFile::numbers(const std::string& key, double least) {
   for (const std::string& text : texts(key)) {
     double value = 0;
     if (!YAML::convert<double>::decode(YAML::Node(text), value) || !std::isfinite(value) || value < least)
-      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, text, least));
+      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, config::shown(text), least));
     values.push_back(value);
   }
   return values;
@@ -120,7 +121,8 @@ void FactFile::finish() const {
   const std::vector<std::string> known(content_->asked.begin(), content_->asked.end());
   for (const auto& entry : content_->root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "(a list or map)";
-    if (!content_->asked.count(key)) fail(fmt::format("unknown key '{}'{}", key, did_you_mean(key, known)));
+    if (!content_->asked.count(key))
+      fail(fmt::format("unknown key '{}'{}", config::shown(key), did_you_mean(key, known)));
   }
 }
 

@@ -56,6 +56,15 @@ TEST_F(FactFiles, EveryShippedDeviceLoads) {
 
 TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12); }
 
+TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
+  for (const char* bad : {"watts: \"a\\x1b[2J\\nb\"\n", "\"wa\\nts\": 5\n"}) {
+    const std::string text = std::string(kDevice).replace(std::string(kDevice).find("watts: 400\n"), 11, bad);
+    const std::string message = message_of([&] { load_device(file(text)); });
+    EXPECT_NE(message.find("\\x0a"), std::string::npos) << message;
+    EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos) << message;
+  }
+}
+
 TEST_F(FactFiles, BadDevicesAreNamed) {
   struct Case {
     std::string text, expected;
