@@ -1,6 +1,5 @@
 #include "plan/fact_file.h"
 
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,6 +13,13 @@
 
 namespace dpo::plan {
 namespace {
+
+constexpr double kLargestFigure = 1e15;  // no figure is larger, and sums and products of them stay finite
+
+// Whether the text is a number that a figure can be.
+bool read_number(const YAML::Node& node, double least, double& value) {
+  return YAML::convert<double>::decode(node, value) && value >= least && value <= kLargestFigure;
+}
 
 // "train.pairs" walks into a map.
 YAML::Node find(const YAML::Node& root, const std::string& key) {
@@ -71,9 +77,9 @@ std::optional<double> FactFile::optional_number(const std::string& key, double l
   const YAML::Node node = find(content_->root, key);
   if (!node.IsDefined() || node.IsNull()) return std::nullopt;
   double value = 0;
-  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) ||
-      value < least)
-    fail(fmt::format("'{}' is {}, expected a number of at least {}", key, shown(node), least));
+  if (!node.IsScalar() || !read_number(node, least, value))
+    fail(fmt::format("'{}' is {}, expected a number of at least {}, and of {} at most", key, shown(node),
+                     least, kLargestFigure));
   return value;
 }
 
@@ -110,7 +116,7 @@ std::vector<double> FactFile::numbers(const std::string& key, double least) {
   std::vector<double> values;
   for (const std::string& text : texts(key)) {
     double value = 0;
-    if (!YAML::convert<double>::decode(YAML::Node(text), value) || !std::isfinite(value) || value < least)
+    if (!read_number(YAML::Node(text), least, value))
       fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, config::shown(text), least));
     values.push_back(value);
   }

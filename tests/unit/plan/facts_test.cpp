@@ -82,6 +82,7 @@ TEST_F(FactFiles, BadDevicesAreNamed) {
       {"memory_gib: -1", "'memory_gib' is '-1', expected a number of at least 0.01"},
       {"memory_gib: lots", "'memory_gib' is 'lots'"},
       {"memory_gib: .inf", "'memory_gib' is '.inf'"},
+      {"memory_gib: 1e300", "expected a number of at least 0.01, and of 1e+15 at most"},
       {"memory_gib: [1]", "'memory_gib' is a list or map"},
   };
   for (const Case& c : cases) {
