@@ -33,7 +33,7 @@ bool try_launch(std::string_view input) {
     input.remove_prefix(std::min(end + 1, input.size()));
   }
   Launch launch;
-  if (!accepts([&] { launch = read_launch(environment); })) return false;
+  if (!accepts([&] { launch = read_launch(environment); }, check_some_message)) return false;
   if (launch.rank < 0 || launch.rank >= launch.size) fail("a rank of none");
   return true;
 }

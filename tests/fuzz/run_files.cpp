@@ -48,7 +48,7 @@ const ScoreTable::Key kKey{{"weights", "w"}, {"precision", "Float"}};
 bool try_scores(std::string_view input) {
   const MemoryFile file(input);
   ScoreTable table(kResponses);
-  if (!accepts([&] { table.read(file.path(), kKey); })) return false;
+  if (!accepts([&] { table.read(file.path(), kKey); }, check_some_message)) return false;
   for (std::uint32_t example = 0; example < kResponses.size(); ++example) table.knows(example);
   return true;
 }

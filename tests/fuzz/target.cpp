@@ -23,4 +23,8 @@ void check_message(std::string_view message) {
     fail("a message that is not one printable line", message);
 }
 
+void check_some_message(std::string_view message) {
+  if (message.empty()) fail("an empty message");
+}
+
 }  // namespace fuzz

@@ -29,16 +29,18 @@ struct Registered {
 
 // What a user is shown is one line that can be printed.
 void check_message(std::string_view message);
+// The same where the names of a file or a variable are shown as they are: there is one, at least.
+void check_some_message(std::string_view message);
 
 // Whether the reader takes the input. Only a UserError may refuse it.
 template <class Read>
-bool accepts(const Read& read) {
+bool accepts(const Read& read, void (*check)(std::string_view) = check_message) {
   try {
     read();
     return true;
   } catch (const dpo::UserError& error) {
     if (error.problems().empty()) fail("an error without a problem");
-    for (const std::string& problem : error.problems()) check_message(problem);
+    for (const std::string& problem : error.problems()) check(problem);
     return false;
   }
 }
