@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -60,8 +61,8 @@ void report(int signal) {
   std::fprintf(stderr, "\n%s failed at input %" PRIu64 " of seed %" PRIu64 "%s\n", now.target, now.number,
                now.seed, signal == SIGALRM ? ", which takes too long" : "");
   print_input();
-  std::fprintf(stderr, "to repeat it: DPO_FUZZ_SEED=%" PRIu64 " DPO_FUZZ_INPUT=%" PRIu64 " dpo_fuzz %s\n",
-               now.seed, now.number, now.target);
+  std::fprintf(stderr, "to repeat it: DPO_FUZZ_SEED=%" PRIu64 " DPO_FUZZ_INPUT=%" PRIu64 " %s %s\n", now.seed,
+               now.number, program_invocation_short_name, now.target);
   ::raise(signal);
 }
 
@@ -75,7 +76,7 @@ bool try_one(const Target& target, std::uint64_t number) {
   return accepted;
 }
 
-// False if no input was accepted or all were, for then they show nothing.
+// False if no input of many was accepted or all were, for then they show nothing.
 bool try_all(const Target& target) {
   const auto seconds = number_in("DPO_FUZZ_SECONDS");
   const auto end = Clock::now() + std::chrono::seconds(seconds.value_or(0));
@@ -83,7 +84,8 @@ bool try_all(const Target& target) {
   for (; seconds ? Clock::now() < end : count < kInputs; ++count) accepted += try_one(target, count) ? 1 : 0;
   std::printf("%s: seed %" PRIu64 ", %" PRIu64 " inputs, %" PRIu64 " accepted\n", target.name, now.seed,
               count, accepted);
-  return accepted > 0 && accepted < count;
+  constexpr std::uint64_t kMany = 200;
+  return count < kMany || (accepted > 0 && accepted < count);
 }
 
 bool run(const Target& target) {
@@ -97,7 +99,7 @@ bool run(const Target& target) {
 const Target& named(std::string_view name) {
   for (const Target& target : targets())
     if (name == target.name) return target;
-  std::fprintf(stderr, "usage: dpo_fuzz TARGET..., of\n");
+  std::fprintf(stderr, "usage: %s TARGET..., of\n", program_invocation_short_name);
   for (const Target& target : targets()) std::fprintf(stderr, "  %s\n", target.name);
   std::exit(1);
 }
