@@ -13,6 +13,13 @@ function(dpo_compile_options target)
   endif()
 endfunction()
 
+# A program of the tests brings along how the sanitizers are to run in it.
+function(dpo_sanitizer_options target)
+  if(DPO_SANITIZE)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizers.cpp)
+  endif()
+endfunction()
+
 # dpo_library(NAME SOURCES a.cpp ... USES dpo_base ...)
 # A folder that uses dpo::torch gets its headers precompiled.
 function(dpo_library name)
@@ -44,6 +51,8 @@ function(dpo_program name)
   add_dependencies(dpo_programs ${name})
 endfunction()
 
+add_custom_target(dpo_unit_tests)
+
 # dpo_test(FOLDER SOURCES a_test.cpp ...): the unit tests of src/FOLDER, one executable.
 function(dpo_test folder)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
@@ -54,12 +63,14 @@ function(dpo_test folder)
   target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,dpo_${suffix}> GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE DPO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   dpo_compile_options(${name})
+  dpo_sanitizer_options(${name})
   get_target_property(used dpo_${suffix} LINK_LIBRARIES)
   if(dpo::torch IN_LIST used)
     target_precompile_headers(${name} REUSE_FROM dpo_torch_headers)
   endif()
   add_test(NAME unit.${suffix} COMMAND ${name})
   dpo_test_properties(unit.${suffix} LABEL unit)
+  add_dependencies(dpo_unit_tests ${name})
 endfunction()
 
 # What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each

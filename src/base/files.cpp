@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -31,6 +32,17 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
   }
   if (in.bad()) throw UserError(fmt::format("{}: reading {} failed", what, path.string()));
   return text;
+}
+
+bool stays_in_folder(std::string_view file) {
+  if (file.find('\0') != file.npos) return false;
+  for (std::size_t begin = 0; begin <= file.size();) {
+    const std::size_t end = std::min(file.find('/', begin), file.size());
+    const std::string_view part = file.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;  // empty: absolute, or a folder
+    begin = end + 1;
+  }
+  return true;
 }
 
 }  // namespace dpo

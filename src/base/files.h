@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace dpo {
 
@@ -9,5 +10,9 @@ namespace dpo {
 // names it; `what` says what the file is for ("the configuration").
 std::string read_text_file(const std::filesystem::path& path, const std::string& what,
                            std::size_t limit = 64u << 20);
+
+// Whether a name that a file gives is one of a file in its own folder or below: not absolute, and without
+// ".." and the like.
+bool stays_in_folder(std::string_view name);
 
 }  // namespace dpo

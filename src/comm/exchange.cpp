@@ -1,6 +1,6 @@
 #include "comm/exchange.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -12,7 +12,7 @@ std::string broadcast_text(Group& group, const std::string& text, int root) {
   const at::Tensor length = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
   group.broadcast(length, root).wait();
   const at::Tensor bytes = at::empty({length.item<std::int64_t>()}, at::kByte);
-  if (group.rank() == root) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  if (group.rank() == root) std::ranges::copy(text, static_cast<char*>(bytes.mutable_data_ptr()));
   group.broadcast(bytes, root).wait();
   return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
 }
@@ -23,7 +23,7 @@ std::vector<std::string> gather_texts(Group& group, const std::string& own) {
   const std::int64_t width = lengths.max().item<std::int64_t>();
   const at::Tensor bytes = at::empty({group.size(), width}, at::kByte);
   const at::Tensor mine = at::full({width}, 0, at::kByte);
-  std::memcpy(mine.mutable_data_ptr(), own.data(), own.size());
+  std::ranges::copy(own, static_cast<char*>(mine.mutable_data_ptr()));
   group.all_gather(bytes, mine).wait();
   std::vector<std::string> texts;
   for (int rank = 0; rank < group.size(); ++rank)

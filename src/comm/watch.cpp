@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <random>
 #include <sstream>
@@ -38,21 +37,6 @@ constexpr milliseconds kLastWords{5000};     // that a failing rank waits to be 
 constexpr milliseconds kConnecting{60'000};  // at the start
 constexpr std::size_t kMostWords = 16'384;
 
-// Messages are lines of JSON: {"kind": ...}.
-std::string line_of(const json& message) {
-  return message.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
-}
-
-json message_of(const char* kind, const Loss& loss) {
-  return {{"kind", kind},      {"rank", loss.rank},   {"host", loss.host},    {"pid", loss.pid},
-          {"what", loss.what}, {"spoke", loss.spoke}, {"status", loss.status}};
-}
-
-Loss loss_of(const json& message) {
-  return {message.value("rank", 0),  message.value("host", ""),     message.value("pid", std::int64_t{0}),
-          message.value("what", ""), message.value("spoke", false), message.value("status", 2)};
-}
-
 // One end of a connection between two ranks.
 class Line {
  public:
@@ -65,19 +49,21 @@ class Line {
   void close() { socket_.close(); }
 
   // What does not fit is left out: who reads nothing for so long is lost anyway.
-  void send(const json& message) {
+  void send(const Message& message) {
     const std::string text = line_of(message);
     [[maybe_unused]] const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
 
   // All messages that came; closed afterwards if the other end is.
-  std::vector<json> receive() {
+  std::vector<Message> receive() {
     std::array<char, 4096> bytes;
+    std::vector<Message> messages;
     while (is_open()) {
       const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
       if (count > 0) {
         heard_ = Clock::now();
-        received_.append(bytes.data(), static_cast<std::size_t>(count));
+        for (Message& message : reader_.add({bytes.data(), static_cast<std::size_t>(count)}))
+          messages.push_back(std::move(message));
       } else if (count < 0 && errno == EINTR) {
         continue;
       } else if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -86,17 +72,12 @@ class Line {
         socket_.close();
       }
     }
-    std::vector<json> messages;
-    for (std::size_t end; (end = received_.find('\n')) != received_.npos; received_.erase(0, end + 1)) {
-      json message = json::parse(received_.substr(0, end), nullptr, /*allow_exceptions=*/false);
-      if (message.is_object() && message.contains("kind")) messages.push_back(std::move(message));
-    }
     return messages;
   }
 
  private:
   Descriptor socket_;
-  std::string received_;
+  MessageReader reader_;
   Clock::time_point heard_ = Clock::now();
 };
 
@@ -118,13 +99,13 @@ void wait_until_readable(int descriptor, milliseconds time) {
 }
 
 // The first message of a line, if it comes in time.
-json first_message(Line& line, milliseconds time) {
+std::optional<Message> first_message(Line& line, milliseconds time) {
   for (const Clock::time_point end = Clock::now() + time; line.is_open() && Clock::now() < end;) {
     wait_until_readable(line.descriptor(), milliseconds(100));
-    const std::vector<json> messages = line.receive();
+    const std::vector<Message> messages = line.receive();
     if (!messages.empty()) return messages.front();
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Where the first rank listens, and the word that its visitors know.
@@ -149,9 +130,9 @@ Line visit(const Invitation& invitation, int rank) {
   for (const std::string& address : invitation.addresses) {
     Line line(connect_to(address, invitation.port, milliseconds(3000)));
     if (!line.is_open()) continue;
-    line.send({{"kind", "hello"}, {"word", invitation.word}, {"rank", rank}});
-    const json answer = first_message(line, milliseconds(10'000));
-    if (answer.is_object() && answer.value("word", "") == invitation.word) return line;
+    line.send({.kind = Message::Kind::hello, .word = invitation.word, .rank = rank});
+    const auto answer = first_message(line, milliseconds(10'000));
+    if (answer && answer->kind == Message::Kind::welcome && answer->word == invitation.word) return line;
   }
   std::ostringstream tried;
   for (const std::string& address : invitation.addresses) tried << ' ' << address << ':' << invitation.port;
@@ -167,10 +148,10 @@ std::optional<std::pair<int, Line>> receive_visitor(const Door& door, const Invi
   if (!line.is_open()) return std::nullopt;
   const int on = 1;
   ::setsockopt(line.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const json hello = first_message(line, milliseconds(5000));
-  if (!hello.is_object() || hello.value("word", "") != invitation.word) return std::nullopt;
-  line.send({{"kind", "welcome"}, {"word", invitation.word}});
-  return std::pair(hello.value("rank", 0), std::move(line));
+  const auto hello = first_message(line, milliseconds(5000));
+  if (!hello || hello->kind != Message::Kind::hello || hello->word != invitation.word) return std::nullopt;
+  line.send({.kind = Message::Kind::welcome, .word = invitation.word});
+  return std::pair(hello->rank, std::move(line));
 }
 
 // The lines of the first rank to all others.
@@ -215,11 +196,6 @@ std::vector<Peer> meet(Group& all, const WatchOptions& options) {
 
 }  // namespace
 
-std::string describe(const Loss& loss) {
-  return fmt::format("rank {} (host {}, pid {}) {}{}", loss.rank, loss.host, loss.pid,
-                     loss.spoke ? "failed: " : "", loss.what);
-}
-
 class Watch::Thread {
  public:
   Thread(Group& all, const WatchOptions& options, std::function<void(const Loss&)> on_loss)
@@ -263,12 +239,12 @@ class Watch::Thread {
         for (Peer& peer : peers_) peer.line.forgive(now);
       looked = now;
       for (Peer& peer : peers_)
-        for (const json& message : peer.line.receive()) hear(peer, message);
+        for (const Message& message : peer.line.receive()) hear(peer, message);
       if (leave_if_asked()) return;
       if (find_verdict(now)) return end();
       if (now - beaten_ < beat_) continue;
       beaten_ = now;
-      tell_all({{"kind", "alive"}});
+      tell_all({.kind = Message::Kind::alive});
     }
   }
 
@@ -282,11 +258,10 @@ class Watch::Thread {
     [[maybe_unused]] const ssize_t read = ::read(alarm_.get(), &count, sizeof count);
   }
 
-  void hear(Peer& peer, const json& message) {
-    const std::string kind = message["kind"];
-    if (kind == "goodbye") peer.left = true;
-    if (kind == "failed") peer.failure = loss_of(message);
-    if (kind == "loss") verdict_ = loss_of(message);
+  void hear(Peer& peer, const Message& message) {
+    if (message.kind == Message::Kind::goodbye) peer.left = true;
+    if (message.kind == Message::Kind::failed) peer.failure = message.loss;
+    if (message.kind == Message::Kind::loss) verdict_ = message.loss;
   }
 
   bool leave_if_asked() {
@@ -294,11 +269,11 @@ class Watch::Thread {
       const std::lock_guard lock(mutex_);
       if (!leaving_) return false;
     }
-    tell_all({{"kind", "goodbye"}});
+    tell_all({.kind = Message::Kind::goodbye});
     return true;
   }
 
-  void tell_all(const json& message) {
+  void tell_all(const Message& message) {
     for (Peer& peer : peers_)
       if (peer.line.is_open()) peer.line.send(message);
   }
@@ -322,7 +297,7 @@ class Watch::Thread {
     {
       const std::lock_guard lock(mutex_);
       if (own_failure_ && rank_ != 0 && !std::exchange(said_, true))
-        peers_[0].line.send(message_of("failed", *own_failure_));
+        peers_[0].line.send({.kind = Message::Kind::failed, .loss = *own_failure_});
       if (own_failure_) return own_failure_;
     }
     for (const Peer& peer : peers_)
@@ -343,7 +318,7 @@ class Watch::Thread {
   }
 
   void end() {
-    if (rank_ == 0) tell_all(message_of("loss", *verdict_));
+    if (rank_ == 0) tell_all({.kind = Message::Kind::loss, .loss = *verdict_});
     on_loss_(*verdict_);
     const std::lock_guard lock(mutex_);
     has_ended_ = true;

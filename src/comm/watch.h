@@ -8,21 +8,9 @@
 #include <string>
 
 #include "comm/group.h"
+#include "comm/messages.h"
 
 namespace dpo::comm {
-
-// Why the ranks of a run end: one of them.
-struct Loss {
-  int rank = 0;
-  std::string host;
-  std::int64_t pid = 0;
-  std::string what;    // "died ...", "gave no sign of life ...", or its last words
-  bool spoke = false;  // these are its own last words
-  int status = 2;      // that every rank's process is to end with
-};
-
-// "rank 2 (host a, pid 123) failed: ..."
-std::string describe(const Loss& loss);
 
 struct WatchOptions {
   std::chrono::milliseconds patience{60'000};  // without a sign of life

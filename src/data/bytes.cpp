@@ -150,7 +150,7 @@ class ZstdReader : public CompressedReader {
       }
       rest_ = ZSTD_decompressStream(stream_, &out, &in_);
       if (ZSTD_isError(rest_)) fail_damaged(ZSTD_getErrorName(rest_));
-      full_ = out.pos == out.size;
+      full_ = rest_ != 0 && out.pos == out.size;
     }
     count(out.pos);
     return out.pos;

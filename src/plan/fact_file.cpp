@@ -1,6 +1,5 @@
 #include "plan/fact_file.h"
 
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,9 +9,17 @@
 #include "base/files.h"
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/text.h"
 
 namespace dpo::plan {
 namespace {
+
+constexpr double kLargestFigure = 1e15;  // no figure is larger, and sums and products of them stay finite
+
+// Whether the text is a number that a figure can be.
+bool read_number(const YAML::Node& node, double least, double& value) {
+  return YAML::convert<double>::decode(node, value) && value >= least && value <= kLargestFigure;
+}
 
 // "train.pairs" walks into a map.
 YAML::Node find(const YAML::Node& root, const std::string& key) {
@@ -24,7 +31,7 @@ YAML::Node find(const YAML::Node& root, const std::string& key) {
 }
 
 std::string shown(const YAML::Node& node) {
-  return node.IsScalar() ? "'" + node.Scalar() + "'" : "a list or map";
+  return node.IsScalar() ? "'" + config::shown(node.Scalar()) + "'" : "a list or map";
 }
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -58,7 +65,7 @@ FactFile::FactFile(const std::string& folder, const std::string& name)
   try {
     content_->root = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, error.msg));
+    fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, config::shown(error.msg)));
   }
   if (!content_->root.IsMap()) fail("expected keys with values");
 }
@@ -70,9 +77,9 @@ std::optional<double> FactFile::optional_number(const std::string& key, double l
   const YAML::Node node = find(content_->root, key);
   if (!node.IsDefined() || node.IsNull()) return std::nullopt;
   double value = 0;
-  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) ||
-      value < least)
-    fail(fmt::format("'{}' is {}, expected a number of at least {}", key, shown(node), least));
+  if (!node.IsScalar() || !read_number(node, least, value))
+    fail(fmt::format("'{}' is {}, expected a number of at least {}, and of {} at most", key, shown(node),
+                     least, kLargestFigure));
   return value;
 }
 
@@ -109,8 +116,8 @@ std::vector<double> FactFile::numbers(const std::string& key, double least) {
   std::vector<double> values;
   for (const std::string& text : texts(key)) {
     double value = 0;
-    if (!YAML::convert<double>::decode(YAML::Node(text), value) || !std::isfinite(value) || value < least)
-      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, text, least));
+    if (!read_number(YAML::Node(text), least, value))
+      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, config::shown(text), least));
     values.push_back(value);
   }
   return values;
@@ -120,7 +127,8 @@ void FactFile::finish() const {
   const std::vector<std::string> known(content_->asked.begin(), content_->asked.end());
   for (const auto& entry : content_->root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "(a list or map)";
-    if (!content_->asked.count(key)) fail(fmt::format("unknown key '{}'{}", key, did_you_mean(key, known)));
+    if (!content_->asked.count(key))
+      fail(fmt::format("unknown key '{}'{}", config::shown(key), did_you_mean(key, known)));
   }
 }
 

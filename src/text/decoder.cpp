@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::string_view kReplacement = "\uFFFD";
 
+std::size_t size_of(const std::vector<std::string>& tokens) {
+  std::size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
+}
+
 class ByteLevel : public DecoderStep {
  public:
   void apply(std::vector<std::string>& tokens) const override {
@@ -77,7 +83,8 @@ class Metaspace : public DecoderStep {
 
   void apply(std::vector<std::string>& tokens) const override {
     for (std::size_t i = 0; i < tokens.size(); ++i)
-      tokens[i] = replace_matches(replacement_, i == 0 && drops_first_ ? "" : " ", tokens[i]);
+      tokens[i] =
+          replace_matches(replacement_, i == 0 && drops_first_ ? "" : " ", tokens[i], tokens[i].size());
   }
 
  private:
@@ -90,7 +97,7 @@ class Replace : public DecoderStep {
   Replace(TextPattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   void apply(std::vector<std::string>& tokens) const override {
-    for (std::string& token : tokens) token = replace_matches(pattern_, content_, token);
+    for (std::string& token : tokens) token = replace_matches(pattern_, content_, token, token.size());
   }
 
  private:
@@ -138,7 +145,11 @@ std::unique_ptr<const DecoderStep> strip_decoder(std::string content, std::size_
 }
 
 std::string Decoder::apply(std::vector<std::string> tokens) const {
-  for (const auto& step : steps_) step->apply(tokens);
+  const std::size_t given = size_of(tokens);
+  for (const auto& step : steps_) {
+    step->apply(tokens);
+    check_growth(given, size_of(tokens));
+  }
   return fmt::format("{}", fmt::join(tokens, separator_));
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <utf8proc.h>
 
+#include "base/error.h"
 #include "base/utf8.h"
 #include "text/char_class.h"
 
@@ -35,7 +37,7 @@ class Replace : public NormalizerStep {
       if (start == 0 && end > 0 && (replacement_.empty() || code_point_at(normalized.text, 0).length < end))
         normalized.keeps_start = false;
     });
-    normalized.text = replace_matches(pattern_, replacement_, normalized.text);
+    normalized.text = replace_matches(pattern_, replacement_, normalized.text, normalized.given);
   }
 
  private:
@@ -117,11 +119,22 @@ void TextPattern::for_each_match(std::string_view text,
     found(at, at + literal.size());
 }
 
-std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text) {
+void check_growth(std::size_t given, std::size_t grown) {
+  const std::size_t most = 32 * given + 4096;
+  if (grown > most)
+    throw UserError(
+        fmt::format("the tokenizer makes more than {} bytes of a text of {}: its Replace and Prepend steps "
+                    "multiply it, as those of no tokenizer in use do. Is its tokenizer.json damaged?",
+                    most, given));
+}
+
+std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text,
+                            std::size_t given) {
   std::string out;
   out.reserve(text.size() + text.size() / 2);
   std::size_t copied = 0;
   pattern.for_each_match(text, [&](std::size_t start, std::size_t end) {
+    check_growth(given, out.size() + (start - copied) + replacement.size());
     out.append(text, copied, start - copied);
     out += replacement;
     copied = end;
@@ -146,11 +159,13 @@ std::unique_ptr<const NormalizerStep> lowercase_step() { return std::make_unique
 
 std::string_view Normalizer::apply(std::string_view text, Normalized& storage) const {
   storage.keeps_start = true;
+  storage.given = text.size();
   for (const auto& step : steps_) {
     if (!step->may_change(text)) continue;
     if (text.data() != storage.text.data()) storage.text = text;
     step->apply(storage);
     text = storage.text;
+    check_growth(storage.given, text.size());
   }
   return text;
 }

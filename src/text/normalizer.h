@@ -16,6 +16,7 @@ struct Normalized {
   // Whether its first character still comes from the first of the piece. "Only at the start of the text"
   // means that.
   bool keeps_start = true;
+  std::size_t given = 0;  // the bytes of the piece
 };
 
 // One change of a text. Immutable.
@@ -37,8 +38,13 @@ struct TextPattern {
                       const std::function<void(std::size_t, std::size_t)>& found) const;
 };
 
-// `text` with every match replaced.
-std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text);
+// A UserError where changes make much more of a text than any tokenizer does: the largest growth in use is
+// that of a normal form, 11 times. Steps that double a text, forty in a row, would fill any memory.
+void check_growth(std::size_t given, std::size_t grown);
+
+// `text` with every match replaced. `given`: the size of what it was made of, for check_growth.
+std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text,
+                            std::size_t given);
 
 enum class NormalForm { Nfc, Nfd, Nfkc, Nfkd };
 
@@ -52,7 +58,7 @@ class Normalizer {
  public:
   explicit Normalizer(NormalizerSteps steps = {}) : steps_(std::move(steps)) {}
 
-  // The normalized text: `text` itself, or `storage.text`.
+  // The normalized text: `text` itself, or `storage.text`. See check_growth.
   std::string_view apply(std::string_view text, Normalized& storage) const;
 
  private:

@@ -146,7 +146,8 @@ class Metaspace : public PreTokenizerStep {
         split_(split) {}
 
   void apply(const Piece& piece, std::vector<Piece>& out, Arena& arena) const override {
-    std::string& text = arena.emplace_back(replace_matches(space_, replacement_.literal, piece.text));
+    std::string& text =
+        arena.emplace_back(replace_matches(space_, replacement_.literal, piece.text, piece.text.size()));
     const bool prepends =
         scheme_ == PrependScheme::Always || (scheme_ == PrependScheme::First && piece.first);
     if (prepends && !text.starts_with(replacement_.literal)) text.insert(0, replacement_.literal);

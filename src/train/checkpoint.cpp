@@ -4,7 +4,6 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -19,7 +18,6 @@ namespace dpo::train {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* kMarker = "COMPLETE";
 constexpr const char* kProgressFile = "state/run.json";
@@ -73,29 +71,18 @@ std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   return parts;
 }
 
-json json_of(const Progress& progress) {
-  return {{"updates", progress.updates},
-          {"examples", progress.examples},
-          {"reward_sum", progress.reward_sum},
-          {"rewards", progress.rewards},
-          {"best", progress.best ? json(*progress.best) : json()},
-          {"evaluated", progress.evaluated},
-          {"identity", progress.identity}};
-}
-
-json marker_of(const fs::path& folder) {
-  json files = json::object();
+Marker marker_of(const fs::path& folder) {
+  Marker marker;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file())
-      files[fs::relative(entry.path(), folder).string()] = {{"size", entry.file_size()},
-                                                            {"sha256", to_hex(sha256_of_file(entry.path()))}};
-  return {{"files", files}};
+      marker[fs::relative(entry.path(), folder).string()] = {entry.file_size(),
+                                                             to_hex(sha256_of_file(entry.path()))};
+  return marker;
 }
 
-json read_json(const fs::path& path) {
-  const json value = json::parse(read_text_file(path, "checkpoint"), nullptr, false);
-  if (!value.is_object()) throw UserError(fmt::format("{}: not a JSON object", path.string()));
-  return value;
+bool has_size(const fs::path& file, std::uint64_t size) {
+  std::error_code failed;
+  return fs::is_regular_file(file, failed) && fs::file_size(file, failed) == size;
 }
 
 }  // namespace
@@ -135,8 +122,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
   work.end = [&](const fs::path& temporary) {
-    write_text(temporary / kProgressFile, json_of(snapshot.progress).dump(2) + "\n");
-    write_text(temporary / kMarker, marker_of(temporary).dump(2) + "\n");
+    write_text(temporary / kProgressFile, text_of(snapshot.progress));
+    write_text(temporary / kMarker, text_of(marker_of(temporary)));
   };
   const Part& part = snapshot.part;
   write_together(folder, kMarker, {part.rank, part.ranks, part.start}, work, stop);
@@ -145,35 +132,24 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
 bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }
 
 Progress read_progress(const fs::path& folder) {
-  const json value = read_json(folder / kProgressFile);
-  try {
-    const json best = value.value("best", json());
-    return {value.at("updates"),
-            value.at("examples"),
-            value.at("reward_sum"),
-            value.at("rewards"),
-            best.is_number() ? std::optional(best.get<double>()) : std::nullopt,
-            value.value("evaluated", std::int64_t{-1}),
-            value.at("identity")};
-  } catch (const json::exception& error) {
-    throw UserError(fmt::format("{}: {}", (folder / kProgressFile).string(), error.what()));
-  }
+  const fs::path file = folder / kProgressFile;
+  return parse_progress(read_text_file(file, "checkpoint"), file.string());
 }
 
 void verify_checkpoint(const fs::path& folder) {
   if (!is_complete(folder))
     throw UserError(
         fmt::format("{} is not a complete checkpoint: it has no file {}", folder.string(), kMarker));
-  const json marker = read_json(folder / kMarker);
-  for (const auto& [name, expected] : marker.at("files").items()) {
+  const fs::path marker = folder / kMarker;
+  for (const auto& [name, expected] : parse_marker(read_text_file(marker, "checkpoint"), marker.string())) {
     const fs::path file = folder / name;
-    if (!fs::exists(file) || fs::file_size(file) != expected.at("size").get<std::uint64_t>())
+    if (!has_size(file, expected.size))
       throw UserError(fmt::format("{} is missing or not of the size that {} says", file.string(), kMarker));
-    if (to_hex(sha256_of_file(file)) != expected.at("sha256").get<std::string>())
+    if (to_hex(sha256_of_file(file)) != expected.sha256)
       throw UserError(
           fmt::format("{} is damaged: its SHA-256 is not the one in {}; move that checkpoint away, and "
                       "resume from the one before",
-                      file.string(), (folder / kMarker).string()));
+                      file.string(), marker.string()));
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <future>
-#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -10,19 +9,9 @@
 #include "checkpoint/load.h"
 #include "model/tables/layout.h"
 #include "optim/optimizer.h"
+#include "train/state_files.h"
 
 namespace dpo::train {
-
-// How far a run is, and what it must still be to go on from there.
-struct Progress {
-  std::int64_t updates = 0;
-  std::int64_t examples = 0;
-  double reward_sum = 0;  // of all responses that were trained on, and their number
-  std::int64_t rewards = 0;
-  std::optional<double> best;                   // the best value of `best_metric` so far
-  std::int64_t evaluated = -1;                  // examples at the last evaluation
-  std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
-};
 
 // Which of the run's processes this is, and what it holds.
 struct Part {

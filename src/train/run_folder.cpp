@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <sstream>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,15 +16,15 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "plan/surroundings.h"
+#include "train/metric_lines.h"
 
 namespace dpo::train {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-constexpr const char* kExamples = "counters/examples";
 
 std::string user_name() {
   const passwd* entry = ::getpwuid(::getuid());
@@ -69,16 +70,9 @@ bool try_to_write(const fs::path& path, const std::string& lines) {
   }
 }
 
-// The lines of a metrics file up to a number of examples; a line that a crash cut off is left out.
-std::string lines_until(const fs::path& path, std::int64_t examples) {
-  std::ifstream file(path);
-  std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    const auto value = ordered_json::parse(line, nullptr, false);
-    if (value.is_object() && value.value(kExamples, 0.0) <= static_cast<double>(examples))
-      kept += line + "\n";
-  }
-  return kept;
+std::string read_metrics(const fs::path& file) {
+  constexpr std::size_t kLargest = 1u << 30;
+  return read_text_file(file, "the metrics of the run", kLargest);
 }
 
 }  // namespace
@@ -96,7 +90,7 @@ RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(pat
   lock_ = lock_folder(path_);
   remove_halves(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  if (fs::exists(file)) write_lines(file, lines_until(file, examples));
+  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), examples));
   metrics_.open(file, std::ios::app);
   if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);
@@ -113,22 +107,15 @@ bool RunFolder::log(const std::string& line) {
 
 bool RunFolder::add_metrics(const Metrics& metrics) {
   if (silent_) return true;
-  ordered_json line;
-  for (const auto& [name, value] : metrics) line[name] = value;
-  return add_line(metrics_, line.dump());
+  return add_line(metrics_, line_of(metrics));
 }
 
 std::vector<Metrics> RunFolder::history() const {
   if (silent_) return {};
-  std::ifstream file(path_ / "metrics.jsonl");
+  std::istringstream lines(read_metrics(path_ / "metrics.jsonl"));
   std::vector<Metrics> all;
-  for (std::string line; std::getline(file, line);) {
-    const auto values = ordered_json::parse(line, nullptr, false);
-    if (!values.is_object()) continue;
-    all.emplace_back();
-    for (const auto& [name, value] : values.items())
-      if (value.is_number()) all.back().emplace_back(name, value.get<double>());
-  }
+  for (std::string line; std::getline(lines, line);)
+    if (auto metrics = parse_metrics(line)) all.push_back(std::move(*metrics));
   return all;
 }
 

@@ -25,10 +25,18 @@ checkpoint::Source source_of(const std::string& name, Dtype dtype, const T& valu
           }};
 }
 
-std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, const std::string& name) {
+// Empty where there is no such tensor.
+std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, const std::string& name,
+                                    Dtype dtype) {
   for (const checkpoint::Entry& entry : file.header().entries)
-    if (entry.name == name) return file.bytes_of(entry);
+    if (entry.name == name && entry.dtype == dtype) return file.bytes_of(entry);
   return {};
+}
+
+bool has(const json& key, const std::string& name, const std::string& value) {
+  if (!key.is_object()) return false;
+  const auto found = key.find(name);
+  return found != key.end() && found->is_string() && found->get_ref<const std::string&>() == value;
 }
 
 // Calls `action` with the place in the table and the response of each response that an example compares.
@@ -80,16 +88,16 @@ void ScoreTable::write(const std::filesystem::path& file, const Key& key) const 
 
 void ScoreTable::read(const std::filesystem::path& path, const Key& key) {
   const checkpoint::SafetensorsFile file(path);
-  const auto text = bytes_of(file, "key");
+  const auto text = bytes_of(file, "key", Dtype::U8);
   const json found = json::parse(reinterpret_cast<const char*>(text.data()),
                                  reinterpret_cast<const char*>(text.data() + text.size()), nullptr, false);
   for (const auto& [name, value] : key)
-    if (!found.is_object() || found.value(name, "") != value)
+    if (!has(found, name, value))
       throw UserError(
           fmt::format("{}: these reference scores are of another {}; expected {}. Remove the file to "
                       "compute them again",
                       path.string(), name, value));
-  const auto starts = bytes_of(file, "starts"), scores = bytes_of(file, "scores");
+  const auto starts = bytes_of(file, "starts", Dtype::I64), scores = bytes_of(file, "scores", Dtype::F64);
   if (starts.size() != starts_.size() * sizeof(std::int64_t) ||
       std::memcmp(starts.data(), starts_.data(), starts.size()) != 0 ||
       scores.size() != scores_.size() * sizeof(double))

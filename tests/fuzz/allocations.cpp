@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string>
+
+#include "target.h"
 
 namespace {
 
-bool counting = false;
-std::ptrdiff_t held = 0, most = 0;
+thread_local bool counting = false;
+thread_local std::ptrdiff_t held = 0, most = 0;
 
 void* allocate(std::size_t size) {
   void* const memory = std::malloc(size);
@@ -52,8 +54,8 @@ std::size_t AllocationCount::peak() const { return static_cast<std::size_t>(most
 void check_allocations(const AllocationCount& count, std::size_t input_size, std::size_t per_byte) {
   constexpr std::size_t kConstant = 16u << 10;
   if (count.peak() <= per_byte * input_size + kConstant) return;
-  std::fprintf(stderr, "an input of %zu bytes made it hold %zu\n", input_size, count.peak());
-  std::abort();
+  fail("memory",
+       std::to_string(count.peak()) + " bytes were held for an input of " + std::to_string(input_size));
 }
 
 }  // namespace fuzz

@@ -4,7 +4,7 @@
 
 namespace fuzz {
 
-// While one lives, what operator new gives out and operator delete takes back is counted.
+// While one lives, what operator new gives out and operator delete takes back in its thread is counted.
 class AllocationCount {
  public:
   AllocationCount();

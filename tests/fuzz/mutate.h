@@ -1,10 +1,8 @@
-// What the drivers share: valid inputs are spoilt by small changes that know the words of the format.
+// How inputs are made: valid inputs are spoilt by small changes that know the words of the format.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <iterator>
 #include <random>
 #include <span>
@@ -14,7 +12,11 @@ namespace fuzz {
 
 class Mutator {
  public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+  Mutator(std::uint64_t seed, std::uint64_t number) {
+    std::seed_seq both{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                       static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)};
+    random_.seed(both);
+  }
 
   std::size_t below(std::size_t bound) { return random_() % bound; }
 
@@ -65,20 +67,5 @@ class Mutator {
 
   std::mt19937_64 random_;
 };
-
-// A whole driver: COUNT inputs from SEED, as its words say. It fails if none of them was accepted or all
-// were, for then the inputs show nothing.
-template <class Make, class Try>
-int run(int argc, char** argv, const char* what, Make make, Try try_input) {
-  const long count = argc > 1 ? std::atol(argv[1]) : 20000;
-  Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
-  long accepted = 0;
-  for (long i = 0; i < count; ++i) {
-    if (i > 0 && i % 100'000 == 0) std::fprintf(stderr, "%ld inputs\n", i);
-    accepted += try_input(make(mutator));
-  }
-  std::printf("%s: %ld, accepted %ld\n", what, count, accepted);
-  return accepted > 0 && accepted < count ? 0 : 1;
-}
 
 }  // namespace fuzz

@@ -1,11 +1,10 @@
 #include "checkpoint/formats/index.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -13,17 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kWeightMap = "weight_map";
-
-bool stays_in_folder(std::string_view file) {
-  if (file.find('\0') != file.npos) return false;
-  for (std::size_t begin = 0; begin <= file.size();) {
-    const std::size_t end = std::min(file.find('/', begin), file.size());
-    const std::string_view part = file.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;  // empty: absolute, or a folder
-    begin = end + 1;
-  }
-  return true;
-}
 
 // Takes the JSON event by event: what is not the weight map is passed over and never built, however deep.
 class IndexReader : public nlohmann::json_sax<json> {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
+#include "data/bytes.h"
 #include "unit/data/files.h"
 
 namespace dpo::data {
@@ -38,6 +39,19 @@ std::string zstd(const std::string& text) {
 
 const std::string kLines = "{\"a\": \"x\"}\n\n{\"a\": \"\\u00e9\\n\", \"b\": 1}\r\n{\"a\": \"z\"}";
 const std::string kWanted = "x|\u00e9\n|z|";
+
+// Whoever reads a piece of just that size fills it with the last byte of the file.
+TEST_F(Rows, ACompressedFileEndsWhereverItsPiecesDo) {
+  const std::string text(600, 'a');
+  for (const std::string& content : {zstd(text), zstd(text) + zstd(text), gzipped(text)})
+    for (const std::size_t piece : {1u, 100u, 600u, 601u}) {
+      const auto reader = open_bytes(write("r.txt", content));
+      std::string whole, buffer(piece, '\0');
+      while (const std::size_t count = reader->read(buffer)) whole.append(buffer, 0, count);
+      EXPECT_EQ(whole.size() % text.size(), 0u) << piece;
+      EXPECT_FALSE(whole.empty());
+    }
+}
 
 TEST_F(Rows, ComeFromLinesPlainAndCompressed) {
   EXPECT_EQ(read(write("r.jsonl", kLines)), kWanted);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "samples.h"
 
 namespace dpo::text {
@@ -49,6 +50,35 @@ TEST(Normalizer, Steps) {
           R"({"type":"Sequence","normalizers":[{"type":"Lowercase"},{"type":"Prepend","prepend":"A"}]})",
           "B"),
       "Ab");
+}
+
+std::string doubling(const std::string& list, int times) {
+  std::vector<samples::Json> steps;
+  for (int i = 0; i < times; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  return samples::sequence(list, steps).dump();
+}
+
+TEST(Normalizer, RefusesToMultiplyATextWithoutEnd) {
+  EXPECT_EQ(normalized(doubling("normalizers", 4).c_str(), "a"), std::string(16, 'a'));
+  EXPECT_THROW(normalized(doubling("normalizers", 40).c_str(), "a"), UserError);
+  // One step is enough where what it puts in is long, or where it matches between all characters.
+  const std::string content(1 << 20, 'x');
+  const samples::Json step = {{"type", "Replace"}, {"pattern", {{"Regex", "a|"}}}, {"content", content}};
+  EXPECT_THROW(normalized(step.dump().c_str(), std::string(1 << 20, 'a')), UserError);
+  const samples::Json prefix = {{"type", "Prepend"}, {"prepend", content}};
+  EXPECT_THROW(normalized(prefix.dump().c_str(), "a"), UserError);
+  // What is in use grows too: 18 characters of one, and spaces of three bytes.
+  const std::string long_form = normalized(R"({"type":"NFKD"})", std::string("\uFDFA"));
+  EXPECT_EQ(long_form.size(), 33u);
+  std::string many;
+  for (int i = 0; i < 10000; ++i) many += "\uFDFA";
+  EXPECT_EQ(normalized(R"({"type":"NFKD"})", many).size(), 330000u);
+}
+
+TEST(Decoder, RefusesToMultiplyATextWithoutEnd) {
+  const JsonFile file(doubling("decoders", 40), "test");
+  EXPECT_THROW(read_decoder(file.root()).apply({"a", "b"}), UserError);
 }
 
 TEST(Normalizer, KnowsWhetherTheStartIsStillThere) {

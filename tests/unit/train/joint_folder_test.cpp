@@ -1,62 +1,17 @@
 #include "train/joint_folder.h"
 
-#include <barrier>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "unit/comm/thread_group.h"
 
 namespace dpo::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Ranks that are threads of this process.
-struct Meeting {
-  explicit Meeting(int ranks) : size(ranks), turn(ranks), given(static_cast<std::size_t>(ranks)) {}
-  const int size;
-  std::barrier<> turn;
-  std::vector<at::Tensor> given;
-};
-
-class ThreadGroup : public comm::Group {
- public:
-  ThreadGroup(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return meeting_.size; }
-  void barrier() override { meeting_.turn.arrive_and_wait(); }
-  comm::Pending broadcast(const at::Tensor& tensor, int root) override {
-    give(tensor);
-    tensor.copy_(meeting_.given[static_cast<std::size_t>(root)]);
-    barrier();
-    return {};
-  }
-  comm::Pending all_reduce(const at::Tensor& tensor, comm::Reduction) override {
-    give(tensor);
-    tensor.zero_();
-    for (const at::Tensor& other : meeting_.given) tensor.add_(other);
-    barrier();
-    return {};
-  }
-  comm::Pending all_gather(const at::Tensor&, const at::Tensor&) override {
-    throw std::logic_error("unused");
-  }
-  comm::Pending reduce_scatter(const at::Tensor&, const at::Tensor&) override {
-    throw std::logic_error("unused");
-  }
-  std::shared_ptr<Group> split(int) override { throw std::logic_error("unused"); }
-
- private:
-  void give(const at::Tensor& tensor) {
-    meeting_.given[static_cast<std::size_t>(rank_)] = tensor.clone();
-    barrier();
-  }
-
-  Meeting& meeting_;
-  const int rank_;
-};
 
 class SharedFolder : public testing::Test {
  protected:
@@ -69,12 +24,12 @@ class SharedFolder : public testing::Test {
 
   // What each rank is told: the word, or the error.
   std::vector<std::string> ask(const std::vector<std::string>& folders) {
-    Meeting meeting(static_cast<int>(folders.size()));
+    comm::Meeting meeting(static_cast<int>(folders.size()));
     std::vector<std::string> answers(folders.size());
     std::vector<std::jthread> ranks;
     for (std::size_t i = 0; i < folders.size(); ++i)
       ranks.emplace_back([&, i] {
-        ThreadGroup group(meeting, static_cast<int>(i));
+        comm::ThreadGroup group(meeting, static_cast<int>(i));
         try {
           answers[i] = check_shared(folder_ / folders[i], group);
         } catch (const UserError& error) {

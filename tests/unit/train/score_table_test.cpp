@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace dpo::train {
 namespace {
@@ -51,6 +52,25 @@ TEST_F(ScoreTables, AreKeptInAFileThatKnowsWhatItIsOf) {
   EXPECT_THROW(again.read(file(), {{"weights", "others"}, {"precision", "Float"}}), UserError);
   EXPECT_THROW(ScoreTable(std::vector<std::int64_t>{2, 2, 2, 3, 3}).read(file(), key_), UserError);
   EXPECT_THROW(ScoreTable(std::vector<std::int64_t>{2}).read(file(), key_), UserError);
+}
+
+TEST_F(ScoreTables, OfADamagedFileAreRefused) {
+  const std::string key = R"({"weights": 5, "precision": "Float"})";
+  const std::vector<double> numbers(12);
+  const auto bytes_of = [](const auto& values) {
+    return [&values] { return std::as_bytes(std::span(values)); };
+  };
+  const std::vector<std::int64_t> starts{0, 2, 4, 7, 9, 12};
+  checkpoint::write_safetensors(
+      file(), {{"key", checkpoint::Dtype::U8, {static_cast<std::int64_t>(key.size())}, bytes_of(key)},
+               {"scores", checkpoint::Dtype::F64, {12}, bytes_of(numbers)},
+               {"starts", checkpoint::Dtype::I64, {6}, bytes_of(starts)}});
+  EXPECT_THROW(ScoreTable(responses_).read(file(), key_), UserError) << "a key that is no text";
+  checkpoint::write_safetensors(
+      file(), {{"key", checkpoint::Dtype::U8, {2}, [] { return std::as_bytes(std::span("{}", 2)); }},
+               {"scores", checkpoint::Dtype::I64, {12}, bytes_of(numbers)},
+               {"starts", checkpoint::Dtype::I64, {6}, bytes_of(starts)}});
+  EXPECT_THROW(ScoreTable(responses_).read(file(), {}), UserError) << "scores that are no numbers";
 }
 
 }  // namespace

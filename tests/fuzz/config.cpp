@@ -1,13 +1,57 @@
-// Runs the fuzz target without libFuzzer on a fixed series of inputs: valid ones, spoilt by mutations that
-// know the grammar. Usage: config_fuzz [COUNT [SEED [words|file]]]
-#include <cstdio>
-#include <cstdlib>
+// One input is either the words of a command line, one per line, or a configuration file. Whatever it is,
+// only a UserError may escape, its messages must be printable lines, and what is accepted must survive being
+// printed and read again.
 #include <string>
+#include <string_view>
 
-#include "config_fuzz.h"
-#include "mutate.h"
+#include "base/error.h"
+#include "config/compose.h"
+#include "config/print.h"
+#include "memory_file.h"
+#include "target.h"
 
+namespace fuzz::config {
 namespace {
+
+using dpo::config::Request;
+using dpo::config::Resolved;
+
+Request request_of_words(std::string_view text) {
+  Request request{{"exp_name=e", "model=gpt2-xl"}, {}, {}};
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    request.overrides.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return request;
+}
+
+void check_round_trip(const Resolved& resolved) {
+  const std::string yaml = to_yaml(resolved);
+  const std::string json = to_json(resolved);
+  const MemoryFile file(yaml);
+  try {
+    const Resolved again = dpo::config::compose({{}, file.path(), {}});
+    if (to_json(again) != json) fail("read again, it differs", yaml + to_json(again));
+  } catch (const dpo::UserError& error) {
+    fail("read again, it is refused", yaml + error.what());
+  }
+}
+
+bool try_request(const Request& request) {
+  setenv("DPO_FUZZ", "8", 1);
+  Resolved resolved;
+  if (!accepts([&] { resolved = compose(request); })) return false;
+  check_round_trip(resolved);
+  return true;
+}
+
+bool try_words(std::string_view input) { return try_request(request_of_words(input)); }
+
+bool try_file(std::string_view input) {
+  const MemoryFile file(input);
+  return try_request({{"++exp_name=e", "++model.name_or_path=m"}, file.path(), {}});
+}
 
 using namespace std::string_literals;
 
@@ -135,30 +179,18 @@ const std::string kTokens[] = {
 };
 
 template <std::size_t N>
-std::string make(fuzz::Mutator& mutator, const std::string (&seeds)[N]) {
+std::string make(Mutator& mutator, const std::string (&seeds)[N]) {
   std::string text = mutator.pick(seeds);
   if (mutator.below(3) == 0) text += "\n" + mutator.pick(seeds);
   mutator.mutate(text, kTokens, 5);
   return text;
 }
 
-}  // namespace
+std::string make_words(Mutator& mutator) { return make(mutator, kWordSeeds); }
+std::string make_file(Mutator& mutator) { return make(mutator, kFileSeeds); }
 
-int main(int argc, char** argv) {
-  const long count = argc > 1 ? std::atol(argv[1]) : 20000;
-  const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  const std::string only = argc > 3 ? argv[3] : "";
-  fuzz::Mutator mutator(seed);
-  long runs[2] = {0, 0};
-  long accepted[2] = {0, 0};
-  for (long i = 0; i < count; ++i) {
-    if (i > 0 && i % 100'000 == 0) std::fprintf(stderr, "%ld inputs\n", i);
-    const bool file = only.empty() ? i % 2 == 1 : only == "file";
-    const std::string input = file ? make(mutator, kFileSeeds) : make(mutator, kWordSeeds);
-    ++runs[file];
-    accepted[file] += try_input(file ? InputKind::File : InputKind::Words, input);
-  }
-  std::printf("command lines: %ld, accepted %ld; files: %ld, accepted %ld\n", runs[0], accepted[0], runs[1],
-              accepted[1]);
-  return accepted[0] + accepted[1] > 0 ? 0 : 1;
-}
+const Registered kWords({"config_words", make_words, try_words});
+const Registered kFile({"config_file", make_file, try_file});
+
+}  // namespace
+}  // namespace fuzz::config

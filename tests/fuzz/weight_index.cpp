@@ -1,8 +1,37 @@
-// Runs the fuzz target without libFuzzer on spoilt indexes. Usage: checkpoint_index_fuzz [COUNT [SEED]]
-#include "mutate.h"
-#include "weights_fuzz.h"
+// One input is the index of a model in several files. Only a UserError may escape, what is allocated is
+// bounded by the file's size, and no file that is accepted leaves the folder.
+#include <filesystem>
+#include <string>
 
+#include "allocations.h"
+#include "base/error.h"
+#include "checkpoint/formats/index.h"
+#include "target.h"
+
+namespace fuzz::weight_index {
 namespace {
+
+bool try_input(std::string_view input) {
+  constexpr std::size_t kPerByte = 32;
+  dpo::checkpoint::WeightMap map;
+  bool accepted = false;
+  {
+    const AllocationCount count;
+    try {
+      map = dpo::checkpoint::parse_weight_index(input, "input");
+      accepted = true;
+    } catch (const dpo::UserError& error) {
+      if (!std::string_view(error.what()).starts_with("input: ")) fail("a message without its file");
+    }
+    check_allocations(count, input.size(), kPerByte);
+  }
+  const std::filesystem::path folder = "/models/folder";
+  for (const auto& [tensor, file] : map) {
+    const std::string place = (folder / file).lexically_normal();
+    if (!place.starts_with("/models/folder/") || place.back() == '/') fail("a file outside of the folder");
+  }
+  return accepted;
+}
 
 const std::string kSeeds[] = {
     R"({"metadata": {"total_size": 123, "total_parameters": 12}, "weight_map": {
@@ -46,12 +75,13 @@ const std::string kTokens[] = {"{",
                                ".\"",
                                "/.."};
 
-std::string make(fuzz::Mutator& mutator) {
+std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);
   mutator.mutate(text, kTokens, 5);
   return text;
 }
 
-}  // namespace
+const Registered kTarget({"weight_index", make, try_input});
 
-int main(int argc, char** argv) { return fuzz::run(argc, argv, "indexes", make, try_weights_input); }
+}  // namespace
+}  // namespace fuzz::weight_index

@@ -1,8 +1,43 @@
-// Runs the fuzz target without libFuzzer on spoilt configurations. Usage: model_config_fuzz [COUNT [SEED]]
-#include "mutate.h"
-#include "weights_fuzz.h"
+// One input is the text of a config.json. Only a UserError may escape, what is allocated is bounded by the
+// file's size, and what is accepted has sizes that can be multiplied.
+#include <cmath>
+#include <string>
 
+#include "allocations.h"
+#include "base/error.h"
+#include "model/tables/settings.h"
+#include "target.h"
+
+namespace fuzz::model_config {
 namespace {
+
+using dpo::model::ModelConfig;
+
+void check_config(const ModelConfig& config) {
+  const auto& shape = config.shape;
+  for (const std::int64_t size : {shape.layers, shape.hidden, shape.ffn, shape.heads, shape.kv_heads,
+                                  shape.head_dim, shape.vocabulary, shape.context})
+    if (size < 1 || size > std::int64_t{1} << 26) fail("a size that cannot be");
+  if (shape.heads % shape.kv_heads != 0) fail("heads that cannot be shared");
+  const auto& rotary = config.settings.rotary;
+  if (rotary.dim < 0 || rotary.dim > shape.head_dim || rotary.dim % 2 != 0) fail("turned dimensions");
+  if (!std::isfinite(config.settings.norm_epsilon) || !std::isfinite(config.settings.initializer_range))
+    fail("a number that is none");
+}
+
+bool try_input(std::string_view input) {
+  constexpr std::size_t kPerByte = 64;
+  const AllocationCount count;
+  bool accepted = false;
+  try {
+    check_config(dpo::model::parse_model_config(input, "input"));
+    accepted = true;
+  } catch (const dpo::UserError& error) {
+    if (!std::string_view(error.what()).starts_with("input: ")) fail("a message without its file");
+  }
+  check_allocations(count, input.size(), kPerByte);
+  return accepted;
+}
 
 const std::string kSeeds[] = {
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "vocab_size": 13, "n_positions": 16,
@@ -61,7 +96,7 @@ const std::string kTokens[] = {"{",
                                "\xff",
                                " "};
 
-std::string make(fuzz::Mutator& mutator) {
+std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);
   if (mutator.below(2) == 0) mutator.change_number(text);
   mutator.mutate(text, kTokens, 5);
@@ -69,6 +104,7 @@ std::string make(fuzz::Mutator& mutator) {
   return text;
 }
 
-}  // namespace
+const Registered kTarget({"model_config", make, try_input});
 
-int main(int argc, char** argv) { return fuzz::run(argc, argv, "configurations", make, try_weights_input); }
+}  // namespace
+}  // namespace fuzz::model_config

@@ -1,8 +1,47 @@
-// Runs the fuzz target without libFuzzer on spoilt files. Usage: checkpoint_safetensors_fuzz [COUNT [SEED]]
-#include "mutate.h"
-#include "weights_fuzz.h"
+// One input is a safetensors file. Only a UserError may escape, what is allocated is bounded by the file's
+// size, and what is accepted lies in the file without holes, each tensor as large as its shape says.
+#include <span>
+#include <string>
 
+#include "allocations.h"
+#include "base/error.h"
+#include "checkpoint/formats/safetensors.h"
+#include "target.h"
+
+namespace fuzz::safetensors {
 namespace {
+
+using namespace dpo::checkpoint;
+
+void check_layout(const Header& header, std::size_t file_size) {
+  std::uint64_t end = 0;
+  for (const Entry& entry : header.entries) {
+    auto bytes = static_cast<long double>(size_of(entry.dtype));  // does not wrap
+    for (const std::int64_t size : entry.shape) {
+      if (size < 0) fail("a negative size");
+      bytes *= static_cast<long double>(size);
+    }
+    if (entry.begin != end || bytes != static_cast<long double>(entry.end - entry.begin))
+      fail("a tensor of the wrong size or place");
+    end = entry.end;
+  }
+  if (header.data_start + end != file_size) fail("tensors that do not fill the file");
+}
+
+bool try_input(std::string_view input) {
+  constexpr std::size_t kPerByte = 32;
+  const AllocationCount count;
+  bool accepted = false;
+  try {
+    const Header header = parse_safetensors(std::as_bytes(std::span(input)), "input");
+    check_layout(header, input.size());
+    accepted = true;
+  } catch (const dpo::UserError& error) {
+    if (!std::string_view(error.what()).starts_with("input: ")) fail("a message without its file");
+  }
+  check_allocations(count, input.size(), kPerByte);
+  return accepted;
+}
 
 struct Seed {
   std::string header;
@@ -66,7 +105,7 @@ std::string with_length(std::uint64_t length, const std::string& rest) {
   return file + rest;
 }
 
-std::string make(fuzz::Mutator& mutator) {
+std::string make(Mutator& mutator) {
   const Seed& seed = mutator.pick(kSeeds);
   std::string header = seed.header;
   if (mutator.below(2) == 0)
@@ -87,6 +126,7 @@ std::string make(fuzz::Mutator& mutator) {
   return file;
 }
 
-}  // namespace
+const Registered kTarget({"safetensors", make, try_input});
 
-int main(int argc, char** argv) { return fuzz::run(argc, argv, "files", make, try_weights_input); }
+}  // namespace
+}  // namespace fuzz::safetensors

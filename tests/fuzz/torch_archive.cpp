@@ -1,19 +1,55 @@
-// Runs the fuzz target without libFuzzer on spoilt archives and pickles. Usage: checkpoint_pickle_fuzz [COUNT
-// [SEED]]
+// One input is a pickle or, where it begins with "PK", an archive as torch.save writes it. Only a UserError
+// may escape, what is allocated is bounded by the file's size, and every tensor that is accepted lies in the
+// file.
 #include <unistd.h>
 
 #include <filesystem>
+#include <span>
+#include <string>
 
+#include "allocations.h"
+#include "base/error.h"
 #include "base/files.h"
 #include "checkpoint/formats/policy_writer.h"
+#include "checkpoint/formats/torch_archive.h"
 #include "checkpoint/formats/zip.h"
-#include "mutate.h"
-#include "weights_fuzz.h"
+#include "memory_file.h"
+#include "target.h"
 
+namespace fuzz::torch_archive {
 namespace {
 
-using namespace std::string_literals;
 using namespace dpo::checkpoint;
+
+void read_archive(std::string_view input) {
+  const MemoryFile file(input);
+  const TorchArchive archive(file.path());
+  for (const PickledTensor& tensor : archive.tensors()) {
+    const std::uint64_t offset = archive.offset_of(tensor), size = archive.bytes_of(tensor).size();
+    if (offset > input.size() || size > input.size() - offset) fail("a tensor outside of the file");
+  }
+}
+
+bool try_input(std::string_view input) {
+  // An opcode of one byte can make a value of the stack, and refer to a name that it is copied from.
+  constexpr std::size_t kPerByte = 256;
+  const AllocationCount count;
+  bool accepted = false;
+  try {
+    if (input.starts_with("PK"))
+      read_archive(input);
+    else
+      read_state_dict(std::as_bytes(std::span(input)), "input");
+    accepted = true;
+  } catch (const dpo::UserError& error) {
+    if (std::string_view(error.what()).find(": ") == std::string_view::npos)
+      fail("a message without its file");
+  }
+  check_allocations(count, input.size(), kPerByte);
+  return accepted;
+}
+
+using namespace std::string_literals;
 
 std::string archive() {
   const auto path = std::filesystem::temp_directory_path() / ("dpo_fuzz_" + std::to_string(getpid()) + ".pt");
@@ -91,21 +127,14 @@ const std::string kTokens[] = {"(",
                                "\1\0\x18\0"s,
                                "\0\0\0\x80"s};
 
-class Inputs {
- public:
-  std::string operator()(fuzz::Mutator& mutator) const {
-    std::string text = mutator.below(2) == 0 ? archive_ : pickle_;
-    mutator.mutate(text, kTokens, 5);
-    return text;
-  }
+std::string make(Mutator& mutator) {
+  static const std::string kArchive = archive(), kPickle = pickle_of(kArchive);
+  std::string text = mutator.below(2) == 0 ? kArchive : kPickle;
+  mutator.mutate(text, kTokens, 5);
+  return text;
+}
 
- private:
-  std::string archive_ = archive();
-  std::string pickle_ = pickle_of(archive_);
-};
+const Registered kTarget({"torch_archive", make, try_input});
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  return fuzz::run(argc, argv, "archives and pickles", Inputs(), try_weights_input);
-}
+}  // namespace fuzz::torch_archive

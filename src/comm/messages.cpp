@@ -1,0 +1,135 @@
+#include "comm/messages.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dpo::comm {
+namespace {
+
+using nlohmann::json;
+
+struct KindName {
+  Message::Kind kind;
+  const char* name;
+};
+constexpr std::array<KindName, 6> kKinds = {{{Message::Kind::alive, "alive"},
+                                             {Message::Kind::hello, "hello"},
+                                             {Message::Kind::welcome, "welcome"},
+                                             {Message::Kind::goodbye, "goodbye"},
+                                             {Message::Kind::failed, "failed"},
+                                             {Message::Kind::loss, "loss"}}};
+
+// The members of a message; one that is missing or of another type makes it no message.
+class Members {
+ public:
+  explicit Members(const json& message) : message_(message) {}
+
+  std::string text(const char* name) {
+    const auto found = find(name, &json::is_string);
+    return found ? found->get<std::string>() : "";
+  }
+  bool flag(const char* name) {
+    const auto found = find(name, &json::is_boolean);
+    return found && found->get<bool>();
+  }
+  template <class Number>
+  Number number(const char* name) {
+    const auto found = find(name, &json::is_number_integer);
+    if (!found) return 0;
+    const bool fits = found->is_number_unsigned() ? std::in_range<Number>(found->get<std::uint64_t>())
+                                                  : std::in_range<Number>(found->get<std::int64_t>());
+    good_ = good_ && fits;
+    return fits ? found->get<Number>() : 0;
+  }
+
+  bool good() const { return good_; }
+
+ private:
+  const json* find(const char* name, bool (json::*is_right)() const noexcept) {
+    const auto found = message_.find(name);
+    if (found != message_.end() && ((*found).*is_right)()) return &*found;
+    good_ = false;
+    return nullptr;
+  }
+
+  const json& message_;
+  bool good_ = true;
+};
+
+Loss loss_of(Members& members) {
+  Loss loss;
+  loss.rank = members.number<int>("rank");
+  loss.host = members.text("host");
+  loss.pid = members.number<std::int64_t>("pid");
+  loss.what = members.text("what");
+  loss.spoke = members.flag("spoke");
+  loss.status = members.number<int>("status");
+  return loss;
+}
+
+std::optional<Message::Kind> kind_of(const std::string& name) {
+  for (const KindName& kind : kKinds)
+    if (name == kind.name) return kind.kind;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string describe(const Loss& loss) {
+  return fmt::format("rank {} (host {}, pid {}) {}{}", loss.rank, loss.host, loss.pid,
+                     loss.spoke ? "failed: " : "", loss.what);
+}
+
+std::string line_of(const Message& message) {
+  json line = {{"kind", kKinds[static_cast<std::size_t>(message.kind)].name}};
+  switch (message.kind) {
+    case Message::Kind::hello: line["rank"] = message.rank; [[fallthrough]];
+    case Message::Kind::welcome: line["word"] = message.word; break;
+    case Message::Kind::failed:
+    case Message::Kind::loss: {
+      const Loss& loss = message.loss;
+      line.update({{"rank", loss.rank},
+                   {"host", loss.host},
+                   {"pid", loss.pid},
+                   {"what", loss.what},
+                   {"spoke", loss.spoke},
+                   {"status", loss.status}});
+      break;
+    }
+    case Message::Kind::alive:
+    case Message::Kind::goodbye: break;
+  }
+  return line.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Message> parse_message(std::string_view line) {
+  const json object = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return std::nullopt;
+  Members members(object);
+  const auto kind = kind_of(members.text("kind"));
+  if (!kind) return std::nullopt;
+  Message message{.kind = *kind};
+  if (*kind == Message::Kind::hello) message.rank = members.number<int>("rank");
+  if (*kind == Message::Kind::hello || *kind == Message::Kind::welcome) message.word = members.text("word");
+  if (*kind == Message::Kind::failed || *kind == Message::Kind::loss) message.loss = loss_of(members);
+  return members.good() ? std::optional(message) : std::nullopt;
+}
+
+std::vector<Message> MessageReader::add(std::string_view bytes) {
+  std::vector<Message> messages;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    rest_ += bytes.substr(0, end);
+    if (rest_.size() > kLongestLine) rest_.clear();
+    if (end == bytes.npos) break;
+    if (auto message = parse_message(rest_)) messages.push_back(std::move(*message));
+    rest_.clear();
+    bytes.remove_prefix(end + 1);
+  }
+  return messages;
+}
+
+}  // namespace dpo::comm

@@ -1,0 +1,38 @@
+// The texts of a checkpoint: how far the run is, and the marker.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dpo::train {
+
+// How far a run is, and what it must still be to go on from there.
+struct Progress {
+  std::int64_t updates = 0;
+  std::int64_t examples = 0;
+  double reward_sum = 0;  // of all responses that were trained on, and their number
+  std::int64_t rewards = 0;
+  std::optional<double> best;                   // the best value of `best_metric` so far
+  std::int64_t evaluated = -1;                  // examples at the last evaluation
+  std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
+};
+
+std::string text_of(const Progress& progress);
+// What is not such a text is a UserError that begins with `origin`.
+Progress parse_progress(std::string_view text, const std::string& origin);
+
+struct MarkedFile {
+  std::uint64_t size = 0;
+  std::string sha256;  // in hexadecimal digits
+};
+// Every file of a checkpoint but the marker itself, by its name in the folder.
+using Marker = std::map<std::string, MarkedFile>;
+
+std::string text_of(const Marker& marker);
+// The same, and every name is one of the folder.
+Marker parse_marker(std::string_view text, const std::string& origin);
+
+}  // namespace dpo::train

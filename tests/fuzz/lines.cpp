@@ -1,0 +1,104 @@
+// One input is a file of lines: prompts or responses for `dpo sample` and `dpo score`, or the metrics of a
+// run. Prompts and responses that are taken are UTF-8 as far as they come from JSON.
+#include "base/utf8.h"
+#include "cli/prompt_lines.h"
+#include "memory_file.h"
+#include "report/metric_log.h"
+#include "target.h"
+
+namespace fuzz::lines {
+namespace {
+
+using namespace std::string_literals;
+
+bool try_prompts(std::string_view input) {
+  const MemoryFile file(input);
+  std::vector<std::string> prompts;
+  return accepts([&] { prompts = dpo::cli::read_prompts(file.path()); }) && !prompts.empty();
+}
+
+bool try_responses(std::string_view input) {
+  const MemoryFile file(input);
+  std::vector<dpo::cli::PromptLine> lines;
+  if (!accepts([&] { lines = dpo::cli::read_responses(file.path()); })) return false;
+  for (const auto& [prompt, responses, origin] : lines) {
+    if (dpo::first_invalid_utf8(prompt) != prompt.size()) fail("a prompt that is not UTF-8", prompt);
+    if (responses.empty()) fail("a prompt without responses", prompt);
+    for (const std::string& response : responses)
+      if (dpo::first_invalid_utf8(response) != response.size())
+        fail("a response that is not UTF-8", response);
+  }
+  return !lines.empty();
+}
+
+bool try_metrics(std::string_view input) {
+  const MemoryFile file(input);
+  const dpo::report::MetricLog log(file.path());
+  return !log.points("loss/train").empty();
+}
+
+const std::string kSeeds[] = {
+    R"({"prompt": "q", "responses": ["a", "b"]})"
+    "\n",
+    R"({"prompt": "é\u00e8", "chosen": "a", "rejected": "b", "other": [1, {"a": null}]})"
+    "\n\n",
+    R"({"prompt": "q"})"
+    "\n",
+    "a prompt without JSON\nanother one\r\n",
+};
+const std::string kMetricSeeds[] = {
+    R"({"loss/train": 0.69, "counters/examples": 64, "rewards_train/chosen": -1e-3})"
+    "\n",
+    R"({"counters/examples": 128, "loss/train": 0.5})"
+    "\n",
+    R"({"loss/eval": null, "counters/examples": 64})"
+    "\n",
+};
+const std::string kTokens[] = {"{",
+                               "}",
+                               "[",
+                               "]",
+                               ",",
+                               ":",
+                               "\"",
+                               "\\",
+                               "\n",
+                               "\r\n",
+                               "null",
+                               "true",
+                               "1e999",
+                               "-0",
+                               "\\u0000",
+                               "\\ud800",
+                               "\xc3\xa9",
+                               "\xff",
+                               "\0"s,
+                               "prompt",
+                               "chosen",
+                               "rejected",
+                               "responses",
+                               "\"responses\": [],",
+                               "\xef\xbb\xbf",
+                               "\x1f\x8b",
+                               "\x28\xb5\x2f\xfd",
+                               "18446744073709551616",
+                               "\"counters/examples\": ",
+                               "\"loss/train\": "};
+
+template <std::size_t N>
+std::string make(Mutator& mutator, const std::string (&seeds)[N]) {
+  std::string text;
+  for (std::size_t n = 1 + mutator.below(3); n > 0; --n) text += mutator.pick(seeds);
+  mutator.mutate(text, kTokens, 4);
+  return text;
+}
+
+std::string make_lines(Mutator& mutator) { return make(mutator, kSeeds); }
+std::string make_metrics(Mutator& mutator) { return make(mutator, kMetricSeeds); }
+
+const Registered kPrompts({"prompt_lines", make_lines, try_prompts});
+const Registered kResponses({"response_lines", make_lines, try_responses});
+const Registered kMetrics({"metric_log", make_metrics, try_metrics});
+
+}  // namespace
+}  // namespace fuzz::lines

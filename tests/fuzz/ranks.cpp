@@ -1,0 +1,77 @@
+// One input is what another process sends to the watch of a rank, or the variables of a launcher.
+#include "comm/launch.h"
+#include "comm/messages.h"
+#include "target.h"
+
+namespace fuzz::ranks {
+namespace {
+
+using namespace std::string_literals;
+using namespace dpo::comm;
+
+// In pieces or whole, the messages are the same; and each is read as it would be written.
+bool try_messages(std::string_view input) {
+  MessageReader whole, by_pieces;
+  std::string lines, lines_of_pieces;
+  for (const Message& message : whole.add(input)) lines += line_of(message);
+  const std::size_t piece = 1 + input.size() % 7;
+  for (std::size_t at = 0; at < input.size(); at += piece)
+    for (const Message& message : by_pieces.add(input.substr(at, piece))) lines_of_pieces += line_of(message);
+  if (lines != lines_of_pieces) fail("pieces give other messages", lines + lines_of_pieces);
+  std::string again;
+  for (const Message& message : MessageReader().add(lines)) again += line_of(message);
+  if (again != lines) fail("read again, it differs", lines + again);
+  return !lines.empty();
+}
+
+bool try_launch(std::string_view input) {
+  Environment environment;
+  while (!input.empty()) {
+    const std::size_t end = std::min(input.find('\n'), input.size()), equals = std::min(input.find('='), end);
+    environment.emplace(input.substr(0, equals),
+                        input.substr(std::min(equals + 1, end), end - std::min(equals + 1, end)));
+    input.remove_prefix(std::min(end + 1, input.size()));
+  }
+  Launch launch;
+  if (!accepts([&] { launch = read_launch(environment); }, check_some_message)) return false;
+  if (launch.rank < 0 || launch.rank >= launch.size) fail("a rank of none");
+  return true;
+}
+
+const std::string kLines[] = {
+    line_of({.kind = Message::Kind::alive}),
+    line_of({.kind = Message::Kind::hello, .word = "1234", .rank = 3}),
+    line_of({.kind = Message::Kind::welcome, .word = "1234"}),
+    line_of({.kind = Message::Kind::goodbye}),
+    line_of({.kind = Message::Kind::failed, .loss = {2, "host", 77, "out of \"memory\"\n", true, 2}}),
+    line_of({.kind = Message::Kind::loss, .loss = {0, "é", 1, "died", false, 143}}),
+};
+const std::string kVariables[] = {
+    "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=a\nMASTER_PORT=29500\n",
+    "OMPI_COMM_WORLD_RANK=0\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=0\nPMIX_RANK=0\n",
+    "SLURM_JOB_ID=7\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=2\nSLURM_LOCALID=1\n",
+    "TORCHELASTIC_RUN_ID=x\nTORCHELASTIC_RESTART_COUNT=1\nTORCHELASTIC_USE_AGENT_STORE=True\n",
+};
+const std::string kTokens[] = {"{",          "}",          "[",          "]",
+                               ",",          ":",          "\"",         "\\",
+                               "\n",         "null",       "true",       "-1",
+                               "1.5",        "1e999",      "4294967297", "9223372036854775808",
+                               "\xff",       "\\ud800",    "\\u0000",    "\"kind\": ",
+                               "\"rank\": ", "\"word\": ", "\"what\": ", "=",
+                               " ",          "0x1",        "+1",         "2147483648"};
+
+template <const auto& kSeeds>
+std::string make(Mutator& mutator) {
+  std::string text;
+  for (std::size_t n = 1 + mutator.below(3); n > 0; --n) text += mutator.pick(kSeeds);
+  if (mutator.below(3) == 0) mutator.change_number(text);
+  mutator.mutate(text, kTokens, 4);
+  if (mutator.below(500) == 0) text.insert(mutator.below(text.size() + 1), std::string(300'000, 'x'));
+  return text;
+}
+
+const Registered kMessages({"messages", make<kLines>, try_messages});
+const Registered kLaunch({"launch", make<kVariables>, try_launch});
+
+}  // namespace
+}  // namespace fuzz::ranks

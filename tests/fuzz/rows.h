@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "data/rows.h"
+
+namespace fuzz::rows {
+
+using Reader = void (*)(const std::filesystem::path& file, const dpo::data::TakeRow& take,
+                        dpo::data::BadRows& bad);
+
+// Reads the input as a file of rows and aborts if something does not hold. True if a row was accepted.
+bool try_reader(Reader read, std::string_view input);
+
+}  // namespace fuzz::rows

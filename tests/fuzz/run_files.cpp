@@ -1,0 +1,136 @@
+// One input is a file that a run left: the marker of a checkpoint, how far it is, a line of metrics, or the
+// reference scores of an earlier run. What is accepted is written as it was read.
+#include <cmath>
+
+#include "checkpoint/formats/safetensors.h"
+#include "memory_file.h"
+#include "target.h"
+#include "temp_folder.h"
+#include "train/metric_lines.h"
+#include "train/score_table.h"
+#include "train/state_files.h"
+
+namespace fuzz::run_files {
+namespace {
+
+using namespace std::string_literals;
+using namespace dpo::train;
+
+bool try_progress(std::string_view input) {
+  Progress progress;
+  if (!accepts([&] { progress = parse_progress(input, "input"); })) return false;
+  if (progress.updates < 0 || progress.examples < 0 || progress.rewards < 0) fail("a negative count");
+  if (text_of(parse_progress(text_of(progress), "again")) != text_of(progress))
+    fail("read again, it differs");
+  return true;
+}
+
+bool try_marker(std::string_view input) {
+  Marker marker;
+  if (!accepts([&] { marker = parse_marker(input, "input"); })) return false;
+  const std::filesystem::path folder = "/run/step-8";
+  for (const auto& [name, file] : marker)
+    if (!(folder / name).lexically_normal().string().starts_with("/run/step-8/"))
+      fail("a file outside of the folder", name);
+  if (text_of(parse_marker(text_of(marker), "again")) != text_of(marker)) fail("read again, it differs");
+  return true;
+}
+
+bool try_metrics(std::string_view input) {
+  const std::string kept = lines_until(input, 64);
+  if (lines_until(kept, 64) != kept) fail("what was kept is not kept again", kept);
+  return !kept.empty();
+}
+
+const std::vector<std::int64_t> kResponses{2, 2, 3};
+const ScoreTable::Key kKey{{"weights", "w"}, {"precision", "Float"}};
+
+bool try_scores(std::string_view input) {
+  const MemoryFile file(input);
+  ScoreTable table(kResponses);
+  if (!accepts([&] { table.read(file.path(), kKey); }, check_some_message)) return false;
+  for (std::uint32_t example = 0; example < kResponses.size(); ++example) table.knows(example);
+  return true;
+}
+
+const std::string kSum(64, 'a');
+const std::string kProgress[] = {
+    text_of(Progress{}),
+    text_of(Progress{3, 24, -1.5, 48, 0.25, 16, {{"model", "m"}, {"seed", "0"}}}),
+};
+const std::string kMarkers[] = {
+    text_of(Marker{}),
+    text_of(Marker{{"config.json", {5, kSum}}, {"state/run.json", {0, kSum}}}),
+};
+const std::string kMetrics[] = {
+    line_of({{"counters/examples", 64}, {"loss/train", 0.5}}) + "\n",
+    line_of({{"loss/train", 0.5}, {"counters/examples", 128}}) + "\n",
+    line_of({{"loss/train", std::nan("")}}) + "\n",
+};
+const std::string kTokens[] = {"{",
+                               "}",
+                               "[",
+                               "]",
+                               ",",
+                               ":",
+                               "\"",
+                               "\\",
+                               "\n",
+                               "null",
+                               "true",
+                               "-1",
+                               "0",
+                               "1.5",
+                               "1e999",
+                               "1e18",
+                               "9223372036854775808",
+                               "18446744073709551615",
+                               "../",
+                               "/",
+                               "..",
+                               "\\u0000",
+                               "\xff",
+                               "\"files\": ",
+                               "\"size\": ",
+                               "\"sha256\": \"\"",
+                               "\"updates\": ",
+                               "\"identity\": ",
+                               "\"best\": ",
+                               "\"counters/examples\": ",
+                               "\"a\": {\"size\": 1}, "};
+
+template <const auto& kSeeds>
+std::string make(Mutator& mutator) {
+  std::string text = mutator.pick(kSeeds);
+  if (mutator.below(3) == 0) mutator.change_number(text);
+  mutator.mutate(text, kTokens, 4);
+  return text;
+}
+
+std::string make_metrics(Mutator& mutator) {
+  std::string text = make<kMetrics>(mutator);
+  return mutator.below(2) == 0 ? text : text + mutator.pick(kMetrics);
+}
+
+std::string make_scores(Mutator& mutator) {
+  static const std::string kSeed = [] {
+    const TempFolder folder;
+    ScoreTable(kResponses).write(folder.path() / "scores", kKey);
+    return folder.read("scores");
+  }();
+  std::string file = kSeed;
+  for (std::size_t rounds = mutator.below(3); rounds > 0; --rounds)
+    if (mutator.below(2) == 0)
+      file[mutator.below(file.size())] = static_cast<char>(mutator.below(256));
+    else
+      mutator.mutate(file, kTokens);
+  return file;
+}
+
+const Registered kProgressTarget({"run_progress", make<kProgress>, try_progress});
+const Registered kMarkerTarget({"run_marker", make<kMarkers>, try_marker});
+const Registered kMetricsTarget({"run_metrics", make_metrics, try_metrics});
+const Registered kScoresTarget({"score_table", make_scores, try_scores});
+
+}  // namespace
+}  // namespace fuzz::run_files

@@ -1,0 +1,48 @@
+// A fuzz target: a reader of what somebody else may have written, how inputs for it are made, and what must
+// hold for every input.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "mutate.h"
+
+namespace fuzz {
+
+struct Target {
+  const char* name;
+  std::string (*make)(Mutator& mutator);
+  bool (*run)(std::string_view input);  // Aborts if something does not hold. True if the input was accepted.
+};
+
+std::vector<Target>& targets();
+
+// A target says by an object of this kind that it is there.
+struct Registered {
+  explicit Registered(const Target& target) { targets().push_back(target); }
+};
+
+[[noreturn]] void fail(std::string_view what, std::string_view detail = "");
+
+// What a user is shown is one line that can be printed.
+void check_message(std::string_view message);
+// The same where the names of a file or a variable are shown as they are: there is one, at least.
+void check_some_message(std::string_view message);
+
+// Whether the reader takes the input. Only a UserError may refuse it.
+template <class Read>
+bool accepts(const Read& read, void (*check)(std::string_view) = check_message) {
+  try {
+    read();
+    return true;
+  } catch (const dpo::UserError& error) {
+    if (error.problems().empty()) fail("an error without a problem");
+    for (const std::string& problem : error.problems()) check(problem);
+    return false;
+  }
+}
+
+}  // namespace fuzz

@@ -1,0 +1,103 @@
+// One input is a file of cached tokens whose sum is right, since only its own writer could know it otherwise:
+// the file is refused, or everything in it can be read.
+#include "data/token_file.h"
+#include "base/sha256.h"
+#include "memory_file.h"
+#include "target.h"
+#include "temp_folder.h"
+
+namespace fuzz::token_file {
+namespace {
+
+using namespace std::string_literals;
+
+constexpr const char* kKey = "key";
+constexpr std::size_t kSum = sizeof(dpo::Sha256::Sum);
+
+void read_all(const dpo::data::TokenFile& file) {
+  std::int64_t sum = 0;
+  const auto add = [&](std::span<const dpo::data::Token> tokens) {
+    for (const dpo::data::Token token : tokens) sum += token;
+  };
+  for (std::uint32_t p = 0; p < file.prompts(); ++p) {
+    add(file.prompt(p));
+    sum += file.prompt_flags(p) + file.sft_target(p);
+    for (std::uint32_t i = 0; i < file.responses(p); ++i) {
+      add(file.response(p, i));
+      sum += file.response_flags(p, i);
+    }
+    for (const auto& pair : file.pairs(p))
+      if (std::max(pair.better, pair.worse) >= file.responses(p)) fail("a pair of nothing");
+    for (std::uint32_t i = 0; i < file.rankings(p); ++i)
+      for (const auto response : file.ranking(p, i).responses)
+        if (response >= file.responses(p)) fail("a ranking of nothing");
+  }
+  [[maybe_unused]] static volatile std::int64_t kept;  // so that all of it is read
+  kept = sum;
+}
+
+bool try_input(std::string_view input) {
+  const MemoryFile path(input);
+  std::string why;
+  const auto file = dpo::data::TokenFile::open(path.path(), kKey, why);
+  if (!file && why.empty()) fail("refused without a word");
+  if (file) read_all(*file);
+  return file.has_value();
+}
+
+std::string seed() {
+  const TempFolder folder;
+  dpo::data::TokenFileWriter writer(folder.path() / "tokens", kKey);
+  const std::vector<dpo::data::Token> tokens{1, 2, 3, 4, 5};
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    dpo::data::PromptText prompt;
+    prompt.responses.resize(2 + p);
+    prompt.pairs = {{0, 1}};
+    prompt.rankings = {{{1, 0}, 1.0f}};
+    prompt.sft_target = p;
+    writer.begin_prompt(prompt);
+    for (std::size_t text = 0; text <= prompt.responses.size(); ++text)
+      writer.add_text(std::span(tokens).first((p + text) % 5), static_cast<std::uint8_t>(text % 4));
+  }
+  writer.finish(3, 0);
+  return folder.read("tokens");
+}
+
+const std::string kTokens[] = {"\0\0\0\0"s,
+                               "\1\0\0\0"s,
+                               "\2\0\0\0"s,
+                               "\xff\xff\xff\xff",
+                               "\0\0\0\x80"s,
+                               "\3\0\0\0\0\0\0\0"s,
+                               "\xff\xff\xff\xff\xff\xff\xff\x7f",
+                               "\xff\xff\xff\xff\xff\xff\xff\xff"};
+
+// Changes numbers where they stand, so that the tables keep their places.
+void change_word(Mutator& mutator, std::string& file) {
+  const std::string& word = mutator.pick(kTokens);
+  const std::size_t at = mutator.below(file.size() / 4) * 4;
+  if (at + word.size() <= file.size()) file.replace(at, word.size(), word);
+}
+
+void set_sum(std::string& file) {
+  if (file.size() < kSum) return;
+  std::fill(file.end() - kSum, file.end(), '\0');
+  dpo::Sha256 hash;
+  hash.add(file);
+  const dpo::Sha256::Sum sum = hash.finish();
+  std::copy_n(reinterpret_cast<const char*>(sum.data()), kSum, file.end() - kSum);
+}
+
+std::string make(Mutator& mutator) {
+  static const std::string kSeed = seed();
+  std::string file = kSeed;
+  for (std::size_t rounds = mutator.below(4); rounds > 0; --rounds) change_word(mutator, file);
+  if (mutator.below(3) == 0) mutator.mutate(file, kTokens, 3);
+  if (mutator.below(20) != 0) set_sum(file);
+  return file;
+}
+
+const Registered kTarget({"token_file", make, try_input});
+
+}  // namespace
+}  // namespace fuzz::token_file

@@ -1,0 +1,59 @@
+// Ranks that are threads of one process, for tests.
+#pragma once
+
+#include <barrier>
+#include <stdexcept>
+#include <vector>
+
+#include "comm/group.h"
+
+namespace dpo::comm {
+
+struct Meeting {
+  explicit Meeting(int ranks) : size(ranks), turn(ranks), given(static_cast<std::size_t>(ranks)) {}
+  const int size;
+  std::barrier<> turn;
+  std::vector<at::Tensor> given;
+};
+
+class ThreadGroup : public Group {
+ public:
+  ThreadGroup(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return meeting_.size; }
+  void barrier() override { meeting_.turn.arrive_and_wait(); }
+  Pending broadcast(const at::Tensor& tensor, int root) override {
+    give(tensor);
+    tensor.copy_(meeting_.given[static_cast<std::size_t>(root)]);
+    barrier();
+    return {};
+  }
+  Pending all_reduce(const at::Tensor& tensor, Reduction) override {
+    give(tensor);
+    tensor.zero_();
+    for (const at::Tensor& other : meeting_.given) tensor.add_(other);
+    barrier();
+    return {};
+  }
+  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+    give(own);
+    const at::Tensor parts = into.view({meeting_.size, own.numel()});
+    for (int rank = 0; rank < meeting_.size; ++rank)
+      parts[rank].copy_(meeting_.given[static_cast<std::size_t>(rank)].view({-1}));
+    barrier();
+    return {};
+  }
+  Pending reduce_scatter(const at::Tensor&, const at::Tensor&) override { throw std::logic_error("unused"); }
+  std::shared_ptr<Group> split(int) override { throw std::logic_error("unused"); }
+
+ private:
+  void give(const at::Tensor& tensor) {
+    meeting_.given[static_cast<std::size_t>(rank_)] = tensor.clone();
+    barrier();
+  }
+
+  Meeting& meeting_;
+  const int rank_;
+};
+
+}  // namespace dpo::comm
