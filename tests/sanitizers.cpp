@@ -5,9 +5,7 @@ extern "C" {
 
 // Abort, so that a driver can say which input it was (tests/fuzz/driver.cpp). An allocation of more is a
 // number that a file claims.
-const char* __asan_default_options() {
-  return "abort_on_error=1:max_allocation_size_mb=4096:detect_stack_use_after_return=1";
-}
+const char* __asan_default_options() { return "abort_on_error=1:max_allocation_size_mb=4096"; }
 
 const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
