@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from tiny_run import TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
+ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine is done with less before it is hit
 
 
 class Start(TinyRuns):
@@ -120,7 +121,7 @@ class Start(TinyRuns):
         """To the process that the user sees, and to one rank."""
         for signal_sent, to_rank in ((signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)):
             with self.subTest(signal=signal_sent, to_rank=to_rank):
-                pids = self.begin(self.command("mesh.shard=2", f"local_run_dir={self.run_folder}{signal_sent}"))
+                pids = self.begin(self.command("mesh.shard=2", *ENDLESS, f"local_run_dir={self.run_folder}{signal_sent}"))
                 os.kill(self.process.pid if to_rank is None else pids[to_rank], signal_sent)
                 self.assertEqual(self.wait_for_end(), 143, self.said())
                 self.assertEqual(self.said().count("stopped by a signal"), 1, self.said())
@@ -139,8 +140,7 @@ class Start(TinyRuns):
         self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) gave no sign of life for 3 s")
 
     def test_the_process_that_started_them_is_killed(self):
-        endless = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")
-        self.begin(self.command("mesh.shard=2", *endless))
+        self.begin(self.command("mesh.shard=2", *ENDLESS))
         self.process.kill()
         self.wait_for_end()
 
