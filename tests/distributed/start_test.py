@@ -128,13 +128,13 @@ class Start(TinyRuns):
                 self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
 
     def test_a_rank_that_is_killed(self):
-        pids = self.begin(self.command("mesh.shard=3", "batch_size=6", "n_examples=6000"))
+        pids = self.begin(self.command("mesh.shard=3", *ENDLESS, "batch_size=6"))
         os.kill(pids[2], signal.SIGKILL)
         self.assertEqual(self.wait_for_end(), 2, self.said())
         self.assertRegex(self.said(), rf"error: rank 2 \(host .*, pid {pids[2]}\) died without a word")
 
     def test_a_rank_that_is_stopped(self):
-        pids = self.begin(self.command("mesh.shard=2", "rank_timeout_secs=3"))
+        pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=3"))
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(self.wait_for_end(), 2, self.said())
         self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) gave no sign of life for 3 s")
