@@ -76,7 +76,7 @@ endfunction()
 # What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each
 # other. PROCESSORS says how many processes it runs at once; a LONG one is not in the short list, ./run test.
 function(dpo_test_properties name)
-  cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "" ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
@@ -94,9 +94,9 @@ endfunction()
 # program in the variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as
 # skipped. DPO_TEST_ALL is set in the environment where all its cases are wanted, and not only some of each kind.
 function(dpo_script_test name)
-  cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
-  dpo_test_properties(${name} ${ARG_UNPARSED_ARGUMENTS})
+  dpo_test_properties(${name} ${ARGN})
 endfunction()
 
 # dpo_python_test(NAME script.py ARGUMENT... [LONG] [PROCESSORS n] [TIMEOUT s]): the same, run by the Python of the test

@@ -12,7 +12,7 @@ import time
 
 from tiny_run import TinyRuns, main
 
-KILLS = 20
+KILLS = 20 if "DPO_TEST_ALL" in os.environ else 6
 
 
 class Resume(TinyRuns):

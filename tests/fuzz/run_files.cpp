@@ -120,7 +120,7 @@ std::string make_scores(Mutator& mutator) {
   }();
   std::string file = kSeed;
   for (std::size_t rounds = mutator.below(3); rounds > 0; --rounds)
-    if (mutator.below(2) == 0)
+    if (!file.empty() && mutator.below(2) == 0)
       file[mutator.below(file.size())] = static_cast<char>(mutator.below(256));
     else
       mutator.mutate(file, kTokens);
