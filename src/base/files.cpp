@@ -19,9 +19,13 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
     throw UserError(fmt::format("{}: {} is a folder, expected a file", what, path.string()));
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw UserError(fmt::format("{}: cannot read {}: {}{}", what, path.string(), std::strerror(errno),
-                                run_folder_hint(path.parent_path())));
+  if (!in) {
+    const int reason = errno;
+    // The first file that is read of a model.
+    const std::string hint = path.filename() == "config.json" ? run_folder_hint(path.parent_path()) : "";
+    throw UserError(
+        fmt::format("{}: cannot read {}: {}{}", what, path.string(), std::strerror(reason), hint));
+  }
   std::string text;
   // Read by pieces: the size of a pipe or of /proc files is not known beforehand.
   char piece[1 << 16];

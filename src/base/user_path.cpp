@@ -13,6 +13,7 @@ std::string expand_home(const std::string& path) {
 }
 
 std::string run_folder_hint(const std::filesystem::path& folder) {
+  if (folder.empty()) return "";
   std::error_code none;
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, none); };
   if (has("LATEST"))

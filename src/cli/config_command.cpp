@@ -37,6 +37,9 @@ int explain_keys(const ConfigArguments& arguments) {
 }
 
 int print_config(const ConfigArguments& arguments) {
+  if ((arguments.defaults || arguments.markdown) && !(arguments.keys.empty() && arguments.is_bare()))
+    throw UserError(
+        "--defaults and --markdown print all keys as they are without a run: write nothing beside them");
   if (arguments.defaults) {
     fmt::print("{}", config::default_config_yaml());
   } else if (arguments.markdown) {

@@ -36,7 +36,7 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
     std::string what = error.what();
     if (const std::size_t at = what.find(": "); at != std::string::npos) what = what.substr(at + 2);
     throw UserError(
-        fmt::format("{}: cannot be read, expected a number ('dpo {} --help')", what, words.front()));
+        fmt::format("{}: cannot be read ('dpo {} --help' says what is expected)", what, words.front()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw UserError(error.what());

@@ -47,6 +47,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   }
   done_ = done;
   const bool ends = done == all;
+  if (ends) done_ = all + 1;  // the same work may come again
   if (now - shown_ < (terminal_ ? kBetweenBars : kBetweenLines) && !(ends && (said_ || open_))) return;
   shown_ = now;
   said_ = true;

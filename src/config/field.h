@@ -65,8 +65,10 @@ Node to_node(const std::map<std::string, std::string>& value);
 template <class T>
 bool read_member(const Node& node, const Check<T>& check, T& member) {
   T value{};
-  if (!convert(node, value) || !check.holds(value)) return false;
-  member = check.cleaned ? check.cleaned(std::move(value)) : std::move(value);
+  if (!convert(node, value)) return false;
+  if (check.cleaned) value = check.cleaned(std::move(value));
+  if (!check.holds(value)) return false;
+  member = std::move(value);
   return true;
 }
 

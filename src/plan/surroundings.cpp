@@ -1,5 +1,6 @@
 #include "plan/surroundings.h"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -71,6 +72,12 @@ void read_lengths(Inputs& in) {
 
 }  // namespace
 
+fs::path folder_of_runs(const config::RunConfig& run) {
+  if (run.local_run_dir) return *run.local_run_dir;
+  const passwd* user = ::getpwuid(::getuid());
+  return fs::path(local_dir_of(run)) / (user ? user->pw_name : std::to_string(::getuid()));
+}
+
 std::string local_dir_of(const config::RunConfig& run) {
   std::error_code none;
   for (const std::string& folder : run.local_dirs)
@@ -87,9 +94,8 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine) {
   read_lengths(in);
   in.surroundings.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {
-    const fs::path existing = existing_part(in.surroundings.run_folder);
-    in.surroundings.free_disk = free_bytes(existing);
-    in.surroundings.obstacle = obstacle_in(existing);
+    in.surroundings.free_disk = free_bytes(existing_part(in.surroundings.run_folder));
+    if (!run.resume) in.surroundings.obstacle = obstacle_in(existing_part(folder_of_runs(run)));
   }
   std::error_code none;
   if (run.model.archive) check_archive(*run.model.archive);

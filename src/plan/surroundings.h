@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+
 #include "plan/inputs.h"
 
 namespace dpo::plan {
@@ -8,7 +10,10 @@ namespace dpo::plan {
 // planned for this machine, its disk. Only reads; downloads nothing.
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine);
 
-// The folder where runs are kept: the first of local_dirs that exists, else the last.
+// The folder where runs and caches are kept: the first of local_dirs that exists, else the last.
 std::string local_dir_of(const config::RunConfig& run);
+
+// Where a new run's folder is made: local_run_dir itself, or the user's folder in that one.
+std::filesystem::path folder_of_runs(const config::RunConfig& run);
 
 }  // namespace dpo::plan

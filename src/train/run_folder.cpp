@@ -1,7 +1,6 @@
 #include "train/run_folder.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -25,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-std::string user_name() {
-  const passwd* entry = ::getpwuid(::getuid());
-  return entry ? entry->pw_name : std::to_string(::getuid());
-}
 
 void write_lines(const fs::path& path, const std::string& lines) {
   fs::create_directories(path.parent_path());
@@ -71,7 +65,7 @@ bool try_to_write(const fs::path& path, const std::string& lines) {
 }
 
 std::string read_metrics(const fs::path& file) {
-  constexpr std::size_t kLargest = 1u << 30;
+  constexpr std::size_t kLargest = std::size_t{1} << 36;
   return read_text_file(file, "the metrics of the run", kLargest);
 }
 
@@ -80,7 +74,7 @@ std::string read_metrics(const fs::path& file) {
 fs::path new_run_folder(const config::RunConfig& config) {
   if (config.local_run_dir) return *config.local_run_dir;
   const std::string time = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
-  return fs::path(plan::local_dir_of(config)) / user_name() / fmt::format("{}_{}", config.exp_name, time);
+  return plan::folder_of_runs(config) / fmt::format("{}_{}", config.exp_name, time);
 }
 
 RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(path)) {

@@ -22,6 +22,7 @@ script() {
 # No package is installed, and sudo wants a password.
 script dpkg-query 'exit 1'
 script sudo 'exit 1'
+script apt-get 'exit 1'
 expect_failure "sudo apt-get install -y --no-install-recommends libyaml-cpp-dev" \
   run_as_nobody env PATH="$work/bin:$PATH" "$copy/run" build
 grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "no word about the way without root"

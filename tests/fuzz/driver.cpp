@@ -110,6 +110,9 @@ const Target& named(std::string_view name) {
 int run(std::span<char*> names) {
   now.seed = number_in("DPO_FUZZ_SEED").value_or(1);
   for (const int signal : {SIGABRT, SIGALRM}) ::signal(signal, report);
+#ifndef __SANITIZE_ADDRESS__  // which reports these itself, and then aborts
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(signal, report);
+#endif
   if (names.empty()) named("");
   bool good = true;
   for (const char* name : names) good = run(named(name)) && good;

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <unistd.h>
+#include <stdlib.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,8 +13,11 @@ namespace fuzz {
 // A folder for readers that take one, removed at the end.
 class TempFolder {
  public:
-  TempFolder() : path_(std::filesystem::temp_directory_path() / ("dpo_fuzz_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dpo_fuzz_XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      throw std::filesystem::filesystem_error("mkdtemp", name, {errno, std::generic_category()});
+    path_ = name;
   }
   ~TempFolder() { std::filesystem::remove_all(path_); }
   TempFolder(const TempFolder&) = delete;

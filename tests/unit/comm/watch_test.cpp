@@ -16,12 +16,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Ranks that watch each other until they are done with `work`; what each is told of a loss.
+// Ranks that watch each other until they are done with `work`, which knows how many were told of a loss; what
+// each was told.
 template <class Work>
 std::vector<std::string> watch(int size, const Work& work) {
   Meeting meeting(size);
   std::mutex mutex;
   std::vector<std::string> told(static_cast<std::size_t>(size));
+  std::atomic<int> heard = 0;
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.emplace_back([&, rank] {
@@ -29,8 +31,9 @@ std::vector<std::string> watch(int size, const Work& work) {
       Watch watch(group, {}, [&, rank](const Loss& loss) {
         const std::lock_guard lock(mutex);
         told[static_cast<std::size_t>(rank)] = describe(loss);
+        ++heard;
       });
-      work(rank, watch);
+      work(rank, watch, heard);
       group.barrier();
     });
   ranks.clear();
@@ -39,13 +42,13 @@ std::vector<std::string> watch(int size, const Work& work) {
 
 TEST(Watch, MissesNobodyWhoSaysGoodbye) {
   for (int round = 0; round < 5; ++round)
-    EXPECT_EQ(watch(3, [](int, Watch&) {}), std::vector<std::string>(3));
+    EXPECT_EQ(watch(3, [](int, Watch&, const std::atomic<int>&) {}), std::vector<std::string>(3));
 }
 
 TEST(Watch, TellsAllRanksTheLastWordsOfOne) {
-  const auto told = watch(3, [](int rank, Watch& watch) {
+  const auto told = watch(3, [](int rank, Watch& watch, const std::atomic<int>& heard) {
     if (rank == 2) watch.fail("the data is not to my liking", 2);
-    std::this_thread::sleep_for(milliseconds(1000));  // until all have heard of it
+    for (int i = 0; i < 60'000 && heard < 3; ++i) std::this_thread::sleep_for(milliseconds(1));
   });
   for (const std::string& words : told)
     EXPECT_TRUE(words.starts_with("rank 2 (") && words.ends_with(") failed: the data is not to my liking"))

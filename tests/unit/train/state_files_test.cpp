@@ -33,14 +33,14 @@ TEST(StateFiles, OfAnythingElseAreRefusedByName) {
     }
     return false;
   };
-  for (const auto& [from, to] :
-       std::map<std::string, std::string>{{"\"examples\": 24", "\"examples\": \"24\""},
-                                          {"\"examples\": 24", "\"examples\": 1e300"},
-                                          {"\"updates\": 3", "\"updates\": -3"},
-                                          {"\"updates\": 3", "\"updates\": 18446744073709551615"},
-                                          {"\"rewards\": 48", "\"reward\": 48"},
-                                          {"\"model\": \"m\"", "\"model\": 5"},
-                                          {"\"best\": 0.25", "\"best\": \"0.25\""}}) {
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"\"examples\": 24", "\"examples\": \"24\""},
+           {"\"examples\": 24", "\"examples\": 1e300"},
+           {"\"updates\": 3", "\"updates\": -3"},
+           {"\"updates\": 3", "\"updates\": 18446744073709551615"},
+           {"\"rewards\": 48", "\"reward\": 48"},
+           {"\"model\": \"m\"", "\"model\": 5"},
+           {"\"best\": 0.25", "\"best\": \"0.25\""}}) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
     EXPECT_TRUE(refused(text)) << text;
