@@ -83,6 +83,16 @@ std::string describe(const Loss& loss) {
                      loss.spoke ? "failed: " : "", loss.what);
 }
 
+std::string text_of(const Invitation& invitation) {
+  return json{{"addresses", invitation.addresses}, {"port", invitation.port}, {"word", invitation.word}}
+      .dump();
+}
+
+Invitation parse_invitation(const std::string& text) {
+  const json said = json::parse(text);
+  return {said.at("addresses"), said.at("port"), said.at("word")};
+}
+
 std::string line_of(const Message& message) {
   json line = {{"kind", kKinds[static_cast<std::size_t>(message.kind)].name}};
   switch (message.kind) {

@@ -23,6 +23,16 @@ struct Loss {
 // "rank 2 (host a, pid 123) failed: ..."
 std::string describe(const Loss& loss);
 
+// Where the first rank listens, and the word that its visitors know.
+struct Invitation {
+  std::vector<std::string> addresses;
+  std::uint16_t port = 0;
+  std::string word;
+};
+
+std::string text_of(const Invitation& invitation);
+Invitation parse_invitation(const std::string& text);  // of the first rank, which all believe
+
 struct Message {
   enum class Kind { alive, hello, welcome, goodbye, failed, loss };
 

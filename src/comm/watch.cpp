@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "comm/exchange.h"
@@ -28,7 +27,6 @@ namespace dpo::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeat{1000};          // between two signs of life, at most
@@ -108,21 +106,10 @@ std::optional<Message> first_message(Line& line, milliseconds time) {
   return std::nullopt;
 }
 
-// Where the first rank listens, and the word that its visitors know.
-struct Invitation {
-  std::vector<std::string> addresses;
-  std::uint16_t port = 0;
-  std::string word;
-};
-
 Invitation share(Group& all, const Door& door) {
-  json text;
-  if (all.rank() == 0)
-    text = {{"addresses", own_addresses()},
-            {"port", door.port},
-            {"word", std::to_string(std::random_device()())}};
-  const json said = json::parse(broadcast_text(all, text.dump(), 0));
-  return {said["addresses"], said["port"], said["word"]};
+  Invitation own;
+  if (all.rank() == 0) own = {own_addresses(), door.port, std::to_string(std::random_device()())};
+  return parse_invitation(broadcast_text(all, text_of(own), 0));
 }
 
 // Tries all addresses until the one who answers knows the word: others may listen at that port elsewhere.
