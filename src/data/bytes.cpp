@@ -1,5 +1,6 @@
 #include "data/bytes.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -128,10 +129,12 @@ class GzipReader : public CompressedReader {
   bool inside_ = true;  // a member
 };
 
+// Decodes into a buffer of its own: with room for a whole frame the library checks more of a damaged one than
+// without, and what is accepted must not depend on the caller's buffer.
 class ZstdReader : public CompressedReader {
  public:
   explicit ZstdReader(std::unique_ptr<PlainReader> file)
-      : CompressedReader(std::move(file)), stream_(ZSTD_createDStream()) {
+      : CompressedReader(std::move(file)), stream_(ZSTD_createDStream()), text_(kBuffer) {
     if (!stream_) throw std::bad_alloc();
   }
   ~ZstdReader() override { ZSTD_freeDStream(stream_); }
@@ -139,7 +142,17 @@ class ZstdReader : public CompressedReader {
   ZstdReader& operator=(const ZstdReader&) = delete;
 
   std::size_t read(std::span<char> into) override {
-    ZSTD_outBuffer out{into.data(), into.size(), 0};
+    if (unread_.empty()) unread_ = decode();
+    const std::size_t count = std::min(into.size(), unread_.size());
+    std::copy_n(unread_.begin(), count, into.begin());
+    unread_ = unread_.subspan(count);
+    return count;
+  }
+
+ private:
+  // The next piece of text; empty at the end of the file.
+  std::span<const char> decode() {
+    ZSTD_outBuffer out{text_.data(), text_.size(), 0};
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
         const std::span<char> more = refill();
@@ -153,14 +166,15 @@ class ZstdReader : public CompressedReader {
       full_ = rest_ != 0 && out.pos == out.size;
     }
     count(out.pos);
-    return out.pos;
+    return std::span(text_).first(out.pos);
   }
 
- private:
   ZSTD_DStream* stream_;
   ZSTD_inBuffer in_{nullptr, 0, 0};
   std::size_t rest_ = 0;  // 0: a frame is complete
   bool full_ = false;
+  std::vector<char> text_;
+  std::span<const char> unread_;
 };
 
 }  // namespace
