@@ -90,6 +90,11 @@ function(dpo_test_properties name)
   endif()
 endfunction()
 
+# dpo_tests_first(NAME...): tests of a minute and more, which begin first, so that none of them runs alone at the end.
+function(dpo_tests_first)
+  set_tests_properties(${ARGN} PROPERTIES COST 100)
+endfunction()
+
 # dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...): a test that is a script. It finds the
 # program in the variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as
 # skipped. DPO_TEST_ALL is set in the environment where all its cases are wanted, and not only some of each kind.

@@ -12,20 +12,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/permissions.h"
 
 namespace dpo {
-namespace {
-
-// A rename is on disk only when its folder is.
-void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems do not open folders; they have nothing to sync either
-  fsync(descriptor);
-  close(descriptor);
-}
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   // A name of its own, so that two processes that write one file do not mix their bytes.

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/permissions.h"
 
 namespace dpo {
@@ -47,8 +48,22 @@ AtomicFolder::~AtomicFolder() {
 }
 
 void AtomicFolder::commit() {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temporary_))
+    if (entry.is_directory()) sync_folder(entry.path());
+  sync_folder(temporary_);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming", path_);
   temporary_.clear();
+  sync_folder(path_.parent_path());
+}
+
+fs::path move_aside(const fs::path& path) {
+  const fs::path place = without_slash(path);
+  fs::path aside;
+  for (int i = 1; aside.empty() || fs::exists(fs::symlink_status(aside)); ++i)
+    aside = fmt::format("{}.old-{}", place.string(), i);
+  if (std::rename(place.c_str(), aside.c_str()) != 0) fail("renaming", place);
+  sync_folder(place.parent_path());
+  return aside;
 }
 
 void check_absent(const fs::path& path) {

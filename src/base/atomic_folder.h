@@ -5,7 +5,8 @@
 namespace dpo {
 
 // A folder that is complete or absent: files are written into a temporary folder beside it, and commit()
-// renames that. Without commit() nothing is left. Failures are UserErrors that name the path.
+// puts its names on disk and renames it; the files in it are on disk already (AtomicFile). Without commit()
+// nothing is left. Failures are UserErrors that name the path.
 class AtomicFolder {
  public:
   // `path` may be an empty folder already.
@@ -23,6 +24,9 @@ class AtomicFolder {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
 };
+
+// Renames what is at `path` to PATH.old-N, the first N that is free, and returns that.
+std::filesystem::path move_aside(const std::filesystem::path& path);
 
 // A UserError if something is at `path` (an empty folder is nothing), or if there is no folder to put it
 // into.

@@ -20,4 +20,7 @@ class UserError : public std::runtime_error {
   std::vector<std::string> problems_;
 };
 
+// What an exception says, without the stack trace that LibTorch adds; with it where DPO_TRACE=1 is set.
+std::string message_of(const std::exception& error);
+
 }  // namespace dpo

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/user_path.h"
@@ -47,6 +49,17 @@ bool stays_in_folder(std::string_view file) {
     begin = end + 1;
   }
   return true;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path place = folder.empty() ? "." : folder;
+  const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // some file systems do not open folders; they have nothing to sync either
+  const bool failed = ::fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP;
+  const int reason = errno;
+  ::close(descriptor);
+  if (failed)
+    throw UserError(fmt::format("writing the folder {} failed: {}", place.string(), std::strerror(reason)));
 }
 
 }  // namespace dpo

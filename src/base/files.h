@@ -15,4 +15,7 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
 // ".." and the like.
 bool stays_in_folder(std::string_view name);
 
+// Puts on disk what was made, renamed or removed in a folder. A UserError if the disk fails.
+void sync_folder(const std::filesystem::path& folder);
+
 }  // namespace dpo

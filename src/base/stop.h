@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+
 namespace dpo {
 
 // From now on SIGINT, SIGTERM and SIGUSR1 do not end the process at once but are remembered, so that the work
@@ -9,5 +11,11 @@ void stop_in_order();
 
 // Whether such a signal came.
 bool stop_requested();
+
+// Thrown by work that ends early because a signal asked for it; the exit status says so.
+class Stopped : public std::exception {
+ public:
+  const char* what() const noexcept override { return "stopped by a signal"; }
+};
 
 }  // namespace dpo

@@ -4,11 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/quantity.h"
 #include "cli/bench_arguments.h"
 #include "cli/engine_commands.h"
 #include "cli/engine_ranks.h"
+#include "cli/engine_out_of_memory.h"
 #include "plan/surroundings.h"
 #include "train/bench.h"
+#include "train/failures.h"
 
 namespace dpo::cli {
 namespace {
@@ -41,9 +44,17 @@ int run_bench_train(const BenchArguments& arguments) {
     if (first) print_notes(resolved.notes);
     const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
     const plan::Plan plan = plan::assess(in);
-    const train::BenchResult result = train::bench_training(plan, in, arguments.updates, world);
-    if (first) print_result(result, plan, arguments.json);
-    return 0;
+    if (first && !plan.fits())
+      fmt::print(stderr, "warning: by the plan this does not fit ({} of {}), and may run out of memory\n",
+                 memory_size(plan.memory.total()), memory_size(plan.memory.available));
+    try {
+      const train::BenchResult result = train::bench_training(plan, in, arguments.updates, world);
+      if (first) print_result(result, plan, arguments.json);
+      return 0;
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      throw train::TrainingFailure(out_of_memory_text(error, plan, in));
+    }
   });
 }
 

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "cli/exit_status.h"
 #include "cli/program.h"
 #include "comm/bodies.h"
@@ -84,13 +85,13 @@ End end_of(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const train::TrainingFailure& failure) {
-    return {failure.what(), kTrainingFailed};
+    return {message_of(failure), kTrainingFailed};
   } catch (const UserError& error) {
     return {error.what(), kBadInput};
   } catch (const Stopped& stopped) {
     return {stopped.what(), kStopped};
   } catch (const std::exception& error) {
-    return {error.what(), kTrainingFailed};
+    return {message_of(error), kTrainingFailed};
   } catch (...) {
     return {"something that is no exception was thrown", kTrainingFailed};
   }
@@ -174,7 +175,7 @@ int on_ranks(const config::Request& request, const RankWork& work) {
   try {
     return work(resolved, {});
   } catch (const train::TrainingFailure& failure) {
-    fmt::print(stderr, "error: {}\n", failure.what());
+    fmt::print(stderr, "error: {}\n", message_of(failure));
     return kTrainingFailed;
   }
 }

@@ -1,8 +1,6 @@
 #include <filesystem>
 #include <memory>
-#include <new>
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -13,6 +11,7 @@
 #include "cli/engine_ranks.h"
 #include "cli/engine_train.h"
 #include "cli/exit_status.h"
+#include "cli/engine_out_of_memory.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
 #include "comm/exchange.h"
@@ -21,6 +20,7 @@
 #include "plan/output.h"
 #include "plan/surroundings.h"
 #include "train/run.h"
+#include "train/start.h"
 
 namespace dpo::cli {
 namespace {
@@ -33,97 +33,39 @@ void write_file(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-// The newest run of an experiment that has a complete checkpoint: names end in the time of their start.
-std::optional<fs::path> newest_run(const config::RunConfig& config) {
-  const fs::path parent = train::new_run_folder(config).parent_path();
-  std::error_code none;
-  std::optional<fs::path> newest;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent, none)) {
-    std::vector<std::string> ignored;
-    if (entry.path().filename().string().starts_with(config.exp_name + "_") && entry.is_directory() &&
-        (!newest || entry.path() > *newest) && train::newest_checkpoint(entry.path(), ignored))
-      newest = entry.path();
-  }
-  return newest;
-}
-
-struct Start {
-  fs::path folder;
-  std::optional<fs::path> checkpoint;
-};
-
-// Going on from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
-// one.
-void require_newest(const fs::path& run, const fs::path& checkpoint) {
-  std::vector<std::string> ignored;
-  const auto newest = train::newest_checkpoint(run, ignored);
-  if (!newest || *newest == checkpoint) return;
-  throw UserError(fmt::format(
-      "resume={}: {} is newer. To go on from the older one, move all newer checkpoints out of {} first; to "
-      "leave that run as it is, give model.archive={} and no resume: a new run from those weights",
-      checkpoint.string(), newest->filename().string(), run.string(), checkpoint.string()));
-}
-
-// Where a run writes, and where it goes on from.
-Start find_start(const config::RunConfig& config) {
-  if (!config.resume) return {train::new_run_folder(config), std::nullopt};
-  fs::path asked = *config.resume;
-  if (asked == "auto") {
-    const auto found =
-        config.local_run_dir ? std::optional(fs::path(*config.local_run_dir)) : newest_run(config);
-    if (!found || !fs::exists(*found)) return {train::new_run_folder(config), std::nullopt};
-    asked = *found;
-  }
-  if (!fs::is_directory(asked))
-    throw UserError(fmt::format(
-        "resume={}: there is no such folder; give a run's folder or one of its step-N", asked.string()));
-  asked = fs::canonical(asked);
-  if (fs::exists(asked / "COMPLETE")) {
-    require_newest(asked.parent_path(), asked);
-    return {asked.parent_path(), asked};
-  }
-  std::vector<std::string> ignored;
-  const auto checkpoint = train::newest_checkpoint(asked, ignored);
-  for (const std::string& folder : ignored) print_notes({folder + " is not complete and is left aside"});
-  if (!checkpoint && *config.resume == "auto") return {asked, std::nullopt};
-  if (!checkpoint)
-    throw UserError(fmt::format(
-        "resume={}: there is no complete checkpoint (step-N with a file COMPLETE) in it", asked.string()));
-  return {asked, checkpoint};
+// For a new run of the same kind.
+std::string reusable_yaml(config::Resolved resolved) {
+  resolved.values.resume.reset();
+  resolved.values.overwrite = false;
+  return config::to_yaml(resolved);
 }
 
 // The same for all ranks: names of folders hold the time, and others may be writing there.
-Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
-  const Start mine = all.rank() == 0 ? find_start(config) : Start{};
-  const std::string folder = comm::broadcast_text(all, mine.folder.string(), 0);
-  const std::string checkpoint = comm::broadcast_text(all, mine.checkpoint.value_or("").string(), 0);
-  return {folder, checkpoint.empty() ? std::nullopt : std::optional<fs::path>(checkpoint)};
+train::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
+  train::Start start = all.rank() == 0 ? train::find_start(config) : train::Start{};
+  print_notes(start.notes);
+  start.folder = comm::broadcast_text(all, start.folder.string(), 0);
+  const std::string checkpoint = comm::broadcast_text(all, start.checkpoint.value_or("").string(), 0);
+  if (!checkpoint.empty()) start.checkpoint = checkpoint;
+  return start;
 }
 
 // Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
 // rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
-bool agree_on_plan(const plan::Plan& plan, comm::Group& all) {
-  const std::string reference = std::to_string(static_cast<int>(plan.reference));
-  const std::string first = comm::broadcast_text(all, plan.good() ? reference : "", 0);
-  if (first.empty()) return false;
+void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
+  std::vector<std::string> problems;
   for (const plan::Finding& finding : plan.findings)
     if (finding.verdict == plan::Verdict::error)
-      throw UserError(
-          fmt::format("on this rank's machine the plan does not hold: {}: {}", finding.id, finding.message));
-  if (reference != first)
+      problems.push_back(fmt::format("the plan does not hold: {}: {}", finding.id, finding.message));
+  if (!problems.empty()) throw UserError(std::move(problems));
+  const std::string reference = std::to_string(static_cast<int>(plan.reference));
+  if (comm::broadcast_text(all, reference, 0) != reference)
     throw UserError(
         "reference=auto means cached scores on one machine of this run and a live reference on "
         "another; say reference=cached or reference=live");
-  return true;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// LibTorch's allocators have exceptions of their own; the CPU's has no class for it.
-bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
-         std::string(error.what()).find("DefaultCPUAllocator") != std::string::npos;
-}
 
 // The run itself, in a folder of its own; the exit status.
 int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const train::Listener& listener) {
@@ -133,19 +75,23 @@ int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const tra
     return kStopped;
   } catch (const std::exception& failure) {
     folder.log(first_line(failure.what()));
-    throw;
+    if (is_out_of_memory(failure)) throw;
+    // Also what is wrong input elsewhere: the run has begun.
+    throw train::TrainingFailure(failure.what());
   }
 }
 
 int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
-                    const Start& start, const train::Listener& listener, const comm::World& world) {
+                    const train::Start& start, const train::Listener& listener, const comm::World& world) {
   train::Prepared prepared = train::prepare(plan, start.checkpoint, listener, world);
   if (world.all->rank() != 0) {
     auto folder = train::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);
   }
-  train::RunFolder folder(start.folder, prepared.progress.examples);
-  write_file(folder.path() / "config.yaml", config::to_yaml(resolved));
+  if (start.replaces)
+    listener.say(fmt::format("the old run is now {}", train::move_run_aside(start.folder).string()));
+  train::RunFolder folder(start.folder, prepared.progress);
+  write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
   listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
   return run_in_folder(prepared, folder, listener);
@@ -203,8 +149,8 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
   const plan::Plan plan = plan::make_plan(in);
   if (first) display.show_plan(plan, in);
-  if (!agree_on_plan(plan, *world.all)) return {1, {}};
-  const Start start = agree_on_start(plan.resolved, *world.all);
+  agree_on_plan(plan, *world.all);
+  const train::Start start = agree_on_start(plan.resolved, *world.all);
   stop_in_order();
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
@@ -213,8 +159,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
     return {kStopped, {}};
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw train::TrainingFailure(fmt::format("out of memory: {}\nThe plan was:\n{}", first_line(error.what()),
-                                             plan::memory_to_text(plan)));
+    throw train::TrainingFailure(out_of_memory_text(error, plan, in));
   }
 }
 

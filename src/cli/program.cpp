@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/stop.h"
 #include "cli/exit_status.h"
 
 namespace dpo::cli {
@@ -55,7 +56,10 @@ int run_program(CLI::App& program, const Action& action, const std::vector<std::
     fmt::print(stderr, "{}; nothing is left behind\n", stopped.what());
     return kStopped;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {} (this is a bug of dpo: please report it with the command)\n", error.what());
+    fmt::print(stderr,
+               "error: {} (this is a bug of dpo: please report it with the command, and with "
+               "what DPO_TRACE=1 adds)\n",
+               message_of(error));
   }
   return kBadInput;
 }

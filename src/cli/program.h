@@ -1,18 +1,11 @@
 #pragma once
 
-#include <exception>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
 
 namespace dpo::cli {
-
-// Thrown by work that ends early because a signal asked for it; the exit code says so.
-class Stopped : public std::exception {
- public:
-  const char* what() const noexcept override { return "stopped by a signal"; }
-};
 
 // The rest of a main(): finds the command among those that were added to `program`, parses the words, runs
 // the action that the command has set, and says what went wrong. Returns the exit code.

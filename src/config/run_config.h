@@ -110,6 +110,7 @@ struct RunConfig {
   std::optional<std::int64_t> save_every;
   double minimum_log_interval_secs = 0;
   std::optional<std::string> resume;
+  bool overwrite = false;
   std::optional<std::int64_t> keep_last;
   std::optional<std::string> best_metric;
   std::string reference;

@@ -115,6 +115,9 @@ std::vector<Field> run_fields() {
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
             "Go on from the newest checkpoint of a run, or from a checkpoint, bit for bit; "
             "auto: from the newest run of this exp_name, or start anew if there is none."),
+      field("overwrite", &R::overwrite, "false", yes_or_no(),
+            "Begin anew in a local_run_dir that holds a run: the old one is renamed, to local_run_dir.old-1 "
+            "and so on."),
       field("keep_last", &R::keep_last, "null", count_from(1),
             "Keep only so many of the newest checkpoints, and the best; null: all."),
       field("best_metric", &R::best_metric, "null",

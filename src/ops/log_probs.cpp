@@ -1,5 +1,6 @@
 #include "ops/log_probs.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/head_rows.h"
 
@@ -18,19 +20,12 @@ struct Chunk {
   std::int64_t start = 0, rows = 0;
 };
 
-// Rows of whole responses, as many as fit; a longer response is a chunk by itself.
+// A long response is cut too: memory is the same whatever the data.
 std::vector<Chunk> chunks_of(const HeadInput& input) {
   std::vector<Chunk> chunks;
-  Chunk chunk;
-  for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r) {
-    const std::int64_t rows = input.row_starts[r + 1] - input.row_starts[r];
-    if (chunk.rows > 0 && chunk.rows + rows > input.chunk_rows) {
-      chunks.push_back(chunk);
-      chunk = {chunk.start + chunk.rows, 0};
-    }
-    chunk.rows += rows;
-  }
-  if (chunk.rows > 0) chunks.push_back(chunk);
+  const std::int64_t rows = input.hidden.size(0);
+  for (std::int64_t start = 0; start < rows; start += input.chunk_rows)
+    chunks.push_back({start, std::min(input.chunk_rows, rows - start)});
   return chunks;
 }
 
@@ -140,7 +135,11 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
                           .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
-  for (const Chunk& chunk : chunks_of(input)) {
+  const std::vector<Chunk> chunks = chunks_of(input);
+  at::Tensor sum = matrix_gradient;
+  if (matrix_gradient.defined() && chunks.size() > 1 && matrix_gradient.element_size() < 4)
+    sum = at::zeros(matrix_gradient.sizes(), matrix_gradient.options().dtype(at::kFloat));
+  for (const Chunk& chunk : chunks) {
     const at::Tensor scale = part(by_row, chunk).unsqueeze(1);
     // d log p(target) / d logits = one_hot(target) - p
     at::Tensor gradient = logits_of(input, chunk);
@@ -160,12 +159,13 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);
     at::mm_out(out, gradient, input.matrix);
-    if (!matrix_gradient.defined()) continue;
-    if (matrix_gradient.scalar_type() == gradient.scalar_type())
-      matrix_gradient.addmm_(gradient.t(), part(input.hidden, chunk));
+    if (!sum.defined()) continue;
+    if (sum.scalar_type() == gradient.scalar_type())
+      sum.addmm_(gradient.t(), part(input.hidden, chunk));
     else
-      matrix_gradient.add_(at::mm(gradient.t(), part(input.hidden, chunk)));
+      sum.add_(at::mm(gradient.t(), part(input.hidden, chunk)));
   }
+  if (sum.defined() && !sum.is_same(matrix_gradient)) matrix_gradient.add_(sum);
   return hidden_gradient;
 }
 

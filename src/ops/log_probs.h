@@ -15,7 +15,7 @@ struct HeadInput {
   at::Tensor bias;                           // [vocabulary], or undefined
   at::Tensor targets;                        // int64 [rows]
   std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
-  std::int64_t chunk_rows = 0;  // logits of about so many rows, whole responses, are in memory at once
+  std::int64_t chunk_rows = 0;               // the most rows of logits that are in memory at once
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
   // Of a vocabulary that ranks divide: the row of the whole matrix that this one begins with.
   std::optional<std::int64_t> first_row = {};
@@ -39,7 +39,8 @@ PartialScores score_part(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const PartialScores& whole);
 
 // Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
-// returns that of the hidden states. The logits are computed again, chunk by chunk.
+// returns that of the hidden states. The logits are computed again, chunk by chunk; over several chunks a
+// matrix gradient of 16 bits is summed in float32 beside it.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
                                     const at::Tensor& by_response, at::Tensor matrix_gradient,
                                     at::Tensor bias_gradient);

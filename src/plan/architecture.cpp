@@ -10,6 +10,7 @@
 #include "config/assets.h"
 #include "config/text.h"
 #include "hub/cache.h"
+#include "model/tables/settings.h"
 
 namespace dpo::plan {
 namespace {
@@ -31,7 +32,7 @@ fs::path cached_config(const std::string& repository) {
 
 Architecture from_file(const fs::path& path) {
   const std::string text = read_text_file(path, "model configuration");
-  return {model::parse_shape(text, path.string()), path.string(), text};
+  return {model::parse_model_config(text, path.string()).shape, path.string(), text};
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ Architecture find_architecture(const std::string& name_or_path) {
   const std::string file = replace_all(name_or_path, "/", "--");
   if (const auto shipped = config::asset("architecture/" + file + ".json")) {
     const std::string origin = "configs/architecture/" + file + ".json";
-    return {model::parse_shape(*shipped, origin), origin, std::string(*shipped)};
+    return {model::parse_model_config(*shipped, origin).shape, origin, std::string(*shipped)};
   }
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
     throw UserError(fmt::format(

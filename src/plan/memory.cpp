@@ -10,9 +10,8 @@
 namespace dpo::plan {
 namespace {
 
-constexpr double kHeadChunkRows =
-    4096;                         // the head works through response tokens in chunks of about this many
-constexpr double kUsable = 0.97;  // of a GPU's memory; the rest is the driver's
+constexpr double kHeadChunkRows = 4096;  // the head works through response tokens in chunks of so many
+constexpr double kUsable = 0.97;         // of a GPU's memory; the rest is the driver's
 
 using model::Block;
 using model::BlockKind;
@@ -67,9 +66,12 @@ double activation_bytes(const Case& c) {
 
 double logits_bytes(const Case& c) {
   const double rows = std::min(c.peak_response_rows, kHeadChunkRows);
+  const double words = to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor);
+  // Over several chunks the gradient of a 16-bit matrix is summed in float32, from a product of each.
+  const bool summed = c.precision.gradients < 4 && c.peak_response_rows > kHeadChunkRows;
+  const double sum = summed ? words * to_double(c.in.shape.hidden) * to_double(4 + c.precision.weights) : 0;
   // float32 log-probabilities and the gradient of the logits.
-  return rows * to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor) *
-         to_double(4 + c.precision.weights);
+  return rows * words * to_double(4 + c.precision.weights) + sum;
 }
 
 // What a backward pass over a sharded model holds at a time: the block in use and the one that is gathered

@@ -106,17 +106,25 @@ std::optional<Finding> context(const Facts& f) {
   constexpr const char* id = "context";
   const std::int64_t context = f.c.in.shape.context;
   if (f.run.max_length <= context) return ok(id, fmt::format("the model's context is {}", context));
-  const bool learned = f.c.in.shape.family == model::Family::gpt2;
-  std::string message =
-      fmt::format("max_length={} is longer than the model's context of {}: ", f.run.max_length, context);
-  Finding finding = learned
-                        ? error(id, message + "it has no position embeddings beyond that")
-                        : warning(id, message + "it has never seen such positions and will do badly there");
+  Finding finding = error(
+      id, fmt::format("max_length={} is more than the {} tokens that the model computes: its positions, "
+                      "or the window of its attention, end there",
+                      f.run.max_length, context));
   std::vector<std::string> overrides = {fmt::format("max_length={}", context)};
   if (f.run.max_prompt_length >= context)
     overrides.push_back(fmt::format("max_prompt_length={}", context / 2));
   finding.remedies.push_back({overrides, "the whole context of the model"});
   return finding;
+}
+
+std::optional<Finding> loss_scale(const Facts& f) {
+  constexpr const char* id = "float16";
+  const config::ModelConfig& model = f.run.model;
+  if (model.fsdp_policy_mp.value_or(model.policy_dtype) != "float16" && model.policy_dtype != "float16")
+    return std::nullopt;
+  return error(id,
+               "float16 cannot hold the small gradients of a policy without scaling the loss, which dpo does "
+               "not do; bfloat16 needs as much memory and no scaling (model.reference_dtype may be float16)");
 }
 
 std::optional<Finding> reference_model(const Facts& f) {
@@ -299,10 +307,10 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
   for (const Rule rule :
-       {batch_per_gpu,   tokens_per_gpu, batch_divides, accumulation, heads_divide,    tensor_links,
-        optimizer_split, spread,         memory,        disk,         eval_every,      save_every,
-        best_metric,     eval_batch,     prompt_room,   context,      reference_model, mismatched,
-        lengths,         warmup,         known_settings})
+       {batch_per_gpu,   tokens_per_gpu, batch_divides, accumulation,  heads_divide, tensor_links,
+        optimizer_split, spread,         memory,        disk,          eval_every,   save_every,
+        best_metric,     eval_batch,     prompt_room,   context,       loss_scale,   reference_model,
+        mismatched,      lengths,        warmup,        known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

@@ -136,7 +136,9 @@ Progress read_progress(const fs::path& folder) {
   return parse_progress(read_text_file(file, "checkpoint"), file.string());
 }
 
-void verify_checkpoint(const fs::path& folder) {
+namespace {
+
+void verify_files(const fs::path& folder) {
   if (!is_complete(folder))
     throw UserError(
         fmt::format("{} is not a complete checkpoint: it has no file {}", folder.string(), kMarker));
@@ -147,9 +149,25 @@ void verify_checkpoint(const fs::path& folder) {
       throw UserError(fmt::format("{} is missing or not of the size that {} says", file.string(), kMarker));
     if (to_hex(sha256_of_file(file)) != expected.sha256)
       throw UserError(
-          fmt::format("{} is damaged: its SHA-256 is not the one in {}; move that checkpoint away, and "
-                      "resume from the one before",
-                      file.string(), marker.string()));
+          fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(), marker.string()));
+  }
+}
+
+std::string way_back(const fs::path& checkpoint) {
+  const fs::path run = checkpoint.parent_path();
+  const auto older = checkpoint_before(checkpoint);
+  if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
+  return fmt::format("move {} away, and resume={} goes on from {}, the one before", checkpoint.string(),
+                     run.string(), older->filename().string());
+}
+
+}  // namespace
+
+void verify_checkpoint(const fs::path& folder) {
+  try {
+    verify_files(folder);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}; {}", error.what(), way_back(folder)));
   }
 }
 

@@ -50,6 +50,9 @@ void verify_checkpoint(const std::filesystem::path& folder);
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,
                     const model::TensorTable& table, const model::Layout& layout = {});
 
+// The complete checkpoint of the same run that is one older than this one.
+std::optional<std::filesystem::path> checkpoint_before(const std::filesystem::path& checkpoint);
+
 // The newest complete checkpoint (step-N) of a run; incomplete ones are named in `ignored`.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run,
                                                        std::vector<std::string>& ignored);
@@ -65,6 +68,8 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   void write(Snapshot snapshot, bool is_best);
+  // Points at a checkpoint that is there: the one that the run was resumed from.
+  void link(std::int64_t examples, bool is_best);
   // What went wrong with the last one, on whichever rank, is thrown here, if that is known yet.
   void check();
   // The same, after waiting for it.

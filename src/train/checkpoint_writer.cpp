@@ -1,9 +1,13 @@
 // The checkpoints of a run: the newest of them, the links to them, and writing them in the background.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <map>
 
 #include <fmt/format.h>
 
+#include "base/atomic_folder.h"
+#include "base/files.h"
 #include "train/checkpoint.h"
 #include "train/failures.h"
 
@@ -23,6 +27,10 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   return std::stoll(digits);
 }
 
+fs::path step_folder(const fs::path& run, std::int64_t examples) {
+  return run / fmt::format("step-{}", examples);
+}
+
 constexpr const char* kLatest = "LATEST";
 constexpr const char* kBest = "BEST";
 
@@ -32,6 +40,7 @@ void point(const fs::path& link, const fs::path& folder) {
   fs::remove(fresh);
   fs::create_directory_symlink(folder.filename(), fresh);
   fs::rename(fresh, link);
+  sync_folder(link.parent_path());
 }
 
 // The complete checkpoints of a run by their steps; the others are named in `incomplete`.
@@ -73,6 +82,16 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run, std::vector<std::
   return found.rbegin()->second;
 }
 
+std::optional<fs::path> checkpoint_before(const fs::path& checkpoint) {
+  const auto step = step_of(checkpoint);
+  if (!step || !fs::is_directory(checkpoint.parent_path())) return std::nullopt;
+  std::vector<std::string> incomplete;
+  const std::map<std::int64_t, fs::path> found = checkpoints_of(checkpoint.parent_path(), incomplete);
+  const auto next = found.lower_bound(*step);
+  if (next == found.begin()) return std::nullopt;
+  return std::prev(next)->second;
+}
+
 CheckpointWriter::~CheckpointWriter() {
   stop_.request_stop();
   if (writing_.valid()) writing_.wait();
@@ -82,16 +101,22 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   finish();
   writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot), keep = keep_, is_best,
                                              first = part_.rank == 0, stop = stop_.get_token()] {
-    const fs::path folder = run / fmt::format("step-{}", kept.progress.examples);
-    if (!is_complete(folder)) {
-      if (first) fs::remove_all(folder);  // a damaged one of the same step, which this replaces
-      write_checkpoint(folder, kept, stop);
-    }
+    const fs::path folder = step_folder(run, kept.progress.examples);
+    // Of the same step, and not of this run: one that was damaged, or somebody else's.
+    if (first && fs::exists(fs::symlink_status(folder))) move_aside(folder);
+    write_checkpoint(folder, kept, stop);
     if (!first) return;
     point(run / kLatest, folder);
     if (is_best) point(run / kBest, folder);
     if (keep) keep_newest(run, *keep);
   });
+}
+
+void CheckpointWriter::link(std::int64_t examples, bool is_best) {
+  finish();
+  if (part_.rank != 0) return;
+  point(run_ / kLatest, step_folder(run_, examples));
+  if (is_best) point(run_ / kBest, step_folder(run_, examples));
 }
 
 void CheckpointWriter::check() {

@@ -1,6 +1,7 @@
 #include "train/metric_lines.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -23,15 +24,18 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
   return metrics;
 }
 
-std::string lines_until(std::string_view lines, std::int64_t examples) {
+bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
+
+std::string lines_until(std::string_view lines, const Progress& progress) {
   std::string kept;
   for (std::size_t start = 0; start < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', start), lines.size());
     const std::string_view line = lines.substr(start, end - start);
     start = end + 1;
     const auto metrics = parse_metrics(line);
-    const bool is_later = metrics && value_of(*metrics, "counters/examples") > static_cast<double>(examples);
-    if (metrics && !is_later) kept.append(line) += '\n';
+    if (!metrics) continue;
+    const std::int64_t last = is_evaluation(*metrics) ? progress.evaluated : progress.examples;
+    if (!(value_of(*metrics, "counters/examples") > static_cast<double>(last))) kept.append(line) += '\n';
   }
   return kept;
 }

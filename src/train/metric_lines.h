@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "train/metrics.h"
+#include "train/state_files.h"
 
 namespace dpo::train {
 
@@ -15,7 +16,10 @@ std::string line_of(const Metrics& metrics);
 // may cut a line off.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
-// The lines of such a file up to a number of examples.
-std::string lines_until(std::string_view lines, std::int64_t examples);
+bool is_evaluation(const Metrics& metrics);
+
+// The lines of such a file that a run which goes on from there keeps: updates up to its examples, evaluations
+// up to the last that it remembers.
+std::string lines_until(std::string_view lines, const Progress& progress);
 
 }  // namespace dpo::train

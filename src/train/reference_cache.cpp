@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/exchange.h"
-#include "shard/fingerprint.h"
 #include "train/batches.h"
 #include "train/exchange.h"
 #include "train/failures.h"
+#include "train/identity.h"
 #include "train/scoring.h"
 #include "train/stop.h"
 
@@ -24,24 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kKeepEvery{1};
 constexpr std::size_t kChecked = 2;  // batches of known scores that are computed again
-
-// Of the tokens, as they are after truncation, and of how they count.
-std::string digest_of(const data::Examples& examples) {
-  Sha256 sum;
-  const auto add = [&sum](std::span<const data::Token> tokens) {
-    const auto size = static_cast<std::uint64_t>(tokens.size());
-    sum.add(std::as_bytes(std::span(&size, 1)));
-    sum.add(std::as_bytes(tokens));
-  };
-  for (std::uint32_t i = 0; i < examples.size(); ++i) {
-    const data::Example example = examples.at(i);
-    add(example.prompt);
-    for (const auto& response : example.responses) add(response);
-    if (example.tail_weight != 1)
-      sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
-  }
-  return to_hex(sum.finish());
-}
 
 fs::path file_of(const fs::path& folder, const ScoreTable::Key& key) {
   Sha256 sum;
@@ -182,9 +164,9 @@ double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
 CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
                                     const shard::Mesh& mesh, const data::Examples& train,
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,
-                                    const config::RunConfig& config, const Listener& listener) {
-  const model::TensorTable& tensors = reference.placed.model().table;
-  ScoreTable::Key key{{"weights", shard::fingerprint_of(tensors, reference.placed.weights(), mesh)},
+                                    const std::string& fingerprint, const config::RunConfig& config,
+                                    const Listener& listener) {
+  ScoreTable::Key key{{"weights", fingerprint},
                       {"precision", c10::toString(reference.placed.store().dtype())},
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,

@@ -1,7 +1,9 @@
 #include "train/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@
 #include "ops/devices.h"
 #include "train/diagnosis.h"
 #include "train/joint_folder.h"
+#include "train/metric_lines.h"
 #include "train/reference_cache.h"
 #include "train/stop.h"
 
@@ -22,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
 
 // What this rank writes of a checkpoint. All ranks find out together whether they see the same folder.
 Part part_of(const shard::Mesh& mesh, const std::filesystem::path& folder) {
@@ -56,16 +57,17 @@ class Run {
     say(diagnosis_.look_at_data(p_.train.counts()));
     while (true) {
       if (const std::int64_t n = p_.progress.examples; is_evaluation_due(n) && !evaluate_at(n)) return stop();
-      const auto next = static_cast<std::size_t>(p_.progress.updates);
-      if (next == p_.training.size()) break;
-      train_on(batch_of(p_.train, data::Split::Train, p_.training[next]));
+      if (is_at_end()) break;
+      train_on(
+          batch_of(p_.train, data::Split::Train, p_.training[static_cast<std::size_t>(p_.progress.updates)]));
       writer_.check();  // a full disk should not be found hours later
       if (is_stop_asked(mesh())) return stop();
       if (const std::int64_t n = p_.progress.examples; is_save_due(n) && !is_evaluation_due(n)) save();
     }
     save();
     writer_.finish();
-    sum_up();
+    say(summary());
+    repeat_findings();
     return Outcome::finished;
   }
 
@@ -77,17 +79,20 @@ class Run {
 
   const shard::Mesh& mesh() const { return p_.trainee.mesh; }
 
+  bool is_at_end() const { return static_cast<std::size_t>(p_.progress.updates) == p_.training.size(); }
+
+  // What LATEST holds in the end is evaluated, wherever the end is.
   bool is_evaluation_due(std::int64_t examples) const {
     const std::optional<std::int64_t>& every = p_.config.eval_every;
-    if (!every || examples % *every != 0 || examples == p_.progress.evaluated) return false;
-    return examples > 0 || p_.config.do_first_eval;
+    if (!every || examples == p_.progress.evaluated) return false;
+    if (examples == 0) return p_.config.do_first_eval;
+    return is_at_end() || examples % *every == 0;
   }
 
   // A checkpoint of a step with an evaluation is made after it.
   bool is_save_due(std::int64_t examples) const {
     const std::optional<std::int64_t>& every = p_.config.save_every;
-    const bool at_end = static_cast<std::size_t>(p_.progress.updates) == p_.training.size();
-    return examples > 0 && (at_end || (every && examples % *every == 0));
+    return examples > 0 && (is_at_end() || (every && examples % *every == 0));
   }
 
   // Whether it came to its end: a run that is to stop does so, and evaluates when it goes on.
@@ -100,7 +105,9 @@ class Run {
       listener_.progress("evaluating", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(p_.evaluation.size()), "batches");
     }
+    require_finite(records);
     Metrics metrics = metrics_of(records, p_.trainee.loss, "eval");
+    remember(metrics);
     say(line_of("evaluation", metrics, "eval"));
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
@@ -113,11 +120,45 @@ class Run {
     return true;
   }
 
+  // Nothing is saved of a model whose evaluation is not finite.
+  void require_finite(const std::vector<Record>& records) const {
+    std::vector<std::uint32_t> culprits;
+    for (const Record& record : records)
+      if (!std::isfinite(record.loss)) culprits.push_back(record.example);
+    if (culprits.empty()) return;
+    throw TrainingFailure(
+        fmt::format("evaluation after {} examples: the loss of {} of {} examples is not finite (the first is "
+                    "example {}). The policy has diverged, and nothing of it is saved{}. A lower lr is the "
+                    "usual remedy",
+                    p_.progress.examples, culprits.size(), records.size(), culprits.front(), last_good()));
+  }
+
+  // The same for the weights themselves, which the last update may have spoilt. A sum over numbers of which
+  // one is not finite is not finite.
+  void require_finite_weights() const {
+    bool finite = true;
+    for (const model::BlockWeights& block : p_.trainee.policy.stored().blocks)
+      finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
+    if (shard::largest_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
+    throw TrainingFailure(fmt::format(
+        "after {} examples the weights of the policy are not finite. It has diverged, and nothing "
+        "of it is saved{}. A lower lr is the usual remedy",
+        p_.progress.examples, last_good()));
+  }
+
+  std::string last_good() const {
+    const std::int64_t last = std::max(saved_, p_.resumed.value_or(-1));
+    return last < 0 ? "" : fmt::format("; step-{} is the last good checkpoint", last);
+  }
+
   void train_on(const ExampleBatch& batch) {
     const Clock::time_point start = Clock::now();
     if (updates_here_++ == 0) first_update_ = start;
-    const UpdateResult result = update(p_.trainee, batch);
-    if (p_.progress.updates == 0) check_first_update(result);
+    const bool is_first = p_.progress.updates == 0;
+    const UpdateResult result = update(p_.trainee, batch, [&](const UpdateResult& computed) {
+      if (is_first) check_first_update(computed);
+    });
+    wait_for_gpu();  // what it has not done yet belongs to the time of this update
     ++p_.progress.updates;
     p_.progress.examples += static_cast<std::int64_t>(batch.examples.size());
     p_.progress.reward_sum = p_.trainee.rewards.sum;
@@ -136,20 +177,11 @@ class Run {
     note(folder_.add_metrics(metrics));
   }
 
-  // Before the first update policy and reference are the same model, computed by the same kernels on the same
-  // shapes; scores from another run's cache may come from other shapes.
+  // Scores from another run's cache may come from other shapes; those of a live reference do not.
   void check_first_update(const UpdateResult& result) const {
     if (!loss::uses_reference(p_.trainee.loss) || p_.config.model.reference_dtype) return;
     const bool cached = p_.plan.reference == plan::Reference::cached;
-    const at::ScalarType type = cached ? reference_type(p_.config) : at::kFloat;
-    for (const Record& record : result.records)
-      for (std::size_t i = 0; i < record.policy.size(); ++i)
-        if (std::abs(record.policy[i] - record.reference[i]) >
-            rounding_of(record.policy[i], record.tokens[i], type))
-          throw TrainingFailure(fmt::format(
-              "policy and reference differ before the first update: example {} has log-probability {} under "
-              "the one and {} under the other. They should be the same model; is model.archive another one?",
-              record.example, record.policy[i], record.reference[i]));
+    require_equal_models(result, cached ? reference_type(p_.config) : at::kFloat);
   }
 
   bool is_best(const Metrics& metrics) {
@@ -157,14 +189,24 @@ class Run {
     const double value = value_of(metrics, *p_.config.best_metric);
     const bool lower = p_.config.best_metric->starts_with("loss");
     std::optional<double>& best = p_.progress.best;
+    if (p_.progress.best_metric != *p_.config.best_metric)
+      best.reset();  // of another metric, before resuming
+    p_.progress.best_metric = *p_.config.best_metric;
     if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
     best = value;
     return true;
   }
 
   void save(bool is_best = false) {
-    if (p_.config.debug || p_.progress.examples == saved_) return;
-    saved_ = p_.progress.examples;
+    const std::int64_t examples = p_.progress.examples;
+    if (p_.config.debug || examples == saved_) return;
+    if (examples == p_.resumed) {
+      saved_ = examples;
+      return writer_.link(examples, is_best);
+    }
+    require_finite_weights();
+    saved_ = examples;
+    writer_.finish();  // there is memory for one snapshot
     writer_.write(
         take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress, part_),
         is_best);
@@ -242,11 +284,33 @@ class Run {
 
   // What the diagnosis saw before the run was resumed.
   void recall() {
-    for (const Metrics& metrics : folder_.history())
+    for (const Metrics& metrics : folder_.history()) {
       is_evaluation(metrics) ? diagnosis_.after_evaluation(metrics) : diagnosis_.after_update(metrics);
+      if (is_evaluation(metrics)) remember(metrics);
+    }
   }
 
-  void sum_up() {
+  void remember(const Metrics& evaluation) {
+    if (!first_evaluation_) first_evaluation_ = evaluation;
+    last_evaluation_ = evaluation;
+  }
+
+  // "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.500 -> 0.812"
+  std::string summary() const {
+    std::string text = fmt::format("done: {}, {}", plural(p_.progress.updates, "update"),
+                                   plural(p_.progress.examples, "example"));
+    if (!last_evaluation_) return text;
+    const auto change = [&](const std::string& name) {
+      const double first = value_of(*first_evaluation_, name), last = value_of(*last_evaluation_, name);
+      return first == last ? fmt::format("{:.4f}", last) : fmt::format("{:.4f} -> {:.4f}", first, last);
+    };
+    text += "; evaluation: loss " + change("loss/eval");
+    if (!std::isnan(value_of(*last_evaluation_, "rewards_eval/accuracies")))
+      text += ", accuracy " + change("rewards_eval/accuracies");
+    return text;
+  }
+
+  void repeat_findings() {
     if (diagnosis_.findings().empty()) return;
     say("what was noticed during the run:");
     for (const Finding& finding : diagnosis_.findings()) say("  * " + finding.text);
@@ -259,6 +323,7 @@ class Run {
   CheckpointWriter writer_;
   Diagnosis diagnosis_;
   std::int64_t saved_ = -1;  // examples at the last checkpoint
+  std::optional<Metrics> first_evaluation_, last_evaluation_;
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
   Clock::time_point first_update_;  // of this process, which may go on with a run

@@ -32,17 +32,6 @@ void write_lines(const fs::path& path, const std::string& lines) {
   file.commit();
 }
 
-// Held until the process ends, however it ends.
-int lock_folder(const fs::path& folder) {
-  const fs::path file = folder / ".lock";
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    throw UserError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  ::close(descriptor);
-  throw UserError(fmt::format("{}: another process is writing this run", folder.string()));
-}
-
 void remove_halves(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -71,27 +60,41 @@ std::string read_metrics(const fs::path& file) {
 
 }  // namespace
 
+fs::path run_stem(const config::RunConfig& config) { return plan::folder_of_runs(config) / config.exp_name; }
+
 fs::path new_run_folder(const config::RunConfig& config) {
   if (config.local_run_dir) return *config.local_run_dir;
   const std::string time = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
-  return plan::folder_of_runs(config) / fmt::format("{}_{}", config.exp_name, time);
+  const fs::path folder = fmt::format("{}_{}", run_stem(config).string(), time);
+  std::error_code none;
+  fs::path free = folder;
+  for (int i = 2; fs::exists(free, none); ++i) free = fmt::format("{}-{}", folder.string(), i);
+  return free;
 }
 
-RunFolder::RunFolder(fs::path path, std::int64_t examples) : path_(std::move(path)) {
+RunLock::RunLock(const fs::path& folder) {
+  const fs::path file = folder / ".lock";
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    throw UserError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(descriptor_);
+  throw UserError(fmt::format("{}: another process is writing this run", folder.string()));
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+RunFolder::RunFolder(fs::path path, const Progress& progress) : path_(std::move(path)) {
   std::error_code failed;
   fs::create_directories(path_, failed);
   if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
-  lock_ = lock_folder(path_);
+  lock_.emplace(path_);
   remove_halves(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), examples));
+  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), progress));
   metrics_.open(file, std::ios::app);
   if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);
-}
-
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) ::close(lock_);
 }
 
 bool RunFolder::log(const std::string& line) {

@@ -2,31 +2,45 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "config/run_config.h"
 #include "train/metrics.h"
 #include "train/records.h"
+#include "train/state_files.h"
 
 namespace dpo::train {
 
-// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME.
+// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME, with a number
+// behind it where two begin in the same second. The stem is that without the time.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
+std::filesystem::path run_stem(const config::RunConfig& config);
+
+// Held while a process writes a run, until it ends, however it ends. A UserError where another one has it.
+class RunLock {
+ public:
+  explicit RunLock(const std::filesystem::path& folder);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 // What a run leaves behind, besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl,
 // samples/step-N.jsonl. Lines are written whole and at once, so that a reader or a crash sees no half of one.
 // What does not fit onto a full disk is missing; that is no reason to stop a run, so it is only said: false.
 class RunFolder {
  public:
-  // Makes the folder, which no other process may be writing. A resumed run forgets what was measured behind
-  // `examples`, which will be measured again, and the checkpoints that a killed process left half written.
-  RunFolder(std::filesystem::path path, std::int64_t examples);
+  // Makes the folder, which no other process may be writing. A resumed run forgets what was measured after
+  // its checkpoint, which will be measured again, and the checkpoints that a killed process left half
+  // written.
+  RunFolder(std::filesystem::path path, const Progress& progress);
   // The folder as the other ranks see it, which one of them writes: nothing is made, and nothing is written.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
@@ -40,7 +54,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   bool silent_ = false;
-  int lock_ = -1;
+  std::optional<RunLock> lock_;
   std::ofstream metrics_, log_;
 };
 

@@ -1,15 +1,20 @@
 #include "train/setup.h"
 
+#include <algorithm>
 #include <functional>
 #include <span>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/stop.h"
+#include "checkpoint/read_tensors.h"
+#include "config/text.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
 #include "plan/surroundings.h"
+#include "shard/fingerprint.h"
+#include "train/identity.h"
 #include "train/reference_cache.h"
 #include "train/scoring.h"
 
@@ -22,13 +27,20 @@ at::ScalarType type_named(const std::string& name) {
   return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
 }
 
+// A signal ends what has only read so far; nothing has been written that would have to be finished.
+checkpoint::Progress shown_by(const Listener& listener, const std::string& what,
+                              const std::string& unit = "bytes") {
+  return [&listener, what, unit](std::int64_t done, std::int64_t all) {
+    if (stop_requested()) throw dpo::Stopped();
+    listener.progress(what, done, all, unit);
+  };
+}
+
 // The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
 // checkpoint of ours would have if it were the original's.
 checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
                                    const model::Layout& layout, const Listener& listener) {
-  const auto progress = [&](std::int64_t done, std::int64_t all) {
-    listener.progress("reading weights", done, all, "bytes");
-  };
+  const auto progress = shown_by(listener, "reading weights");
   if (!config.model.archive)
     return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
   const fs::path archive = *config.model.archive;
@@ -46,55 +58,11 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   data::TokenCache cache;
   cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
-    listener.progress("tokenizing " + source, done, all, "prompts");
+    shown_by(listener, "tokenizing " + source, "prompts")(done, all);
   };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
   for (const std::string& note : cache.notes) listener.say(note);
   return examples;
-}
-
-// What a checkpoint remembers of its run, so that it is not continued as another one.
-std::map<std::string, std::string> identity_of(const config::RunConfig& config,
-                                               const text::Tokenizer& tokenizer,
-                                               const data::Examples& train) {
-  std::string datasets;
-  for (const std::string& name : config.datasets) datasets += (datasets.empty() ? "" : ",") + name;
-  const auto text_of = [](const std::optional<double>& number) {
-    return number ? fmt::format("{}", *number) : "null";
-  };
-  const std::string betas =
-      config.optimizer_betas ? fmt::format("[{}]", fmt::join(*config.optimizer_betas, ", ")) : "null";
-  return {{"model.name_or_path", config.model.name_or_path},
-          {"model.policy_dtype", config.model.policy_dtype},
-          {"model.fsdp_policy_mp", config.model.fsdp_policy_mp.value_or("null")},
-          {"tokenizer", tokenizer.fingerprint()},
-          {"loss.name", config.loss.name},
-          {"loss.beta", fmt::format("{}", config.loss.beta)},
-          {"loss.label_smoothing", fmt::format("{}", config.loss.label_smoothing)},
-          {"loss.reference_free", fmt::format("{}", config.loss.reference_free)},
-          {"loss.divergence", config.loss.divergence},
-          {"loss.length_normalize", fmt::format("{}", config.loss.length_normalize)},
-          {"loss.length_alpha", fmt::format("{}", config.loss.length_alpha)},
-          {"loss.alpha", fmt::format("{}", config.loss.alpha)},
-          {"loss.gamma", fmt::format("{}", config.loss.gamma)},
-          {"loss.temperature", fmt::format("{}", config.loss.temperature)},
-          {"loss.desirable_weight", fmt::format("{}", config.loss.desirable_weight)},
-          {"loss.undesirable_weight", fmt::format("{}", config.loss.undesirable_weight)},
-          {"datasets", datasets},
-          {"training examples", std::to_string(train.size())},
-          {"batch_size", std::to_string(config.batch_size)},
-          {"data_seed", std::to_string(config.data_seed)},
-          {"seed", std::to_string(config.seed)},
-          {"optimizer", config.optimizer},
-          {"optimizer_betas", betas},
-          {"optimizer_eps", text_of(config.optimizer_eps)},
-          {"weight_decay", text_of(config.weight_decay)},
-          {"lr", fmt::format("{}", config.lr)},
-          {"lr_schedule", config.lr_schedule},
-          {"max_grad_norm", fmt::format("{}", config.max_grad_norm)},
-          {"max_length", std::to_string(config.max_length)},
-          {"max_prompt_length", std::to_string(config.max_prompt_length)},
-          {"warmup_steps", std::to_string(config.warmup_steps)}};
 }
 
 optim::Settings optimizer_settings(const config::RunConfig& config) {
@@ -102,20 +70,6 @@ optim::Settings optimizer_settings(const config::RunConfig& config) {
   if (config.optimizer_betas)
     settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
   return settings;
-}
-
-void check_identity(const std::map<std::string, std::string>& saved,
-                    const std::map<std::string, std::string>& now, const fs::path& folder) {
-  std::vector<std::string> problems;
-  for (const auto& [key, value] : now) {
-    const auto found = saved.find(key);
-    if (found == saved.end() && value == "null") continue;  // of a time when nobody could set the key
-    const std::string before = found == saved.end() ? "not there" : found->second;
-    if (before != value)
-      problems.push_back(
-          fmt::format("resume: {} is {} in {}, but {} now", key, before, folder.string(), value));
-  }
-  if (!problems.empty()) throw UserError(std::move(problems));
 }
 
 // All ranks read all data. The first leaves the tokens for the others that see its disk.
@@ -141,22 +95,24 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listene
           std::move(evaluation)};
 }
 
-// Where a run begins: at its beginning, or where the checkpoint is.
+// Where a run begins: at its beginning, or where the checkpoint is. What the reference is, is not known yet.
 Progress find_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
                        const shard::Mesh& mesh) {
-  Progress progress;
-  progress.identity = identity_of(data.config, data.tokenizer, data.train);
-  if (!checkpoint) return progress;
-  if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
-  Progress saved = read_progress(*checkpoint);
-  check_identity(saved.identity, progress.identity, *checkpoint);
   const auto updates = static_cast<std::int64_t>(data.training.size());
-  if (saved.updates > updates)
+  const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
+  Progress progress;
+  if (checkpoint) {
+    if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
+    progress = read_progress(*checkpoint);
+    check_identity(progress.identity, now, *checkpoint);
+  }
+  if (progress.updates > updates)
     throw UserError(
         fmt::format("resume: {} is at update {}, and with n_epochs and n_examples as they are now a run "
                     "has only {}; try larger ones",
-                    checkpoint->string(), saved.updates, updates));
-  return saved;
+                    checkpoint->string(), progress.updates, updates));
+  for (const auto& [key, value] : now) progress.identity[key] = value;
+  return progress;
 }
 
 // A model's weights where they are trained: this rank's part, or of one process each block on one of its
@@ -169,25 +125,69 @@ checkpoint::LoadedModel load_placed(const shard::Mesh& mesh, std::span<const at:
   return loaded;
 }
 
-// The frozen model that a preference run starts from, at work or left behind: a cached reference is its
-// scores of the data.
-std::unique_ptr<Reference> make_reference(const RunData& data, const shard::Mesh& mesh,
-                                          std::span<const at::Device> devices, const Listener& listener,
-                                          std::vector<Sample>& samples) {
-  if (data.plan.reference == plan::Reference::none) return no_reference();
-  const config::RunConfig& config = data.config;
+// Embeddings have a row for each of the model's tokens alone, and on a GPU nobody notices who reads beyond.
+void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model) {
+  const std::int64_t known = model.config.shape.vocabulary;
+  const auto check = [&](std::span<const data::Token> tokens) {
+    const auto largest = std::ranges::max_element(tokens);
+    if (largest != tokens.end() && *largest >= known)
+      throw UserError(fmt::format(
+          "the tokenizer gives the data token {} ('{}'), but the model has only {} (vocab_size in the "
+          "config.json of {}): the tokenizer in {} is that of another model",
+          *largest, config::shown(data.tokenizer.token_of(*largest)), known, model.folder.string(),
+          data::tokenizer_folder(data.config).string()));
+  };
+  for (const data::Examples* examples : {&data.train, data.test ? &*data.test : nullptr})
+    for (std::uint32_t i = 0; examples && i < examples->size(); ++i) {
+      const data::Example example = examples->at(i);
+      check(example.prompt);
+      for (const std::span<const data::Token> response : example.responses) check(response);
+    }
+}
+
+// The frozen model that a preference run starts from.
+struct FrozenModel {
+  ReferenceModel model;
+  std::string fingerprint;
+};
+
+std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
+                                          std::span<const at::Device> devices, const Listener& listener) {
+  if (data.plan.reference == plan::Reference::none) return std::nullopt;
   checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
-    return load_start(config, reference_type(config), device, mesh.layout(), listener);
+    return load_start(data.config, reference_type(data.config), device, mesh.layout(), listener);
   });
-  ReferenceModel reference{{model::make_model(loaded.config), std::move(loaded.weights), mesh},
-                           pass_of(config)};
+  check_vocabulary(data, loaded);
+  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  return FrozenModel{
+      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, pass_of(data.config)},
+      std::move(fingerprint)};
+}
+
+// A checkpoint knows which reference its run began with.
+void compare_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
+                       const std::optional<fs::path>& checkpoint, Progress& progress) {
+  const Identity now = reference ? identity_of_reference(checkpoint::name_of_scalar(reference_type(config)),
+                                                         reference->fingerprint)
+                                 : Identity{};
+  if (checkpoint) check_identity(progress.identity, now, *checkpoint);
+  for (const auto& [key, value] : now) progress.identity[key] = value;
+}
+
+// The reference at work or left behind: a cached one is its scores of the data.
+std::unique_ptr<Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
+                                          const shard::Mesh& mesh, const Listener& listener,
+                                          std::vector<Sample>& samples) {
+  if (!frozen) return no_reference();
+  const config::RunConfig& config = data.config;
+  ReferenceModel& reference = frozen->model;
   if (config.sample_during_eval)
     samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
                            data.tokenizer, config, *mesh.all);
   if (data.plan.reference == plan::Reference::live) return live_reference(std::move(reference));
-  return cached_reference(find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references",
-                                                 reference, mesh, data.train, data.test,
-                                                 data.tokenizer.fingerprint(), config, listener));
+  return cached_reference(
+      find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references", reference, mesh, data.train,
+                             data.test, data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
 }
 
 }  // namespace
@@ -276,13 +276,17 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   // Before the policy, so that a reference that is only needed for its scores is never in memory together
   // with the policy's gradients and the optimizer.
   std::vector<Sample> samples;
-  std::unique_ptr<Reference> reference = make_reference(data, mesh, devices, listener, samples);
+  std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener);
+  compare_reference(frozen, config, checkpoint, progress);
+  std::unique_ptr<Reference> reference = make_reference(std::move(frozen), data, mesh, listener, samples);
   checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
     const at::ScalarType stored = precision_of(config, mesh).stored;
-    return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {}, {}, mesh.layout())
+    return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
+                                               shown_by(listener, "reading weights"), mesh.layout())
                       : load_start(config, stored, device, mesh.layout(), listener);
   });
   for (const std::string& note : loaded.notes) listener.say(note);
+  check_vocabulary(data, loaded);
   Trainee trainee = make_trainee(config, mesh, model::make_model(loaded.config), std::move(loaded.weights),
                                  std::move(reference));
   loaded.weights = {};
@@ -292,7 +296,9 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
     trainee.optimizer->set_updates(progress.updates);
     trainee.rewards = {progress.reward_sum, progress.rewards};
   }
-  return {std::move(data), std::move(samples), std::move(loaded), std::move(trainee), std::move(progress)};
+  const auto resumed = checkpoint ? std::optional(progress.examples) : std::nullopt;
+  return {std::move(data),    std::move(samples),  std::move(loaded),
+          std::move(trainee), std::move(progress), resumed};
 }
 
 }  // namespace dpo::train

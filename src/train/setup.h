@@ -35,7 +35,8 @@ struct Prepared : RunData {
   std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
   checkpoint::LoadedModel described;      // the policy's files; the weights are in the trainee
   Trainee trainee;
-  Progress progress;  // where the run begins
+  Progress progress;                    // where the run begins
+  std::optional<std::int64_t> resumed;  // the examples of the checkpoint that it goes on from
 };
 
 // `checkpoint`: where to go on from, if anywhere.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/sha256.h"
 #include "config/text.h"
 
 namespace dpo::train {
@@ -60,6 +61,12 @@ class Object {
 
 json parsed(std::string_view text) { return json::parse(text.begin(), text.end(), nullptr, false); }
 
+std::string digest_of(const json& files) {
+  Sha256 sum;
+  sum.add(files.dump());
+  return to_hex(sum.finish());
+}
+
 bool is_sha256(const std::string& digits) {
   return digits.size() == 64 && digits.find_first_not_of("0123456789abcdef") == digits.npos;
 }
@@ -72,6 +79,7 @@ std::string text_of(const Progress& progress) {
                       {"reward_sum", progress.reward_sum},
                       {"rewards", progress.rewards},
                       {"best", progress.best ? json(*progress.best) : json()},
+                      {"best_metric", progress.best_metric},
                       {"evaluated", progress.evaluated},
                       {"identity", progress.identity}};
   return value.dump(2) + "\n";
@@ -86,6 +94,7 @@ Progress parse_progress(std::string_view text, const std::string& origin) {
   progress.reward_sum = object.number("reward_sum");
   progress.rewards = object.count("rewards", 0);
   if (object.has("best")) progress.best = object.number("best");
+  if (object.has("best_metric")) progress.best_metric = object.text("best_metric");
   if (object.has("evaluated")) progress.evaluated = object.count("evaluated", -1);
   const Object identity = object.object("identity");
   for (const auto& [name, _] : identity.value().items())
@@ -96,12 +105,13 @@ Progress parse_progress(std::string_view text, const std::string& origin) {
 std::string text_of(const Marker& marker) {
   json files = json::object();
   for (const auto& [name, file] : marker) files[name] = {{"size", file.size}, {"sha256", file.sha256}};
-  return json{{"files", files}}.dump(2) + "\n";
+  return json{{"files", files}, {"sha256", digest_of(files)}}.dump(2) + "\n";
 }
 
 Marker parse_marker(std::string_view text, const std::string& origin) {
   const json value = parsed(text);
-  const Object files = Object(value, origin).object("files");
+  const Object object(value, origin);
+  const Object files = object.object("files");
   Marker marker;
   for (const auto& [name, _] : files.value().items()) {
     if (!stays_in_folder(name)) files.refuse(name, "names of files in the checkpoint's folder");
@@ -109,6 +119,8 @@ Marker parse_marker(std::string_view text, const std::string& origin) {
     marker[name] = {static_cast<std::uint64_t>(file.count("size", 0)), file.text("sha256")};
     if (!is_sha256(marker[name].sha256)) file.refuse("sha256", "64 hexadecimal digits");
   }
+  if (object.has("sha256") && object.text("sha256") != digest_of(files.value()))
+    throw UserError(fmt::format("{}: is damaged: it does not have its own SHA-256", origin));
   return marker;
 }
 

@@ -15,9 +15,10 @@ struct Progress {
   std::int64_t examples = 0;
   double reward_sum = 0;  // of all responses that were trained on, and their number
   std::int64_t rewards = 0;
-  std::optional<double> best;                   // the best value of `best_metric` so far
-  std::int64_t evaluated = -1;                  // examples at the last evaluation
-  std::map<std::string, std::string> identity;  // what may not change: model, loss, data, seeds
+  std::optional<double> best{};                   // the best value of a metric so far
+  std::string best_metric{};                      // of which
+  std::int64_t evaluated = -1;                    // examples at the last evaluation
+  std::map<std::string, std::string> identity{};  // what may not change: model, loss, data, seeds
 };
 
 std::string text_of(const Progress& progress);
@@ -28,7 +29,8 @@ struct MarkedFile {
   std::uint64_t size = 0;
   std::string sha256;  // in hexadecimal digits
 };
-// Every file of a checkpoint but the marker itself, by its name in the folder.
+// Every file of a checkpoint but the marker itself, by its name in the folder. Its text holds a hash of them,
+// so that a damaged marker is not taken for a damaged file.
 using Marker = std::map<std::string, MarkedFile>;
 
 std::string text_of(const Marker& marker);

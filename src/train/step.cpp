@@ -11,6 +11,7 @@
 #include "optim/clip.h"
 #include "train/exchange.h"
 #include "train/microbatch.h"
+#include "train/reference_cache.h"
 #include "train/scoring.h"
 
 namespace dpo::train {
@@ -149,10 +150,12 @@ UpdateResult compute_gradients(Trainee& t, const ExampleBatch& batch) {
   return result;
 }
 
-UpdateResult update(Trainee& t, const ExampleBatch& batch) {
+UpdateResult update(Trainee& t, const ExampleBatch& batch,
+                    const std::function<void(const UpdateResult&)>& check) {
   UpdateResult result = compute_gradients(t, batch);
   const std::int64_t number = t.optimizer->updates();
   require_finite(result, number);
+  if (check) check(result);
   optim::clip(t.policy.gradients(), result.gradient_norm, t.max_gradient_norm);
   result.learning_rate = t.schedule.at(number);
   t.optimizer->step(t.policy.stored(), t.policy.gradients(), result.learning_rate,
@@ -162,6 +165,17 @@ UpdateResult update(Trainee& t, const ExampleBatch& batch) {
     for (std::size_t i = 0; i < record.policy.size(); ++i)
       t.rewards.add(t.loss.beta * (record.policy[i] - record.reference[i]));
   return result;
+}
+
+void require_equal_models(const UpdateResult& result, at::ScalarType type) {
+  for (const Record& record : result.records)
+    for (std::size_t i = 0; i < record.policy.size(); ++i)
+      if (std::abs(record.policy[i] - record.reference[i]) >
+          rounding_of(record.policy[i], record.tokens[i], type))
+        throw TrainingFailure(fmt::format(
+            "policy and reference differ before the first update: example {} has log-probability {} under "
+            "the one and {} under the other. They should be the same model; is model.archive another one?",
+            record.example, record.policy[i], record.reference[i]));
 }
 
 std::vector<Record> evaluate(const Trainee& t, const ExampleBatch& batch) {

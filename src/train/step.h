@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 
@@ -50,8 +51,13 @@ struct UpdateResult {
 UpdateResult compute_gradients(Trainee& trainee, const ExampleBatch& batch);
 
 // One update over a batch. A loss or gradient that is not finite is a TrainingFailure before anything
-// changes.
-UpdateResult update(Trainee& trainee, const ExampleBatch& batch);
+// changes; what `check` throws, too.
+UpdateResult update(Trainee& trainee, const ExampleBatch& batch,
+                    const std::function<void(const UpdateResult&)>& check = {});
+
+// Before the first update policy and reference are the same model, computed by the same kernels: scores that
+// differ by more than the rounding of `type` are a TrainingFailure.
+void require_equal_models(const UpdateResult& result, at::ScalarType type);
 
 // The same numbers without an update.
 std::vector<Record> evaluate(const Trainee& trainee, const ExampleBatch& batch);

@@ -86,6 +86,17 @@ class Training(TinyRuns):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("is not finite"), 1, done.stderr)
 
+    def test_what_one_rank_alone_computes_stops_all(self):
+        """NaN in one example: of one rank, and of one of its microbatches. Nothing is updated, and nothing is saved."""
+        words = ["n_examples=240", "batch_size=12", "eval_every=null", f"model.name_or_path={self.spoilt_model()}",
+                 "gradient_accumulation_steps=3"]
+        for i, mesh in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"])):
+            run = self.folder / f"one-rank-{i}"
+            done = self.train(run, *words, *mesh)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is not finite .*nothing was changed")
+            self.assertEqual(list(run.glob("step-*")), [])
+
     def test_a_signal_ends_in_order(self):
         run = self.folder / "signalled"
         process = subprocess.Popen(self.words(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)

@@ -49,8 +49,8 @@ class Losses(unittest.TestCase):
         done = subprocess.run(
             [PROGRAM, "train", "model=blank_model", f"model.name_or_path={self.folder / 'model'}",
              f"datasets=[{self.folder / data}]", f"loss={loss}", *beta, "exp_name=e", f"local_dirs=[{self.folder}]",
-             f"local_run_dir={run}", "batch_size=8", "n_examples=32", "eval_every=1000", "eval_batch_size=2",
-             "n_eval_examples=2", "do_first_eval=false", "sample_during_eval=false", "lr=1e-3", "warmup_steps=0",
+             f"local_run_dir={run}", "batch_size=8", "n_examples=32", "eval_every=null", "sample_during_eval=false",
+             "lr=1e-3", "warmup_steps=0",
              "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more],
             capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -86,7 +86,7 @@ class Losses(unittest.TestCase):
 
     def test_too_little_to_evaluate_is_said_before_anything_is_made(self):
         with self.assertRaisesRegex(AssertionError, "eval_batch_size=64: the test split has only 2 example"):
-            self.train("dpo", "eval_batch_size=64", f"local_run_dir={self.folder / 'not-made'}")
+            self.train("dpo", "eval_every=1000", "eval_batch_size=64", f"local_run_dir={self.folder / 'not-made'}")
         self.assertFalse((self.folder / "not-made").exists())
 
     def test_a_ranking_of_two_is_dpo(self):

@@ -132,7 +132,7 @@ class Resume(TinyRuns):
         (run / "LATEST" / "COMPLETE").unlink()
         older = self.train(run, f"resume={run}")
         self.check(older)
-        self.assertIn(f"{os.readlink(run / 'LATEST')} is not complete and is left aside", older.stderr)
+        self.assertIn(f"{os.readlink(run / 'LATEST')} is not complete and is ignored", older.stderr)
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
         self.assertEqual(self.weights(run), self.weights(self.whole))
         shorter = self.train(run, f"resume={run}", "n_examples=80")

@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -54,6 +56,21 @@ class TinyRuns(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.scratch.cleanup()
+
+    @classmethod
+    def spoilt_model(cls):
+        """The model, with a token whose embedding is no number: who meets it, and nobody else, computes NaN."""
+        folder = cls.folder / "spoilt"
+        if folder.exists():
+            return folder
+        shutil.copytree(cls.folder / "model", folder)
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        size = struct.unpack("<Q", data[:8])[0]
+        embedding = json.loads(data[8:8 + size])["model.embed_tokens.weight"]
+        row = 8 + size + embedding["data_offsets"][0] + 5 * embedding["shape"][1] * 4
+        data[row:row + 4] = struct.pack("<f", float("nan"))
+        (folder / "model.safetensors").write_bytes(data)
+        return folder
 
     @classmethod
     def words(cls, run, *more):

@@ -37,8 +37,9 @@ bool try_marker(std::string_view input) {
 }
 
 bool try_metrics(std::string_view input) {
-  const std::string kept = lines_until(input, 64);
-  if (lines_until(kept, 64) != kept) fail("what was kept is not kept again", kept);
+  const Progress progress{.examples = 64, .evaluated = 64};
+  const std::string kept = lines_until(input, progress);
+  if (lines_until(kept, progress) != kept) fail("what was kept is not kept again", kept);
   return !kept.empty();
 }
 
@@ -56,7 +57,7 @@ bool try_scores(std::string_view input) {
 const std::string kSum(64, 'a');
 const std::string kProgress[] = {
     text_of(Progress{}),
-    text_of(Progress{3, 24, -1.5, 48, 0.25, 16, {{"model", "m"}, {"seed", "0"}}}),
+    text_of(Progress{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}}),
 };
 const std::string kMarkers[] = {
     text_of(Marker{}),

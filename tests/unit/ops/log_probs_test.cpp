@@ -1,13 +1,20 @@
 #include "ops/log_probs.h"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
+
 #include <ATen/ops/linear.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -99,6 +106,63 @@ TEST(LogProbs, DoNotDependOnTheChunks) {
   const at::Tensor whole = score_responses(problem.input(100), false).log_probs;
   for (const std::int64_t chunk_rows : {1, 2, 5, 8})
     EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), false).log_probs, whole), 1e-14);
+}
+
+// Hears of every tensor that the CPU's allocator makes or frees.
+class Allocations : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
+    now_ += size;
+    most_ = std::max(most_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  std::int64_t most() const { return most_; }
+
+ private:
+  std::int64_t now_ = 0, most_ = 0;
+};
+
+std::int64_t most_bytes(const std::function<void()>& work) {
+  const auto allocations = std::make_shared<Allocations>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, allocations);
+  work();
+  return allocations->most();
+}
+
+// A response of many times the chunk needs the memory of a chunk.
+TEST(LogProbs, OfALongResponseKeepFewLogits) {
+  constexpr std::int64_t kTokens = 4000, kVocabulary = 5000, kHidden = 4, kChunk = 50;
+  const std::vector<std::int32_t> one = {0, kTokens};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor hidden = at::randn({kTokens, kHidden}).to(type),
+                     matrix = at::randn({kVocabulary, kHidden}).to(type);
+    const HeadInput input{hidden, matrix, {}, at::randint(kVocabulary, {kTokens}, at::kLong), one, kChunk};
+    const at::Tensor gradient = at::zeros({kVocabulary, kHidden}, hidden.options());
+    const std::int64_t most = most_bytes([&] {
+      const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
+      score_responses_backward(input, scores.lse, at::ones({1}), gradient, {});
+    });
+    constexpr std::int64_t kLogits = kChunk * kVocabulary * 4, kTheRest = kTokens * kHidden * 64;
+    EXPECT_LT(most, 4 * kLogits + kTheRest) << type;
+    EXPECT_GT(most, kLogits / 4);  // it counts
+  }
+}
+
+// Many chunks of one response: sums in 16 bits would lose most of what each adds.
+TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
+  constexpr std::int64_t kTokens = 2048, kVocabulary = 16, kHidden = 8;
+  const std::vector<std::int32_t> one = {0, kTokens};
+  const at::Tensor hidden = at::rand({kTokens, kHidden}).to(at::kBFloat16);
+  const at::Tensor matrix = at::randn({kVocabulary, kHidden}).to(at::kBFloat16);
+  const at::Tensor targets = at::zeros({kTokens}, at::kLong);
+  const auto gradient_with = [&](std::int64_t chunk_rows) {
+    const HeadInput input{hidden, matrix, {}, targets, one, chunk_rows};
+    const at::Tensor gradient = at::zeros({kVocabulary, kHidden}, hidden.options());
+    const ResponseScores scores = score_responses(input, false);
+    score_responses_backward(input, scores.lse, at::ones({1}), gradient, {});
+    return gradient;
+  };
+  EXPECT_LT(relative_error(gradient_with(1), gradient_with(kTokens)), 5e-3);
 }
 
 }  // namespace

@@ -210,9 +210,11 @@ TEST(Memory, CheckpointingKeepsOneInputALayer) {
 }
 
 TEST(Memory, LogitsAreNeverMoreThanAChunk) {
-  // 4096 rows of 50,304 in float32, and their gradient in bfloat16.
+  // 4096 rows of 50,304 in float32, and their gradient in bfloat16; the matrix's gradient is summed over
+  // chunks in float32, from products in bfloat16.
   expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16"), "logits chunk",
-               4096.0 * 50'304 * 6);
+               4096.0 * 50'304 * 6 + 50'304.0 * 2560 * 6);
+  expect_bytes(plan_of("model=pythia28 batch_size=4096"), "logits chunk", 4096.0 * 50'304 * 8);
 }
 
 TEST(Memory, AdafactorKeepsRowsAndColumns) {

@@ -163,11 +163,19 @@ TEST(PromptRoom, APromptLeavesRoomForAResponse) {
 }
 
 TEST(Context, OfTheModelIsLongEnough) {
-  expect_finding("model=pythia28 max_length=4096", "context", Verdict::warning,
-                 "max_length=4096 is longer than the model's context of 2048");
-  expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error,
-                 "no position embeddings beyond that");
+  expect_finding("model=pythia28 max_length=4096", "context", Verdict::error,
+                 "max_length=4096 is more than the 2048 tokens that the model computes");
+  expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error, "the 1024 tokens");
+  expect_finding("model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 max_length=4097", "context",
+                 Verdict::error, "the 4096 tokens");  // its window
   expect_finding("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
+}
+
+TEST(Float16, IsNotThePolicysType) {
+  expect_finding("model=pythia28 model.policy_dtype=float16", "float16", Verdict::error, "bfloat16");
+  expect_finding("model=pythia28 model.fsdp_policy_mp=float16", "float16", Verdict::error, "bfloat16");
+  EXPECT_EQ(plan_of("model=pythia28 model.reference_dtype=float16 loss=dpo loss.beta=0.1").find("float16"),
+            nullptr);
 }
 
 TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {

@@ -330,7 +330,7 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheWordsOfOne) {
   EXPECT_FALSE(fs::exists(run / "step-16") || fs::exists(run / "step-16.tmp.word"));
   EXPECT_EQ(fs::read_symlink(run / "LATEST"), "step-8");
   verify_checkpoint(run / "step-8");
-  RunFolder resumed(run, 8);
+  RunFolder resumed(run, {.examples = 8});
   EXPECT_EQ(names_in(run), (std::set<std::string>{"step-8", "LATEST", ".lock", "metrics.jsonl", "log.txt"}));
 }
 
@@ -352,7 +352,7 @@ TEST_F(Checkpoints, AreNotConfusedByWhatAnotherStartLeft) {
   for (const char* sign : {"ready", "part-0.done", "part-1.done", "failed"})
     std::ofstream(folder_ / "run" / "step-8.tmp.other.signs" / sign) << "old";
   EXPECT_EQ(contents_of(save("run", "gpt2", {1, 2, 1})), contents_of(save("clean", "gpt2", {})));
-  RunFolder resumed(folder_ / "run", 8);
+  RunFolder resumed(folder_ / "run", {.examples = 8});
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other"));
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other.signs"));
 }

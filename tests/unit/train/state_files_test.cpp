@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 const std::string kSum(64, 'a');
 
 TEST(StateFiles, OfProgressAreReadAsTheyWereWritten) {
-  const Progress progress{3, 24, -1.5, 48, 0.25, 16, {{"model", "m"}, {"seed", "0"}}};
+  const Progress progress{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}};
   const Progress again = parse_progress(text_of(progress), "run.json");
   EXPECT_EQ(text_of(again), text_of(progress));
   EXPECT_EQ(again.identity, progress.identity);
@@ -24,7 +24,7 @@ TEST(StateFiles, OfProgressAreReadAsTheyWereWritten) {
 }
 
 TEST(StateFiles, OfAnythingElseAreRefusedByName) {
-  const std::string good = text_of(Progress{3, 24, -1.5, 48, 0.25, 16, {{"model", "m"}}});
+  const std::string good = text_of(Progress{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}}});
   const auto refused = [](const std::string& text) {
     try {
       parse_progress(text, "run.json");
@@ -71,9 +71,12 @@ TEST(StateFiles, OfADamagedCheckpointAreAUserError) {
 
 TEST(MetricLines, AreThoseUpToANumberOfExamples) {
   const std::string first = R"({"counters/examples":8,"loss":0.5})", odd = R"({"counters/examples":"8"})";
-  EXPECT_EQ(
-      lines_until(first + "\n" + R"({"counters/examples":16})" + "\n" + odd + "\nnull\n" + R"({"cut":)", 8),
-      first + "\n" + odd + "\n");
+  EXPECT_EQ(lines_until(first + "\n" + R"({"counters/examples":16})" + "\n" + odd + "\nnull\n" + R"({"cut":)",
+                        {.examples = 8}),
+            first + "\n" + odd + "\n");
+  const std::string evaluation = R"({"loss/eval":0.5,"counters/examples":8})";
+  EXPECT_EQ(lines_until(first + "\n" + evaluation + "\n", {.examples = 8, .evaluated = 4}), first + "\n");
+  EXPECT_EQ(lines_until(evaluation + "\n", {.examples = 8, .evaluated = 8}), evaluation + "\n");
   const auto read = parse_metrics(R"({"b": 1, "a": null, "c": "x", "d": 2.5})");
   EXPECT_EQ(read, (Metrics{{"b", 1}, {"d", 2.5}}));
 }

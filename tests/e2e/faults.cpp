@@ -1,0 +1,143 @@
+// Loaded before all other libraries (LD_PRELOAD), so that changes of files under one folder fail on demand:
+//   DPO_FAULT_UNDER=FOLDER  the changes that count: writing, fsync, rename, and making or removing names
+//   DPO_FAULT_AT=K          the K-th of them, from 1 ...
+//   DPO_FAULT=KIND          ... fails: as a broken disk ("fail"); is the last thing that happens ("last"); is
+//                           half done, if it is a write, and the last thing ("cut"); takes a minute ("wait")
+//   DPO_FAULT_LOG=FILE      every change, a line each
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool counts(const std::string& path) {
+  static const std::string under = variable("DPO_FAULT_UNDER");
+  return !under.empty() && path.starts_with(under);
+}
+
+std::string path_of(int descriptor) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t size = readlink(link.c_str(), path, sizeof path);
+  return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "";
+}
+
+void log(const char* what, const std::string& path) {
+  static const std::string file = variable("DPO_FAULT_LOG");
+  if (file.empty()) return;
+  const std::string line = std::string(what) + " " + path + "\n";
+  const auto log =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666));
+  syscall(SYS_write, log, line.data(), line.size());
+  syscall(SYS_close, log);
+}
+
+enum class Fault { none, fail, last, cut };
+
+Fault next(const char* what, const std::string& path) {
+  static const long at = std::atol(variable("DPO_FAULT_AT").c_str());
+  static const std::string kind = variable("DPO_FAULT");
+  static std::atomic<long> count = 0;
+  if (!counts(path)) return Fault::none;
+  log(what, path);
+  if (++count != at) return Fault::none;
+  if (kind == "wait")
+    for (timespec left{60, 0}; nanosleep(&left, &left) != 0;) {
+    }
+  return kind == "fail"   ? Fault::fail
+         : kind == "last" ? Fault::last
+         : kind == "cut"  ? Fault::cut
+                          : Fault::none;
+}
+
+template <class Change>
+long change(const char* what, const std::string& path, const Change& make) {
+  const Fault fault = next(what, path);
+  if (fault == Fault::fail) {
+    errno = EIO;
+    return -1;
+  }
+  const long result = make();
+  if (fault != Fault::none) syscall(SYS_exit_group, 9);
+  return result;
+}
+
+// The same for what writes `size` bytes.
+template <class Write>
+ssize_t written(const char* what, int descriptor, std::size_t size, const Write& write) {
+  const Fault fault = next(what, path_of(descriptor));
+  if (fault == Fault::fail) {
+    errno = EIO;
+    return -1;
+  }
+  const long result = write(fault == Fault::cut ? size / 2 : size);
+  if (fault != Fault::none) syscall(SYS_exit_group, 9);
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t write(int descriptor, const void* data, std::size_t size) {
+  return written("write", descriptor, size,
+                 [&](std::size_t some) { return syscall(SYS_write, descriptor, data, some); });
+}
+
+ssize_t pwrite(int descriptor, const void* data, std::size_t size, off_t offset) {
+  return written("write", descriptor, size,
+                 [&](std::size_t some) { return syscall(SYS_pwrite64, descriptor, data, some, offset); });
+}
+
+ssize_t pwrite64(int descriptor, const void* data, std::size_t size, off_t offset) {
+  return pwrite(descriptor, data, size, offset);
+}
+
+int ftruncate(int descriptor, off_t size) noexcept {
+  return static_cast<int>(
+      change("resize", path_of(descriptor), [&] { return syscall(SYS_ftruncate, descriptor, size); }));
+}
+
+int fsync(int descriptor) {
+  return static_cast<int>(
+      change("sync", path_of(descriptor), [&] { return syscall(SYS_fsync, descriptor); }));
+}
+
+int rename(const char* from, const char* to) noexcept {
+  return static_cast<int>(
+      change("rename", to, [&] { return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); }));
+}
+
+int symlink(const char* target, const char* path) noexcept {
+  return static_cast<int>(
+      change("link", path, [&] { return syscall(SYS_symlinkat, target, AT_FDCWD, path); }));
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  return static_cast<int>(change("make", path, [&] { return syscall(SYS_mkdirat, AT_FDCWD, path, mode); }));
+}
+
+int unlink(const char* path) noexcept {
+  return static_cast<int>(change("remove", path, [&] { return syscall(SYS_unlinkat, AT_FDCWD, path, 0); }));
+}
+
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  return static_cast<int>(change("remove", path_of(folder) + "/" + path,
+                                 [&] { return syscall(SYS_unlinkat, folder, path, flags); }));
+}
+
+}  // extern "C"

@@ -1,0 +1,131 @@
+"""A disk or a process that fails at any moment of saving leaves the checkpoint before or the new one, whole.
+
+Each write, fsync, rename, and making or removing of a name in the run folder in turn fails, is the last thing that
+happens, or is cut short; then the run is resumed and must end with the weights of the run that never was disturbed.
+Also: what is on disk before what, and signals at any moment, a second one included.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from tiny_run import TinyRuns, main
+
+LIBRARY = sys.argv.pop()
+SHORT = ("n_examples=16", "save_every=8", "eval_every=null", "keep_last=1", "batch_size=4", "resume=auto")
+
+
+def is_whole(checkpoint):
+    marker = checkpoint / "COMPLETE"
+    if not marker.exists():
+        return False
+    files = json.loads(marker.read_text())["files"]
+    return all(hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() == file["sha256"]
+               for name, file in files.items())
+
+
+class Faults(TinyRuns):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.whole = cls.folder / "whole"
+        cls.check(cls.train(cls.whole, *SHORT))  # also leaves the tokens, which all runs share
+        cls.changes = cls.log_of(cls.folder / "logged")
+
+    @classmethod
+    def disturbed(cls, run, kind="", at=0, log="", **options):
+        variables = {"LD_PRELOAD": LIBRARY, "DPO_FAULT_UNDER": str(run), "DPO_FAULT": kind, "DPO_FAULT_AT": str(at),
+                     "DPO_FAULT_LOG": str(log)}
+        return dict(env=os.environ | variables, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, **options)
+
+    @classmethod
+    def log_of(cls, run):
+        log = cls.folder / "changes"
+        done = subprocess.run(cls.words(run, *SHORT), **cls.disturbed(run, log=log))
+        assert done.returncode == 0, done.stderr
+        return [line.split(" ", 1) for line in log.read_text().splitlines()]
+
+    def test_every_change_in_turn(self):
+        first_saved = next(i for i, (what, path) in enumerate(self.changes, 1) if what == "rename" and path.endswith("step-8"))
+        self.assertGreater(len(self.changes), 50)
+        for kind in ("fail", "last", "cut"):
+            for at in range(1, len(self.changes) + 1):
+                what, path = self.changes[at - 1]
+                if kind == "cut" and what != "write":
+                    continue
+                with self.subTest(kind=kind, at=at, what=what, path=os.path.basename(path)):
+                    self.disturb_and_resume(kind, at, first_saved)
+
+    def disturb_and_resume(self, kind, at, first_saved):
+        run = self.folder / f"{kind}-{at}"
+        done = subprocess.run(self.words(run, *SHORT), **self.disturbed(run, kind, at))
+        self.assertIn(done.returncode, (0, 1, 2) if kind == "fail" else (9,), done.stderr)
+        checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
+        if at > first_saved:
+            self.assertTrue(any(is_whole(checkpoint) for checkpoint in checkpoints), done.stderr)
+        for checkpoint in checkpoints:
+            self.assertTrue(is_whole(checkpoint), "a folder with the name of a checkpoint is one")
+        if (run / "LATEST").is_symlink():
+            self.assertTrue(is_whole(run / "LATEST"))
+        self.check(self.train(run, *SHORT))
+        self.assertEqual(self.weights(run), self.weights(self.whole))
+        self.assertEqual(self.updates(run), self.updates(self.whole))
+
+    def test_order_on_disk(self):
+        """Files before their folder's name, that name before LATEST, and all of it before an older one goes."""
+        order = {}
+        for i, (what, path) in enumerate(self.changes):
+            order.setdefault((what, path), []).append(i)
+        run = str(self.folder / "logged")
+        renamed = order["rename", f"{run}/step-16"][0]
+        temporary = [path for what, path in self.changes[:renamed] if what == "sync" and "step-16.tmp" in path]
+        for name in ("", "/state"):
+            self.assertTrue(any(path.endswith(name) and os.path.basename(path).startswith(("step-16", "state"))
+                                for path in temporary), temporary)
+        linked = max(order["rename", f"{run}/LATEST"])
+        synced = [i for i in order["sync", run] if renamed < i]
+        self.assertLess(synced[0], linked)
+        removed = order["rename", f"{run}/step-8.tmp.removed"][0]
+        self.assertLess(linked, removed)
+        self.assertTrue(any(linked < i < removed for i in synced))
+
+    def test_signals_at_any_moment(self):
+        run, draw = self.folder / "signals", random.Random(3)
+        words = self.words(run, "resume=auto", "save_every=40")
+        for _ in range(40):
+            process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            time.sleep(draw.uniform(0, 1.0))
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate()
+            self.assertIn(process.returncode, (0, 143, -signal.SIGTERM), said)  # the last: before main() began
+            if process.returncode == 0:
+                break
+        self.check(self.train(run, "resume=auto", "save_every=40"))
+        whole = self.folder / "signals-whole"
+        self.check(self.train(whole, "save_every=40"))
+        self.assertEqual(self.weights(run), self.weights(whole))
+
+    def test_a_second_signal_while_saving(self):
+        run = self.folder / "second"
+        at = next(i for i, (what, path) in enumerate(self.changes, 1) if what == "sync" and "step-8.tmp" in path)
+        process = subprocess.Popen(self.words(run, *SHORT), **self.disturbed(run, "wait", at))
+        with process.stderr as lines:
+            for line in lines:
+                if line.startswith("saving step-8"):
+                    break
+            process.send_signal(signal.SIGTERM)
+            time.sleep(2.5)
+            self.assertIsNone(process.poll(), "the first signal waits for the checkpoint")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=20), 143)
+        self.check(self.train(run, *SHORT))
+        self.assertEqual(self.weights(run), self.weights(self.whole))
+
+
+if __name__ == "__main__":
+    main()

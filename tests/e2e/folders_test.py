@@ -1,0 +1,180 @@
+"""Whose run a folder holds: nothing of another run is touched, and what is resumed is what it was.
+
+Also: damage is found and named, what has diverged is not saved, and exit statuses mean what the documents say.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+from tiny_run import CONFIG, TinyRuns, main
+
+SHORT = ("n_examples=40", "eval_every=20")
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != ".lock"}
+
+
+class Folders(TinyRuns):
+    def refused(self, done, *texts, status=1):
+        self.assertEqual(done.returncode, status, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+        return done
+
+    def run_of(self, name, *more):
+        run = self.folder / name
+        self.check(self.train(run, *SHORT, *more))
+        return run
+
+    def test_a_folder_that_holds_a_run_is_not_touched(self):
+        run = self.run_of("taken")
+        before = contents(run)
+        self.refused(self.train(run, *SHORT, "lr=1e-2"), f"{run} holds a run already", f"resume={run}", "overwrite=true")
+        self.assertEqual(contents(run), before)
+        foreign = self.folder / "foreign"  # as the original leaves it
+        (foreign / "step-20").mkdir(parents=True)
+        (foreign / "step-20" / "policy.pt").write_bytes(b"weights")
+        self.refused(self.train(foreign, *SHORT), "holds a run already (step-20)")
+        self.check(self.train(foreign, *SHORT, "resume=auto"))
+        self.assertEqual((foreign / "step-20.old-1" / "policy.pt").read_bytes(), b"weights")
+
+    def test_overwrite_moves_the_old_run_aside(self):
+        run = self.run_of("moved")
+        before = contents(run)
+        for number in (1, 2):
+            self.check(self.train(run, *SHORT, f"lr={number}e-2", "overwrite=true"))
+        self.assertEqual(contents(self.folder / "moved.old-1"), before)
+        self.assertTrue((self.folder / "moved.old-2" / "LATEST").exists())
+        self.assertNotEqual(contents(run)["step-40/model.safetensors"], before["step-40/model.safetensors"])
+        self.assertEqual(self.updates(run), list(range(1, 11)))
+        self.refused(self.train(run, *SHORT, "overwrite=true", f"resume={run}"), "give one of them")
+
+    def test_the_configuration_can_be_used_again(self):
+        run = self.run_of("first")
+        self.check(self.train(run, *SHORT, f"resume={run}"))
+        again = self.folder / "second"
+        done = subprocess.run([self.words(run)[0], "train", "--config", run / "config.yaml", f"local_run_dir={again}"],
+                              capture_output=True, text=True)
+        self.check(done)
+        self.assertEqual(self.weights(again), self.weights(run))
+
+    def test_resume_elsewhere_is_refused(self):
+        run = self.run_of("here")
+        self.refused(self.train(self.folder / "elsewhere", *SHORT, f"resume={run}"), f"goes on in {run}", "local_run_dir")
+        self.assertFalse((self.folder / "elsewhere").exists())
+
+    def test_auto_finds_exactly_this_experiment(self):
+        def words(name, *more):
+            kept = [word for word in self.words("", *SHORT, *more) if not word.startswith(("local_run_dir=", "exp_name="))]
+            return subprocess.run(kept + [f"exp_name={name}", "resume=auto"], capture_output=True, text=True)
+
+        first = words("dpo_v2")
+        self.check(first)
+        other = words("dpo")
+        self.check(other)
+        self.assertNotIn("resuming", other.stderr)
+        nested = words("a/b")
+        self.check(nested)
+        again = words("a/b")
+        self.check(again)
+        self.assertIn("resuming " + os.path.dirname(nested.stdout.strip()), again.stderr)
+
+    def test_what_decides_the_result_is_compared(self):
+        """Every word the same, but sft/LATEST has moved on; other rows of the same number; another length of a schedule."""
+        sft = self.folder / "sft"
+        self.check(self.train_sft(sft))
+        data = self.folder / "own.jsonl"
+        shutil.copy(self.folder / "pairs.jsonl", data)
+        words = (*SHORT, f"model.archive={sft}/LATEST", f"datasets=[{data}]", "lr_schedule=linear")
+        run = self.folder / "compared"
+        self.check(self.train(run, *words))
+        self.check(self.train(run, *words, f"resume={run}"))
+        self.refused(self.train(run, *words, f"resume={run}", "n_examples=80"), "updates of the schedule is 10 in", "but 20 now")
+        latest = os.readlink(sft / "LATEST")
+        self.assertEqual(latest, "step-40")
+        (sft / "LATEST").unlink()
+        (sft / "LATEST").symlink_to("step-20")
+        self.refused(self.train(run, *words, f"resume={run}"), "weights of the reference is ", "LATEST has moved on")
+        (sft / "LATEST").unlink()
+        (sft / "LATEST").symlink_to(latest)
+        rows = data.read_text().splitlines(keepends=True)
+        data.write_text("".join([rows[-1], *rows[1:-1], rows[0]]))
+        self.refused(self.train(run, *words, f"resume={run}"), "training examples is ", "the data")
+        constant = self.run_of("longer")
+        self.check(self.train(constant, f"resume={constant}", "n_examples=80", "eval_every=20"))
+        self.refused(self.train(constant, f"resume={constant}", "n_examples=8", "eval_every=20"), "is at update 20")
+        self.refused(self.train(constant, f"resume={constant}", "n_examples=null", "n_epochs=1", "batch_size=4", "eval_every=20",
+                                "data.test_share=0.9"), "training examples is ")
+
+    def train_sft(self, run):
+        words = [word for word in self.words(run, *SHORT, "n_epochs=1") if not word.startswith("loss")]
+        return subprocess.run([*words, "loss=sft"], capture_output=True, text=True)
+
+    def test_a_flipped_byte_is_found_in_any_file(self):
+        run = self.run_of("flipped")
+        checkpoint = run / "step-40"
+        for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
+            whole = file.read_bytes()
+            for at in {0, len(whole) // 3, len(whole) // 2, len(whole) - 2}:
+                damaged = bytearray(whole)
+                damaged[at] ^= 1
+                file.write_bytes(damaged)
+                with self.subTest(file=file.name, at=at):
+                    self.refused(self.train(run, *SHORT, f"resume={run}"), str(file), f"move {checkpoint} away",
+                                 f"resume={run} goes on from step-20")
+            file.write_bytes(whole)
+        self.check(self.train(run, *SHORT, f"resume={run}"))
+
+    def test_tokens_that_the_model_does_not_have_are_refused(self):
+        small = self.folder / "small"
+        small.mkdir()
+        shutil.copytree(self.folder / "source", small / "source")
+        (small / "source" / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 40}))
+        subprocess.run([self.words("")[0], "init", small / "source", small / "model"], check=True, capture_output=True)
+        run = self.folder / "words"
+        self.refused(self.train(run, *SHORT, f"model.name_or_path={small / 'model'}"), "the model has only 40")
+        self.assertFalse(run.exists())
+
+    def test_what_is_not_finite_is_not_saved(self):
+        """The update with the first example that computes NaN fails, and changes nothing."""
+        model = self.spoilt_model()
+        for name, words in {"update": (), "microbatches": ("gradient_accumulation_steps=4",)}.items():
+            run = self.folder / f"nan-{name}"
+            done = self.train(run, f"model.name_or_path={model}", "eval_every=null", "n_examples=400", *words)
+            self.refused(done, "is not finite", "nothing was changed", status=2)
+            self.assertFalse((run / "LATEST").exists())
+        run = self.folder / "nan-evaluation"
+        done = self.train(run, f"model.name_or_path={model}", "data.test_share=0.3",
+                          "n_eval_examples=64", "eval_batch_size=64")
+        self.refused(done, "evaluation after 0 examples", "nothing of it is saved", status=2)
+
+    def test_diverged_weights_are_not_saved(self):
+        run = self.folder / "diverged"
+        words = ("eval_every=null", "save_every=4", "keep_last=1", "n_examples=8", "warmup_steps=0")
+        self.refused(self.train(run, *words, "lr=1e38"), "the weights of the policy are not finite", status=2)
+        self.assertEqual(list(run.glob("step-*")), [])
+        again = self.refused(self.train(run, *words, "lr=1e-3"), "holds a run already (metrics.jsonl)")
+        self.assertNotIn("resume=", again.stderr)
+        self.check(self.train(run, *words, "lr=1e-3", "overwrite=true"))
+
+    def test_a_run_ends_with_an_evaluation_and_a_summary(self):
+        run = self.folder / "summed-up"
+        done = self.train(run, "n_examples=48", "eval_every=20")
+        self.check(done)
+        last = [line for line in self.metrics(run) if "loss/eval" in line][-1]
+        self.assertEqual(last["counters/examples"], 48)
+        self.assertRegex(done.stderr, r"done: 12 updates, 48 examples; evaluation: loss \S+ -> \S+, accuracy")
+
+    def test_a_refused_plan_ends_with_the_reason(self):
+        run = self.folder / "unplanned"
+        done = self.refused(self.train(run, "batch_size=4", "gradient_accumulation_steps=3"))
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("error: "), done.stderr)
+        self.assertFalse(run.exists())
+
+
+if __name__ == "__main__":
+    main()
