@@ -103,17 +103,18 @@ Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
 // Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
 // rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
 bool agree_on_plan(const plan::Plan& plan, comm::Group& all) {
-  const std::string reference = std::to_string(static_cast<int>(plan.reference));
-  const std::string first = comm::broadcast_text(all, plan.good() ? reference : "", 0);
+  const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
+                                          plan.resolved.model.fsdp_policy_mp.value_or("null"));
+  const std::string first = comm::broadcast_text(all, plan.good() ? decided : "", 0);
   if (first.empty()) return false;
   for (const plan::Finding& finding : plan.findings)
     if (finding.verdict == plan::Verdict::error)
       throw UserError(
           fmt::format("on this rank's machine the plan does not hold: {}: {}", finding.id, finding.message));
-  if (reference != first)
+  if (decided != first)
     throw UserError(
-        "reference=auto means cached scores on one machine of this run and a live reference on "
-        "another; say reference=cached or reference=live");
+        "reference=auto or model.fsdp_policy_mp=auto means one thing on a machine of this run and another on "
+        "this one; say reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
   return true;
 }
 
