@@ -8,21 +8,21 @@
 namespace dpo {
 namespace {
 
-const c10::impl::DeviceGuardImplInterface& cuda() { return *c10::impl::getDeviceGuardImpl(at::kCUDA); }
+const c10::impl::DeviceGuardImplInterface& accelerator() { return *c10::impl::getDeviceGuardImpl(at::kCUDA); }
 
 }  // namespace
 
 bool has_cuda_part() { return true; }
 
 std::uint64_t peak_gpu_memory() {
-  const auto stats = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(cuda().getDevice().index());
+  const auto stats = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(accelerator().getDevice().index());
   return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);
 }
 
-void use_gpu(int index) { cuda().setDevice({at::kCUDA, static_cast<c10::DeviceIndex>(index)}); }
+void use_gpu(int index) { accelerator().setDevice({at::kCUDA, static_cast<c10::DeviceIndex>(index)}); }
 
 void wait_for_gpu() {
-  if (!list_gpus().empty()) cuda().synchronizeDevice(cuda().getDevice().index());
+  if (!list_gpus().empty()) accelerator().synchronizeDevice(accelerator().getDevice().index());
 }
 
 }  // namespace dpo

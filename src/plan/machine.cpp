@@ -57,6 +57,10 @@ void note_figures(Machine& machine, const MachineRequest& request) {
         "TFLOP/s in 16 bits, {:.3g} in float32, {:.4g} GB/s), power and price are unknown; 'dpo bench "
         "device' measures it and keeps the figures for later plans",
         d.name, d.half_rate / 1e12, d.single_rate / 1e12, d.memory_bandwidth / 1e9));
+  if (d.is_cpu && d.figures == Figures::shipped && machine.here)
+    machine.notes.push_back(
+        "the processor's rates are those of a Sapphire Rapids core, times its cores; 'dpo bench device' "
+        "measures this one");
   if (d.figures == Figures::own && d.file != request.device)
     machine.notes.push_back(fmt::format("the figures of {} are those of your own file {}", d.name, d.file));
 }
