@@ -1,5 +1,6 @@
 #include "cli/engine_bench_device.h"
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
