@@ -74,6 +74,7 @@ expect_failure "-DCMAKE_CUDA_COMPILER=$work/bin/nvcc" env PATH="$work/bin" LIBTO
 rm "$work/torch/lib/libtorch_cuda.so"
 script python3 "echo $(sed -n 's/^TORCH_VERSION=//p' "$copy/versions.env") '$work/torch'"
 expect_failure "of python3 has no CUDA part, and there is a GPU here" env PATH="$work/bin" "$copy/run" build
+! grep -qF -- "-DLIBTORCH=$work/torch" "$work/output" || fail "it was taken all the same"
 
 # No library is found: one message names all of them.
 expect_failure "Zstandard (header zstd.h, library zstd; on Debian and Ubuntu: libzstd-dev)" \

@@ -324,6 +324,17 @@ TEST_F(OwnDevices, AutoIsTheTypeThatIsFastestOnTheDevice) {
   EXPECT_EQ(said.fsdp_policy_mp, "bfloat16");
 }
 
+TEST_F(OwnDevices, TheSearchTakesBfloat16WhereItPays) {
+  Inputs in = inputs_of("model=gpt2-large batch_size=8");
+  const auto takes_half = [&](hardware::Bf16 kind) {
+    in.machine.device = processor_with(kind);
+    const auto fit = find_fastest(in);
+    return fit && fit->plan.precision.half;
+  };
+  EXPECT_TRUE(takes_half(hardware::Bf16::amx));
+  EXPECT_FALSE(takes_half(hardware::Bf16::none));
+}
+
 TEST_F(OwnDevices, ThePlanSaysWhatAutoIs) {
   const Inputs in = inputs_on("model=pythia28 model.fsdp_policy_mp=auto", usable({kH200}));
   EXPECT_EQ(in.run.model.fsdp_policy_mp, "bfloat16");
