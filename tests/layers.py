@@ -10,10 +10,11 @@ from pathlib import Path
 # folder: the folders it may include; what those may include, it may as well.
 ALLOWED = {
     "base": [],
+    "hardware": ["base"],
     "config": ["base"],
     "text": ["base"],
     "data": ["base", "config", "text", "hub"],
-    "ops": ["base"],
+    "ops": ["base", "hardware"],
     "model/tables": ["base"],
     "model": ["data", "ops", "model/tables", "comm"],
     "loss": ["base"],
@@ -23,7 +24,7 @@ ALLOWED = {
     "checkpoint/formats": ["base"],
     "checkpoint": ["checkpoint/formats", "model", "hub"],
     "hub": ["base"],
-    "plan": ["config", "model/tables", "loss", "hub"],
+    "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
     "demo": ["base", "report"],
     "train": ["config", "text", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint", "hub",
@@ -31,7 +32,7 @@ ALLOWED = {
     "cli": ["train", "demo"],
 }
 # These build without LibTorch; in cli only the engine (files engine_*) may use it.
-LIGHT = {"base", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "hub", "report", "demo", "cli"}
+LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "hub", "report", "demo", "cli"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")

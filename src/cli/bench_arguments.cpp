@@ -4,7 +4,7 @@
 
 namespace dpo::cli {
 
-CLI::App& describe_bench(CLI::App& command, BenchArguments& arguments) {
+BenchCommands describe_bench(CLI::App& command, BenchArguments& arguments) {
   command.require_subcommand(1);
   CLI::App& train = *command.add_subcommand(
       "train",
@@ -18,7 +18,15 @@ CLI::App& describe_bench(CLI::App& command, BenchArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
   train.add_flag("--json", arguments.json, "one JSON object instead of a table");
-  return train;
+
+  CLI::App& device = *command.add_subcommand(
+      "device", "this machine's GPU, or its processor: products, memory and links, kept for later plans");
+  takes_path(device.add_option("--output", arguments.output,
+                               "the device file to write (default: one in ~/.config/dpo/device, which plans "
+                               "for this machine use)"))
+      ->type_name("FILE");
+  device.add_flag("--json", arguments.json, "one JSON object instead of a table");
+  return {train, device};
 }
 
 }  // namespace dpo::cli

@@ -11,11 +11,13 @@ namespace dpo::cli {
 void add_bench_command(CLI::App& program, Action& action, const std::vector<std::string>& words) {
   CLI::App& command = *program.add_subcommand("bench", "measures this machine");
   const auto arguments = std::make_shared<BenchArguments>();
-  CLI::App& train = describe_bench(command, *arguments);
-  train.callback([&train, &action, &words, arguments] {
+  const BenchCommands parts = describe_bench(command, *arguments);
+  const Action engine = [&words]() -> int { run_engine(words); };
+  parts.train.callback([&train = parts.train, &action, engine, arguments] {
     overrides_of(train);
-    action = [&words]() -> int { run_engine(words); };
+    action = engine;
   });
+  parts.device.callback([&action, engine, arguments] { action = engine; });
 }
 
 }  // namespace dpo::cli

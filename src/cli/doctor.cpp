@@ -24,6 +24,19 @@ std::string row(const std::string& name, const std::string& value) {
   return fmt::format("{:<10}{}\n", name, value);
 }
 
+std::string bfloat16_text(const std::string& kind) {
+  if (kind == "amx") return "by AMX";
+  return kind == "vector" ? "by vector instructions" : "without instructions (slower than float32)";
+}
+
+// Where an affinity or a control group leaves this process a part of the machine.
+std::string limit_text(const json& cpu) {
+  if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
+    return "";
+  return fmt::format("; the machine has {} threads and {}, of which this process may use so much",
+                     cpu["machine_threads"].get<int>(), gib(cpu["machine_memory_bytes"]));
+}
+
 std::string libtorch_row(const json& libtorch) {
   if (!libtorch["found"].get<bool>()) return row("LibTorch", "not usable");
   const std::string version = libtorch["version"].get<std::string>();
@@ -41,13 +54,15 @@ std::string libtorch_row(const json& libtorch) {
 std::string doctor_text(const json& report) {
   const json& cpu = report["cpu"];
   std::string text = row("dpo", report["version"].get<std::string>());
-  text += row("CPU",
-              fmt::format("{}, {} cores, {} threads, {} memory ({} available)",
-                          text_or(cpu["model"], "unknown model"), cpu["cores"].get<int>(),
-                          cpu["threads"].get<int>(), gib(cpu["memory_bytes"]), gib(cpu["available_bytes"])));
+  text +=
+      row("CPU", fmt::format("{}, {} cores, {} threads, {} memory ({} available), bfloat16 {}{}",
+                             text_or(cpu["model"], "unknown model"), cpu["cores"].get<int>(),
+                             cpu["threads"].get<int>(), gib(cpu["memory_bytes"]), gib(cpu["available_bytes"]),
+                             bfloat16_text(cpu["bfloat16"].get<std::string>()), limit_text(cpu)));
   for (const json& gpu : report["gpus"]) {
-    text += row("GPU", fmt::format("{}, {}, compute capability {}", gpu["name"].get<std::string>(),
-                                   gib(gpu["memory_bytes"]), gpu["compute_capability"].get<std::string>()));
+    text += row("GPU", fmt::format("{}, {}, compute capability {}{}", gpu["name"].get<std::string>(),
+                                   gib(gpu["memory_bytes"]), gpu["compute_capability"].get<std::string>(),
+                                   gpu["usable"].get<bool>() ? "" : ", not used"));
   }
   if (report["gpus"].empty()) text += row("GPU", "none");
   text += row("driver", text_or(report["driver"], "none"));

@@ -7,8 +7,9 @@
 
 namespace dpo {
 
-// What this machine and this build have: "version", "cpu", "gpus", "driver", "libtorch", "nccl", "mpi",
-// "arrow", "nvcc", "disk", and "missing": what is absent, what that prevents, and what to do about it.
+// What this machine and this build have: "version", "cpu" (what this process may use of it), "gpus",
+// "driver", "libtorch", "nccl", "mpi", "arrow", "nvcc", "disk", and "missing": what is absent, what that
+// prevents, and what to do about it.
 nlohmann::json doctor_report();
 
 std::string doctor_text(const nlohmann::json& report);

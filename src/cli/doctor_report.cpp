@@ -8,7 +8,6 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,8 @@
 
 #include "cli/doctor.h"
 #include "cli/engine.h"
+#include "hardware/gpus.h"
+#include "hardware/processor.h"
 
 namespace dpo {
 namespace {
@@ -56,43 +57,34 @@ std::vector<std::string> proc_values(const fs::path& file, const std::string& ke
   return values;
 }
 
-json memory_bytes(const std::string& key) {
-  const std::vector<std::string> values = proc_values("/proc/meminfo", key);
-  if (values.empty()) return {};
-  return std::strtoull(values.front().c_str(), nullptr, 10) * 1024;  // the file says kB and means KiB
-}
-
+// What this process may use, and what the machine has.
 json describe_cpu() {
-  const std::vector<std::string> models = proc_values("/proc/cpuinfo", "model name");
+  const hardware::Processor processor = hardware::find_processor();
   const std::vector<std::string> packages = proc_values("/proc/cpuinfo", "physical id");
   const std::vector<std::string> cores = proc_values("/proc/cpuinfo", "core id");
   std::set<std::pair<std::string, std::string>> distinct;
   for (std::size_t i = 0; i < std::min(packages.size(), cores.size()); ++i) {
     distinct.emplace(packages[i], cores[i]);
   }
-  const unsigned threads = std::thread::hardware_concurrency();
-  return {{"model", models.empty() ? json() : json(models.front())},
-          {"cores", distinct.empty() ? threads : distinct.size()},
+  const auto threads = static_cast<std::size_t>(processor.threads());
+  return {{"model", processor.name.empty() ? json() : json(processor.name)},
+          {"cores", distinct.empty() ? threads : std::min(threads, distinct.size())},
           {"threads", threads},
-          {"memory_bytes", memory_bytes("MemTotal")},
-          {"available_bytes", memory_bytes("MemAvailable")}};
+          {"memory_bytes", static_cast<std::uint64_t>(processor.memory)},
+          {"available_bytes", static_cast<std::uint64_t>(processor.available)},
+          {"machine_threads", processor.machine_cores},
+          {"machine_memory_bytes", static_cast<std::uint64_t>(processor.machine_memory)},
+          {"bfloat16", hardware::name_of(processor.bf16)}};
 }
 
-// GPUs as the driver's own tool lists them, for a program that cannot ask by itself.
-json gpus_of_driver() {
-  const auto text =
-      output_of("nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits");
-  json gpus = json::array();
-  std::istringstream lines(text.value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(", ");
-    const std::size_t last = line.rfind(", ");
-    if (first == std::string::npos || first == last) continue;
-    gpus.push_back({{"name", line.substr(0, first)},
-                    {"compute_capability", line.substr(first + 2, last - first - 2)},
-                    {"memory_bytes", std::strtoull(line.c_str() + last + 2, nullptr, 10) << 20}});
-  }
-  return gpus;
+json describe_gpus(const hardware::Gpus& gpus) {
+  json list = json::array();
+  for (const hardware::Gpu& gpu : gpus.found)
+    list.push_back({{"name", gpu.name},
+                    {"compute_capability", gpu.compute_capability()},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"usable", gpus.obstacle.empty()}});
+  return list;
 }
 
 // The version alone, out of "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
@@ -149,18 +141,16 @@ json missing(const std::string& what, const std::string& prevents, const std::st
   return {{"what", what}, {"prevents", prevents}, {"advice", advice}, {"required", required}};
 }
 
-json list_missing(const json& report) {
+json list_missing(const json& report, const std::string& gpu_obstacle) {
   json list = json::array();
   const json& libtorch = report["libtorch"];
   if (!libtorch["found"].get<bool>()) {
     list.push_back(missing("LibTorch", "everything that computes: train, score, sample, bench, demo",
                            libtorch["problem"].get<std::string>(), true));
-  } else if (!report["gpus"].empty() && !libtorch["cuda_part"].get<bool>()) {
-    list.push_back(missing("the CUDA part of this program", "using the GPU",
-                           report["nvcc"].is_null() ? "install a CUDA toolkit (nvcc), then ./run build"
-                                                    : "./run build, with a torch that has CUDA"));
   }
-  if (report["gpus"].empty()) {
+  if (!gpu_obstacle.empty()) {
+    list.push_back(missing("a way to use the GPU", "training on it: runs go on the CPU", gpu_obstacle));
+  } else if (report["gpus"].empty()) {
     list.push_back(missing("an NVIDIA GPU", "training at full speed",
                            report["driver"].is_null()
                                ? "none is seen: runs go on the CPU"
@@ -173,7 +163,10 @@ json list_missing(const json& report) {
     list.push_back(missing("the MPI part of this program", "runs of several processes on CPUs",
                            "install what mpicc needs (libopenmpi-dev), then ./run build"));
   }
-  if (libtorch.value("cuda_part", false) && !libtorch.value("nccl_part", true)) {
+  if (libtorch.value("cuda_part", false) && !libtorch.value("own_kernels", true)) {
+    list.push_back(missing("kernels of our own", "some of the speed on GPUs, and NCCL between them",
+                           "install a CUDA toolkit (nvcc), then ./run build"));
+  } else if (libtorch.value("cuda_part", false) && !libtorch.value("nccl_part", true)) {
     list.push_back(missing("the NCCL part of this program", "runs on several GPUs at full speed",
                            "install NCCL's header (nccl.h, libnccl-dev), then ./run build"));
   }
@@ -191,19 +184,18 @@ json doctor_report() {
   report["version"] = DPO_VERSION;
   report["cpu"] = describe_cpu();
   report["driver"] = describe_driver();
+  const hardware::Gpus& gpus = hardware::find_gpus();
+  report["gpus"] = describe_gpus(gpus);
 
   const EngineOutput engine = output_of_engine({"devices"});
   json& libtorch = report["libtorch"];
   if (engine.succeeded) {
     libtorch = json::parse(engine.text);
     libtorch["tested_version"] = DPO_TESTED_TORCH;
-    report["gpus"] = libtorch["cuda_part"].get<bool>() ? libtorch["gpus"] : gpus_of_driver();
     report["nccl"] = libtorch["nccl"];
-    libtorch.erase("gpus");
     libtorch.erase("nccl");
   } else {
     libtorch["problem"] = engine.text;
-    report["gpus"] = gpus_of_driver();
     report["nccl"] = nullptr;
   }
   libtorch["found"] = engine.succeeded;
@@ -212,7 +204,7 @@ json doctor_report() {
   report["arrow"] = describe_arrow();
   report["nvcc"] = describe_nvcc();
   report["disk"] = describe_disk();
-  report["missing"] = list_missing(report);
+  report["missing"] = list_missing(report, gpus.obstacle);
   return report;
 }
 

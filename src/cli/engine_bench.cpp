@@ -6,6 +6,7 @@
 
 #include "base/quantity.h"
 #include "cli/bench_arguments.h"
+#include "cli/engine_bench_device.h"
 #include "cli/engine_commands.h"
 #include "cli/engine_ranks.h"
 #include "cli/engine_out_of_memory.h"
@@ -63,10 +64,13 @@ int run_bench_train(const BenchArguments& arguments) {
 void add_engine_bench(CLI::App& engine, Action& action) {
   CLI::App& command = *engine.add_subcommand("bench");
   const auto arguments = std::make_shared<BenchArguments>();
-  CLI::App& train = describe_bench(command, *arguments);
-  train.callback([&train, &action, arguments] {
+  const BenchCommands parts = describe_bench(command, *arguments);
+  parts.train.callback([&train = parts.train, &action, arguments] {
     arguments->request.overrides = overrides_of(train);
     action = [arguments] { return run_bench_train(*arguments); };
+  });
+  parts.device.callback([&action, arguments] {
+    action = [arguments] { return run_bench_device(arguments->output, arguments->json); };
   });
 }
 

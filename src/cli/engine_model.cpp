@@ -14,6 +14,7 @@
 #include "cli/arguments.h"
 #include "cli/engine_work.h"
 #include "ops/devices.h"
+#include "plan/device.h"
 
 namespace dpo::cli {
 namespace {
@@ -28,7 +29,9 @@ fs::path config_of(const std::string& name) {
 
 at::ScalarType dtype_of(const ModelArguments& arguments, at::Device device) {
   if (!arguments.dtype.empty()) return scalar_type_named(arguments.dtype);
-  return device.is_cuda() ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
+  const bool half =
+      device.is_cuda() && plan::has_half(list_gpus().at(static_cast<std::size_t>(device.index())));
+  return half ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
 }
 
 // "eos_token_id" of a JSON file: an id or a list of ids. None where the file or the key is missing.
@@ -52,6 +55,8 @@ text::Tokenizer load_tokenizer(const ModelArguments& arguments) {
 
 at::Device device_named(const std::string& name) {
   const std::size_t gpus = list_gpus().size();
+  const std::string& obstacle = hardware::find_gpus().obstacle;
+  if (name == "auto" && !obstacle.empty()) fmt::print(stderr, "warning: the GPU is not used: {}\n", obstacle);
   if (name == "cpu" || (name == "auto" && gpus == 0)) return at::kCPU;
   if (name == "auto") return {at::kCUDA, 0};
   std::size_t index = 0;
@@ -63,8 +68,8 @@ at::Device device_named(const std::string& name) {
     if (!name.starts_with(kPrefix) || error != std::errc() || rest != end)
       throw UserError(fmt::format("--device {}: expected auto, cpu, cuda or cuda:N", name));
   }
-  if (!has_cuda_part())
-    throw UserError(fmt::format("--device {}: this dpo was built without CUDA; --device cpu works", name));
+  if (!obstacle.empty())
+    throw UserError(fmt::format("--device {}: {}; --device cpu works as it is", name, obstacle));
   if (index >= gpus)
     throw UserError(fmt::format("--device {}: {} GPU(s) are there, numbered from 0 ('dpo doctor' lists them)",
                                 name, gpus));

@@ -25,6 +25,7 @@
 #include "comm/start.h"
 #include "comm/watch.h"
 #include "config/mesh.h"
+#include "hardware/processor.h"
 #include "ops/devices.h"
 #include "train/failures.h"
 
@@ -72,7 +73,8 @@ void share_cores(const comm::World& world) {
     if (CPU_ISSET(core, &allowed)) cores += fmt::format(" {}", core);
   const std::vector<std::string> all = comm::gather_texts(*world.all, cores);
   const auto sharing = static_cast<int>(std::ranges::count(all, cores));
-  at::set_num_threads(std::max(1, std::min(at::get_num_threads(), CPU_COUNT(&allowed) / sharing)));
+  const int threads = hardware::find_processor().threads();
+  at::set_num_threads(std::max(1, std::min(at::get_num_threads(), threads / sharing)));
 }
 
 // What is said of an exception, and the status to end with.

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "cli/engine_commands.h"
+#include "cli/engine_out_of_memory.h"
 #include "cli/engine_ranks.h"
 #include "cli/engine_train.h"
 #include "cli/exit_status.h"
-#include "cli/engine_out_of_memory.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
 #include "comm/exchange.h"
@@ -58,11 +58,12 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
     if (finding.verdict == plan::Verdict::error)
       problems.push_back(fmt::format("the plan does not hold: {}: {}", finding.id, finding.message));
   if (!problems.empty()) throw UserError(std::move(problems));
-  const std::string reference = std::to_string(static_cast<int>(plan.reference));
-  if (comm::broadcast_text(all, reference, 0) != reference)
+  const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
+                                          plan.resolved.model.fsdp_policy_mp.value_or("null"));
+  if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
-        "reference=auto means cached scores on one machine of this run and a live reference on "
-        "another; say reference=cached or reference=live");
+        "reference=auto or model.fsdp_policy_mp=auto means one thing on a machine of this run and another on "
+        "this one; say reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

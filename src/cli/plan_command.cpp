@@ -57,8 +57,9 @@ void add_plan_command(CLI::App& program, Action& action) {
   command.add_option("--nodes", arguments->machine.nodes, "machines (default: 1)")
       ->type_name("M")
       ->take_last();
-  takes_path(command.add_option("--device", arguments->machine.device,
-                                "a name of configs/device/, or a YAML file like those"))
+  takes_path(command.add_option(
+                 "--device", arguments->machine.device,
+                 "a name of configs/device/ or of a device file of your own, or a YAML file like those"))
       ->type_name("NAME")
       ->take_last();
   command.add_flag("--fit", arguments->fit, "search for the fastest plan that fits and print its overrides");

@@ -25,6 +25,11 @@ Check<std::string> run_name() {
           }};
 }
 
+std::vector<std::string> with(std::vector<std::string> names, const std::vector<std::string>& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
 std::vector<Field> run_fields() {
   using R = RunConfig;
   return {
@@ -146,8 +151,9 @@ std::vector<Field> model_fields() {
             "The original's name for a transformer block; kept for its command lines, the model decides."),
       field("model.policy_dtype", kModel, &M::policy_dtype, "float32", one_of(kDtypes),
             "Type of the trained weights and of the optimizer's state."),
-      field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(kDtypes),
-            "Type to compute in (mixed precision); null: policy_dtype."),
+      field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(with(kDtypes, {"auto"})),
+            "Type to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
+            "is faster on the run's device."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
             "Type of the reference model; null: the type that the policy computes in. The original's is "
             "float16."),
@@ -174,11 +180,6 @@ std::vector<Field> mesh_fields() {
 const std::vector<std::string> kPairLosses = {
     "dpo",      "ipo",      "hinge",    "robust",       "exo_pair", "nca_pair", "sppo_hard", "apo_zero",
     "apo_down", "discopop", "bco_pair", "sigmoid_norm", "aot",      "simpo",    "cpo",       "orpo"};
-
-std::vector<std::string> with(std::vector<std::string> names, const std::vector<std::string>& more) {
-  names.insert(names.end(), more.begin(), more.end());
-  return names;
-}
 
 std::vector<Field> loss_fields() {
   using L = LossConfig;

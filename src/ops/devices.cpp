@@ -32,6 +32,8 @@ std::optional<std::string> nccl_version() {
 
 }  // namespace
 
+std::vector<Gpu> list_gpus() { return hardware::find_gpus().usable(); }
+
 TensorLibrary describe_tensor_library() {
   TensorLibrary library;
   library.version = TORCH_VERSION;
@@ -40,7 +42,6 @@ TensorLibrary describe_tensor_library() {
   library.threads = at::get_num_threads();
   library.cuda_part = has_cuda_part();
   library.nccl_version = nccl_version();
-  library.gpus = list_gpus();
   return library;
 }
 

@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "hardware/gpus.h"
+
 namespace dpo {
 
-struct Gpu {
-  std::string name;
-  std::string compute_capability;  // "9.0"
-  std::uint64_t memory_bytes = 0;
-};
+using hardware::Gpu;
 
 struct TensorLibrary {
   std::string version;
@@ -22,7 +20,6 @@ struct TensorLibrary {
   int threads = 0;
   bool cuda_part = false;  // whether this program was built with it
   std::optional<std::string> nccl_version;
-  std::vector<Gpu> gpus;
 };
 
 TensorLibrary describe_tensor_library();
@@ -38,9 +35,11 @@ void keep_freed_memory();
 // Waits until a GPU has done what it was given.
 void wait_for_gpu();
 
-// The GPUs that CUDA sees; none in a program without the CUDA part.
+// Whether this program was built with LibTorch's CUDA part.
 bool has_cuda_part();
 std::uint64_t peak_gpu_memory();
+
+// The GPUs to compute on: those that the plan is for too.
 std::vector<Gpu> list_gpus();
 inline std::int64_t gpu_count() { return static_cast<std::int64_t>(list_gpus().size()); }
 

@@ -9,6 +9,9 @@
 
 namespace dpo::ops::fused {
 
+// Whether this program was built with them.
+bool has_kernels();
+
 bool rotate(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
             bool interleaved, float direction);
 

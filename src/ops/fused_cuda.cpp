@@ -46,6 +46,8 @@ std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool has_kernels() { return true; }
+
 bool rotate(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
             bool interleaved, float direction) {
   const auto type = type_of(x);

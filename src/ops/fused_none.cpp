@@ -2,6 +2,8 @@
 
 namespace dpo::ops::fused {
 
+bool has_kernels() { return false; }
+
 bool rotate(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
   return false;
 }

@@ -10,6 +10,4 @@ void use_gpu(int) {}
 
 void wait_for_gpu() {}
 
-std::vector<Gpu> list_gpus() { return {}; }
-
 }  // namespace dpo

@@ -18,6 +18,14 @@ json number(double value) {
 
 json or_null(const std::optional<std::int64_t>& value) { return value ? json(*value) : json(); }
 
+// Where the figures of a device come from.
+std::string figures_of(const Device& device) {
+  return device.figures == Figures::estimated ? "estimated" : device.file;
+}
+
+// A price or power that is not known is not 0.
+json or_unknown(double value) { return value == 0 ? json() : json(value); }
+
 json rules(const Plan& plan) {
   json list = json::array();
   for (const Finding& finding : plan.findings) {
@@ -59,8 +67,8 @@ json time(const Timing& t) {
           {"evaluation_hours", t.evaluation_hours},
           {"reference_hours", t.reference_hours},
           {"total_hours", t.total_hours()},
-          {"energy_kwh", t.energy_kwh},
-          {"cost_usd", t.cost_usd}};
+          {"energy_kwh", or_unknown(t.energy_kwh)},
+          {"cost_usd", or_unknown(t.cost_usd)}};
 }
 
 json resolved(const Plan& plan, const Inputs& in) {
@@ -71,6 +79,7 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"loss", run.loss.name},
       {"trainer", run.trainer},
       {"device", in.machine.device.name},
+      {"device_figures", figures_of(in.machine.device)},
       {"gpus", in.machine.gpus},
       {"nodes", in.machine.nodes},
       {"ranks", plan.mesh.ranks()},

@@ -6,23 +6,9 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "plan/device.h"
 
 namespace dpo::plan {
-
-// One GPU (or the processor) in figures: bytes, bytes per second, FLOP/s.
-struct Device {
-  std::string name;
-  double memory = 0;
-  double memory_bandwidth = 0;
-  double half_rate = 0;    // bfloat16 and float16 matrix products, peak
-  double single_rate = 0;  // float32, peak
-  double efficiency = 0;   // share of the peak that a training step reaches
-  double link = 0;         // bus bandwidth to the other GPUs of the machine, per GPU
-  double network = 0;      // to other machines, per GPU
-  double watts = 0;
-  double usd_per_hour = 0;
-  bool is_cpu = false;
-};
 
 // The processes that a launcher started.
 struct Launched {
@@ -37,6 +23,7 @@ struct Machine {
   std::int64_t nodes = 1;  // machines
   bool here = true;        // this machine, whose disk and devices can be looked at
   std::optional<Launched> launched;
+  std::string unused_gpus;  // those of this machine that the run cannot use, why, and what to do
   std::vector<std::string> notes;
 
   std::int64_t ranks() const { return launched ? launched->ranks : gpus * nodes; }
@@ -51,14 +38,16 @@ struct Machine {
 struct MachineRequest {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> nodes{};
-  std::optional<std::string> device{};  // a name of configs/device/ or a YAML file
+  std::optional<std::string> device{};  // a name of configs/device/ or of an own file, or a YAML file
   // Of a run that was started as several processes: how many, and how many of them here (none: all).
   std::optional<std::int64_t> ranks{};
   std::optional<std::int64_t> ranks_here{};
 };
 
-Device load_device(const std::string& name_or_file);
 Machine find_machine(const MachineRequest& request);
+
+// The same on a machine with these GPUs.
+Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus);
 
 // The machine as the ranks of a run see it: `gpus` counts the ranks on it, and `device` is one rank's share.
 // Without a launcher there is a rank for each GPU; a processor is shared by as many as the mesh's keys say.

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "config/run_config.h"
+#include "plan/device.h"
 
 namespace dpo::plan {
 
@@ -19,6 +22,10 @@ struct Precision {
 
 // `data_ranks`: ranks that divide the batch.
 Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
+
+// model.fsdp_policy_mp=auto: the type that is fastest on the device, of those that lose nothing; and why, in
+// words. Anything else is left as it is, without words.
+std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device);
 
 bool is_preference(const config::LossConfig& loss);
 bool needs_reference(const config::LossConfig& loss);

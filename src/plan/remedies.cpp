@@ -11,7 +11,6 @@
 namespace dpo::plan {
 namespace {
 
-constexpr std::int64_t kExamplesPerGpu = 2;
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=true";
 

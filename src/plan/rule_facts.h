@@ -40,4 +40,8 @@ std::optional<Finding> best_metric(const Facts& facts);
 std::optional<Finding> eval_batch(const Facts& facts);
 std::optional<Finding> disk(const Facts& facts);
 
+// Rules about what the device can do (device_rules.cpp).
+std::optional<Finding> unused_gpus(const Facts& facts);
+std::optional<Finding> precision(const Facts& facts);
+
 }  // namespace dpo::plan

@@ -8,11 +8,10 @@
 #include "base/quantity.h"
 #include "loss/loss.h"
 #include "plan/rule_facts.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
-
-constexpr double kExamplesPerGpu = 2;  // the reference's rule for its sharded trainer
 
 std::string counted(const Facts& f, double count) {
   const char* word = unit_of(f.run.loss, f.c.in.lengths).name;
@@ -65,7 +64,8 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
   if (!sharded)
     return ok(id, fmt::format("{} per microbatch, on every {}; {} has no lower limit", counted(f, each),
                               device_word(f), f.run.trainer));
-  if (each >= kExamplesPerGpu) return ok(id, fmt::format("{} ({}: 2 or more)", formula, f.run.trainer));
+  if (each >= to_double(kExamplesPerGpu))
+    return ok(id, fmt::format("{} ({}: 2 or more)", formula, f.run.trainer));
   return warning(
       id, fmt::format("{}; {} wants 2 or more: every microbatch gathers all parameters and scatters "
                       "all gradients, and with so little to compute in between this costs more than the "
@@ -307,10 +307,10 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
   for (const Rule rule :
-       {batch_per_gpu,   tokens_per_gpu, batch_divides, accumulation,  heads_divide, tensor_links,
-        optimizer_split, spread,         memory,        disk,          eval_every,   save_every,
-        best_metric,     eval_batch,     prompt_room,   context,       loss_scale,   reference_model,
-        mismatched,      lengths,        warmup,        known_settings})
+       {batch_per_gpu,   tokens_per_gpu,  batch_divides, accumulation, heads_divide, tensor_links,
+        optimizer_split, unused_gpus,     precision,     spread,       memory,       disk,
+        eval_every,      save_every,      best_metric,   eval_batch,   prompt_room,  context,
+        loss_scale,      reference_model, mismatched,    lengths,      warmup,       known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

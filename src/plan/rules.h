@@ -6,6 +6,8 @@
 
 namespace dpo::plan {
 
+inline constexpr std::int64_t kExamplesPerGpu = 2;  // the reference's rule for its sharded trainer
+
 // Every rule's verdict on the case, in the order they are reported. With plan.strict warnings are errors.
 std::vector<Finding> check_rules(const Case& c, const Plan& plan);
 

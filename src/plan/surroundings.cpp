@@ -89,6 +89,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine) {
   Inputs in;
   in.run = run;
   in.machine = machine;
+  if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
   in.shape = find_architecture(run.model.name_or_path).shape;
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
   read_lengths(in);

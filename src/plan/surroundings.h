@@ -7,7 +7,8 @@
 namespace dpo::plan {
 
 // Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, when it is
-// planned for this machine, its disk. Only reads; downloads nothing.
+// planned for this machine, its disk; decides what a key leaves to the device (model.fsdp_policy_mp=auto).
+// Only reads; downloads nothing.
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine);
 
 // The folder where runs and caches are kept: the first of local_dirs that exists, else the last.

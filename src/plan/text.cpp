@@ -73,9 +73,9 @@ std::string precision_text(const Plan& plan) {
 std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const config::RunConfig& run = plan.resolved;
   const Machine& machine = in.machine;
-  const std::string devices = machine.nodes > 1 ? fmt::format("{} machines x {} x {}", machine.nodes,
-                                                              machine.gpus, machine.device.name)
-                                                : fmt::format("{} x {}", machine.gpus, machine.device.name);
+  std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
+  if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
+  if (machine.device.figures == Figures::estimated) devices += " (estimated)";
   std::string out = paint.bold(
       fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
@@ -141,10 +141,13 @@ std::string time_text(const Plan& plan, const Paint& paint) {
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
   line("run", fmt::format("{} over {} {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples), unit,
                           evaluations, duration(t.total_hours())));
+  const auto amount = [](double value, double least, const char* small, const std::string& text) {
+    return value == 0 ? "unknown" : value < least ? small : text;
+  };
   line("energy and cost",
        fmt::format("{}, {}",
-                   t.energy_kwh < 0.1 ? "less than 0.1 kWh" : fmt::format("{:.1f} kWh", t.energy_kwh),
-                   t.cost_usd < 1 ? "less than 1 USD" : fmt::format("about {:.0f} USD", t.cost_usd)));
+                   amount(t.energy_kwh, 0.1, "less than 0.1 kWh", fmt::format("{:.1f} kWh", t.energy_kwh)),
+                   amount(t.cost_usd, 1, "less than 1 USD", fmt::format("about {:.0f} USD", t.cost_usd))));
   return out;
 }
 

@@ -12,10 +12,7 @@ namespace {
 using model::Block;
 using model::BlockKind;
 
-double flops_per_second(const Case& c) {
-  const Device& device = c.machine.device;
-  return (c.precision.half ? device.half_rate : device.single_rate) * device.efficiency;
-}
+double flops_per_second(const Case& c) { return c.machine.device.step_rate(c.precision.half); }
 
 // Floating-point operations of one block's forward pass over the microbatch.
 double forward_flops(const Case& c, const Block& block) {

@@ -56,6 +56,26 @@ ln -sf "$(command -v python3)" "$work/bin/python3"
 expect_failure "not found: ninja." env PATH="$work/bin" "$copy/run" build
 grep -qF "this system's package manager" "$work/output" || fail "no word about what to do"
 
+# A GPU and no nvcc: the CUDA part is built all the same. (The programs there are links: never written through.)
+rm -f "$work"/bin/{cmake,nvcc,python3,nvidia-smi}
+script ninja 'exit 1'
+script nvidia-smi 'exit 0'
+script python3 'echo 1.0 /nowhere'
+script cmake 'echo "$@"; exit 1'
+mkdir -p "$work/torch/lib"
+touch "$work"/torch/lib/libtorch_{cpu,cuda}.so
+sed -i '/^PATH+=/d' "$copy/run"
+expect_failure "-DDPO_CUDA=ON" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
+! grep -qF CUDA_COMPILER "$work/output" || fail "it found an nvcc"
+# With one, it is named.
+script nvcc 'exit 0'
+expect_failure "-DCMAKE_CUDA_COMPILER=$work/bin/nvcc" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
+# A python3 whose torch has no CUDA part is not taken where there is a GPU.
+rm "$work/torch/lib/libtorch_cuda.so"
+script python3 "echo $(sed -n 's/^TORCH_VERSION=//p' "$copy/versions.env") '$work/torch'"
+expect_failure "of python3 has no CUDA part, and there is a GPU here" env PATH="$work/bin" "$copy/run" build
+! grep -qF -- "-DLIBTORCH=$work/torch" "$work/output" || fail "it was taken all the same"
+
 # No library is found: one message names all of them.
 expect_failure "Zstandard (header zstd.h, library zstd; on Debian and Ubuntu: libzstd-dev)" \
   cmake -S "$copy" -B "$work/cmake" -G Ninja -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" \

@@ -15,8 +15,9 @@ bool try_device(std::string_view input) {
   const MemoryFile file(input);
   dpo::plan::Device device;
   if (!accepts([&] { device = dpo::plan::load_device(file.path()); })) return false;
-  for (const double figure : {device.memory, device.memory_bandwidth, device.half_rate, device.single_rate,
-                              device.efficiency, device.link, device.network})
+  for (const double figure :
+       {device.memory, device.memory_bandwidth, device.half_rate, device.single_rate, device.efficiency,
+        device.single_efficiency.value_or(1), device.link, device.network})
     if (!std::isfinite(figure) || figure <= 0) fail("a figure that cannot be", std::to_string(figure));
   return true;
 }
@@ -28,6 +29,10 @@ const std::string kDevice =
 const std::string kSeeds[] = {
     kDevice,
     kDevice + "per_core: true\ncores: 8\n",
+    kDevice + "multiprocessors: 132\nefficiency_fp32: 0.5\n",
+    "bf16_tflops: {amx: 0.3, vector: 0.2, none: 0.1}\nfp32_tflops: 0.1\nmemory_gib: null\nefficiency: 0.7\n"
+    "memory_gbytes_per_second: 15\nlink_gbytes_per_second: 5\nnetwork_gbytes_per_second: 1\nwatts: 10\n"
+    "usd_per_hour: 0.04\nper_core: true\n",
     "{memory_gbytes_per_second: 10, bf16_tflops: .1, fp32_tflops: 0.1, efficiency: 1, "
     "link_gbytes_per_second: "
     "1e1, network_gbytes_per_second: 1, watts: 0, usd_per_hour: 0, per_core: yes}",

@@ -1,0 +1,47 @@
+// hardware: what this machine has, asked of the GPU's driver and of the kernel. The plan, the engine and
+// `dpo doctor` all ask here, so that they cannot disagree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpo::hardware {
+
+// One GPU as its driver describes it. What the driver does not know is 0.
+struct Gpu {
+  std::string name;  // "NVIDIA H200"
+  int capability_major = 0;
+  int capability_minor = 0;
+  std::uint64_t memory_bytes = 0;
+  int multiprocessors = 0;
+  double clock = 0;         // Hz, the highest
+  double memory_clock = 0;  // Hz
+  int bus_bits = 0;         // width of the memory bus
+  double pcie = 0;          // bytes per second of its slot in one direction
+  bool nvlink = false;      // reaches another GPU of this machine by more than PCIe
+
+  std::string compute_capability() const;  // "9.0"
+  bool at_least(int major, int minor) const;
+};
+
+// The GPUs that the driver shows to this process: it knows CUDA_VISIBLE_DEVICES, containers, WSL and MIG.
+struct Gpus {
+  std::vector<Gpu> found;
+  std::string obstacle;  // why this build cannot compute on them, and what to do; empty: it can
+
+  std::vector<Gpu> usable() const { return obstacle.empty() ? found : std::vector<Gpu>(); }
+};
+
+// The CUDA that this build was made with: 13 for 13.0; 0: built without LibTorch's CUDA part. Nothing: with
+// one whose version is not known.
+std::optional<int> cuda_of_this_build();
+
+// Asks the driver (libcuda.so.1), once in a process.
+const Gpus& find_gpus();
+
+// The same for a build with another CUDA, without remembering: what the above is made of.
+Gpus ask_driver(std::optional<int> cuda_of_build);
+
+}  // namespace dpo::hardware
