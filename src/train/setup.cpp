@@ -1,12 +1,14 @@
 #include "train/setup.h"
 
 #include <functional>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "config/evaluation.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
 #include "plan/surroundings.h"
@@ -41,15 +43,18 @@ checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarTy
   return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
 }
 
+// `said`: notes so far; both splits may come from the same files.
 data::Examples load_split(const config::RunConfig& config, data::Split split,
-                          const text::Tokenizer& tokenizer, const Listener& listener) {
+                          const text::Tokenizer& tokenizer, const Listener& listener,
+                          std::set<std::string>& said) {
   data::TokenCache cache;
   cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
     listener.progress("tokenizing " + source, done, all, "prompts");
   };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
-  for (const std::string& note : cache.notes) listener.say(note);
+  for (const std::string& note : cache.notes)
+    if (said.insert(note).second) listener.say("note: " + note);
   return examples;
 }
 
@@ -123,15 +128,19 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listene
   const config::RunConfig& config = plan.resolved;
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
   if (mesh.all->rank() != 0) mesh.all->barrier();
-  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
+  std::set<std::string> said;
+  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener, said);
   std::optional<data::Examples> test;
-  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener);
+  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
   std::vector<Numbers> training = training_batches(train, config);
   std::vector<ExampleBatch> evaluation;
-  if (test)
+  if (test) {
+    const std::string note = config::evaluation_size(config, test->size()).note;
+    if (!note.empty()) listener.say("note: " + note);
     for (const Numbers& numbers : evaluation_batches(*test, config))
       evaluation.push_back(batch_of(*test, data::Split::Test, numbers));
+  }
   return {plan,
           config,
           std::move(tokenizer),

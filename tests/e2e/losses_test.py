@@ -84,9 +84,9 @@ class Losses(unittest.TestCase):
             self.assertNotEqual(one, LN2)
             self.assertAlmostEqual(one, other, delta=1e-4 * one)
 
-    def test_too_little_to_evaluate_is_said_before_anything_is_made(self):
-        with self.assertRaisesRegex(AssertionError, "eval_batch_size=64: the test split has only 2 example"):
-            self.train("dpo", "eval_batch_size=64", f"local_run_dir={self.folder / 'not-made'}")
+    def test_nothing_to_evaluate_is_said_before_anything_is_made(self):
+        with self.assertRaisesRegex(AssertionError, "gives no example for the test split"):
+            self.train("dpo", "data.test_share=0", f"local_run_dir={self.folder / 'not-made'}")
         self.assertFalse((self.folder / "not-made").exists())
 
     def test_a_ranking_of_two_is_dpo(self):
