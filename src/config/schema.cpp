@@ -279,7 +279,9 @@ std::vector<Field> other_fields() {
             "Make the plan's warnings errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
             path("a name of configs/lengths or a file"),
-            "Length statistics to plan with; null: the shipped ones of the data set."),
+            "Length statistics to plan with; null: what is counted of the data where it is on this machine, "
+            "else the "
+            "shipped ones."),
   };
 }
 

@@ -273,12 +273,13 @@ Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, c
 }
 
 Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint, const Listener& listener,
-                 const comm::World& world) {
+                 const comm::World& world, const std::function<void(const RunData&)>& look) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
   const shard::Mesh mesh = mesh_of(config, world);
   const std::vector<at::Device> devices = devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
+  look(data);
   check_margins(data.train, loss_options(config.loss));
   if (data.test) check_margins(*data.test, loss_options(config.loss));
   Progress progress = find_progress(data, checkpoint, mesh);
