@@ -1,4 +1,4 @@
-#include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/data_report.h"
 #include "cli/progress.h"
+#include "config/evaluation.h"
 #include "data/tokenizer_folder.h"
 #include "plan/surroundings.h"
 
@@ -23,7 +24,7 @@ struct DataArguments {
   std::string lengths_file;
 };
 
-// Loads splits one by one, with a progress bar and notes on stderr.
+// Loads splits one by one, with a progress bar and notes on stderr, each once.
 class SplitLoader {
  public:
   explicit SplitLoader(const config::RunConfig& config)
@@ -37,7 +38,10 @@ class SplitLoader {
       line.show("tokenizing " + source, done, all, "prompts");
     };
     data::Examples examples = data::Examples::load(config_, split, tokenizer_, cache);
-    print_notes(cache.notes);
+    if (split == data::Split::Test)
+      cache.notes.push_back(config::evaluation_size(config_, examples.size()).note);
+    for (const std::string& note : cache.notes)
+      if (!note.empty() && said_.insert(note).second) print_notes({note});
     return examples;
   }
 
@@ -46,6 +50,7 @@ class SplitLoader {
  private:
   const config::RunConfig& config_;
   text::Tokenizer tokenizer_;
+  std::set<std::string> said_;
 };
 
 data::Split split_of(const std::string& name) {
@@ -55,15 +60,17 @@ data::Split split_of(const std::string& name) {
 int print_order(const DataArguments& arguments, const config::RunConfig& config) {
   const data::Split split = split_of(arguments.split);
   std::optional<data::Examples> examples;
-  if (arguments.tokens || data::find_tokenizer_folder(config))
-    examples = SplitLoader(config).load(split);
-  else
+  if (arguments.tokens || data::find_tokenizer_folder(config)) examples = SplitLoader(config).load(split);
+  std::vector<std::string> notes;
+  const std::string lines =
+      order_lines(config, split, arguments.order, arguments.tokens, examples ? &*examples : nullptr, notes);
+  if (!examples) {
     print_notes(
         {"without a tokenizer on this machine, no example is left out for its tokens (data.eos_in_text and "
-         "the "
-         "like)"});
-  fmt::print("{}",
-             order_lines(config, split, arguments.order, arguments.tokens, examples ? &*examples : nullptr));
+         "the like)"});
+    print_notes(notes);
+  }
+  fmt::print("{}", lines);
   return 0;
 }
 

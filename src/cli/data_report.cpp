@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
+#include "config/evaluation.h"
 
 namespace dpo::cli {
 namespace {
@@ -208,7 +209,8 @@ SplitReport make_report(data::Examples examples, data::Split split, const config
   const bool train = split == data::Split::Train;
   SplitReport report{train ? "train" : "test", std::move(examples), {}, {}, 0, {}};
   report.lengths = data::measure_lengths(report.examples);
-  report.batch_size = train ? config.batch_size : config.eval_batch_size;
+  report.batch_size =
+      train ? config.batch_size : config::evaluation_size(config, report.examples.size()).batch;
   if (report.examples.size() < report.batch_size) return report;
   data::ExampleOrder order = train ? data::training_order(report.examples.list(), config)
                                    : data::evaluation_order(report.examples.list(), config);
@@ -263,13 +265,15 @@ std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenize
 }
 
 std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count, bool tokens,
-                        const data::Examples* examples) {
+                        const data::Examples* examples, std::vector<std::string>& notes) {
   const data::ExampleKind kind = data::example_kind(config.loss);
   std::vector<std::vector<data::PromptText>> texts;
   data::ExampleList all;
   const std::vector<data::Source> sources = data::find_sources(config, split);
   for (std::uint32_t source = 0; source < sources.size(); ++source) {
-    texts.push_back(data::read_source(sources[source], config).prompts);
+    data::SourceTexts read = data::read_source(sources[source], config);
+    for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
+    texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
       std::vector<data::Place> places;
       for (std::uint32_t i = 0; i < data::count_examples(texts[source][p], kind); ++i)

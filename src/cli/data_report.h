@@ -28,8 +28,9 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
 // The first `count` examples of the order as JSON lines, with `tokens` also their ids as the model gets them.
-// Without a tokenizer (`examples` null) none is left out for its tokens.
+// Without a tokenizer (`examples` null) none is left out for its tokens. `notes`: what is worth telling of
+// the rows.
 std::string order_lines(const config::RunConfig& config, data::Split split, std::int64_t count, bool tokens,
-                        const data::Examples* examples);
+                        const data::Examples* examples, std::vector<std::string>& notes);
 
 }  // namespace dpo::cli

@@ -2,11 +2,13 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/stop.h"
+#include "cli/data_lengths.h"
 #include "cli/engine_commands.h"
 #include "cli/engine_out_of_memory.h"
 #include "cli/engine_ranks.h"
@@ -82,9 +84,45 @@ int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const tra
   }
 }
 
+// The plan and what it was made of, with what is known once the data is tokenized.
+struct Judged {
+  plan::Inputs in;
+  plan::Plan plan;
+};
+
+std::string with_remedies(const plan::Finding& finding) {
+  std::string text = fmt::format("{}: {}", finding.id, finding.message);
+  for (const plan::Remedy& remedy : finding.remedies)
+    text += fmt::format("\n  -> {}  ({})", fmt::join(remedy.overrides, " "), remedy.reason);
+  return text;
+}
+
+// Rules are judged again with the true numbers: what the plan did not see is an error, or said.
+Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const train::RunData& data,
+                   const train::Listener& listener) {
+  Judged judged{in, {}};
+  judged.in.lengths = lengths_of(data.train, data.test ? &*data.test : nullptr);
+  judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
+  judged.in.unmeasured.clear();
+  if (plan.reference != plan::Reference::none)
+    judged.in.run.reference = plan::name_of(plan.reference);  // which was decided
+  judged.plan = plan::make_plan(judged.in);
+  for (const plan::Finding& finding : judged.plan.findings) {
+    const plan::Finding* before = plan.find(finding.id);
+    if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
+    if (finding.verdict == plan::Verdict::error)
+      throw UserError("with the data as it is, the plan does not hold: " + with_remedies(finding));
+    listener.say("warning: " + with_remedies(finding));
+  }
+  return judged;
+}
+
 int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
                     const train::Start& start, const train::Listener& listener, const comm::World& world) {
-  train::Prepared prepared = train::prepare(plan, start.checkpoint, listener, world);
+  Judged judged;
+  train::Prepared prepared =
+      train::prepare(plan, start.checkpoint, listener, world,
+                     [&](const train::RunData& data) { judged = judge_again(in, plan, data, listener); });
   if (world.all->rank() != 0) {
     auto folder = train::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);
@@ -93,7 +131,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
     listener.say(fmt::format("the old run is now {}", train::move_run_aside(start.folder).string()));
   train::RunFolder folder(start.folder, prepared.progress);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
-  write_file(folder.path() / "plan.json", plan::to_json(plan, in, std::nullopt));
+  write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
   listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
   return run_in_folder(prepared, folder, listener);
 }
@@ -147,7 +185,9 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   const bool first = world.all->rank() == 0;
   const train::Listener& listener = first ? display.listener : kSilent;
   if (first) print_notes(resolved.notes);
-  const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
+  // What is worth telling of the data is said when it is tokenized.
+  const plan::Inputs in =
+      plan::gather_inputs(resolved.values, machine_of(world), count_data(resolved.values).lengths);
   const plan::Plan plan = plan::make_plan(in);
   if (first) display.show_plan(plan, in);
   agree_on_plan(plan, *world.all);

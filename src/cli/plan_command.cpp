@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/data_lengths.h"
 #include "plan/output.h"
 #include "plan/surroundings.h"
 
@@ -22,7 +23,9 @@ int print_plan(const PlanArguments& arguments) {
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
   const plan::Machine machine = plan::find_machine(arguments.machine);
-  const plan::Inputs in = plan::gather_inputs(resolved.values, machine);
+  const CountedData counted = count_data(resolved.values);
+  print_notes(counted.notes);
+  const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
   const plan::Plan plan = plan::make_plan(in);
   std::optional<plan::Fit> fit;
   if (arguments.fit) fit = plan::find_fastest(in);
@@ -32,7 +35,8 @@ int print_plan(const PlanArguments& arguments) {
     fmt::print("{}", plan::to_text(plan, in, wants_colours()));
     if (fit) fmt::print("{}", plan::to_text(*fit, plan));
     if (arguments.fit && !fit)
-      fmt::print("\nNothing fits: no split, precision or trainer makes this batch run here.\n");
+      fmt::print("\nNothing fits: no key makes this batch run here{}\n",
+                 plan.fits() ? "." : "; what memory says above names what would.");
   }
   const bool found = !arguments.fit || fit.has_value();
   return plan.good() || (arguments.fit && found) ? 0 : 1;
@@ -49,7 +53,9 @@ void add_plan_command(CLI::App& program, Action& action) {
       {{"dpo plan model=pythia28 loss=sft exp_name=sft",
         "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
         "      --gpus 4 --device a100-80gb --fit"},
-       "Nothing is downloaded, loaded or written. The exit status is 0 for a plan that holds, else 1."});
+       "Data that is on this machine is read to be counted; nothing is downloaded or written. The exit "
+       "status is 0\n"
+       "for a plan that holds, else 1."});
   command
       .add_option("--gpus", arguments->machine.gpus, "GPUs in each machine (default: those of this machine)")
       ->type_name("N")

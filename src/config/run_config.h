@@ -58,7 +58,7 @@ struct DataConfig {
   std::map<std::string, std::string> columns;  // our name of a column: the file's
   std::map<std::string, double> weights;       // by data set, as `datasets` names it
   std::map<std::string, std::int64_t> limits;  // the same
-  double test_share = 0;
+  std::optional<double> test_share;
   std::string on_error;
   std::string eos_in_text;
   std::string empty_response;

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/nearest.h"
 #include "base/utf8.h"
 #include "config/text.h"
+#include "data/column_use.h"
 #include "data/formats.h"
 
 namespace dpo::data {
@@ -17,6 +19,12 @@ namespace {
 std::string file_name(const ColumnNames& names, const std::string& ours) {
   const auto mapped = names.find(ours);
   return mapped == names.end() ? ours : mapped->second;
+}
+
+// A column of a row by our name; null where the row has none, or none is to be read.
+const Value* find_column(const Value& row, const ColumnNames& names, const std::string& ours) {
+  const std::string column = file_name(names, ours);
+  return column == kNoColumn ? nullptr : row.find(column);
 }
 
 bool is_chat(const Value& value) {
@@ -49,9 +57,10 @@ PromptText& prompt_at(std::string text, PromptTexts& texts) {
 }
 
 // A number that a row may say, be it as text: CSV has nothing else.
-float optional_number(const Value& row, const std::string& column, float otherwise) {
-  const Value* const value = row.find(column);
+float optional_number(const Value& row, const ColumnNames& names, const std::string& ours, float otherwise) {
+  const Value* const value = find_column(row, names, ours);
   if (!value) return otherwise;
+  const std::string column = file_name(names, ours);
   const std::string& text = value->text;
   double number = value->number;
   const bool is_text = value->kind == Value::Kind::Text;
@@ -67,10 +76,10 @@ float optional_number(const Value& row, const std::string& column, float otherwi
 }
 
 float weight_of(const Value& row, const ColumnNames& names) {
-  const std::string column = file_name(names, "weight");
-  const float weight = optional_number(row, column, 1);
+  const float weight = optional_number(row, names, "weight", 1);
   if (weight < 0)
-    throw BadRow(fmt::format("'{}' is {}, expected a number >= 0", config::shown(column), weight));
+    throw BadRow(
+        fmt::format("'{}' is {}, expected a number >= 0", config::shown(file_name(names, "weight")), weight));
   return weight;
 }
 
@@ -79,7 +88,7 @@ struct Preference {
 };
 
 Preference preference_of(const Value& row, const ColumnNames& names) {
-  return {weight_of(row, names), optional_number(row, file_name(names, "margin"), 0)};
+  return {weight_of(row, names), optional_number(row, names, "margin", 0)};
 }
 
 void add_pair(std::string prompt_text, std::string chosen, std::string rejected, Preference preference,
@@ -113,7 +122,7 @@ const Value& list_of(const Value& row, const std::string& column, Value::Kind ki
 
 // The scores of the responses, the more the better; a ranking counts from 1, the best.
 std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
-  const bool ranked = row.find(file_name(names, "scores")) == nullptr;
+  const bool ranked = find_column(row, names, "scores") == nullptr;
   const std::string column = file_name(names, ranked ? "ranking" : "scores");
   std::vector<double> scores;
   for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items) {
@@ -129,8 +138,9 @@ void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
   const std::vector<double> scores = scores_of(row, names);
   if (scores.size() != responses.items.size() || scores.empty())
     throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
-  if (const std::string margin = file_name(names, "margin"); row.find(margin))
-    throw BadRow(fmt::format("'{}' is of two responses, this row has a list", config::shown(margin)));
+  if (find_column(row, names, "margin"))
+    throw BadRow(fmt::format("'{}' is of two responses, this row has a list",
+                             config::shown(file_name(names, "margin"))));
   const float weight = weight_of(row, names);
   PromptText& prompt = prompt_at(text_of(row, file_name(names, "prompt")), texts);
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
@@ -153,6 +163,21 @@ bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; 
 
 // Whether a word ends before `at`.
 bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
+
+// Whether a row is of a prompt with a list of responses.
+bool is_list_row(const Value& row, const ColumnNames& names) {
+  const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
+  return has("responses") && has("prompt") && (has("scores") || has("ranking"));
+}
+
+// What data.columns names and a row does not have: the usual reason why such a row is wrong.
+std::string named_but_absent(const Value& row, const ColumnNames& names) {
+  for (const auto& [ours, theirs] : names)
+    if (ours != "weight" && ours != "margin" && theirs != kNoColumn && !row.find(theirs))
+      return fmt::format("; data.columns={{{}: {}}} names a column that this row does not have{}", ours,
+                         config::shown(theirs), did_you_mean(theirs, row.names));
+  return "";
+}
 
 std::size_t common_length(std::string_view a, std::string_view b) {
   auto length =
@@ -190,16 +215,55 @@ std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
 
 void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts) {
   refuse_chat(row);
-  const auto has = [&](const char* ours) { return row.find(file_name(names, ours)) != nullptr; };
+  const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
   const auto text = [&](const char* ours) -> const std::string& {
     return text_of(row, file_name(names, ours));
   };
-  if (has("responses") && has("prompt") && (has("scores") || has("ranking")))
-    return add_list(row, names, texts);
-  if (!has("chosen") || !has("rejected")) refuse_columns(row);
-  const Preference preference = preference_of(row, names);
-  if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), preference, texts);
-  add_transcripts(text("chosen"), text("rejected"), preference, texts);
+  try {
+    if (is_list_row(row, names)) return add_list(row, names, texts);
+    if (!has("chosen") || !has("rejected")) refuse_columns(row);
+    const Preference preference = preference_of(row, names);
+    if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), preference, texts);
+    add_transcripts(text("chosen"), text("rejected"), preference, texts);
+  } catch (const BadRow& bad) {
+    throw BadRow(bad.what() + named_but_absent(row, names));
+  }
+}
+
+void ColumnUse::add(const Value& row) {
+  if (row.names == last_) return;  // as in nearly every file
+  last_ = row.names;
+  seen_.insert(row.names.begin(), row.names.end());
+  const bool list = is_list_row(row, names_);
+  const std::vector<std::string> read =
+      !list ? std::vector<std::string>{"prompt", "chosen", "rejected", "weight", "margin"}
+            : std::vector<std::string>{"prompt", "responses", "weight",
+                                       find_column(row, names_, "scores") ? "scores" : "ranking"};
+  for (const std::string& ours : read)
+    if (find_column(row, names_, ours)) read_.insert(file_name(names_, ours));
+}
+
+std::string ColumnUse::problem() const {
+  if (seen_.empty()) return "";  // there is no row at all, which is said elsewhere
+  const std::vector<std::string> seen(seen_.begin(), seen_.end());
+  for (const auto& [ours, theirs] : names_)
+    if (theirs != kNoColumn && !seen_.contains(theirs))
+      return fmt::format(
+          "data.columns={{{0}: {1}}}: no row has a column '{1}'{2} (there are: {3}; {{{0}: {4}}} "
+          "says that there is none)",
+          ours, config::shown(theirs), did_you_mean(theirs, seen),
+          config::shown(fmt::format("{}", fmt::join(seen, ", "))), kNoColumn);
+  return "";
+}
+
+std::vector<std::string> ColumnUse::unread() const {
+  std::vector<std::string> columns;
+  for (const std::string& column : seen_) {
+    const auto off = names_.find(column);
+    const bool switched_off = off != names_.end() && off->second == kNoColumn;
+    if (!read_.contains(column) && !switched_off) columns.push_back(column);
+  }
+  return columns;
 }
 
 }  // namespace dpo::data

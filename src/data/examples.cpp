@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "config/evaluation.h"
 #include "config/text.h"
 
 namespace dpo::data {
@@ -110,6 +111,20 @@ Examples Examples::load(const config::RunConfig& config, Split split, const text
     examples.files_.push_back(load_tokens(examples.sources_[i], config, tokenizer, cache));
     examples.add_source(i, weight_of(examples.sources_[i], config));
   }
+  return examples;
+}
+
+std::optional<Examples> Examples::find(const config::RunConfig& config, Split split,
+                                       const text::Tokenizer& tokenizer, TokenCache& cache) {
+  Examples examples(config);
+  examples.sources_ = find_sources(config, split);
+  for (const Source& source : examples.sources_) {
+    std::optional<TokenFile> file = find_tokens(source, config, tokenizer, cache);
+    if (!file) return std::nullopt;
+    examples.files_.push_back(std::move(*file));
+  }
+  for (std::uint32_t i = 0; i < examples.sources_.size(); ++i)
+    examples.add_source(i, weight_of(examples.sources_[i], config));
   return examples;
 }
 
@@ -227,8 +242,8 @@ ExampleOrder training_order(const ExampleList& examples, const config::RunConfig
 }
 
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config) {
-  return make_order(examples, config, {config.eval_batch_size, {}, config.n_eval_examples}, "eval_batch_size",
-                    "test");
+  const config::EvaluationSize size = config::evaluation_size(config, examples.size());
+  return make_order(examples, config, {size.batch, {}, size.examples}, "eval_batch_size", "test");
 }
 
 }  // namespace dpo::data

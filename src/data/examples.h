@@ -86,6 +86,10 @@ class Examples {
   static Examples load(const config::RunConfig& config, Split split, const text::Tokenizer& tokenizer,
                        TokenCache& cache);
 
+  // The same where the cache has all tokens; nothing is read or made otherwise.
+  static std::optional<Examples> find(const config::RunConfig& config, Split split,
+                                      const text::Tokenizer& tokenizer, TokenCache& cache);
+
   std::uint32_t size() const { return list_.size(); }
   Example at(std::uint32_t i) const;
 
@@ -119,8 +123,8 @@ class Examples {
   ExampleList list_;
 };
 
-// The order of training, and that of the examples for evaluation. Too few examples for a batch is a
-// UserError.
+// The order of training, and that of the examples for evaluation. Too few examples for a batch of training,
+// or none for evaluation, is a UserError.
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config);
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config);
 

@@ -16,8 +16,9 @@ void add_shp_row(Value&& row, PromptTexts& texts);
 void add_se_row(Value&& row, PromptTexts& texts);
 
 // A row of anyone's data; `names` maps our names of columns (prompt, chosen, rejected, responses, scores,
-// ranking, weight, margin) to the file's.
+// ranking, weight, margin) to the file's, or to `none`: then there is no such column, whatever the file has.
 using ColumnNames = std::map<std::string, std::string>;
+inline constexpr std::string_view kNoColumn = "none";
 void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts);
 
 // A column of a row, of the type that is wanted.

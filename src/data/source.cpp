@@ -5,9 +5,12 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "config/text.h"
+#include "data/column_use.h"
 #include "data/formats.h"
 #include "data/random.h"
 
@@ -16,6 +19,11 @@ namespace {
 
 constexpr std::uint32_t kSeSeed = 42;
 constexpr double kSeTestShare = 0.01;
+
+// Of files that hold both splits: enough prompts to evaluate on, at the cost of a tenth of a small file at
+// most.
+constexpr double kUsualShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
+constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kUsualShare);  // rows
 
 std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
   const auto limit = config.data.limits.find(source.name);
@@ -32,7 +40,17 @@ void read_files(const Source& source, const TakeRow& take, BadRows& bad) {
 }
 
 SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
-  return {std::move(texts).take(), rows, bad.count(), bad.examples()};
+  return {std::move(texts).take(), rows, bad.count(), bad.examples(), {}};
+}
+
+// A name that no row has would be a typo that trains on something else.
+void check_columns(const Source& source, const ColumnUse& use, SourceTexts& texts) {
+  if (const std::string problem = use.problem(); !problem.empty())
+    throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), problem));
+  if (const std::vector<std::string> unread = use.unread(); !unread.empty())
+    texts.notes.push_back(fmt::format(
+        "nothing reads the column{} {}; data.columns={{prompt: NAME, ...}} says what a column is",
+        unread.size() == 1 ? "" : "s", config::shown(fmt::format("{}", fmt::join(unread, ", ")))));
 }
 
 SourceTexts read_in_order(const Source& source, const config::RunConfig& config) {
@@ -40,11 +58,12 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
   BadRows bad(config.data.on_error == "skip");
   PromptTexts texts;
   std::int64_t rows = 0;
+  ColumnUse use(config.data.columns);
   const auto add = [&](Value&& row) {
     switch (source.format) {
       case Source::Format::Hh: return add_hh_row(std::move(row), texts);
       case Source::Format::Shp: return add_shp_row(std::move(row), texts);
-      default: return add_row_by_columns(std::move(row), config.data.columns, texts);
+      default: use.add(row); return add_row_by_columns(std::move(row), config.data.columns, texts);
     }
   };
   read_files(
@@ -54,34 +73,47 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
         return ++rows < limit;
       },
       bad);
-  return finish(std::move(texts), rows, bad);
+  SourceTexts read = finish(std::move(texts), rows, bad);
+  check_columns(source, use, read);
+  return read;
+}
+
+// Rows that can be read, `most` of them at most.
+std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
+                         std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
+  BadRows bad(config.data.on_error == "skip");
+  std::uint32_t rows = 0;
+  read_files(
+      source, [&](Value&&) { return ++rows < most; }, bad);
+  return rows;
 }
 
 // Files that hold both splits: rows of the other split are read and forgotten.
 SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
+  const std::optional<double>& asked = config.data.test_share;
+  const double share = asked ? *asked : usual_test_share(count_rows(source, config, kSmallFile));
   BadRows bad(config.data.on_error == "skip");
   PromptTexts texts;
   std::int64_t rows = 0;
+  ColumnUse use(config.data.columns);
   const auto take = [&](Value&& row) {
     PromptTexts single;
+    use.add(row);
     add_row_by_columns(std::move(row), config.data.columns, single);
     PromptText made = std::move(std::move(single).take().front());
-    const bool is_test = is_test_prompt(made.prompt, config.data.test_share);
-    if (is_test != (source.split == Split::Test)) return true;
+    if (is_test_prompt(made.prompt, share) != (source.split == Split::Test)) return true;
     texts.append(std::move(made));
     return ++rows < limit;
   };
   read_files(source, take, bad);
-  return finish(std::move(texts), rows, bad);
-}
-
-std::uint32_t count_rows(const Source& source, const config::RunConfig& config) {
-  BadRows bad(config.data.on_error == "skip");
-  std::uint32_t rows = 0;
-  read_files(
-      source, [&](Value&&) { return ++rows < std::numeric_limits<std::uint32_t>::max(); }, bad);
-  return rows;
+  SourceTexts read = finish(std::move(texts), rows, bad);
+  check_columns(source, use, read);
+  if (!asked && share > kUsualShare)
+    read.notes.push_back(fmt::format(
+        "a small file: {:.2g} % of its prompts are kept for testing (data.test_share=0.01 keeps 1 %)",
+        100 * share));
+  return read;
 }
 
 // Where each row of se comes in its shuffled split; nothing for a row of the other split.
@@ -136,6 +168,11 @@ bool is_test_prompt(const std::string& prompt, double test_share) {
   return static_cast<double>(hash >> 11) / kTwoTo53 < test_share;
 }
 
+double usual_test_share(std::int64_t rows) {
+  return std::max(kUsualShare,
+                  std::min(kMostShare, kTestPrompts / static_cast<double>(std::max<std::int64_t>(rows, 1))));
+}
+
 SourceTexts read_source(const Source& source, const config::RunConfig& config) {
   SourceTexts texts = source.format == Source::Format::Se ? read_shuffled(source, config)
                       : source.by_hash                    ? read_by_hash(source, config)
@@ -147,7 +184,8 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
       texts.bad_rows,
       texts.bad_examples.empty() ? "" : fmt::format(", the first: {}", texts.bad_examples.front()),
       source.by_hash
-          ? "; its files are not named train and test, so data.test_share of the prompts are for testing"
+          ? "; its files are not named train and test, so data.test_share of the prompts are for testing "
+            "(data.test_share=0.2 takes a fifth)"
           : ""));
 }
 

@@ -38,6 +38,7 @@ struct SourceTexts {
   std::int64_t rows = 0;      // read and used
   std::int64_t bad_rows = 0;  // left out (data.on_error=skip)
   std::vector<std::string> bad_examples;
+  std::vector<std::string> notes;  // what is worth telling of its rows, without the name of the source
 };
 
 // Reads all rows of a source. A source without a single usable row is a UserError.
@@ -46,5 +47,9 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config);
 // Whether a prompt belongs to the test split of files that hold both: the same in every run, whatever else
 // the files hold.
 bool is_test_prompt(const std::string& prompt, double test_share);
+
+// What data.test_share=null means for files of so many rows: a hundredth, or what gives a small file some
+// prompts to evaluate on.
+double usual_test_share(std::int64_t rows);
 
 }  // namespace dpo::data

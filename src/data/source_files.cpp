@@ -184,6 +184,10 @@ std::vector<Source> find_sources(const config::RunConfig& config, Split split) {
     }
   }
   if (!problems.empty()) throw UserError(problems);
+  const auto has_columns = [](const Source& source) { return source.format == Source::Format::Columns; };
+  if (!config.data.columns.empty() && std::none_of(sources.begin(), sources.end(), has_columns))
+    throw UserError(fmt::format("data.columns: it is for files of your own, and {} has its own columns",
+                                fmt::join(config.datasets, ", ")));
   return sources;
 }
 

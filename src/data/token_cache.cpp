@@ -43,7 +43,9 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
   parts += "tokenizer " + tokenizer.fingerprint() + "\n";
   if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
     parts += fmt::format("limit {}\n", limit->second);
-  if (source.by_hash) parts += fmt::format("test_share {}\n", config.data.test_share);
+  if (source.by_hash)
+    parts += config.data.test_share ? fmt::format("test_share {}\n", *config.data.test_share)
+                                    : "test_share null\n";
   if (source.format == Source::Format::Columns)
     for (const auto& [ours, theirs] : config.data.columns)
       parts += fmt::format("column {} {}\n", ours, theirs);
@@ -98,7 +100,7 @@ void write_tokens(const SourceTexts& texts, const std::string& name, const text:
       progress(name, static_cast<std::int64_t>(begin + block.size()),
                static_cast<std::int64_t>(prompts.size()));
   }
-  writer.finish(texts.rows, texts.bad_rows);
+  writer.finish(texts);
 }
 
 void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<std::string>& notes) {
@@ -106,6 +108,17 @@ void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<s
   notes.push_back(fmt::format("{}: {} row(s) were left out because they cannot be read; the first of them:",
                               config::shown(source.name), texts.bad_rows));
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
+}
+
+fs::path path_of(const std::string& key, const TokenCache& cache) {
+  return cache.folder / (key.substr(0, 32) + ".tokens");
+}
+
+// What the rows of a source gave to tell, which its token file remembers.
+TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
+  for (const std::string& note : file.notes())
+    cache.notes.push_back(fmt::format("{}: {}", config::shown(source.name), note));
+  return file;
 }
 
 }  // namespace
@@ -122,12 +135,21 @@ text::Token end_of_text(const text::Tokenizer& tokenizer) {
       "or special_tokens_map.json with an eos_token");
 }
 
+std::optional<TokenFile> find_tokens(const Source& source, const config::RunConfig& config,
+                                     const text::Tokenizer& tokenizer, TokenCache& cache) {
+  const std::string key = key_of(source, config, tokenizer);
+  std::string why;
+  std::optional<TokenFile> file = TokenFile::open(path_of(key, cache), key, why);
+  if (!file) return std::nullopt;
+  return with_notes(std::move(*file), source, cache);
+}
+
 TokenFile load_tokens(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
                       TokenCache& cache) {
   const std::string key = key_of(source, config, tokenizer);
-  const fs::path path = cache.folder / (key.substr(0, 32) + ".tokens");
+  const fs::path path = path_of(key, cache);
   std::string why;
-  if (auto file = TokenFile::open(path, key, why)) return std::move(*file);
+  if (auto file = TokenFile::open(path, key, why)) return with_notes(std::move(*file), source, cache);
 
   std::error_code failed;
   fs::create_directories(cache.folder, failed);
@@ -136,8 +158,8 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
         fmt::format("the folder {} for tokens cannot be made: {}; local_dirs=[DIR] names another place",
                     cache.folder.string(), failed.message()));
   const Lock lock(fs::path(path) += ".lock");
-  if (auto file = TokenFile::open(path, key, why))
-    return std::move(*file);  // another process made it meanwhile
+  if (auto file = TokenFile::open(path, key, why))  // another process made it meanwhile
+    return with_notes(std::move(*file), source, cache);
   if (!why.empty())
     cache.notes.push_back(
         fmt::format("{}: the cached tokens are {}, so they are made again", path.string(), why));
@@ -147,7 +169,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
     TokenFileWriter writer(path, key);
     write_tokens(texts, source.name, tokenizer, writer, cache.progress);
   }
-  if (auto file = TokenFile::open(path, key, why)) return std::move(*file);
+  if (auto file = TokenFile::open(path, key, why)) return with_notes(std::move(*file), source, cache);
   throw UserError(fmt::format("{}: what was just written cannot be read back ({}); is the disk sound?",
                               path.string(), why.empty() ? "it is gone" : why));
 }

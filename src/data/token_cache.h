@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct TokenCache {
 
 // The token that every response ends with.
 text::Token end_of_text(const text::Tokenizer& tokenizer);
+
+// The tokens of a source where they are in the cache, which is only read.
+std::optional<TokenFile> find_tokens(const Source& source, const config::RunConfig& config,
+                                     const text::Tokenizer& tokenizer, TokenCache& cache);
 
 // The tokens of a source: from the cache if they are there, otherwise read, tokenized and put there. Several
 // processes may ask at once: one works, the others wait for it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,13 +23,14 @@ struct Footer {
   std::uint64_t pairs = 0;
   std::uint64_t rankings = 0;
   std::uint64_t ranked = 0;
+  std::uint64_t notes = 0;  // bytes
   std::int64_t rows = 0;
   std::int64_t bad_rows = 0;
   Sha256::Sum sum{};
 };
 
 std::string header_of(const std::string& key) {
-  std::string header = "dpo tokens 2 " + key;
+  std::string header = "dpo tokens 3 " + key;
   header.resize(kHeader, '\n');
   return header;
 }
@@ -90,8 +92,8 @@ bool TokenFile::read_tables(std::string& why) {
   std::memcpy(&footer, bytes.data() + body.size(), sizeof footer);
   Cutter cutter(body.subspan(kHeader));
   // Sizes that a file can have, so that the sums below do not wrap.
-  if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked}) >
-      body.size())
+  if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked,
+                footer.notes}) > body.size())
     return why = "damaged", false;
   tokens_ = cutter.take<Token>(footer.tokens);
   cutter.take<std::byte>(padding(footer.tokens * sizeof(Token)));
@@ -105,6 +107,7 @@ bool TokenFile::read_tables(std::string& why) {
   ranking_weights_ = cutter.take<float>(footer.rankings);
   ranked_ = cutter.take<std::uint32_t>(footer.ranked);
   flags_ = cutter.take<std::uint8_t>(footer.texts);
+  notes_ = cutter.take<char>(footer.notes);
   rows_ = footer.rows;
   bad_rows_ = footer.bad_rows;
   Sha256 hash;
@@ -113,6 +116,13 @@ bool TokenFile::read_tables(std::string& why) {
   hash.add(bytes_of(footer));
   if (!cutter.fits() || hash.finish() != sum || !tables_agree()) return why = "damaged", false;
   return true;
+}
+
+std::vector<std::string> TokenFile::notes() const {
+  std::vector<std::string> lines;
+  std::istringstream in(std::string(notes_.begin(), notes_.end()));
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
 }
 
 bool TokenFile::tables_agree() const {
@@ -160,7 +170,7 @@ void TokenFileWriter::add_text(std::span<const Token> tokens, std::uint8_t flags
   tokens_.clear();
 }
 
-void TokenFileWriter::finish(std::int64_t rows, std::int64_t bad_rows) {
+void TokenFileWriter::finish(const SourceTexts& read) {
   write_table(tokens_);
   write_table(std::vector<std::byte>(padding(token_count_ * sizeof(Token))));
   first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
@@ -176,15 +186,11 @@ void TokenFileWriter::finish(std::int64_t rows, std::int64_t bad_rows) {
   write_table(ranking_weights_);
   write_table(ranked_);
   write_table(flags_);
-  Footer footer{token_count_,
-                flags_.size(),
-                targets_.size(),
-                pairs_.size(),
-                ranking_weights_.size(),
-                ranked_.size(),
-                rows,
-                bad_rows,
-                {}};
+  std::string notes;
+  for (const std::string& note : read.notes) notes += note + "\n";
+  write(std::as_bytes(std::span(notes)));
+  Footer footer{token_count_,   flags_.size(), targets_.size(), pairs_.size(), ranking_weights_.size(),
+                ranked_.size(), notes.size(),  read.rows,       read.bad_rows, {}};
   hash_.add(bytes_of(footer));
   footer.sum = hash_.finish();
   file_.write(bytes_of(footer));

@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "data/example.h"
+#include "data/source.h"
 #include "data/texts.h"
 
 namespace dpo::data {
@@ -35,6 +36,7 @@ class TokenFile {
   std::uint32_t prompts() const { return static_cast<std::uint32_t>(targets_.size()); }
   std::int64_t rows() const { return rows_; }
   std::int64_t bad_rows() const { return bad_rows_; }
+  std::vector<std::string> notes() const;  // what was worth telling of the rows
 
   std::span<const Token> prompt(std::uint32_t prompt) const { return text(first_texts_[prompt]); }
   std::uint32_t responses(std::uint32_t prompt) const {
@@ -80,6 +82,7 @@ class TokenFile {
   std::span<const float> ranking_weights_;         // [rankings]
   std::span<const std::uint32_t> ranked_;          // responses, the best first
   std::span<const std::uint8_t> flags_;            // [texts]
+  std::span<const char> notes_;                    // lines
   std::int64_t rows_ = 0;
   std::int64_t bad_rows_ = 0;
 };
@@ -91,7 +94,7 @@ class TokenFileWriter {
 
   void begin_prompt(const PromptText& prompt);                       // its texts are given as tokens
   void add_text(std::span<const Token> tokens, std::uint8_t flags);  // the prompt, then its responses
-  void finish(std::int64_t rows, std::int64_t bad_rows);
+  void finish(const SourceTexts& read);
 
  private:
   void write(std::span<const std::byte> bytes);

@@ -3,6 +3,7 @@
 #include "base/divisors.h"
 #include "plan/plan.h"
 #include "plan/rules.h"
+#include "plan/savings.h"
 
 namespace dpo::plan {
 namespace {
@@ -12,6 +13,7 @@ struct Choice {
   std::string trainer;
   config::MeshConfig mesh;
   std::optional<std::string> mixed;
+  std::string reference;
   bool checkpointing;
   std::int64_t steps;
 };
@@ -42,12 +44,16 @@ std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::optional<std::string>> precisions = {in.run.model.fsdp_policy_mp};
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
     precisions.push_back("bfloat16");
+  std::vector<std::string> references = {in.run.reference};
+  if (in.run.reference == "live" && needs_reference(in.run.loss) && can_cache(in.run.loss))
+    references.push_back("cached");
   std::vector<Choice> all;
   for (const Sharing& way : ways_to_share(in))
     for (const auto& mixed : precisions)
-      for (const bool checkpointing : {false, true})
-        for (const std::int64_t steps : divisors(in.run.batch_size))
-          all.push_back({way.trainer, way.mesh, mixed, checkpointing, steps});
+      for (const std::string& reference : references)
+        for (const bool checkpointing : {false, true})
+          for (const std::int64_t steps : divisors(in.run.batch_size))
+            all.push_back({way.trainer, way.mesh, mixed, reference, checkpointing, steps});
   return all;
 }
 
@@ -56,6 +62,7 @@ Inputs with(const Inputs& in, const Choice& choice) {
   result.run.trainer = choice.trainer;
   result.run.mesh = choice.mesh;
   result.run.model.fsdp_policy_mp = choice.mixed;
+  result.run.reference = choice.reference;
   result.run.activation_checkpointing = choice.checkpointing;
   result.run.gradient_accumulation_steps = choice.steps;
   return result;
@@ -73,6 +80,7 @@ std::vector<std::string> difference(const config::RunConfig& from, const Choice&
   add_difference(words, "mesh.shard", from.mesh.shard, to.mesh.shard);
   add_difference(words, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
   if (from.model.fsdp_policy_mp != to.mixed) words.push_back("model.fsdp_policy_mp=" + *to.mixed);
+  if (from.reference != to.reference) words.push_back("reference=" + to.reference);
   if (from.activation_checkpointing != to.checkpointing)
     words.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));
   if (from.gradient_accumulation_steps != to.steps)
@@ -82,15 +90,14 @@ std::vector<std::string> difference(const config::RunConfig& from, const Choice&
 
 bool keeps_the_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
-}  // namespace
-
-std::optional<Fit> find_fastest(const Inputs& in) {
+// The fastest of the choices that keep what is learnt.
+std::optional<Fit> find_among_choices(const Inputs& in) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!plan.good() || !keeps_the_rule(plan)) continue;
+    if (!plan.good() || !plan.fits() || !keeps_the_rule(plan)) continue;
     std::vector<std::string> words = difference(in.run, choice);
     // Of equally fast ones, that which changes least.
     constexpr double kNoticeable = 0.999;
@@ -100,6 +107,23 @@ std::optional<Fit> find_fastest(const Inputs& in) {
     if (faster || simpler) best = Fit{std::move(words), std::move(plan)};
   }
   return best;
+}
+
+}  // namespace
+
+std::optional<Fit> find_fastest(const Inputs& in) {
+  if (std::optional<Fit> fit = find_among_choices(in)) return fit;
+  // Then those that change what is learnt, as few as are enough.
+  std::vector<Saving> taken;
+  for (const Saving& saving : costly_savings(in)) {
+    taken.push_back(saving);
+    for (const Words& words : {saving.words, joined(taken).words})
+      if (std::optional<Fit> fit = find_among_choices(changed(in, words))) {
+        fit->overrides = words + fit->overrides;
+        return fit;
+      }
+  }
+  return std::nullopt;
 }
 
 }  // namespace dpo::plan

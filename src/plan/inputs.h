@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "config/evaluation.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
 #include "model/tables/table.h"
@@ -31,7 +32,9 @@ struct Inputs {
   model::Shape shape;
   std::shared_ptr<const model::TensorTable> table;
   Lengths lengths;
-  std::vector<std::string> unmeasured;  // data sets without statistics: `lengths` stands in for them
+  // Data sets that are not here and have no statistics: `lengths` stands in for them, and no rule refuses a
+  // run because of it.
+  std::vector<std::string> unmeasured;
   Surroundings surroundings;
 };
 
@@ -39,10 +42,14 @@ struct Inputs {
 struct ExampleUnit {
   const char* name = "pair";
   std::int64_t in_epoch = 0;
+  std::int64_t in_test = 0;
   ResponseCount responses;
 };
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
+
+// What the run evaluates: of a test split that was counted, no more than it has.
+config::EvaluationSize evaluation_of(const Inputs& in);
 
 enum class Reference { none, live, cached };
 

@@ -83,6 +83,8 @@ std::optional<Finding> best_metric(const Facts& f) {
 std::optional<Finding> eval_batch(const Facts& f) {
   constexpr const char* id = "eval-batch";
   if (!f.run.eval_every) return std::nullopt;
+  const config::EvaluationSize evaluation = evaluation_of(f.c.in);
+  if (!evaluation.note.empty()) return hint(id, evaluation.note);
   const std::int64_t size = f.run.eval_batch_size;
   if (size % f.c.mesh.data_ranks() == 0) return ok(id, fmt::format("eval_batch_size={}", size));
   const Multiples near = nearest_multiples(size, f.c.mesh.data_ranks());

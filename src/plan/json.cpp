@@ -66,6 +66,8 @@ json time(const Timing& t) {
           {"training_hours", t.training_hours},
           {"evaluation_hours", t.evaluation_hours},
           {"reference_hours", t.reference_hours},
+          {"checkpoints", t.checkpoints},
+          {"checkpoint_hours", t.checkpoint_hours},
           {"total_hours", t.total_hours()},
           {"energy_kwh", or_unknown(t.energy_kwh)},
           {"cost_usd", or_unknown(t.cost_usd)}};

@@ -46,7 +46,7 @@ Lengths load_lengths(const std::string& name_or_file) {
   lengths.train_prompts = count("train.prompts");
   lengths.train_pairs = count("train.pairs");
   lengths.test_prompts = count("test.prompts");
-  lengths.test_pairs = count("test.pairs");
+  lengths.test_pairs = lengths.test_rankings = count("test.pairs");
   lengths.train_rankings =
       static_cast<std::int64_t>(file.optional_number("train.rankings", 0).value_or(lengths.train_pairs));
   lengths.train_ranked = static_cast<std::int64_t>(
@@ -58,6 +58,20 @@ Lengths load_lengths(const std::string& name_or_file) {
   lengths.response = read_parts(file, "response", lengths.longest_response);
   file.finish();
   return lengths;
+}
+
+std::vector<Lengths> extreme_lengths(std::int64_t max_length, std::int64_t batch_size) {
+  const auto extreme = [](double length, std::int64_t count) {
+    Lengths lengths;
+    lengths.train_prompts = lengths.train_pairs = lengths.train_rankings = count;
+    lengths.test_prompts = lengths.test_pairs = lengths.test_rankings = count;
+    lengths.train_ranked = 2 * count;
+    lengths.prompt = lengths.response = {length};
+    lengths.longest_prompt = lengths.longest_response = length;
+    return lengths;
+  };
+  constexpr std::int64_t kMany = 1'000'000'000;
+  return {extreme(static_cast<double>(max_length), kMany), extreme(1, batch_size)};
 }
 
 ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,

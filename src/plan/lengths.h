@@ -6,12 +6,17 @@
 
 namespace dpo::plan {
 
+// How lengths are known: from statistics of a data set, or of the run's own data: by a token for every four
+// bytes of its texts, by a sample of them in tokens, or by all of them in tokens.
+enum class Known { statistics, bytes, sample, tokens };
+
 // How long the texts of a data set are, in tokens before truncation, and how many there are.
 struct Lengths {
   std::string name;
+  Known known = Known::statistics;
   std::int64_t train_prompts = 0, train_pairs = 0;
   std::int64_t train_rankings = 0, train_ranked = 0;  // and the responses in them
-  std::int64_t test_prompts = 0, test_pairs = 0;
+  std::int64_t test_prompts = 0, test_pairs = 0, test_rankings = 0;
   std::vector<double> prompt;    // means of equal parts of the prompts, rising
   std::vector<double> response;  // the same of responses, with their end-of-text token
   double longest_prompt = 0, longest_response = 0;
@@ -19,6 +24,10 @@ struct Lengths {
 };
 
 Lengths load_lengths(const std::string& name_or_file);
+
+// What data can be at most and at least, whatever nobody has counted: many texts of the greatest length, and
+// a single batch of the shortest.
+std::vector<Lengths> extreme_lengths(std::int64_t max_length, std::int64_t batch_size);
 
 // What one example (a prompt with its responses) costs after truncation, each token computed once.
 struct ExampleTokens {

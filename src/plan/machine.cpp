@@ -110,8 +110,8 @@ Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run) {
   if (machine.launched) {
     seen.gpus = machine.launched->on_machine;
     seen.nodes = (machine.launched->ranks + seen.gpus - 1) / seen.gpus;
-  } else if (machine.device.is_cpu && machine.gpus == 1 && machine.nodes == 1) {
-    seen.gpus = config::ranks_asked_for(run);
+  } else if (machine.nodes == 1) {
+    seen.gpus = config::ranks_to_start(run, machine.gpus);  // as 'dpo train' starts them
   }
   const std::int64_t sharing = (seen.gpus + machine.gpus - 1) / machine.gpus;
   if (sharing > 1) seen.device = share_of(machine.device, sharing);

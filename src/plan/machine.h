@@ -50,8 +50,8 @@ Machine find_machine(const MachineRequest& request);
 Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus);
 
 // The machine as the ranks of a run see it: `gpus` counts the ranks on it, and `device` is one rank's share.
-// Without a launcher there is a rank for each GPU; a processor is shared by as many as the mesh's keys say.
-// One process without a mesh (BasicTrainer) has all of it.
+// Without a launcher there are as many on one machine as 'dpo train' starts: one for each GPU, or what the
+// mesh's keys say; they share what is less. One process without a mesh (BasicTrainer) has all of it.
 Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run);
 
 }  // namespace dpo::plan

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "plan/remedies.h"
 #include "plan/rules.h"
 #include "plan/units.h"
@@ -34,15 +36,18 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
   return std::max(batch, *every / batch * batch);
 }
 
-Disk disk_of(const Case& c, const Timing& timing, const std::optional<std::int64_t>& save_every) {
+double checkpoint_bytes(const Case& c) {
+  const Precision& p = c.precision;
+  const double kept = to_double(p.master > 0 ? p.master : p.weights);
+  return to_double(c.in.table->count()) * kept +
+         optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
+}
+
+Disk disk_of(const Case& c, const Timing& timing) {
   Disk disk;
   if (c.in.run.debug) return disk;
-  const Precision& p = c.precision;
-  const double parameters = to_double(c.in.table->count());
-  const double kept = to_double(p.master > 0 ? p.master : p.weights);
-  disk.checkpoint =
-      parameters * kept + optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
-  disk.checkpoints = (timing.updates > 0 && save_every ? (timing.examples - 1) / *save_every : 0) + 1;
+  disk.checkpoint = checkpoint_bytes(c);
+  disk.checkpoints = std::max<std::int64_t>(1, timing.checkpoints);
   // Those that are kept, the best, and the one that is being written: an old one goes only when that is
   // there.
   if (c.in.run.keep_last)
@@ -65,20 +70,56 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
   plan.tokens_per_gpu = c.tokens;
   plan.example = c.example;
   plan.memory = memory_per_gpu(c);
-  plan.timing = timing_of(c, plan.resolved.eval_every);
-  plan.disk = disk_of(c, plan.timing, plan.resolved.save_every);
+  plan.timing = timing_of(c, {plan.resolved.eval_every, plan.resolved.save_every, checkpoint_bytes(c)});
+  plan.disk = disk_of(c, plan.timing);
   plan.findings = check_rules(c, plan);
   return plan;
+}
+
+// The plan by the lengths that there are, whoever's they are.
+Plan assess_known(const Inputs& in) {
+  Plan plan = assess_with(in, Reference::live);
+  const bool open = plan.reference == Reference::live && in.run.reference == "auto" && can_cache(in.run.loss);
+  // Scores of a second epoch are those of the first, and a cached reference needs no memory.
+  const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
+  if (open && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);
+  return plan;
+}
+
+// Where the lengths are those of other data, an error that some data would not have is a warning.
+void refuse_for_known_reasons_alone(Plan& plan, const Inputs& in) {
+  for (const Lengths& lengths : extreme_lengths(in.run.max_length, in.run.batch_size)) {
+    Inputs other = in;
+    other.lengths = lengths;
+    const Plan possible = assess_known(other);
+    for (Finding& finding : plan.findings) {
+      const Finding* there = possible.find(finding.id);
+      if (finding.verdict != Verdict::error || (there && there->verdict == Verdict::error)) continue;
+      finding.verdict = Verdict::warning;
+      finding.message +=
+          fmt::format("; that is by the statistics of {}, so the run is not refused for it", in.lengths.name);
+    }
+  }
+}
+
+bool is_for_this_machine(const Remedy& remedy) {
+  return std::none_of(remedy.overrides.begin(), remedy.overrides.end(),
+                      [](const std::string& word) { return word == "--gpus" || word == "--device"; });
 }
 
 }  // namespace
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
-  if (!is_preference(loss)) return {"example", lengths.train_prompts, {1, 1}};
-  if (loss.name != "plackett_luce") return {"pair", lengths.train_pairs, {2, 2}};
+  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1}};
+  if (loss.name != "plackett_luce") return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
   const double mean =
       lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
-  return {"ranking", lengths.train_rankings, {mean, lengths.longest_ranking}};
+  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking}};
+}
+
+config::EvaluationSize evaluation_of(const Inputs& in) {
+  const bool is_counted = in.lengths.known != Known::statistics;
+  return config::evaluation_size(in.run, is_counted ? unit_of(in.run.loss, in.lengths).in_test : 0);
 }
 
 std::optional<config::MeshShape> find_mesh(const Inputs& in) {
@@ -115,11 +156,8 @@ const Finding* Plan::find(std::string_view id) const {
 }
 
 Plan assess(const Inputs& in) {
-  Plan plan = assess_with(in, Reference::live);
-  const bool open = plan.reference == Reference::live && in.run.reference == "auto" && can_cache(in.run.loss);
-  // Scores of a second epoch are those of the first, and a cached reference needs no memory.
-  const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
-  if (open && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);
+  Plan plan = assess_known(in);
+  if (!in.unmeasured.empty() && plan.has(Verdict::error)) refuse_for_known_reasons_alone(plan, in);
   return plan;
 }
 
@@ -128,8 +166,8 @@ Plan make_plan(const Inputs& in) {
   for (Finding& finding : plan.findings) {
     if (finding.verdict < Verdict::warning || !finding.remedies.empty()) continue;
     finding.remedies = remedies_for(finding, in);
-    if (finding.id == "memory" && finding.remedies.empty())
-      finding.message += "; no precision, split, checkpointing or trainer makes it fit";
+    const bool here = std::any_of(finding.remedies.begin(), finding.remedies.end(), is_for_this_machine);
+    if (finding.id == "memory" && !here) finding.message += "; " + least_memory_needed(in);
   }
   return plan;
 }

@@ -49,7 +49,7 @@ struct Plan {
 
   bool fits() const { return memory.fits(); }
   bool has(Verdict verdict) const;
-  bool good() const { return fits() && !has(Verdict::error); }
+  bool good() const { return !has(Verdict::error); }
   const Finding* find(std::string_view id) const;
 };
 
@@ -64,8 +64,9 @@ struct Fit {
   Plan plan;
 };
 
-// The fastest split of the batch, precision, checkpointing and trainer that fits and keeps every rule, for
-// the batch size and the devices given; nothing when none fits.
+// The fastest split of the batch, precision, checkpointing, reference and trainer that fits and keeps every
+// rule, for the batch size and the devices given. Where none fits, also with weights in 16 bits, another
+// optimizer or shorter texts; nothing when that is not enough.
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

@@ -1,12 +1,16 @@
 #include "plan/remedies.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/divisors.h"
-#include "config/compose.h"
+#include "base/quantity.h"
+#include "config/assets.h"
 #include "plan/rules.h"
+#include "plan/savings.h"
 
 namespace dpo::plan {
 namespace {
@@ -14,30 +18,18 @@ namespace {
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=true";
 
-using Words = std::vector<std::string>;
-
-// The same run with words added to its command: KEY=VALUE, or --gpus N.
-Inputs changed(const Inputs& in, const Words& words) {
-  Inputs result = in;
-  Words overrides;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--gpus")
-      result.machine.gpus = std::stoll(words[++i]);
-    else
-      overrides.push_back(words[i]);
-  }
-  result.run = config::with_overrides(in.run, overrides);
-  return result;
-}
-
 // Collects the changes whose own plan holds: the finding is gone, and no error is there that was not before.
 class Remedies {
  public:
   Remedies(const Inputs& in, std::string id) : in_(in), id_(std::move(id)), before_(assess(in)) {}
 
-  bool offer(const Words& words, const std::string& reason) {
+  bool would_hold(const Words& words) const {
     const Inputs after = changed(in_, words);
-    if (!find_mesh(after) || !holds(assess(after))) return false;
+    return find_mesh(after) && holds(assess(after));
+  }
+
+  bool offer(const Words& words, const std::string& reason) {
+    if (!would_hold(words)) return false;
     found_.push_back({words, reason});
     return true;
   }
@@ -65,23 +57,9 @@ class Remedies {
   std::vector<Remedy> found_;
 };
 
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 std::int64_t data_ranks(const Inputs& in) {
   const std::optional<config::MeshShape> mesh = find_mesh(in);
   return mesh ? mesh->data_ranks() : 1;
-}
-
-// Takes the keys of the mesh away that the run has set.
-Words without_mesh(const Inputs& in) {
-  Words words;
-  if (in.run.mesh.replica) words.push_back("mesh.replica=null");
-  if (in.run.mesh.shard) words.push_back("mesh.shard=null");
-  if (in.run.mesh.tensor) words.push_back("mesh.tensor=null");
-  return words;
 }
 
 Words basic_trainer(const Inputs& in) { return Words{"trainer=BasicTrainer"} + without_mesh(in); }
@@ -143,62 +121,82 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   return remedies.take();
 }
 
-struct Way {
-  Words words;
-  std::string reason;
-};
-
-// What makes room without touching the split of the batch, from the cheapest to the slowest.
-std::vector<Way> ways_to_make_room(const Inputs& in) {
-  std::vector<Way> ways;
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
-    ways.push_back({{kMixed}, "mixed precision"});
-  if (needs_reference(in.run.loss) && in.run.reference == "live" && can_cache(in.run.loss))
-    ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
-  if (in.run.fsdp_accumulate == "whole")
-    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients summed in shards"});
-  if (in.run.mesh.replica.value_or(1) > 1)
-    ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
-  if (!in.run.activation_checkpointing) ways.push_back({{kCheckpointing}, "activation checkpointing"});
-  if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1)
-    ways.push_back({{"trainer=FSDPTrainer"}, "parameters, gradients and optimizer sharded over the GPUs"});
-  return ways;
-}
-
 // The words alone, or with as few more accumulation steps as they need.
-bool offer_with_split(Remedies& remedies, const Inputs& in, const Words& words, const std::string& reason) {
-  if (!words.empty() && remedies.offer(words, reason)) return true;
+std::optional<Words> with_split(const Remedies& remedies, const Inputs& in, const Words& words) {
+  if (!words.empty() && remedies.would_hold(words)) return words;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps <= in.run.gradient_accumulation_steps) continue;
-    const std::string smaller = words.empty() ? "smaller microbatches" : reason + ", smaller microbatches";
-    if (remedies.offer(words + Words{fmt::format("gradient_accumulation_steps={}", steps)}, smaller))
-      return true;
+    const Words split = words + Words{fmt::format("gradient_accumulation_steps={}", steps)};
+    if (remedies.would_hold(split)) return split;
   }
-  return false;
+  return std::nullopt;
+}
+
+// The first savings that are enough together, without those of them that are not needed.
+bool offer_together(Remedies& remedies, const Inputs& in, const Words& first, const std::vector<Saving>& ways,
+                    const std::string& first_reason) {
+  std::vector<Saving> taken = {{first, first_reason}};
+  std::optional<Words> words;
+  for (auto way = ways.begin(); !words && way != ways.end(); ++way) {
+    taken.push_back(*way);
+    words = with_split(remedies, in, joined(taken).words);
+  }
+  if (!words) return false;
+  for (std::size_t i = taken.size() - 1; i-- > 1;) {
+    std::vector<Saving> fewer = taken;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (const auto enough = with_split(remedies, in, joined(fewer).words)) {
+      taken = std::move(fewer);
+      words = enough;
+    }
+  }
+  if (first.empty()) taken.erase(taken.begin());
+  const Saving all = joined(taken);
+  return remedies.offer(*words, *words == all.words ? all.reason : all.reason + ", smaller microbatches");
+}
+
+// GPUs that are enough with these keys: more of this kind, or as many of a larger one.
+void offer_other_gpus(Remedies& remedies, const Inputs& in, const Words& keys) {
+  constexpr std::int64_t kMostGpus = 64;
+  const bool is_away = in.run.mesh.replica.value_or(1) > 1;  // by one of them
+  const Words shards = (in.run.trainer == "FSDPTrainer" ? Words{} : Words{"trainer=FSDPTrainer"}) +
+                       (is_away ? Words{} : without_mesh(in));
+  for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
+    const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
+    const Words larger = batch == in.run.batch_size ? Words{} : Words{fmt::format("batch_size={}", batch)};
+    const Words more = keys + shards + larger + Words{"--gpus", std::to_string(gpus)};
+    if (const auto words = with_split(remedies, in, more)) {
+      remedies.offer(*words, "more GPUs to shard over");
+      break;
+    }
+  }
+  std::vector<Device> kinds;
+  for (const std::string& name : config::assets_in("device"))
+    if (const Device device = load_device(name); !device.is_cpu && device.memory > in.machine.device.memory)
+      kinds.push_back(device);
+  std::sort(kinds.begin(), kinds.end(), [](const Device& a, const Device& b) { return a.memory < b.memory; });
+  for (const Device& kind : kinds)
+    if (const auto words = with_split(remedies, in, keys + Words{"--device", kind.name})) {
+      remedies.offer(*words, "the smallest kind of GPU that is enough");
+      break;
+    }
 }
 
 std::vector<Remedy> for_memory(const Inputs& in) {
   Remedies remedies(in, "memory");
-  const std::vector<Way> ways = ways_to_make_room(in);
-  for (const Way& way : ways) remedies.offer(way.words, way.reason);
-  offer_with_split(remedies, in, {}, "");
-  Words together;
-  std::string reasons;
-  for (const Way& way : ways) {
-    if (!remedies.none()) break;
-    together = together + way.words;
-    reasons += (reasons.empty() ? "" : ", ") + way.reason;
-    offer_with_split(remedies, in, together, reasons);
-  }
-  const bool is_away = in.run.mesh.replica.value_or(1) > 1;  // by one of the ways above
-  const Words taken_away = is_away ? Words{} : without_mesh(in);
-  constexpr std::int64_t kMostGpus = 64;
-  if (in.run.trainer != "FSDPTrainer" && in.machine.ranks() == 1) together.push_back("trainer=FSDPTrainer");
-  for (std::int64_t gpus = 2 * in.machine.gpus; remedies.none() && gpus <= kMostGpus; gpus *= 2) {
-    if (in.machine.device.is_cpu || in.machine.launched) break;
-    remedies.offer(together + taken_away + Words{"--gpus", fmt::format("{}", gpus)},
-                   "more GPUs to shard over");
-  }
+  for (const Saving& way : harmless_savings(in)) remedies.offer(way.words, way.reason);
+  const Words shards = {"trainer=FSDPTrainer"};
+  const bool can_shard = in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1;
+  constexpr const char* kSharded = "parameters, gradients and optimizer sharded over the GPUs";
+  if (can_shard) remedies.offer(shards, kSharded);
+  if (const auto words = with_split(remedies, in, {})) remedies.offer(*words, "smaller microbatches");
+  if (!remedies.none()) return remedies.take();
+  offer_together(remedies, in, {}, all_savings(in), "");
+  if (can_shard && remedies.none())
+    offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
+  const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
+  for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
+    if (can_change && remedies.none()) offer_other_gpus(remedies, in, joined(savings).words);
   return remedies.take();
 }
 
@@ -226,6 +224,18 @@ std::vector<Remedy> for_optimizer_split(const Inputs& in) {
 }
 
 }  // namespace
+
+std::string least_memory_needed(const Inputs& in) {
+  const Words words = joined(all_savings(in)).words;
+  double least = assess(in).memory.total();
+  // Smaller microbatches need less, but sum gradients in float32.
+  for (const std::int64_t steps : {in.run.gradient_accumulation_steps, in.run.batch_size}) {
+    const Inputs saving = changed(in, words + Words{fmt::format("gradient_accumulation_steps={}", steps)});
+    if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());
+  }
+  return fmt::format("no key makes it fit: with every one that saves memory ({}) it needs {}",
+                     fmt::join(words, " "), memory_size(least));
+}
 
 std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in) {
   if (finding.id == "batch-per-gpu") return for_batch_per_gpu(in);

@@ -10,4 +10,7 @@ namespace dpo::plan {
 // rule, fits in memory and brings no new error.
 std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in);
 
+// What a run that does not fit here needs when every key saves what it can, in words.
+std::string least_memory_needed(const Inputs& in);
+
 }  // namespace dpo::plan

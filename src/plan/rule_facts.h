@@ -44,4 +44,10 @@ std::optional<Finding> disk(const Facts& facts);
 std::optional<Finding> unused_gpus(const Facts& facts);
 std::optional<Finding> precision(const Facts& facts);
 
+// Rules about what a run learns from, and how fast (learning_rules.cpp).
+std::optional<Finding> mismatched(const Facts& facts);
+std::optional<Finding> lengths(const Facts& facts);
+std::optional<Finding> warmup(const Facts& facts);
+std::optional<Finding> known_settings(const Facts& facts);
+
 }  // namespace dpo::plan

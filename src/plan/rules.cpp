@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
-#include "loss/loss.h"
 #include "plan/rule_facts.h"
 #include "plan/units.h"
 
@@ -152,25 +151,6 @@ std::optional<Finding> reference_model(const Facts& f) {
   return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
 }
 
-// Its point of zero comes from prompts with the responses of another example of the batch.
-std::optional<Finding> mismatched(const Facts& f) {
-  constexpr const char* id = "mismatched";
-  if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
-  Finding finding = ok(id, "every batch has another example to take mismatched responses from");
-  for (const auto& [key, size, used] :
-       {std::tuple("batch_size", f.run.batch_size, true),
-        std::tuple("eval_batch_size", f.run.eval_batch_size, f.run.eval_every.has_value())}) {
-    if (size > 1 || !used) continue;
-    finding.verdict = Verdict::error;
-    finding.message = fmt::format(
-        "loss={} measures the drift on prompts with the responses of another example of the "
-        "batch, and with {}=1 there is none",
-        f.run.loss.name, key);
-    finding.remedies.push_back({{fmt::format("{}=2", key)}, "the smallest batch with another example"});
-  }
-  return finding;
-}
-
 std::optional<Finding> heads_divide(const Facts& f) {
   constexpr const char* id = "tensor-split";
   const std::int64_t asked = f.c.mesh.tensor;
@@ -222,6 +202,17 @@ std::optional<Finding> spread(const Facts& f) {
                   f.c.spread));
 }
 
+std::optional<Finding> idle_gpus(const Facts& f) {
+  constexpr const char* id = "idle-gpus";
+  const std::int64_t all = f.c.in.machine.gpus * f.c.in.machine.nodes;
+  if (f.run.trainer == "BasicTrainer" || f.machine.device.is_cpu || f.c.mesh.ranks() >= all)
+    return std::nullopt;
+  return hint(
+      id, fmt::format("{} on {} of {} GPUs: the others stay idle; mesh.shard=null and mesh.tensor=null take "
+                      "what the other keys leave",
+                      plural(f.c.mesh.ranks(), "rank"), f.c.mesh.ranks(), all));
+}
+
 std::optional<Finding> memory(const Facts& f) {
   constexpr const char* id = "memory";
   const std::string total = memory_size(f.plan.memory.total());
@@ -231,54 +222,6 @@ std::optional<Finding> memory(const Facts& f) {
                             : f.c.mesh.ranks() > 1   ? "for each process"
                                                      : "on this machine";
   return error(id, fmt::format("{} are needed {}, {} are there", total, place, available));
-}
-
-std::optional<Finding> lengths(const Facts& f) {
-  constexpr const char* id = "lengths";
-  const ExampleUnit unit = unit_of(f.run.loss, f.c.in.lengths);
-  const std::string example = fmt::format("{:.0f} tokens in a mean {}", f.c.example.mean, unit.name);
-  if (f.c.in.unmeasured.empty())
-    return ok(id, fmt::format("{}, by the statistics of {}", example, f.c.in.lengths.name));
-  return hint(
-      id, fmt::format(
-              "no length statistics of {}: {} and {} {}s are those of {}, so times are a guess; 'dpo data "
-              "... --lengths FILE' measures your own, plan.lengths=FILE plans with them",
-              fmt::join(f.c.in.unmeasured, ", "), example, unit.in_epoch, unit.name, f.c.in.lengths.name));
-}
-
-std::optional<Finding> warmup(const Facts& f) {
-  constexpr const char* id = "warmup";
-  if (f.plan.timing.updates == 0)
-    return error(id, fmt::format("no update at all: a batch of {} is more than the {} examples of the data",
-                                 f.run.batch_size, unit_of(f.run.loss, f.c.in.lengths).in_epoch));
-  if (f.run.warmup_steps < f.plan.timing.updates)
-    return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
-  Finding finding =
-      warning(id, fmt::format("warmup_steps={} is not less than the {} of the run: the learning rate "
-                              "never reaches lr={}",
-                              f.run.warmup_steps, plural(f.plan.timing.updates, "update"), f.run.lr));
-  finding.remedies.push_back(
-      {{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
-  return finding;
-}
-
-std::optional<Finding> known_settings(const Facts& f) {
-  constexpr const char* id = "known-settings";
-  const bool preference = is_preference(f.run.loss);
-  const double least = preference ? 1e-8 : 1e-7;
-  const double most = preference ? 5e-6 : 5e-5;
-  std::string far;
-  const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
-  if (f.run.lr > most || f.run.lr < least)
-    add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the reference: "
-        "5e-7)",
-        f.run.lr, least, most, f.run.loss.name));
-  if (preference && (f.run.loss.beta < 0.01 || f.run.loss.beta > 1))
-    add(fmt::format("loss.beta={} is outside 0.01 to 1 (the reference: 0.1 to 0.5)", f.run.loss.beta));
-  if (f.run.batch_size < 8 || f.run.batch_size > 2048)
-    add(fmt::format("batch_size={} is far from the usual 32 to 128", f.run.batch_size));
-  return far.empty() ? ok(id, "learning rate and batch are in the usual range") : hint(id, far);
 }
 
 }  // namespace
@@ -306,11 +249,11 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   const Facts facts{c, plan, c.in.run, c.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule :
-       {batch_per_gpu,   tokens_per_gpu,  batch_divides, accumulation, heads_divide, tensor_links,
-        optimizer_split, unused_gpus,     precision,     spread,       memory,       disk,
-        eval_every,      save_every,      best_metric,   eval_batch,   prompt_room,  context,
-        loss_scale,      reference_model, mismatched,    lengths,      warmup,       known_settings})
+  for (const Rule rule : {batch_per_gpu,   tokens_per_gpu,  batch_divides, accumulation, heads_divide,
+                          tensor_links,    optimizer_split, unused_gpus,   precision,    spread,
+                          idle_gpus,       memory,          disk,          eval_every,   save_every,
+                          best_metric,     eval_batch,      prompt_room,   context,      loss_scale,
+                          reference_model, mismatched,      lengths,       warmup,       known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

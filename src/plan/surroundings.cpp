@@ -54,10 +54,11 @@ void check_archive(const std::string& archive) {
     throw UserError(fmt::format("model.archive: there is no model in {}{}", archive, hint));
 }
 
-// The statistics that the configuration names, else those of the first data set that has any, else HH's.
-void read_lengths(Inputs& in) {
-  if (in.run.plan.lengths) {
-    in.lengths = load_lengths(*in.run.plan.lengths);
+// The statistics that the configuration names, else what was counted, else the statistics of the first data
+// set that has any, else HH's.
+void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
+  if (in.run.plan.lengths || counted) {
+    in.lengths = in.run.plan.lengths ? load_lengths(*in.run.plan.lengths) : *counted;
     return;
   }
   std::string measured;
@@ -85,14 +86,15 @@ std::string local_dir_of(const config::RunConfig& run) {
   return run.local_dirs.empty() ? "." : run.local_dirs.back();
 }
 
-Inputs gather_inputs(const config::RunConfig& run, const Machine& machine) {
+Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
+                     const std::optional<Lengths>& counted) {
   Inputs in;
   in.run = run;
   in.machine = machine;
   if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
   in.shape = find_architecture(run.model.name_or_path).shape;
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
-  read_lengths(in);
+  read_lengths(in, counted);
   in.surroundings.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {
     in.surroundings.free_disk = free_bytes(existing_part(in.surroundings.run_folder));

@@ -8,8 +8,10 @@ namespace dpo::plan {
 
 // Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, when it is
 // planned for this machine, its disk; decides what a key leaves to the device (model.fsdp_policy_mp=auto).
-// Only reads; downloads nothing.
-Inputs gather_inputs(const config::RunConfig& run, const Machine& machine);
+// Only reads; downloads nothing. `counted`: the lengths of the run's own data, where somebody has looked at
+// it; plan.lengths comes before them.
+Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
+                     const std::optional<Lengths>& counted = {});
 
 // The folder where runs and caches are kept: the first of local_dirs that exists, else the last.
 std::string local_dir_of(const config::RunConfig& run);

@@ -139,8 +139,8 @@ std::string time_text(const Plan& plan, const Paint& paint) {
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
-  line("run", fmt::format("{} over {} {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples), unit,
-                          evaluations, duration(t.total_hours())));
+  line("run", fmt::format("{} over {} {}, {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples),
+                          unit, evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours())));
   const auto amount = [](double value, double least, const char* small, const std::string& text) {
     return value == 0 ? "unknown" : value < least ? small : text;
   };

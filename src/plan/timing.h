@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "plan/inputs.h"
 
@@ -8,7 +9,7 @@ namespace dpo::plan {
 
 // Seconds of one microbatch on one GPU.
 struct Microbatch {
-  double compute = 0;        // policy forward and backward, reference forward
+  double compute = 0;        // policy forward and backward, reference forward, and what a loss scores besides
   double communication = 0;  // all of it, hidden under compute or not
   double elapsed = 0;        // both, overlapped as far as they can be
 };
@@ -33,14 +34,24 @@ struct Timing {
   std::int64_t updates = 0;
   std::int64_t evaluations = 0;
   double training_hours = 0;
-  double evaluation_hours = 0;  // sampling included
-  double reference_hours = 0;   // scoring the data once for a cached reference
+  std::int64_t checkpoints = 0;  // written, whether or not they are kept
+  double evaluation_hours = 0;   // sampling included
+  double reference_hours = 0;    // scoring the data once for a cached reference
+  double checkpoint_hours = 0;   // in which the run waits for them
   double energy_kwh = 0;
   double cost_usd = 0;
 
-  double total_hours() const { return training_hours + evaluation_hours + reference_hours; }
+  double total_hours() const {
+    return training_hours + evaluation_hours + reference_hours + checkpoint_hours;
+  }
 };
 
-Timing timing_of(const Case& c, const std::optional<std::int64_t>& eval_every);
+// What is written, and how often: intervals in examples.
+struct Intervals {
+  std::optional<std::int64_t> evaluate, save;
+  double checkpoint_bytes = 0;
+};
+
+Timing timing_of(const Case& c, const Intervals& intervals);
 
 }  // namespace dpo::plan

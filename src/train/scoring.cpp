@@ -73,7 +73,7 @@ void check_margins(const data::Examples& examples, const loss::Options& options)
     if (counts.with_margin > 0)
       throw UserError(fmt::format(
           "datasets: '{}' has {} pairs with a margin, which loss={} does not know; take another loss "
-          "(docs/losses.md), or name a column that is not there: data.columns={{margin: none}}",
+          "(docs/losses.md), or read no margins: data.columns={{margin: none}}",
           config::shown(counts.name), counts.with_margin, options.name));
 }
 

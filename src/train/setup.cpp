@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "checkpoint/read_tensors.h"
+#include "config/evaluation.h"
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
@@ -53,15 +55,18 @@ checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarTy
   return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
 }
 
+// `said`: notes so far; both splits may come from the same files.
 data::Examples load_split(const config::RunConfig& config, data::Split split,
-                          const text::Tokenizer& tokenizer, const Listener& listener) {
+                          const text::Tokenizer& tokenizer, const Listener& listener,
+                          std::set<std::string>& said) {
   data::TokenCache cache;
   cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
     shown_by(listener, "tokenizing " + source, "prompts")(done, all);
   };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
-  for (const std::string& note : cache.notes) listener.say(note);
+  for (const std::string& note : cache.notes)
+    if (said.insert(note).second) listener.say("note: " + note);
   return examples;
 }
 
@@ -77,15 +82,19 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const Listene
   const config::RunConfig& config = plan.resolved;
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
   if (mesh.all->rank() != 0) mesh.all->barrier();
-  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener);
+  std::set<std::string> said;
+  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener, said);
   std::optional<data::Examples> test;
-  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener);
+  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
   std::vector<Numbers> training = training_batches(train, config);
   std::vector<ExampleBatch> evaluation;
-  if (test)
+  if (test) {
+    const std::string note = config::evaluation_size(config, test->size()).note;
+    if (!note.empty()) listener.say("note: " + note);
     for (const Numbers& numbers : evaluation_batches(*test, config))
       evaluation.push_back(batch_of(*test, data::Split::Test, numbers));
+  }
   return {plan,
           config,
           std::move(tokenizer),
@@ -264,12 +273,13 @@ Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, c
 }
 
 Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint, const Listener& listener,
-                 const comm::World& world) {
+                 const comm::World& world, const std::function<void(const RunData&)>& look) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(loss_options(config.loss), {}, {});  // an impossible option is said before anything is read
   const shard::Mesh mesh = mesh_of(config, world);
   const std::vector<at::Device> devices = devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
+  look(data);
   check_margins(data.train, loss_options(config.loss));
   if (data.test) check_margins(*data.test, loss_options(config.loss));
   Progress progress = find_progress(data, checkpoint, mesh);

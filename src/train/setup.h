@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,9 +40,11 @@ struct Prepared : RunData {
   std::optional<std::int64_t> resumed;  // the examples of the checkpoint that it goes on from
 };
 
-// `checkpoint`: where to go on from, if anywhere.
+// `checkpoint`: where to go on from, if anywhere. `look` is shown the data before weights are read; what it
+// throws is thrown.
 Prepared prepare(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
-                 const Listener& listener, const comm::World& world);
+                 const Listener& listener, const comm::World& world,
+                 const std::function<void(const RunData&)>& look);
 
 // The devices that this process computes on: several only where it is the only one and spreads the layers.
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);

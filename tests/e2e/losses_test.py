@@ -84,9 +84,9 @@ class Losses(unittest.TestCase):
             self.assertNotEqual(one, LN2)
             self.assertAlmostEqual(one, other, delta=1e-4 * one)
 
-    def test_too_little_to_evaluate_is_said_before_anything_is_made(self):
-        with self.assertRaisesRegex(AssertionError, "eval_batch_size=64: the test split has only 2 example"):
-            self.train("dpo", "eval_every=1000", "eval_batch_size=64", f"local_run_dir={self.folder / 'not-made'}")
+    def test_nothing_to_evaluate_is_said_before_anything_is_made(self):
+        with self.assertRaisesRegex(AssertionError, "gives no example for the test split"):
+            self.train("dpo", "eval_every=1000", "data.test_share=0", f"local_run_dir={self.folder / 'not-made'}")
         self.assertFalse((self.folder / "not-made").exists())
 
     def test_a_ranking_of_two_is_dpo(self):
@@ -118,7 +118,7 @@ class Losses(unittest.TestCase):
         self.assertAlmostEqual(self.train("dpo", data="half.jsonl")[0], LN2 / 2, places=6)
         self.assertAlmostEqual(self.train("dpo", data="ahead.jsonl")[0], math.log(1 + math.exp(0.25)), places=6)
         self.assertAlmostEqual(self.train("hinge", data="ahead.jsonl")[0], 1.25, places=6)
-        with self.assertRaisesRegex(AssertionError, r"298 pairs with a margin, which loss=ipo does not know"):
+        with self.assertRaisesRegex(AssertionError, r"\d+ pairs with a margin, which loss=ipo does not know"):
             self.train("ipo", data="ahead.jsonl")
         write("bad.jsonl", weight=-1)
         with self.assertRaisesRegex(AssertionError, r"bad.jsonl:1: 'weight' is -1, expected a number >= 0"):

@@ -77,8 +77,8 @@ class TinyRuns(unittest.TestCase):
         return [PROGRAM, "train", "model=blank_model", f"model.name_or_path={cls.folder / 'model'}",
                 f"datasets=[{cls.folder / 'pairs.jsonl'}]", "loss=dpo", "loss.beta=0.1", "exp_name=tiny",
                 f"local_dirs=[{cls.folder}]", f"local_run_dir={run}", "batch_size=4", "n_epochs=5", f"n_examples={EXAMPLES}",
-                "eval_every=40", "eval_batch_size=2", "n_eval_examples=2", "sample_during_eval=false", "lr=1e-3",
-                "warmup_steps=3", "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more]
+                "eval_every=40", "eval_batch_size=2", "n_eval_examples=2", "data.test_share=0.01",
+                "sample_during_eval=false", "lr=1e-3", "warmup_steps=3", "max_length=32", "max_prompt_length=16", "minimum_log_interval_secs=0", *more]
 
     @classmethod
     def train(cls, run, *more, **options):

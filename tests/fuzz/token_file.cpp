@@ -32,6 +32,7 @@ void read_all(const dpo::data::TokenFile& file) {
       for (const auto response : file.ranking(p, i).responses)
         if (response >= file.responses(p)) fail("a ranking of nothing");
   }
+  for (const std::string& note : file.notes()) sum += static_cast<std::int64_t>(note.size());
   [[maybe_unused]] static volatile std::int64_t kept;  // so that all of it is read
   kept = sum;
 }
@@ -59,7 +60,7 @@ std::string seed() {
     for (std::size_t text = 0; text <= prompt.responses.size(); ++text)
       writer.add_text(std::span(tokens).first((p + text) % 5), static_cast<std::uint8_t>(text % 4));
   }
-  writer.finish(3, 0);
+  writer.finish({{}, 3, 0, {}, {"a note", "another"}});
   return folder.read("tokens");
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "config/evaluation.h"
 #include "data/statistics.h"
 #include "unit/data/byte_tokenizer.h"
 
@@ -241,11 +242,27 @@ TEST_F(Policies, OrdersNeedABatch) {
               training_order(examples.list(), config_);
             }).find("batch_size=3: the train split has only 2"),
             std::string::npos);
-  config_.eval_batch_size = 3;
-  EXPECT_NE(problem_of([&] {
-              evaluation_order(examples.list(), config_);
-            }).find("eval_batch_size=3: the test split"),
+  EXPECT_NE(problem_of([&] { evaluation_order({}, config_); }).find("the test split has only 0 examples"),
             std::string::npos);
+}
+
+TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
+  const Examples examples = load();
+  config_.eval_batch_size = 16;
+  config_.n_eval_examples = 256;
+  ExampleOrder order = evaluation_order(examples.list(), config_);
+  EXPECT_EQ(order.next()->size(), 2u);
+  EXPECT_FALSE(order.next());
+  const config::EvaluationSize size = config::evaluation_size(config_, examples.size());
+  EXPECT_EQ(size.batch, 2);
+  EXPECT_EQ(size.examples, 2);
+  EXPECT_NE(size.note.find(
+                "eval_batch_size=16: the test split has only 2 examples, so an evaluation takes all in one"),
+            std::string::npos);
+  // Where there is a batch, examples come again in further epochs, as in the original.
+  config_.eval_batch_size = 2;
+  EXPECT_EQ(config::evaluation_size(config_, examples.size()).examples, 256);
+  EXPECT_EQ(config::evaluation_size(config_, examples.size()).note, "");
 }
 
 TEST_F(Policies, LengthsAreThoseBeforeCutting) {

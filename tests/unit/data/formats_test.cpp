@@ -2,7 +2,11 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+
+#include "data/column_use.h"
 
 namespace dpo::data {
 namespace {
@@ -224,6 +228,61 @@ TEST(Columns, WeightsAndMargins) {
        "'scores' holds NaN"}};
   for (const auto& [value, message] : refused)
     EXPECT_EQ(problem([&](PromptTexts& t) { add_row_by_columns(Value(value), names, t); }), message);
+}
+
+TEST(Columns, NoneSwitchesOneOff) {
+  const Value value = row({{"prompt", text("q")},
+                           {"chosen", text("a b")},
+                           {"rejected", text("a c")},
+                           {"margin", text("x")},
+                           {"none", Value::of(7.0)}});
+  PromptTexts texts;
+  add_row_by_columns(Value(value), {{"margin", "none"}}, texts);
+  add_row_by_columns(Value(value), {{"margin", "none"}, {"prompt", "none"}}, texts);
+  const auto prompts = std::move(texts).take();
+  EXPECT_EQ(prompts[0].pairs[0].margin, 0);
+  EXPECT_EQ(shown(prompts[1]), "a: [ b] [ c] 0>1 *0");  // whole transcripts
+}
+
+TEST(Columns, ARowThatIsWrongNamesWhatItLacks) {
+  const Value value = row({{"question", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
+  const std::string got = problem([&](PromptTexts& t) {
+    add_row_by_columns(Value(value), {{"prompt", "qestion"}}, t);
+  });
+  EXPECT_NE(
+      got.find("data.columns={prompt: qestion} names a column that this row does not have; did you mean "
+               "'question'?"),
+      std::string::npos)
+      << got;
+}
+
+TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsRead) {
+  const auto used = [](const ColumnNames& names, const std::vector<Value>& rows) {
+    ColumnUse use(names);
+    for (const Value& value : rows) use.add(value);
+    return fmt::format("{}|{}", use.problem(), fmt::join(use.unread(), ","));
+  };
+  const Value pair = row({{"prompt", text("q")}, {"chosen", text("a")}, {"rejected", text("b")}});
+  const Value more = row({{"prompt", text("q")},
+                          {"chosen", text("a")},
+                          {"rejected", text("b")},
+                          {"system", text("s")},
+                          {"scores", list({})}});
+  const Value ranked = row({{"prompt", text("q")},
+                            {"responses", list({text("a")})},
+                            {"scores", list({Value::of(1.0)})},
+                            {"chosen", text("a")}});
+  EXPECT_EQ(used({}, {pair, pair}), "|");
+  EXPECT_EQ(used({}, {pair, more}), "|scores,system");
+  EXPECT_EQ(used({}, {ranked}), "|chosen");
+  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is read somewhere
+  EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
+  EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|system");
+  EXPECT_EQ(used({{"prompt", "sytem"}}, {more}),
+            "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (there are: "
+            "chosen, prompt, rejected, scores, system; {prompt: none} says that there is "
+            "none)|prompt,scores,system");
+  EXPECT_EQ(used({{"prompt", "x"}}, {}), "|");
 }
 
 TEST(Columns, RefuseWhatTheyCannotMean) {

@@ -93,6 +93,53 @@ TEST_F(Sources, OfOneFileAreSplitByAHash) {
             train.find("|p7|") == std::string::npos);
 }
 
+TEST_F(Sources, OfASmallFileKeepMoreForTesting) {
+  EXPECT_EQ(usual_test_share(1'000'000), 0.01);
+  EXPECT_EQ(usual_test_share(1600), 0.01);
+  EXPECT_EQ(usual_test_share(400), 0.04);
+  EXPECT_EQ(usual_test_share(3), 0.1);
+  EXPECT_EQ(usual_test_share(0), 0.1);
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += line(fmt::format("p{}", i));
+  config_.datasets = {write("all.jsonl", lines).string()};
+  config_.data.test_share.reset();
+  const Source test = find_sources(config_, Split::Test)[0];
+  const SourceTexts texts = read_source(test, config_);
+  EXPECT_NEAR(static_cast<double>(texts.prompts.size()), 16, 8);
+  ASSERT_EQ(texts.notes.size(), 1u);
+  EXPECT_NE(texts.notes[0].find("8 % of its prompts are kept for testing"), std::string::npos)
+      << texts.notes[0];
+  config_.data.test_share = 0.08;  // what is said is done without a note, and is the same
+  EXPECT_EQ(read_source(test, config_).prompts.size(), texts.prompts.size());
+  EXPECT_TRUE(read_source(test, config_).notes.empty());
+}
+
+TEST_F(Sources, HaveEveryColumnThatIsNamed) {
+  config_.datasets = {write("a/train.jsonl",
+                            "{\"question\": \"q\", \"system\": \"s\", \"chosen\": \"x y\", "
+                            "\"rejected\": \"x z\"}\n")
+                          .string()};
+  const auto problem = [&] { return problem_of([&] { prompts(Split::Train); }); };
+  EXPECT_EQ(problem(), "");  // whole transcripts
+  for (const bool in_folder : {false, true}) {
+    if (in_folder) {
+      write("a/test.jsonl", line("t"));
+      config_.datasets = {(folder_ / "a").string()};
+    }
+    config_.data.columns = {{"prompt", "qestion"}};
+    EXPECT_NE(problem().find("no row has a column 'qestion'; did you mean 'question'?"), std::string::npos);
+    config_.data.columns = {{"prompt", "question"}};
+    const SourceTexts texts = read_source(find_sources(config_, Split::Train)[0], config_);
+    EXPECT_EQ(texts.prompts[0].prompt, "q");
+    ASSERT_EQ(texts.notes.size(), 1u);
+    EXPECT_NE(texts.notes[0].find("nothing reads the column system;"), std::string::npos) << texts.notes[0];
+  }
+  config_.datasets = {"hh"};
+  write("hh/train.jsonl", hh_line("a"));
+  config_.dataset_paths.hh = (folder_ / "hh").string();
+  EXPECT_NE(problem().find("data.columns: it is for files of your own"), std::string::npos);
+}
+
 TEST_F(Sources, AreLimitedByRows) {
   write("hh/train.jsonl", hh_line("a") + hh_line("a") + hh_line("b") + "nonsense");
   config_.datasets = {"hh"};

@@ -163,6 +163,25 @@ TEST_F(Tokens, NeedAPlaceThatCanBeWritten) {
   EXPECT_NE(problem_of([&] { load(); }).find("local_dirs=[DIR] names another place"), std::string::npos);
 }
 
+TEST_F(Tokens, TellAboutColumnsThatNothingReadsEachTime) {
+  write("d/train.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"e\", \"system\": \"s\"}\n");
+  for (int i = 0; i < 2; ++i) {  // made, and found
+    load();
+    ASSERT_EQ(cache_.notes.size(), 1u);
+    EXPECT_NE(cache_.notes[0].find("/d: nothing reads the column system;"), std::string::npos)
+        << cache_.notes[0];
+  }
+}
+
+TEST_F(Tokens, AreFoundWithoutMakingThem) {
+  const Source source = find_sources(config_, Split::Train)[0];
+  EXPECT_FALSE(find_tokens(source, config_, *tokenizer_, cache_));
+  EXPECT_FALSE(fs::exists(cache_.folder));
+  load();
+  ASSERT_TRUE(find_tokens(source, config_, *tokenizer_, cache_));
+  EXPECT_EQ(find_tokens(source, config_, *tokenizer_, cache_)->prompts(), 2u);
+}
+
 TEST_F(Tokens, TellAboutRowsThatWereLeftOut) {
   write("d/train.jsonl", "nonsense\n{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   config_.data.on_error = "skip";

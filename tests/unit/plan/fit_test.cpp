@@ -18,6 +18,18 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
   EXPECT_EQ(typed.timing.step, fit->plan.timing.step);
 }
 
+TEST(FindFastest, TriesEveryKeyWhereNothingElseFits) {
+  for (const std::string& line :
+       {std::string("model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --gpus 2 --device rtx4090 "),
+        std::string("model=pythia28 optimizer=AdamW batch_size=4 --device rtx4090 "),
+        std::string("model=pythia28 loss=dpo loss.beta=0.1 reference=live batch_size=4 --device rtx4090 ")}) {
+    const auto fit = find_fastest(inputs_of(line));
+    ASSERT_TRUE(fit) << line;
+    const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
+    EXPECT_TRUE(typed.good() && typed.fits()) << line << fmt::format("{}", fmt::join(fit->overrides, " "));
+  }
+}
+
 TEST(FindFastest, IsNeverSlowerAndKeepsTheRules) {
   for (const std::string& line :
        {kReferenceSft, kReferenceDpo, std::string("model=pythia28 batch_size=64 --gpus 1"),

@@ -54,7 +54,8 @@ TEST(Json, SaysTheMesh) {
 
 TEST(Text, SaysThatNothingIsEvaluated) {
   const Inputs in = inputs_of("model=pythia28 eval_every=null");
-  EXPECT_NE(to_text(make_plan(in), in, false).find("examples, no evaluation: "), std::string::npos);
+  EXPECT_NE(to_text(make_plan(in), in, false).find("examples, no evaluation, 1 checkpoint: "),
+            std::string::npos);
 }
 
 TEST(Text, SaysTheMesh) {
@@ -81,8 +82,9 @@ TEST(Text, SaysNumbersAsAPersonWould) {
   EXPECT_NE(one.find("(2.78B parameters)"), std::string::npos) << one;
   EXPECT_NE(text_of("model=blank_model model.name_or_path=gpt2").find("(124M parameters)"),
             std::string::npos);
-  EXPECT_NE(text_of("model=pythia28 n_examples=4").find("1 update over 4 examples, 1 evaluation:"),
-            std::string::npos)
+  EXPECT_NE(
+      text_of("model=pythia28 n_examples=4").find("1 update over 4 examples, 1 evaluation, 1 checkpoint:"),
+      std::string::npos)
       << text_of("model=pythia28 n_examples=4");
 }
 

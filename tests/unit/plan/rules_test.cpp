@@ -249,8 +249,22 @@ TEST(OptimizerSplit, AdafactorNeedsWholeMatrices) {
   EXPECT_FALSE(plan_of(line + "trainer=FSDPTrainer mesh.replica=4 mesh.shard=1").find("optimizer-split"));
 }
 
+TEST(MeshOfAPlan, IsAnyThatIsTrainedOneMachine) {
+  const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 batch_size=8 ";
+  const Plan two = plan_of(line + "mesh.shard=2 --gpus 8");  // dpo train starts two
+  EXPECT_EQ(two.mesh.ranks(), 2);
+  EXPECT_EQ(two.examples_per_gpu, 4);
+  EXPECT_NEAR(two.timing.step, plan_of(line + "--gpus 2").timing.step, 1e-12);
+  expect_finding(line + "mesh.shard=2 --gpus 8", "idle-gpus", Verdict::hint, "2 ranks on 2 of 8 GPUs");
+  EXPECT_FALSE(plan_of(line + "--gpus 8").find("idle-gpus"));
+  EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("idle-gpus"));
+  // More ranks than GPUs share them.
+  EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.step, plan_of(line + "--gpus 4").timing.step);
+}
+
 TEST(MeshOfAPlan, ContradictionsAreRefused) {
-  EXPECT_THROW(plan_of("model=pythia28 trainer=FSDPTrainer mesh.shard=3 --gpus 8"), UserError);
+  EXPECT_THROW(plan_of("model=pythia28 trainer=FSDPTrainer mesh.shard=3 --gpus 8 --nodes 2"), UserError);
+  EXPECT_THROW(plan_of("model=pythia28 trainer=FSDPTrainer mesh.tensor=3 --gpus 8"), UserError);
   EXPECT_THROW(plan_of("model=pythia28 mesh.shard=2 --gpus 2"), UserError);
 }
 
@@ -331,8 +345,79 @@ TEST(DiskRule, FollowsSaveEvery) {
 }
 
 TEST(LengthsRule, SaysWhoseStatisticsStandIn) {
-  expect_finding("model=pythia28 datasets=[shp]", "lengths", Verdict::hint, "no length statistics of shp");
+  expect_finding("model=pythia28 datasets=[shp]", "lengths", Verdict::hint,
+                 "shp is not on this machine, and there are no statistics of it");
   expect_finding("model=pythia28", "lengths", Verdict::ok, "by the statistics of hh");
+}
+
+Lengths counted(std::int64_t train, std::int64_t test, Known known = Known::tokens) {
+  Lengths lengths = extreme_lengths(40, 1).back();
+  lengths.known = known;
+  lengths.train_prompts = lengths.train_pairs = train;
+  lengths.test_prompts = lengths.test_pairs = test;
+  lengths.prompt = {30};
+  lengths.response = {10};
+  lengths.longest_prompt = 30;
+  lengths.longest_response = 10;
+  return lengths;
+}
+
+Plan plan_with(const std::string& line, const Lengths& lengths) {
+  Inputs in = inputs_of(line);
+  in.lengths = lengths;
+  return make_plan(in);
+}
+
+TEST(LengthsRule, SaysHowTheDataWasCounted) {
+  const auto message = [](Known known) {
+    return plan_with("model=pythia28", counted(200, 8, known)).find("lengths")->message;
+  };
+  EXPECT_EQ(message(Known::tokens), "200 examples, 40 tokens in a mean example, all counted");
+  EXPECT_EQ(message(Known::sample), "200 examples counted, 40 tokens in a mean example by a sample of them");
+  EXPECT_NE(message(Known::bytes).find("by four bytes a token"), std::string::npos);
+}
+
+TEST(AssumedLengths, RefuseNoRun) {
+  const std::string line = "model=pythia28 batch_size=32 eval_every=320 ";
+  Inputs in = inputs_of(line + "datasets=[mine.jsonl]");
+  in.surroundings.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
+  Plan plan = make_plan(in);
+  EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
+  EXPECT_NE(plan.find("disk")->message.find("by the statistics of hh, so the run is not refused for it"),
+            std::string::npos);
+  EXPECT_TRUE(plan.good());
+  in.surroundings.free_disk = 1e9;  // not even one fits, whatever the data is
+  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
+  in = inputs_of(line + "datasets=[hh]");  // which are its own
+  in.surroundings.free_disk = 100e9;
+  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
+
+  const std::string large =
+      "model=pythia28 datasets=[mine.jsonl] batch_size=200000 eval_every=200000 "
+      "gradient_accumulation_steps=200000 ";
+  EXPECT_EQ(verdict_of(plan_of(large), "warmup"), Verdict::warning);
+  EXPECT_EQ(verdict_of(plan_of(large + "datasets=[hh]"), "warmup"), Verdict::error);
+  // What is strict is so about what is known.
+  const std::string strict =
+      "model=pythia28 datasets=[mine.jsonl] n_examples=null warmup_steps=100000 plan.strict=true ";
+  EXPECT_EQ(verdict_of(plan_of(strict), "warmup"), Verdict::warning);
+  // A batch whose texts may be long does not fit; that of short ones would.
+  const std::string memory = "model=pythia28 batch_size=128 optimizer=SGD --device a100-80gb datasets=";
+  EXPECT_EQ(verdict_of(plan_of(memory + "[hh]"), "memory"), Verdict::error);
+  EXPECT_EQ(verdict_of(plan_of(memory + "[mine.jsonl]"), "memory"), Verdict::warning);
+}
+
+TEST(SmallData, IsNoticed) {
+  const Plan plan = plan_with("model=pythia28 batch_size=4", counted(200, 3));
+  EXPECT_EQ(verdict_of(plan, "warmup"), Verdict::warning);
+  EXPECT_NE(plan.find("warmup")->message.find("warmup_steps=150 is not less than the 50 updates of the run"),
+            std::string::npos);
+  EXPECT_EQ(verdict_of(plan, "eval-batch"), Verdict::hint);
+  EXPECT_NE(plan.find("eval-batch")->message.find("the test split has only 3 examples"), std::string::npos);
+  EXPECT_TRUE(plan.good());
+  const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=4";
+  EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 2)), "mismatched"), Verdict::ok);
+  EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 1)), "mismatched"), Verdict::error);
 }
 
 TEST(Warmup, EndsBeforeTheRun) {
@@ -349,6 +434,11 @@ TEST(KnownSettings, AreHintsOnly) {
   expect_finding(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint,
                  "loss.beta=5 is outside");
   expect_finding("model=pythia28 batch_size=1", "known-settings", Verdict::hint, "batch_size=1 is far");
+  const std::string simpo = "model=pythia28 loss=simpo batch_size=32 loss.beta=";
+  expect_finding(simpo + "2", "known-settings", Verdict::ok, "");
+  expect_finding(simpo + "0.1", "known-settings", Verdict::hint, "(usual for loss=simpo: 2 to 10)");
+  expect_finding("model=pythia28 loss=orpo loss.beta=0.1 batch_size=32 lr=8e-6", "known-settings",
+                 Verdict::ok, "");
   expect_finding(kDpo + "batch_size=32", "known-settings", Verdict::ok, "");
 }
 

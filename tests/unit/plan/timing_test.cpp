@@ -146,14 +146,14 @@ TEST(Timing, WholeGradientsAreExchangedOnce) {
 
 TEST(Timing, RanksOfAProcessorShareIt) {
   // Twice the ranks with the same examples each and half the rate each: the step takes twice as long, but for
-  // the exchange.
+  // the exchange, and for what a block costs at least.
   const auto step = [](int ranks) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
     in.machine.device.link = 1e15;
     return make_plan(in).timing.microbatch.elapsed;
   };
-  EXPECT_NEAR(step(4) / step(2), 2, 1e-3);
+  EXPECT_NEAR(step(4) / step(2), 2, 3e-3);
 }
 
 TEST(Timing, TokensThatHideCommunication) {
@@ -248,6 +248,78 @@ TEST(Timing, ACachedReferenceIsScoredOnce) {
   EXPECT_GT(cached.reference_hours, 0);
   EXPECT_NEAR(live.training_hours - cached.training_hours, 3 * cached.reference_hours,
               0.02 * cached.reference_hours);
+}
+
+TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
+  // Measured on one thread of a Neoverse V1 in float32, in seconds of its time: the demonstration's shape
+  // (two layers of 128) on 967 tokens of 32 short examples, and Pythia-70M's on 1426 tokens of 8 with HH's
+  // lengths.
+  const auto planned = [](const std::string& model, const Lengths& lengths, int batch) {
+    Inputs in = inputs_of(
+        "model=blank_model optimizer=SGD --device cpu model.name_or_path=EleutherAI/pythia-70m "
+        "batch_size=" +
+        std::to_string(batch));
+    if (model == "demo") {
+      in.shape.hidden = 128;
+      in.shape.head_dim = 32;
+      in.shape.heads = in.shape.kv_heads = 4;
+      in.shape.ffn = 512;
+      in.shape.layers = 2;
+      in.shape.vocabulary = 400;
+      in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
+    }
+    in.lengths = lengths;
+    in.machine.device.single_rate = 52e9;
+    in.machine.device.efficiency = 1;
+    in.machine.device.memory_bandwidth = 15e9;
+    return make_plan(in).timing.step;
+  };
+  Lengths small = fixed_lengths();
+  small.prompt = {17};
+  small.response = {13};
+  EXPECT_NEAR(planned("demo", small, 32), 0.1441, 0.15 * 0.1441);
+  EXPECT_NEAR(planned("demo", small, 1), 0.0085, 0.2 * 0.0085);
+  EXPECT_NEAR(planned("pythia-70m", load_lengths("hh"), 8), 5.0631 / 1426 * 8 * 166, 0.2 * 5.0631);
+}
+
+TEST(Timing, LossesThatScoreMoreTakeMore) {
+  // Policy and reference forward, policy backward: 1 + 1 + 2. KTO scores mismatched responses by both as
+  // well.
+  const std::string line =
+      "model=pythia28 loss.beta=0.1 batch_size=64 reference=live sample_during_eval=false loss=";
+  const Timing dpo = timed(line + "dpo").timing, kto = timed(line + "kto").timing,
+               aot = timed(line + "aot").timing;
+  EXPECT_NEAR(kto.microbatch.elapsed / dpo.microbatch.elapsed, 6.0 / 4, 1e-6);
+  EXPECT_NEAR(kto.evaluation_hours / dpo.evaluation_hours, 2, 1e-6);
+  EXPECT_NEAR(aot.microbatch.elapsed / dpo.microbatch.elapsed, 6.0 / 4, 1e-6);
+  EXPECT_NEAR(aot.evaluation_hours / dpo.evaluation_hours, 1, 1e-6);
+}
+
+TEST(Timing, SamplesOfTheReferenceAreDrawnOnce) {
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 reference=live "
+      "sample_during_eval=";
+  const Timing with = timed(line + "true").timing, without = timed(line + "false").timing;
+  ASSERT_EQ(with.evaluations, 16);
+  EXPECT_GT(with.reference_hours, 0);
+  EXPECT_EQ(without.reference_hours, 0);
+  EXPECT_NEAR(with.evaluation_hours - without.evaluation_hours, 16 * with.reference_hours, 1e-9);
+  EXPECT_EQ(timed(line + "true eval_every=null").timing.reference_hours, 0);
+}
+
+TEST(Timing, CheckpointsTakeTime) {
+  const std::string line =
+      "model=pythia28 batch_size=64 sample_during_eval=false eval_every=null save_every=";
+  const Timing rare = timed(line + "64000").timing, often = timed(line + "64").timing;
+  EXPECT_EQ(rare.checkpoints, 2);
+  EXPECT_EQ(often.checkpoints, 1562);
+  const double bytes = 8 * 2'775'208'960.0;
+  // Two copies, and the end waits for the last one to be written.
+  EXPECT_NEAR(rare.checkpoint_hours * 3600, 2 * bytes / 3e9 + bytes / 0.5e9, 1e-6);
+  // Where each is due before the last is written, the run takes as long as writing them all.
+  EXPECT_GT(often.step, 0);
+  EXPECT_NEAR(often.total_hours() * 3600, 1562 * (bytes / 3e9 + bytes / 0.5e9), 0.01 * 1562 * bytes / 0.5e9);
+  EXPECT_EQ(timed(line + "64 debug=true").timing.checkpoint_hours, 0);
 }
 
 }  // namespace

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/run_config.h"
+
+namespace dpo::config {
+
+// What an evaluation looks at: eval_batch_size and n_eval_examples, or all examples once where the test split
+// has fewer than a batch. `note` says so then.
+struct EvaluationSize {
+  std::int64_t batch = 0, examples = 0;
+  std::string note = {};
+};
+
+EvaluationSize evaluation_size(const RunConfig& run, std::int64_t test_examples);
+
+}  // namespace dpo::config
