@@ -189,6 +189,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   const plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), count_data(resolved.values).lengths);
   const plan::Plan plan = plan::make_plan(in);
+  world.all->barrier();  // no rank tokenizes while another one still counts
   if (first) display.show_plan(plan, in);
   agree_on_plan(plan, *world.all);
   const train::Start start = agree_on_start(plan.resolved, *world.all);

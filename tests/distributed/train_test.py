@@ -68,7 +68,8 @@ class Training(TinyRuns):
                 self.assertEqual(done.stdout.strip(), str(run / "LATEST"))
 
     def test_samples_and_cached_scores(self):
-        more = ["sample_during_eval=true", "n_eval_model_samples=2", "reference=cached"]
+        local = self.folder / "scored"
+        more = ["sample_during_eval=true", "n_eval_model_samples=2", "reference=cached", f"local_dirs=[{local}]"]
         alone = self.folder / "alone"
         self.check(self.train(alone, *SHORT, *more))
         for i, words in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"])):
@@ -78,7 +79,7 @@ class Training(TinyRuns):
             for file in sorted((alone / "samples").iterdir()):
                 self.assertEqual((run / "samples" / file.name).read_text(), file.read_text())
             # Scores do not depend on who computed them: the second run found those of the first.
-            self.assertEqual(len(list((self.folder / "references").iterdir())), 2)
+            self.assertEqual(len(list((local / "references").iterdir())), 2)
 
     def test_not_finite_stops_all(self):
         run = self.folder / "infinite"
