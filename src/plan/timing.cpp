@@ -106,10 +106,6 @@ Microbatch pass(const Case& c, double work, double bytes) {
   return sum;
 }
 
-Microbatch operator+(const Microbatch& a, const Microbatch& b) {
-  return {a.compute + b.compute, a.communication + b.communication, a.elapsed + b.elapsed};
-}
-
 Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) {
   return pass(c, 1, to_double(weight_bytes));
 }

@@ -12,6 +12,10 @@ struct Microbatch {
   double compute = 0;        // policy forward and backward, reference forward, and what a loss scores besides
   double communication = 0;  // all of it, hidden under compute or not
   double elapsed = 0;        // both, overlapped as far as they can be
+
+  Microbatch operator+(const Microbatch& other) const {
+    return {compute + other.compute, communication + other.communication, elapsed + other.elapsed};
+  }
 };
 
 // How many tokens per GPU and microbatch hide the communication of a sharded run.
