@@ -282,6 +282,17 @@ TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
   EXPECT_NEAR(planned("pythia-70m", load_lengths("hh"), 8), 5.0631 / 1426 * 8 * 166, 0.2 * 5.0631);
 }
 
+TEST(Timing, StepOfAMeasuredProcessor) {
+  // 64 pairs of Pythia-70M's shape with HH's lengths on two cores with AMX: 7.8 s, and 6.1 s later.
+  Inputs in = inputs_of(
+      "model=blank_model model.name_or_path=EleutherAI/pythia-70m loss=dpo loss.beta=0.1 batch_size=64 "
+      "model.fsdp_policy_mp=bfloat16 optimizer=AdamW reference=live --device cpu");
+  in.machine.device.half_rate = 2 * 1.0e12;
+  in.machine.device.single_rate = 2 * 0.13e12;
+  in.machine.device.memory_bandwidth = 2 * 15e9;
+  EXPECT_NEAR(make_plan(in).timing.step, 7.0, 0.15 * 7.0);
+}
+
 TEST(Timing, LossesThatScoreMoreTakeMore) {
   // Policy and reference forward, policy backward: 1 + 1 + 2. KTO scores mismatched responses by both as
   // well.
