@@ -33,7 +33,7 @@ class SplitLoader {
   data::Examples load(data::Split split) {
     ProgressLine line;
     data::TokenCache cache;
-    cache.folder = std::filesystem::path(plan::local_dir_of(config_)) / "tokens";
+    cache.folder = plan::folder_of_user(config_) / "tokens";
     cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
       line.show("tokenizing " + source, done, all, "prompts");
     };

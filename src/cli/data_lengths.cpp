@@ -135,7 +135,7 @@ plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::S
 std::optional<plan::Lengths> find_counted(const config::RunConfig& run, const text::Tokenizer& tokenizer,
                                           std::vector<std::string>& notes) {
   data::TokenCache cache;
-  cache.folder = std::filesystem::path(plan::local_dir_of(run)) / "tokens";
+  cache.folder = plan::folder_of_user(run) / "tokens";
   const auto train = data::Examples::find(run, data::Split::Train, tokenizer, cache);
   if (!train) return std::nullopt;
   std::optional<data::Examples> test;

@@ -16,6 +16,12 @@
 namespace dpo::data {
 namespace {
 
+// Names of columns may hold anything.
+std::vector<std::string> shown_names(std::vector<std::string> names) {
+  for (std::string& name : names) name = config::shown(name);
+  return names;
+}
+
 std::string file_name(const ColumnNames& names, const std::string& ours) {
   const auto mapped = names.find(ours);
   return mapped == names.end() ? ours : mapped->second;
@@ -175,7 +181,7 @@ std::string named_but_absent(const Value& row, const ColumnNames& names) {
   for (const auto& [ours, theirs] : names)
     if (ours != "weight" && ours != "margin" && theirs != kNoColumn && !row.find(theirs))
       return fmt::format("; data.columns={{{}: {}}} names a column that this row does not have{}", ours,
-                         config::shown(theirs), did_you_mean(theirs, row.names));
+                         config::shown(theirs), did_you_mean(config::shown(theirs), shown_names(row.names)));
   return "";
 }
 
@@ -251,7 +257,7 @@ std::string ColumnUse::problem() const {
       return fmt::format(
           "data.columns={{{0}: {1}}}: no row has a column '{1}'{2} (there are: {3}; {{{0}: {4}}} "
           "says that there is none)",
-          ours, config::shown(theirs), did_you_mean(theirs, seen),
+          ours, config::shown(theirs), did_you_mean(config::shown(theirs), shown_names(seen)),
           config::shown(fmt::format("{}", fmt::join(seen, ", "))), kNoColumn);
   return "";
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/permissions.h"
 #include "config/text.h"
 #include "data/parallel.h"
 
@@ -114,6 +115,14 @@ fs::path path_of(const std::string& key, const TokenCache& cache) {
   return cache.folder / (key.substr(0, 32) + ".tokens");
 }
 
+// What another user put there is not trusted.
+std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, std::string& why) {
+  std::error_code none;
+  if (is_own(path) && is_own(path.parent_path())) return TokenFile::open(path, key, why);
+  if (fs::exists(path, none)) why = "another user's";
+  return std::nullopt;
+}
+
 // What the rows of a source gave to tell, which its token file remembers.
 TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
   for (const std::string& note : file.notes())
@@ -139,7 +148,7 @@ std::optional<TokenFile> find_tokens(const Source& source, const config::RunConf
                                      const text::Tokenizer& tokenizer, TokenCache& cache) {
   const std::string key = key_of(source, config, tokenizer);
   std::string why;
-  std::optional<TokenFile> file = TokenFile::open(path_of(key, cache), key, why);
+  std::optional<TokenFile> file = open_own(path_of(key, cache), key, why);
   if (!file) return std::nullopt;
   return with_notes(std::move(*file), source, cache);
 }
@@ -149,16 +158,11 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
   const std::string key = key_of(source, config, tokenizer);
   const fs::path path = path_of(key, cache);
   std::string why;
-  if (auto file = TokenFile::open(path, key, why)) return with_notes(std::move(*file), source, cache);
+  if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
 
-  std::error_code failed;
-  fs::create_directories(cache.folder, failed);
-  if (failed)
-    throw UserError(
-        fmt::format("the folder {} for tokens cannot be made: {}; local_dirs=[DIR] names another place",
-                    cache.folder.string(), failed.message()));
+  make_own_folder(cache.folder);
   const Lock lock(fs::path(path) += ".lock");
-  if (auto file = TokenFile::open(path, key, why))  // another process made it meanwhile
+  if (auto file = open_own(path, key, why))  // another process made it meanwhile
     return with_notes(std::move(*file), source, cache);
   if (!why.empty())
     cache.notes.push_back(
@@ -169,7 +173,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
     TokenFileWriter writer(path, key);
     write_tokens(texts, source.name, tokenizer, writer, cache.progress);
   }
-  if (auto file = TokenFile::open(path, key, why)) return with_notes(std::move(*file), source, cache);
+  if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
   throw UserError(fmt::format("{}: what was just written cannot be read back ({}); is the disk sound?",
                               path.string(), why.empty() ? "it is gone" : why));
 }

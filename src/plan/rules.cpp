@@ -107,8 +107,8 @@ std::optional<Finding> context(const Facts& f) {
   if (f.run.max_length <= context) return ok(id, fmt::format("the model's context is {}", context));
   Finding finding = error(
       id, fmt::format("max_length={} is more than the {} tokens that the model computes: its positions, "
-                      "or the window of its attention, end there",
-                      f.run.max_length, context));
+                      "or the window of its attention, end there; max_length={} is the most",
+                      f.run.max_length, context, context));
   std::vector<std::string> overrides = {fmt::format("max_length={}", context)};
   if (f.run.max_prompt_length >= context)
     overrides.push_back(fmt::format("max_prompt_length={}", context / 2));

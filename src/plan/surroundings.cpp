@@ -73,10 +73,13 @@ void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
 
 }  // namespace
 
-fs::path folder_of_runs(const config::RunConfig& run) {
-  if (run.local_run_dir) return *run.local_run_dir;
+fs::path folder_of_user(const config::RunConfig& run) {
   const passwd* user = ::getpwuid(::getuid());
   return fs::path(local_dir_of(run)) / (user ? user->pw_name : std::to_string(::getuid()));
+}
+
+fs::path folder_of_runs(const config::RunConfig& run) {
+  return run.local_run_dir ? fs::path(*run.local_run_dir) : folder_of_user(run);
 }
 
 std::string local_dir_of(const config::RunConfig& run) {

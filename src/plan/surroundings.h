@@ -15,6 +15,8 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
 
 // The folder where runs and caches are kept: the first of local_dirs that exists, else the last.
 std::string local_dir_of(const config::RunConfig& run);
+// Where runs and caches of this user are: LOCAL_DIR/USER. Users who share a LOCAL_DIR do not share caches.
+std::filesystem::path folder_of_user(const config::RunConfig& run);
 
 // Where a new run's folder is made: local_run_dir itself, or the user's folder in that one.
 std::filesystem::path folder_of_runs(const config::RunConfig& run);

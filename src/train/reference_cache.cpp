@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/permissions.h"
 #include "base/sha256.h"
 #include "comm/exchange.h"
 #include "train/batches.h"
@@ -84,7 +85,7 @@ class Collector {
   // A file that only some ranks see, or of which they see different ones, is no use: all must have the same
   // left to compute.
   bool all_have_the_same(const fs::path& file) const {
-    const std::string own = fs::exists(file) ? to_hex(sha256_of_file(file)) : "";
+    const std::string own = is_own(file) ? to_hex(sha256_of_file(file)) : "";
     const std::vector<std::string> seen = comm::gather_texts(*mesh_.all, own);
     return !own.empty() && std::ranges::count(seen, own) == std::ssize(seen);
   }
@@ -166,6 +167,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener) {
+  if (mesh.all->rank() == 0) make_own_folder(folder);  // rather than after hours of scoring
   ScoreTable::Key key{{"weights", fingerprint},
                       {"precision", c10::toString(reference.placed.store().dtype())},
                       {"tokenizer", tokenizer}};

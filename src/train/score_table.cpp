@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/permissions.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace dpo::train {
@@ -80,7 +81,7 @@ void ScoreTable::set(const data::Forest& forest, std::span<const std::uint32_t> 
 
 void ScoreTable::write(const std::filesystem::path& file, const Key& key) const {
   const std::string text = json(key).dump();
-  std::filesystem::create_directories(file.parent_path());
+  make_own_folder(file.parent_path());
   checkpoint::write_safetensors(file,
                                 {source_of("key", Dtype::U8, text), source_of("scores", Dtype::F64, scores_),
                                  source_of("starts", Dtype::I64, starts_)});

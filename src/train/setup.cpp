@@ -60,7 +60,7 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
                           const text::Tokenizer& tokenizer, const Listener& listener,
                           std::set<std::string>& said) {
   data::TokenCache cache;
-  cache.folder = fs::path(plan::local_dir_of(config)) / "tokens";
+  cache.folder = plan::folder_of_user(config) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
     shown_by(listener, "tokenizing " + source, "prompts")(done, all);
   };
@@ -194,9 +194,9 @@ std::unique_ptr<Reference> make_reference(std::optional<FrozenModel> frozen, con
     samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
                            data.tokenizer, config, *mesh.all);
   if (data.plan.reference == plan::Reference::live) return live_reference(std::move(reference));
-  return cached_reference(
-      find_or_compute_scores(fs::path(plan::local_dir_of(config)) / "references", reference, mesh, data.train,
-                             data.test, data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
+  return cached_reference(find_or_compute_scores(plan::folder_of_user(config) / "references", reference, mesh,
+                                                 data.train, data.test, data.tokenizer.fingerprint(),
+                                                 frozen->fingerprint, config, listener));
 }
 
 }  // namespace

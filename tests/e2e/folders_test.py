@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import unittest
 
 from tiny_run import CONFIG, TinyRuns, main
 
@@ -160,6 +161,34 @@ class Folders(TinyRuns):
         again = self.refused(self.train(run, *words, "lr=1e-3"), "holds a run already (metrics.jsonl)")
         self.assertNotIn("resume=", again.stderr)
         self.check(self.train(run, *words, "lr=1e-3", "overwrite=true"))
+
+    @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
+    def test_what_another_user_could_have_written_is_not_trusted(self):
+        shared = self.folder / "shared"  # as LOCAL_DIR on a common disk
+        words = (*SHORT, f"local_dirs=[{shared}]", "reference=cached")
+        self.check(self.train(self.folder / "as-root", *words))
+        caches = [file for name in ("tokens", "references") for file in shared.glob(f"*/{name}/*") if file.suffix != ".lock"]
+        self.assertEqual(len(caches), 4)
+        for file in caches:
+            os.chown(file, 65534, 65534)
+        again = self.train(self.folder / "again", *words)
+        self.check(again)
+        self.assertIn("the cached tokens are another user's, so they are made again", again.stderr)
+        self.assertNotIn("reference scores: taken from", again.stderr)
+        self.assertEqual(self.weights(self.folder / "again"), self.weights(self.folder / "as-root"))
+        os.chown(caches[0].parent, 65534, 65534)
+        self.refused(self.train(self.folder / "foreign-folder", *words), "it belongs to another user")
+
+    @unittest.skipIf(os.geteuid() != 0, "only root becomes another user")
+    def test_a_second_user_shares_the_folder(self):
+        shared = self.folder / "common"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        self.folder.chmod(0o755)
+        self.check(self.train(shared / "one", *SHORT, f"local_dirs=[{shared}]"))
+        other = self.train(shared / "two", *SHORT, f"local_dirs=[{shared}]", user=65534, group=65534, extra_groups=[])
+        self.check(other)
+        self.assertEqual(self.weights(shared / "one"), self.weights(shared / "two"))
 
     def test_a_run_ends_with_an_evaluation_and_a_summary(self):
         run = self.folder / "summed-up"

@@ -76,7 +76,8 @@ class Losses(unittest.TestCase):
 
     def test_evaluation_compares_the_whole_batch(self):
         """aot sorts over the evaluation's batch, however it is divided."""
-        words = ("loss.beta=3", "data.test_share=0.2", "eval_every=8", "eval_batch_size=16", "n_eval_examples=16")
+        words = ("loss.beta=3", "data.test_share=0.2", "eval_every=8", "eval_batch_size=16", "n_eval_examples=16",
+                 "do_first_eval=false")
         runs = [[line["loss/eval"] for line in self.metrics("aot", *words, *more) if "loss/eval" in line]
                 for more in ([], ["gradient_accumulation_steps=4"])]
         self.assertEqual(len(runs[0]), 4)

@@ -37,7 +37,7 @@ class OwnData(TinyRuns):
                        f"model.archive={self.folder / 'few-sft' / 'LATEST'}", "data.test_share=0.03")
         self.check(dpo)
         self.assertIn("note: eval_batch_size=16: the test split has only", dpo.stderr)
-        (evaluated,) = [line["counters/eval_examples"] for line in self.metrics(self.folder / "few-dpo") if "loss/eval" in line]
+        (evaluated,) = {line["counters/eval_examples"] for line in self.metrics(self.folder / "few-dpo") if "loss/eval" in line}
         self.assertLess(evaluated, 16)
 
     def test_own_data_is_counted(self):

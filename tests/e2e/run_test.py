@@ -80,7 +80,7 @@ class Run(TinyRuns):
         more = self.train(other, "reference=cached", "batch_size=8", "n_epochs=2", "n_examples=null")
         self.check(more)
         self.assertEqual(more.stderr.count("reference scores: kept in"), 1)
-        self.assertEqual(len(list((self.folder / "references").glob("*.safetensors"))), 2)
+        self.assertEqual(len(list(self.folder.glob("*/references/*.safetensors"))), 2)
         same = self.folder / "same"
         self.check(self.train(same, "reference=live", "batch_size=8", "n_epochs=2", "n_examples=null"))
         for one, two in zip(self.metrics(other), self.metrics(same), strict=True):
@@ -92,7 +92,7 @@ class Run(TinyRuns):
         local = self.folder / "elsewhere"
         words = ("reference=cached", f"local_dirs=[{local}]")
         self.check(self.short(self.folder / "kept", *words))
-        for file in (local / "references").iterdir():
+        for file in local.glob("*/references/*.safetensors"):
             content = bytearray(file.read_bytes())
             head = int.from_bytes(content[:8], "little")
             entry = json.loads(content[8:8 + head])["scores"]
