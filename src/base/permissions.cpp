@@ -30,14 +30,15 @@ void make_own_folder(const std::filesystem::path& folder) {
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), failed);
   if (failed) fail(failed.message());
   constexpr mode_t kOthersWrite = 022;
-  if (::mkdir(folder.c_str(), 0777 & ~kOthersWrite) == 0) return;
-  if (errno != EEXIST) fail(std::strerror(errno));
+  const bool made = ::mkdir(folder.c_str(), 0777 & ~kOthersWrite) == 0;
+  if (!made && errno != EEXIST) fail(std::strerror(errno));
   struct stat found {};
   if (::stat(folder.c_str(), &found) != 0) fail(std::strerror(errno));
   if (!S_ISDIR(found.st_mode)) fail("it is no folder");
-  if (found.st_uid != ::geteuid()) fail("it belongs to another user");
+  if (found.st_uid != ::geteuid())
+    fail(made ? "this file system gives what is made there to another user" : "it belongs to another user");
   if ((found.st_mode & kOthersWrite) != 0 &&
-      ::chmod(folder.c_str(), found.st_mode & 0777 & ~kOthersWrite) != 0)
+      ::chmod(folder.c_str(), found.st_mode & 07777 & ~kOthersWrite) != 0)
     fail(std::strerror(errno));
 }
 

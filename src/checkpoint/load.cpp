@@ -19,6 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a model's folder holds besides configuration and weights, and what other programs need of it.
+constexpr const char* kCompanions[] = {
+    "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
+    "tokenizer.model",         "vocab.json",        "merges.txt",
+    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "chat_template.json"};
+
+std::map<std::string, std::string> read_companions(const fs::path& folder) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  std::map<std::string, std::string> texts;
+  std::error_code none;
+  for (const char* name : kCompanions)
+    if (fs::exists(folder / name, none))
+      texts[name] = read_text_file(folder / name, "the model's folder", kLargest);
+  return texts;
+}
+
 bool is_config_file(const std::string& path) {
   std::error_code none;
   return fs::is_regular_file(path, none);
@@ -38,6 +55,7 @@ LoadedModel open_config(const std::string& name_or_path) {
   opened.config = model::parse_model_config(opened.config_json, file.string());
   opened.table = model::tensor_table(opened.config.shape);
   opened.notes = opened.config.settings.notes;
+  opened.companions = read_companions(opened.folder);
   return opened;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct LoadedModel {
   std::filesystem::path folder;    // where config and tokenizer lie
   std::vector<std::string> notes;  // for the user
   std::string config_json;         // the text that `config` was read from
+  // What else is in the folder, by name: the tokenizer and the like. Kept, since the folder may be gone when
+  // the model is saved.
+  std::map<std::string, std::string> companions;
 };
 
 // How many bytes of all are done; called often, from one thread at a time.

@@ -18,13 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a model's folder holds besides configuration and weights, and what other programs need of it.
-constexpr const char* kCompanions[] = {
-    "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
-    "tokenizer.model",         "vocab.json",        "merges.txt",
-    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "chat_template.json"};
-
 void write_file(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
@@ -99,14 +92,6 @@ void write_index(const fs::path& folder, const model::TensorTable& table,
   write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-void copy_companions(const fs::path& from, const fs::path& to) {
-  constexpr std::size_t kLargest = std::size_t{1} << 30;
-  std::error_code none;
-  for (const char* name : kCompanions)
-    if (fs::exists(from / name, none))
-      write_file(to / name, read_text_file(from / name, "the model's folder", kLargest));
-}
-
 }  // namespace
 
 std::vector<TensorFile> model_files(const model::TensorTable& table, at::ScalarType dtype,
@@ -124,7 +109,7 @@ void make_model_files(const fs::path& folder, const LoadedModel& model,
                       const std::vector<TensorFile>& files) {
   make_files(folder, files);
   if (files.size() > 1) write_index(folder, model.table, files);
-  copy_companions(model.folder, folder);
+  for (const auto& [name, text] : model.companions) write_file(folder / name, text);
   write_file(folder / "config.json", config_of(model));
 }
 

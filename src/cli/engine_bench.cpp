@@ -43,7 +43,9 @@ int run_bench_train(const BenchArguments& arguments) {
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
     const bool first = world.all->rank() == 0;
     if (first) print_notes(resolved.notes);
-    const plan::Inputs in = plan::gather_inputs(resolved.values, machine_of(world));
+    config::RunConfig run = resolved.values;
+    run.debug = true;  // nothing is saved
+    const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
     const plan::Plan plan = plan::assess(in);
     if (first && !plan.fits())
       fmt::print(stderr, "warning: by the plan this does not fit ({} of {}), and may run out of memory\n",

@@ -74,7 +74,9 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 int run_in_folder(train::Prepared& prepared, train::RunFolder& folder, const train::Listener& listener) {
   try {
     if (train::run(prepared, folder, listener) == train::Outcome::finished) return 0;
-    listener.say(fmt::format("stopped by a signal; resume={} goes on from here", folder.path().string()));
+    listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
+                                       : fmt::format("stopped by a signal; resume={} goes on from here",
+                                                     folder.path().string()));
     return kStopped;
   } catch (const std::exception& failure) {
     folder.log(first_line(failure.what()));
@@ -129,7 +131,8 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   }
   if (start.replaces)
     listener.say(fmt::format("the old run is now {}", train::move_run_aside(start.folder).string()));
-  train::RunFolder folder(start.folder, prepared.progress);
+  train::RunFolder folder(start.folder, prepared.progress,
+                          [&] { train::require_unchanged(start, resolved.values); });
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
   listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
@@ -184,7 +187,9 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
                            const comm::World& world) {
   const bool first = world.all->rank() == 0;
   const train::Listener& listener = first ? display.listener : kSilent;
+  stop_in_order();
   if (first) print_notes(resolved.notes);
+  const train::Start start = agree_on_start(resolved.values, *world.all);
   // What is worth telling of the data is said when it is tokenized.
   const plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), count_data(resolved.values).lengths);
@@ -192,8 +197,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   world.all->barrier();  // no rank tokenizes while another one still counts
   if (first) display.show_plan(plan, in);
   agree_on_plan(plan, *world.all);
-  const train::Start start = agree_on_start(plan.resolved, *world.all);
-  stop_in_order();
+  if (stop_requested()) throw Stopped();
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
   } catch (const train::Stopped& stopped) {

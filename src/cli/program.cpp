@@ -53,7 +53,7 @@ int run_program(CLI::App& program, const Action& action, const std::vector<std::
   } catch (const UserError& error) {
     for (const std::string& problem : error.problems()) fmt::print(stderr, "error: {}\n", problem);
   } catch (const Stopped& stopped) {
-    fmt::print(stderr, "{}; nothing is left behind\n", stopped.what());
+    fmt::print(stderr, "{}\n", stopped.what());
     return kStopped;
   } catch (const std::exception& error) {
     fmt::print(stderr,

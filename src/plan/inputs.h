@@ -22,6 +22,7 @@ namespace dpo::plan {
 struct Surroundings {
   std::optional<double> free_disk;     // bytes where runs are written; unknown for another machine
   std::string run_folder;              // where that is
+  std::optional<double> host_memory;   // bytes of this machine's; unknown for another
   std::string obstacle;                // why nothing can be written there; empty: it can
   std::optional<bool> archive_exists;  // model.archive, when it is set
 };

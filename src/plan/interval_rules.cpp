@@ -3,6 +3,7 @@
 #include "base/quantity.h"
 #include "plan/rule_facts.h"
 #include "plan/rules.h"
+#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
@@ -124,6 +125,20 @@ std::optional<Finding> disk(const Facts& f) {
   if (kept >= 1)
     finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "only the newest are kept"});
   return finding;
+}
+
+// A copy of the checkpoint waits there to be written; the machines of one replica hold it together.
+std::optional<Finding> host_memory(const Facts& f) {
+  constexpr const char* id = "host-memory";
+  const auto& memory = f.c.in.surroundings.host_memory;
+  if (!memory || f.machine.device.is_cpu || f.plan.disk.checkpoints == 0) return std::nullopt;
+  const double copy =
+      f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.c.mesh.replica));
+  const std::string text = fmt::format("a checkpoint is copied to the host's memory: {} of {}",
+                                       memory_size(copy), memory_size(*memory));
+  constexpr double kMost = 0.9, kMuch = 0.7;
+  if (copy > kMost * *memory) return error(id, text + ", which does not hold it");
+  return copy > kMuch * *memory ? warning(id, text) : ok(id, text);
 }
 
 }  // namespace dpo::plan

@@ -108,6 +108,11 @@ double driver_bytes(const Case& c) {
 }
 
 constexpr const char* kDriver = "driver";
+constexpr const char* kSnapshot = "checkpoint copy";
+
+// A checkpoint is copied to the host's memory and written from there while training goes on. On a processor
+// that is the memory of the run itself.
+bool on_host(const Case& c) { return !c.machine.device.is_cpu; }
 
 }  // namespace
 
@@ -175,6 +180,8 @@ Memory memory_per_gpu(const Case& c) {
   const double state = optimizer_values(c.in.run.optimizer, table) * resident / to_double(table.count());
   const double whole_sums = accumulates_whole(c) ? unsharded_parameters(c) * 4 : 0;  // float32
   const double activations = activation_bytes(c), logits = logits_bytes(c);
+  const double kept = to_double(p.master > 0 ? p.master : p.weights);
+  const double snapshot = c.in.run.debug ? 0 : resident * kept + state * to_double(p.state);
   Memory memory;
   memory.available = c.machine.device.memory * kUsable;
   memory.parts = {
@@ -187,6 +194,7 @@ Memory memory_per_gpu(const Case& c) {
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(c)},
       {"workspace", workspace_bytes(c, activations, logits)},
+      {kSnapshot, on_host(c) ? 0 : snapshot},
       {kDriver, driver_bytes(c)},
   };
   return memory;

@@ -39,6 +39,7 @@ std::optional<Finding> save_every(const Facts& facts);
 std::optional<Finding> best_metric(const Facts& facts);
 std::optional<Finding> eval_batch(const Facts& facts);
 std::optional<Finding> disk(const Facts& facts);
+std::optional<Finding> host_memory(const Facts& facts);
 
 // Rules about what the device can do (device_rules.cpp).
 std::optional<Finding> unused_gpus(const Facts& facts);

@@ -249,11 +249,12 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
   const Facts facts{c, plan, c.in.run, c.machine};
   using Rule = std::optional<Finding> (*)(const Facts&);  // nothing: the rule has no say here
   std::vector<Finding> findings;
-  for (const Rule rule : {batch_per_gpu,   tokens_per_gpu,  batch_divides, accumulation, heads_divide,
-                          tensor_links,    optimizer_split, unused_gpus,   precision,    spread,
-                          idle_gpus,       memory,          disk,          eval_every,   save_every,
-                          best_metric,     eval_batch,      prompt_room,   context,      loss_scale,
-                          reference_model, mismatched,      lengths,       warmup,       known_settings})
+  for (const Rule rule : {batch_per_gpu, tokens_per_gpu,  batch_divides, accumulation, heads_divide,
+                          tensor_links,  optimizer_split, unused_gpus,   precision,    spread,
+                          idle_gpus,     memory,          disk,          host_memory,  eval_every,
+                          save_every,    best_metric,     eval_batch,    prompt_room,  context,
+                          loss_scale,    reference_model, mismatched,    lengths,      warmup,
+                          known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (c.in.run.plan.strict)
     for (Finding& finding : findings)

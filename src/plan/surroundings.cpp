@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/user_path.h"
 #include "config/assets.h"
+#include "hardware/processor.h"
 #include "plan/architecture.h"
 
 namespace dpo::plan {
@@ -100,6 +101,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   read_lengths(in, counted);
   in.surroundings.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {
+    in.surroundings.host_memory = hardware::find_processor().memory;
     in.surroundings.free_disk = free_bytes(existing_part(in.surroundings.run_folder));
     if (!run.resume) in.surroundings.obstacle = obstacle_in(existing_part(folder_of_runs(run)));
   }

@@ -50,6 +50,9 @@ void verify_checkpoint(const std::filesystem::path& folder);
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,
                     const model::TensorTable& table, const model::Layout& layout = {});
 
+// The number in a folder's name step-N; nothing for another name.
+std::optional<std::int64_t> step_of(const std::filesystem::path& folder);
+
 // The complete checkpoint of the same run that is one older than this one.
 std::optional<std::filesystem::path> checkpoint_before(const std::filesystem::path& checkpoint);
 

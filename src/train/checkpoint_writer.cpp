@@ -12,7 +12,6 @@
 #include "train/failures.h"
 
 namespace dpo::train {
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -27,6 +26,8 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   return std::stoll(digits);
 }
 
+namespace {
+
 fs::path step_folder(const fs::path& run, std::int64_t examples) {
   return run / fmt::format("step-{}", examples);
 }
@@ -34,8 +35,10 @@ fs::path step_folder(const fs::path& run, std::int64_t examples) {
 constexpr const char* kLatest = "LATEST";
 constexpr const char* kBest = "BEST";
 
-// A link of a run that always points at a complete checkpoint.
+// A link of a run that always points at a complete checkpoint. A folder of that name is the original's.
 void point(const fs::path& link, const fs::path& folder) {
+  const fs::file_status found = fs::symlink_status(link);
+  if (fs::exists(found) && !fs::is_symlink(found)) move_aside(link);
   const fs::path fresh = link.parent_path() / fmt::format(".{}.new", link.filename().string());
   fs::remove(fresh);
   fs::create_directory_symlink(folder.filename(), fresh);
@@ -63,14 +66,16 @@ void keep_newest(const fs::path& run, std::int64_t keep) {
   std::vector<std::string> incomplete;
   std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
   std::error_code absent;
-  const fs::path best = fs::read_symlink(run / kBest, absent);
+  const fs::path best = fs::read_symlink(run / kBest, absent),
+                 latest = fs::read_symlink(run / kLatest, absent);
   for (auto excess = static_cast<std::int64_t>(found.size()) - keep; excess > 0; --excess) {
     const fs::path oldest = found.begin()->second;
     found.erase(found.begin());
-    if (oldest.filename() == best) continue;
+    if (oldest.filename() == best || oldest.filename() == latest) continue;
     const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
-    fs::rename(oldest, doomed);
-    fs::remove_all(doomed);
+    std::error_code kept;  // somebody may be reading it; the new checkpoint is good, and the next tries again
+    fs::rename(oldest, doomed, kept);
+    if (!kept) fs::remove_all(doomed, kept);
   }
 }
 
@@ -128,10 +133,11 @@ void CheckpointWriter::finish() {
   try {
     writing_.get();
   } catch (const std::exception& error) {
-    throw TrainingFailure(
-        fmt::format("a checkpoint could not be saved: {}. Those before it are kept; {} is the "
-                    "newest of them",
-                    error.what(), (run_ / kLatest).string()));
+    const std::string before =
+        fs::exists(run_ / kLatest)
+            ? fmt::format("Those before it are kept; {} is the newest of them", (run_ / kLatest).string())
+            : "There is none before it";
+    throw TrainingFailure(fmt::format("a checkpoint could not be saved: {}. {}", error.what(), before));
   }
 }
 

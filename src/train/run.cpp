@@ -40,7 +40,8 @@ class Run {
         listener_(listener),
         part_(part_of(prepared.trainee.mesh, folder.path())),
         writer_(folder.path(), prepared.config.keep_last, part_),
-        diagnosis_(prepared.config.max_grad_norm) {}
+        diagnosis_(prepared.config.max_grad_norm),
+        saved_(prepared.resumed.value_or(-1)) {}
 
   Outcome execute() {
     try {
@@ -54,6 +55,7 @@ class Run {
  private:
   Outcome go_on() {
     recall();
+    if (p_.resumed && !p_.config.debug) writer_.link(*p_.resumed, was_best());
     say(diagnosis_.look_at_data(p_.train.counts()));
     while (true) {
       if (const std::int64_t n = p_.progress.examples; is_evaluation_due(n) && !evaluate_at(n)) return stop();
@@ -124,13 +126,20 @@ class Run {
   void require_finite(const std::vector<Record>& records) const {
     std::vector<std::uint32_t> culprits;
     for (const Record& record : records)
-      if (!std::isfinite(record.loss)) culprits.push_back(record.example);
+      if (!std::isfinite(record.loss) ||
+          !std::ranges::all_of(record.policy, [](double score) { return std::isfinite(score); }))
+        culprits.push_back(record.example);
     if (culprits.empty()) return;
-    throw TrainingFailure(
-        fmt::format("evaluation after {} examples: the loss of {} of {} examples is not finite (the first is "
-                    "example {}). The policy has diverged, and nothing of it is saved{}. A lower lr is the "
-                    "usual remedy",
-                    p_.progress.examples, culprits.size(), records.size(), culprits.front(), last_good()));
+    const std::string why =
+        p_.progress.updates == 0
+            ? "No update was made yet: the model itself computes such numbers, or the reference does"
+            : fmt::format(
+                  "The policy has diverged, and nothing of it is saved{}. A lower lr is the usual remedy",
+                  last_good());
+    throw TrainingFailure(fmt::format(
+        "evaluation after {} examples: loss or log-probability of {} of {} examples is not finite "
+        "(the first is example {}). {}",
+        p_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
   }
 
   // The same for the weights themselves, which the last update may have spoilt. A sum over numbers of which
@@ -147,8 +156,8 @@ class Run {
   }
 
   std::string last_good() const {
-    const std::int64_t last = std::max(saved_, p_.resumed.value_or(-1));
-    return last < 0 ? "" : fmt::format("; step-{} is the last good checkpoint", last);
+    if (saved_ < 0 || saved_ == p_.progress.examples) return "";
+    return fmt::format("; step-{} is the last good checkpoint", saved_);
   }
 
   void train_on(const ExampleBatch& batch) {
@@ -199,10 +208,10 @@ class Run {
 
   void save(bool is_best = false) {
     const std::int64_t examples = p_.progress.examples;
-    if (p_.config.debug || examples == saved_) return;
-    if (examples == p_.resumed) {
-      saved_ = examples;
-      return writer_.link(examples, is_best);
+    if (p_.config.debug) return;
+    if (examples == saved_) {  // what was resumed from and is evaluated only now
+      if (is_best) writer_.link(examples, is_best);
+      return;
     }
     require_finite_weights();
     saved_ = examples;
@@ -290,12 +299,19 @@ class Run {
     }
   }
 
+  // Whether the checkpoint that it goes on from was the best: the process may have ended before BEST said so.
+  bool was_best() const {
+    const Progress& progress = p_.progress;
+    return p_.config.best_metric == progress.best_metric && progress.evaluated == *p_.resumed &&
+           last_evaluation_ && value_of(*last_evaluation_, progress.best_metric) == progress.best;
+  }
+
   void remember(const Metrics& evaluation) {
     if (!first_evaluation_) first_evaluation_ = evaluation;
     last_evaluation_ = evaluation;
   }
 
-  // "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.500 -> 0.812"
+  // "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.5000 -> 0.8125"
   std::string summary() const {
     std::string text = fmt::format("done: {}, {}", plural(p_.progress.updates, "update"),
                                    plural(p_.progress.examples, "example"));
@@ -322,7 +338,7 @@ class Run {
   const Part part_;
   CheckpointWriter writer_;
   Diagnosis diagnosis_;
-  std::int64_t saved_ = -1;  // examples at the last checkpoint
+  std::int64_t saved_;  // examples at the last checkpoint; -1: there is none
   std::optional<Metrics> first_evaluation_, last_evaluation_;
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();

@@ -84,11 +84,13 @@ RunLock::RunLock(const fs::path& folder) {
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
-RunFolder::RunFolder(fs::path path, const Progress& progress) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path, const Progress& progress, const std::function<void()>& check)
+    : path_(std::move(path)) {
   std::error_code failed;
   fs::create_directories(path_, failed);
   if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
   lock_.emplace(path_);
+  if (check) check();
   remove_halves(path_);
   const fs::path file = path_ / "metrics.jsonl";
   if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), progress));

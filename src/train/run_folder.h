@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,8 @@ class RunFolder {
   // Makes the folder, which no other process may be writing. A resumed run forgets what was measured after
   // its checkpoint, which will be measured again, and the checkpoints that a killed process left half
   // written.
-  RunFolder(std::filesystem::path path, const Progress& progress);
+  // `check` is called before anything is changed, by the only process that may.
+  RunFolder(std::filesystem::path path, const Progress& progress, const std::function<void()>& check = {});
   // The folder as the other ranks see it, which one of them writes: nothing is made, and nothing is written.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 

@@ -19,10 +19,13 @@ bool is_run_of(const std::string& stem, const std::string& name) {
   constexpr std::string_view kTime = "0000-00-00_00-00-00";
   if (!name.starts_with(stem + "_") || name.size() < stem.size() + 1 + kTime.size()) return false;
   const std::string_view time = std::string_view(name).substr(stem.size() + 1, kTime.size());
+  const std::string_view rest = std::string_view(name).substr(stem.size() + 1 + kTime.size());
+  const bool is_numbered = rest.size() > 1 && rest[0] == '-' &&
+                           rest.find_first_not_of("0123456789", 1) == rest.npos;  // of the same second
   const auto is_alike = [](char c, char pattern) {
     return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
   };
-  return std::equal(time.begin(), time.end(), kTime.begin(), is_alike);
+  return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), is_alike);
 }
 
 // The newest run of an experiment that has a complete checkpoint: names end in the time of their start.
@@ -75,9 +78,10 @@ void require_newest(const fs::path& run, const fs::path& checkpoint) {
   const auto newest = newest_checkpoint(run, ignored);
   if (!newest || *newest == checkpoint) return;
   throw UserError(fmt::format(
-      "resume={}: {} is newer. To go on from the older one, move all newer checkpoints out of {} first; to "
-      "leave that run as it is, give model.archive={} and no resume: a new run from those weights",
-      checkpoint.string(), newest->filename().string(), run.string(), checkpoint.string()));
+      "resume={0}: {1} is newer, and resume={2} goes on from it. To go on from the older one, move all newer "
+      "checkpoints out of {2} first; to "
+      "leave that run as it is, give model.archive={0} and no resume: a new run from those weights",
+      checkpoint.string(), newest->filename().string(), run.string()));
 }
 
 // A resumed run goes on in its own folder.
@@ -93,6 +97,11 @@ void require_same_folder(const config::RunConfig& config, const fs::path& run) {
 // From a folder that exists: a run's, or one of its checkpoints'.
 Start go_on_from(const fs::path& folder, const config::RunConfig& config) {
   if (is_complete(folder)) {
+    if (!step_of(folder))
+      throw UserError(fmt::format(
+          "resume={}: a checkpoint is resumed in the folder of its run, where it is called step-N; for a new "
+          "run from those weights give model.archive={} and no resume",
+          folder.string(), folder.string()));
     require_newest(folder.parent_path(), folder);
     return {.folder = folder.parent_path(), .checkpoint = folder};
   }
@@ -126,6 +135,14 @@ Start find_start(const config::RunConfig& config) {
   const Start start = go_on_from(fs::canonical(asked), config);
   require_same_folder(config, start.folder);
   return start;
+}
+
+void require_unchanged(const Start& start, const config::RunConfig& config) {
+  std::vector<std::string> ignored;
+  const bool is_new = !config.resume && trace_of_run(start.folder);
+  if (!is_new && newest_checkpoint(start.folder, ignored) == start.checkpoint) return;
+  throw UserError(fmt::format("{}: another process has written to this run in the meantime; start again",
+                              start.folder.string()));
 }
 
 fs::path move_run_aside(const fs::path& folder) {

@@ -21,6 +21,10 @@ struct Start {
 // `overwrite` is set.
 Start find_start(const config::RunConfig& config);
 
+// Loading takes a while: whether what was found is still so, asked by who holds the run's lock. A UserError
+// if not.
+void require_unchanged(const Start& start, const config::RunConfig& config);
+
 // Renames the folder of a run, and returns the new name. Refuses while another process writes that run.
 std::filesystem::path move_run_aside(const std::filesystem::path& folder);
 

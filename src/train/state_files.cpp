@@ -120,7 +120,7 @@ Marker parse_marker(std::string_view text, const std::string& origin) {
     if (!is_sha256(marker[name].sha256)) file.refuse("sha256", "64 hexadecimal digits");
   }
   if (object.has("sha256") && object.text("sha256") != digest_of(files.value()))
-    throw UserError(fmt::format("{}: is damaged: it does not have its own SHA-256", origin));
+    throw UserError(fmt::format("{}: is damaged: its content does not match the SHA-256 in it", origin));
   return marker;
 }
 

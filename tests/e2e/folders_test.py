@@ -40,8 +40,10 @@ class Folders(TinyRuns):
         (foreign / "step-20").mkdir(parents=True)
         (foreign / "step-20" / "policy.pt").write_bytes(b"weights")
         self.refused(self.train(foreign, *SHORT), "holds a run already (step-20)")
+        (foreign / "LATEST").mkdir()  # no link there
         self.check(self.train(foreign, *SHORT, "resume=auto"))
         self.assertEqual((foreign / "step-20.old-1" / "policy.pt").read_bytes(), b"weights")
+        self.assertEqual(os.readlink(foreign / "LATEST"), "step-40")
 
     def test_overwrite_moves_the_old_run_aside(self):
         run = self.run_of("moved")
@@ -63,6 +65,24 @@ class Folders(TinyRuns):
         self.check(done)
         self.assertEqual(self.weights(again), self.weights(run))
 
+    def test_a_resumed_run_saves_the_same_files(self):
+        """Also when what it was resumed from is gone, and its best checkpoint when BEST was not yet made."""
+        words = ("eval_every=20", "keep_last=1", "best_metric=loss/eval")
+        whole, run = self.folder / "undisturbed", self.folder / "disturbed"
+        self.check(self.train(whole, *words, "n_examples=80"))
+        self.check(self.train(run, *words, "n_examples=20"))
+        (run / "BEST").unlink()
+        self.check(self.train(run, *words, "n_examples=20", f"resume={run}"))
+        self.assertEqual(os.readlink(run / "BEST"), "step-20")
+        self.check(self.train(run, *words, "n_examples=80", f"resume={run}"))
+        mine, other = contents(run / "LATEST"), contents(whole / "LATEST")
+        self.assertIn("tokenizer.json", mine)
+        self.assertEqual(mine.keys(), other.keys())
+        self.assertEqual(mine["model.safetensors"], other["model.safetensors"])
+        copy = self.folder / "copies" / "good"
+        shutil.copytree(run / "LATEST", copy)
+        self.refused(self.train(copy.parent, *words, f"resume={copy}"), "where it is called step-N")
+
     def test_resume_elsewhere_is_refused(self):
         run = self.run_of("here")
         self.refused(self.train(self.folder / "elsewhere", *SHORT, f"resume={run}"), f"goes on in {run}", "local_run_dir")
@@ -70,8 +90,8 @@ class Folders(TinyRuns):
 
     def test_auto_finds_exactly_this_experiment(self):
         def words(name, *more):
-            kept = [word for word in self.words("", *SHORT, *more) if not word.startswith(("local_run_dir=", "exp_name="))]
-            return subprocess.run(kept + [f"exp_name={name}", "resume=auto"], capture_output=True, text=True)
+            kept = [word for word in self.words("", *SHORT) if not word.startswith(("local_run_dir=", "exp_name="))]
+            return subprocess.run([*kept, f"exp_name={name}", "resume=auto", *more], capture_output=True, text=True)
 
         first = words("dpo_v2")
         self.check(first)
@@ -82,6 +102,11 @@ class Folders(TinyRuns):
         self.check(nested)
         again = words("a/b")
         self.check(again)
+        folder = os.path.dirname(nested.stdout.strip())
+        self.check(words("a/b", f"local_run_dir={folder}", "overwrite=true", "resume=null"))
+        self.assertTrue(os.path.exists(folder + ".old-1"))
+        newest = words("a/b")
+        self.assertIn(f"resuming {folder}\n", newest.stderr)
         self.assertIn("resuming " + os.path.dirname(nested.stdout.strip()), again.stderr)
 
     def test_what_decides_the_result_is_compared(self):
@@ -94,22 +119,22 @@ class Folders(TinyRuns):
         run = self.folder / "compared"
         self.check(self.train(run, *words))
         self.check(self.train(run, *words, f"resume={run}"))
-        self.refused(self.train(run, *words, f"resume={run}", "n_examples=80"), "updates of the schedule is 10 in", "but 20 now")
+        self.refused(self.train(run, *words, f"resume={run}", "n_examples=80"), "number of updates is 10 in", "but 20 now")
         latest = os.readlink(sft / "LATEST")
         self.assertEqual(latest, "step-40")
         (sft / "LATEST").unlink()
         (sft / "LATEST").symlink_to("step-20")
-        self.refused(self.train(run, *words, f"resume={run}"), "weights of the reference is ", "LATEST has moved on")
+        self.refused(self.train(run, *words, f"resume={run}"), "reference is ", "LATEST has moved on")
         (sft / "LATEST").unlink()
         (sft / "LATEST").symlink_to(latest)
         rows = data.read_text().splitlines(keepends=True)
         data.write_text("".join([rows[-1], *rows[1:-1], rows[0]]))
-        self.refused(self.train(run, *words, f"resume={run}"), "training examples is ", "the data")
+        self.refused(self.train(run, *words, f"resume={run}"), "training data is ", "the data")
         constant = self.run_of("longer")
         self.check(self.train(constant, f"resume={constant}", "n_examples=80", "eval_every=20"))
         self.refused(self.train(constant, f"resume={constant}", "n_examples=8", "eval_every=20"), "is at update 20")
         self.refused(self.train(constant, f"resume={constant}", "n_examples=null", "n_epochs=1", "batch_size=4", "eval_every=20",
-                                "data.test_share=0.9"), "training examples is ")
+                                "data.test_share=0.9"), "training data is ")
 
     def train_sft(self, run):
         words = [word for word in self.words(run, *SHORT, "n_epochs=1") if not word.startswith("loss")]
@@ -151,7 +176,7 @@ class Folders(TinyRuns):
         run = self.folder / "nan-evaluation"
         done = self.train(run, f"model.name_or_path={model}", "data.test_share=0.3",
                           "n_eval_examples=64", "eval_batch_size=64")
-        self.refused(done, "evaluation after 0 examples", "nothing of it is saved", status=2)
+        self.refused(done, "evaluation after 0 examples", "the model itself computes such numbers", status=2)
 
     def test_diverged_weights_are_not_saved(self):
         run = self.folder / "diverged"

@@ -70,7 +70,9 @@ TEST_F(Save, CopiesTheTokenizer) {
   write("in/tokenizer.json", "tok");
   write("in/generation_config.json", "gen");
   write("in/training_args.bin", "no");
-  save_model(folder_ / "out", model_, kOneFile);
+  const LoadedModel model = new_model(folder_ / "in", at::kFloat, at::kCPU, 3);
+  fs::remove_all(folder_ / "in");  // a checkpoint that was resumed from may be gone
+  save_model(folder_ / "out", model, kOneFile);
   EXPECT_EQ(read_text_file(folder_ / "out" / "tokenizer.json", "test"), "tok");
   EXPECT_EQ(read_text_file(folder_ / "out" / "generation_config.json", "test"), "gen");
   EXPECT_EQ(count(folder_ / "out"), 4u);

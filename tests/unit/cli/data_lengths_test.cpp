@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/surroundings.h"
 #include "unit/data/byte_tokenizer.h"
 
 namespace dpo::cli {
@@ -39,11 +40,11 @@ TEST_F(DataLengths, AreCountedByRowsAndASample) {
   EXPECT_EQ(lengths.name, config_.datasets[0]);
   ASSERT_EQ(counted.notes.size(), 1u);  // once, though both splits were read
   EXPECT_NE(counted.notes[0].find("nothing reads the column topic;"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "tokens"));
+  EXPECT_FALSE(std::filesystem::exists(plan::folder_of_user(config_)));
 }
 
 TEST_F(DataLengths, ComeFromTheTokenCacheAsTheyAreUsed) {
-  data::TokenCache cache{folder_ / "tokens"};
+  data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
   const auto train = data::Examples::load(config_, data::Split::Train, *tokenizer_, cache);
   EXPECT_EQ(count_data(config_).lengths->known, plan::Known::sample);  // the test split is not there yet
   const auto test = data::Examples::load(config_, data::Split::Test, *tokenizer_, cache);

@@ -230,7 +230,7 @@ TEST(Memory, PeaksOfMeasuredRunsOnACpu) {
   const auto gib = [](const std::string& line) {
     Inputs in = inputs_of(
         "model=blank_model model.name_or_path=EleutherAI/pythia-160m loss=dpo loss.beta=0.1 reference=cached "
-        "--device cpu " +
+        "debug=true --device cpu " +
         line);
     in.lengths.prompt = in.lengths.response = {200};
     return make_plan(in).memory.total() / (1 << 30);
@@ -246,6 +246,15 @@ TEST(Memory, PeaksOfMeasuredRunsOnACpu) {
   expect_near(gib("batch_size=8 trainer=FSDPTrainer mesh.shard=2 activation_checkpointing=true "
                   "model.fsdp_policy_mp=bfloat16"),
               2.265);
+}
+
+TEST(Memory, OfAProcessorHoldsTheCopyOfACheckpoint) {
+  // float32 weights and one array of RMSprop.
+  const std::string line = "model=blank_model model.name_or_path=EleutherAI/pythia-160m --device cpu";
+  const double parameters = static_cast<double>(inputs_of(line).table->count());
+  expect_bytes(plan_of(line), "checkpoint copy", 8 * parameters);
+  expect_bytes(plan_of(line + " debug=true"), "checkpoint copy", 0);
+  expect_bytes(plan_of("model=pythia28 --device h200"), "checkpoint copy", 0);
 }
 
 TEST(Memory, PeakOfAMeasuredRun) {

@@ -162,6 +162,25 @@ TEST(PromptRoom, APromptLeavesRoomForAResponse) {
   expect_finding("model=pythia28 max_length=257 max_prompt_length=256", "prompt-room", Verdict::ok, "");
 }
 
+TEST(HostMemory, HoldsTheCopyOfACheckpoint) {
+  // 2.78B parameters, float32 weights and one array: 20.7 GiB.
+  Inputs in = inputs_of("model=pythia28 --device h200");
+  for (const auto& [gib, verdict] :
+       {std::pair(20.0, Verdict::error), std::pair(25.0, Verdict::warning), std::pair(64.0, Verdict::ok)}) {
+    in.surroundings.host_memory = gib * (1 << 30);
+    const Plan plan = make_plan(in);
+    ASSERT_NE(plan.find("host-memory"), nullptr);
+    EXPECT_EQ(plan.find("host-memory")->verdict, verdict) << gib;
+  }
+  for (const auto& [replicas, verdict] : {std::pair("1", Verdict::ok), std::pair("2", Verdict::error)}) {
+    in = inputs_of(
+        std::string("model=pythia28 trainer=FSDPTrainer --device h200 --gpus 2 --nodes 2 mesh.replica=") +
+        replicas);
+    in.surroundings.host_memory = 20.0 * (1 << 30);
+    EXPECT_EQ(make_plan(in).find("host-memory")->verdict, verdict) << replicas;
+  }
+}
+
 TEST(Context, OfTheModelIsLongEnough) {
   expect_finding("model=pythia28 max_length=4096", "context", Verdict::error,
                  "max_length=4096 is more than the 2048 tokens that the model computes");
