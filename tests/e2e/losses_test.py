@@ -92,7 +92,7 @@ class Losses(unittest.TestCase):
 
     def test_a_ranking_of_two_is_dpo(self):
         """Through the whole program: the same batches, metrics and gradient norms, to rounding."""
-        times = ("examples_per_second", "tokens_per_second", "peak_memory_gib")
+        times = ("examples_per_second", "tokens_per_second", "peak_memory_gib", "mfu")
         for one, other in zip(self.metrics("dpo"), self.metrics("plackett_luce")):
             self.assertEqual(one.keys(), other.keys())
             for name in one.keys() - set(times):

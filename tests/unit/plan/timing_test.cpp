@@ -151,6 +151,8 @@ TEST(Timing, RanksOfAProcessorShareIt) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
     in.machine.device.link = 1e15;
+    in.machine.device.single_rate = 0.26e12;  // two cores, whatever this machine has
+    in.machine.device.memory_bandwidth = 30e9;
     return make_plan(in).timing.microbatch.elapsed;
   };
   EXPECT_NEAR(step(4) / step(2), 2, 3e-3);
