@@ -71,7 +71,7 @@ class Faults(TinyRuns):
         self.assertIn(done.returncode, (9,) if kind != "fail" else (0, 2) if begun else (0, 1), done.stderr)
         checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
         # By the log of this very run: two threads change files, and their order is not always the same.
-        if ["rename", f"{run}/step-8"] in self.lines_of(log)[:-1]:
+        if ["rename", f"{run}/step-8"] in self.lines_of(log)[:at - 1]:
             self.assertTrue(any(is_whole(checkpoint) for checkpoint in checkpoints), done.stderr)
         for checkpoint in checkpoints:
             self.assertTrue(is_whole(checkpoint), "a folder with the name of a checkpoint is one")
