@@ -25,4 +25,8 @@ ExampleBatch batch_of(const data::Examples& examples, data::Split split, const N
   return batch;
 }
 
+ExampleBatch OrderedBatches::next(std::int64_t update) {
+  return batch_of(examples_, data::Split::Train, batches_.at(static_cast<std::size_t>(update)));
+}
+
 }  // namespace dpo::train

@@ -10,10 +10,10 @@
 #include "base/permissions.h"
 #include "base/sha256.h"
 #include "comm/exchange.h"
+#include "data/digest.h"
+#include "train/batch_records.h"
 #include "train/batches.h"
-#include "train/exchange.h"
 #include "train/failures.h"
-#include "train/identity.h"
 #include "train/scoring.h"
 #include "train/stop.h"
 
@@ -173,7 +173,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Numbers>& batches) {
-    key["examples"] = digest_of(examples);
+    key["examples"] = data::digest_of(examples);
     return Collector(reference, mesh, config.gradient_accumulation_steps, examples, split, listener)
         .collect(file_of(folder, key), key, batches);
   };

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "optim/clip.h"
-#include "train/exchange.h"
+#include "train/batch_records.h"
 #include "train/microbatch.h"
 #include "train/reference_cache.h"
 #include "train/scoring.h"

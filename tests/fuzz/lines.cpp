@@ -1,7 +1,7 @@
 // One input is a file of lines: prompts or responses for `dpo sample` and `dpo score`, or the metrics of a
 // run. Prompts and responses that are taken are UTF-8 as far as they come from JSON.
 #include "base/utf8.h"
-#include "cli/prompt_lines.h"
+#include "data/prompt_lines.h"
 #include "memory_file.h"
 #include "report/metric_log.h"
 #include "target.h"
@@ -14,13 +14,13 @@ using namespace std::string_literals;
 bool try_prompts(std::string_view input) {
   const MemoryFile file(input);
   std::vector<std::string> prompts;
-  return accepts([&] { prompts = dpo::cli::read_prompts(file.path()); }) && !prompts.empty();
+  return accepts([&] { prompts = dpo::data::read_prompts(file.path()); }) && !prompts.empty();
 }
 
 bool try_responses(std::string_view input) {
   const MemoryFile file(input);
-  std::vector<dpo::cli::PromptLine> lines;
-  if (!accepts([&] { lines = dpo::cli::read_responses(file.path()); })) return false;
+  std::vector<dpo::data::PromptLine> lines;
+  if (!accepts([&] { lines = dpo::data::read_responses(file.path()); })) return false;
   for (const auto& [prompt, responses, origin] : lines) {
     if (dpo::first_invalid_utf8(prompt) != prompt.size()) fail("a prompt that is not UTF-8", prompt);
     if (responses.empty()) fail("a prompt without responses", prompt);

@@ -4,23 +4,24 @@
 
 #include "checkpoint/formats/safetensors.h"
 #include "memory_file.h"
+#include "run/metrics.h"
+#include "run/state_files.h"
 #include "target.h"
 #include "temp_folder.h"
-#include "train/metric_lines.h"
 #include "train/score_table.h"
-#include "train/state_files.h"
 
 namespace fuzz::run_files {
 namespace {
 
 using namespace std::string_literals;
-using namespace dpo::train;
+using namespace dpo::run;
+using dpo::train::ScoreTable;
 
 bool try_progress(std::string_view input) {
-  Progress progress;
-  if (!accepts([&] { progress = parse_progress(input, "input"); })) return false;
+  RunState progress;
+  if (!accepts([&] { progress = parse_run_state(input, "input"); })) return false;
   if (progress.updates < 0 || progress.examples < 0 || progress.rewards < 0) fail("a negative count");
-  if (text_of(parse_progress(text_of(progress), "again")) != text_of(progress))
+  if (text_of(parse_run_state(text_of(progress), "again")) != text_of(progress))
     fail("read again, it differs");
   return true;
 }
@@ -37,7 +38,7 @@ bool try_marker(std::string_view input) {
 }
 
 bool try_metrics(std::string_view input) {
-  const Progress progress{.examples = 64, .evaluated = 64};
+  const RunState progress{.examples = 64, .evaluated = 64};
   const std::string kept = lines_until(input, progress);
   if (lines_until(kept, progress) != kept) fail("what was kept is not kept again", kept);
   return !kept.empty();
@@ -56,8 +57,8 @@ bool try_scores(std::string_view input) {
 
 const std::string kSum(64, 'a');
 const std::string kProgress[] = {
-    text_of(Progress{}),
-    text_of(Progress{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}}),
+    text_of(RunState{}),
+    text_of(RunState{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}}),
 };
 const std::string kMarkers[] = {
     text_of(Marker{}),

@@ -1,0 +1,72 @@
+// A command of a program: its options, its help, and what it does. What every command needs to describe
+// itself.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/compose.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace dpo::commands {
+
+// What a command does once its arguments are parsed; it returns the exit status.
+using Action = std::function<int()>;
+
+struct Command {
+  std::string name;
+  std::function<Action(CLI::App& command)> add;  // adds help and options
+};
+
+// The KEY=VALUE arguments of a command line. An unknown option is a UserError.
+std::vector<std::string> overrides_of(const CLI::App& command);
+
+// A command with the options that describe(CLI::App&, Arguments&) adds. Arguments that hold a run's
+// configuration have it as `request`.
+template <class Arguments, class Run>
+Command make_command(std::string name, Run run) {
+  return {std::move(name), [run](CLI::App& command) -> Action {
+            const auto arguments = std::make_shared<Arguments>();
+            describe(command, *arguments);
+            return [&command, arguments, run]() -> int {
+              if constexpr (requires { arguments->request; })
+                arguments->request.overrides = overrides_of(command);
+              return run(*arguments);
+            };
+          }};
+}
+
+// A command that consists of others, of which one must be given: bench train, bench device.
+Command make_group(std::string name, std::string help, std::vector<Command> commands);
+
+// The rest of a main(): parses the arguments, runs the command, and prints errors. Returns the exit status.
+int run_program(CLI::App& program, const std::vector<Command>& commands,
+                const std::vector<std::string>& arguments);
+
+// The end of the help of a command that takes a run's configuration.
+struct RunHelp {
+  std::vector<std::string> examples;  // commands that work as they stand, from a folder with their files
+  std::string notes = {};
+};
+
+// The arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir. Its
+// help ends with how keys are given, the most important ones, and where all are listed.
+void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help);
+
+// Lets the value of an option, which is a path, start with ~/ (the shell does not expand --option=~/x).
+CLI::Option* takes_path(CLI::Option* option);
+
+// --dtype of a command that computes or writes weights.
+void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
+
+// Notes and warnings go to stderr, so that stdout holds results only.
+void print_notes(const std::vector<std::string>& notes);
+
+}  // namespace dpo::commands

@@ -1,0 +1,108 @@
+// The commands of dpo. Those that compute are parsed twice: dpo checks their arguments without loading
+// LibTorch, and dpo-engine gets the same arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/command.h"
+
+namespace dpo::commands {
+
+// What every command that computes with a model takes.
+struct ModelArguments {
+  std::string model;
+  std::string weights;    // empty: those in the model's folder
+  std::string tokenizer;  // empty: the model's folder
+  std::string device = "auto";
+  std::string dtype;  // empty: what the device suggests
+};
+void describe(CLI::App& command, ModelArguments& arguments);
+
+struct TrainArguments {
+  config::Request request;
+};
+void describe(CLI::App& command, TrainArguments& arguments);
+
+struct DemoArguments {
+  std::string folder = "dpo-demo";
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+void describe(CLI::App& command, DemoArguments& arguments);
+
+struct SampleArguments {
+  ModelArguments model;
+  std::vector<std::string> prompts;
+  std::string prompt_file;
+  std::int64_t max_new_tokens = 256;
+  bool greedy = false;
+  double temperature = 1;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  std::int64_t samples = 1;
+  std::vector<std::string> stops;
+  std::uint64_t seed = 0;
+  std::int64_t batch = 32;
+  bool special = false;
+  bool json = false;
+  bool time = false;
+};
+void describe(CLI::App& command, SampleArguments& arguments);
+
+struct ScoreArguments {
+  ModelArguments model;
+  std::string file;
+  std::string reference;  // a model; empty: no rewards
+  double beta = 0.1;
+  std::int64_t batch_tokens = 8192;
+  std::optional<std::int64_t> max_length, max_prompt_length;
+  std::string truncation = "keep_start";
+  bool time = false;
+};
+void describe(CLI::App& command, ScoreArguments& arguments);
+
+struct ConvertArguments {
+  std::string in;
+  std::string out;
+  std::string config;
+  std::string dtype;
+  std::uint64_t shard_bytes = 5'000'000'000;
+};
+void describe(CLI::App& command, ConvertArguments& arguments);
+
+struct InitArguments {
+  std::string config;
+  std::string out;
+  std::uint64_t seed = 0;
+  std::string dtype;
+};
+void describe(CLI::App& command, InitArguments& arguments);
+
+struct BenchTrainArguments {
+  config::Request request;
+  std::int64_t updates = 5;
+  bool json = false;
+};
+void describe(CLI::App& command, BenchTrainArguments& arguments);
+
+struct BenchDeviceArguments {
+  std::string output;
+  bool json = false;
+};
+void describe(CLI::App& command, BenchDeviceArguments& arguments);
+
+inline constexpr const char* kBenchHelp = "measure this machine";
+
+// The commands that need no LibTorch.
+Command config_command();
+Command data_command();
+Command doctor_command();
+Command plan_command();
+Command tokenize_command();
+
+}  // namespace dpo::commands

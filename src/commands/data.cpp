@@ -1,0 +1,131 @@
+#include <set>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "commands/commands.h"
+#include "commands/progress.h"
+#include "config/evaluation.h"
+#include "data/report.h"
+#include "data/tokenizer_folder.h"
+#include "plan/surroundings.h"
+
+namespace dpo::commands {
+namespace {
+
+struct DataArguments {
+  config::Request request;
+  bool json = false;
+  std::int64_t order = 0;
+  bool tokens = false;
+  std::string split;
+  std::string lengths_file;
+};
+
+// Loads splits one by one, with a progress bar and notes on stderr, each once.
+class SplitLoader {
+ public:
+  explicit SplitLoader(const config::RunConfig& config)
+      : config_(config), tokenizer_(text::Tokenizer::load(data::tokenizer_folder(config))) {}
+
+  data::Examples load(data::Split split) {
+    ProgressLine line;
+    data::TokenCache cache;
+    cache.folder = plan::folder_of_user(config_) / "tokens";
+    cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
+      line.show("tokenizing " + source, done, all, "prompts");
+    };
+    data::Examples examples = data::Examples::load(config_, split, tokenizer_, cache);
+    if (split == data::Split::Test)
+      cache.notes.push_back(config::evaluation_size(config_, examples.size()).note);
+    for (const std::string& note : cache.notes)
+      if (!note.empty() && said_.insert(note).second) print_notes({note});
+    return examples;
+  }
+
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  const config::RunConfig& config_;
+  text::Tokenizer tokenizer_;
+  std::set<std::string> said_;
+};
+
+data::Split split_of(const std::string& name) {
+  return name == "test" ? data::Split::Test : data::Split::Train;
+}
+
+int print_order(const DataArguments& arguments, const config::RunConfig& config) {
+  const data::Split split = split_of(arguments.split);
+  std::optional<data::Examples> examples;
+  if (arguments.tokens || data::find_tokenizer_folder(config)) examples = SplitLoader(config).load(split);
+  std::vector<std::string> notes;
+  const std::string lines = data::order_lines(config, split, arguments.order, arguments.tokens,
+                                              examples ? &*examples : nullptr, notes);
+  if (!examples) {
+    print_notes(
+        {"without a tokenizer on this machine, no example is left out for its tokens (data.eos_in_text and "
+         "the like)"});
+    print_notes(notes);
+  }
+  fmt::print("{}", lines);
+  return 0;
+}
+
+int print_report(const DataArguments& arguments, const config::RunConfig& config) {
+  SplitLoader loader(config);
+  std::vector<data::SplitReport> splits;
+  for (const std::string name : {"train", "test"})
+    if (arguments.split.empty() || arguments.split == name)
+      splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
+  if (!arguments.lengths_file.empty()) {
+    if (splits.size() < 2) throw UserError("--lengths: needs both splits; leave --split out");
+    AtomicFile file(arguments.lengths_file);
+    file.write(data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
+    file.commit();
+  }
+  fmt::print("{}", arguments.json ? data::to_json(splits, loader.tokenizer())
+                                  : data::to_text(splits, loader.tokenizer()));
+  return 0;
+}
+
+int run_data(const DataArguments& arguments) {
+  const config::Resolved resolved = config::compose(arguments.request);
+  print_notes(resolved.notes);
+  return arguments.order > 0 ? print_order(arguments, resolved.values)
+                             : print_report(arguments, resolved.values);
+}
+
+void describe(CLI::App& command, DataArguments& arguments) {
+  command.description("read and tokenize a run's data: counts, lengths, drops, examples");
+  arguments.request.not_needed = {"exp_name", "loss.beta", "model.name_or_path"};
+  add_run_arguments(
+      command, arguments.request,
+      {{"dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL",
+        "dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL --order 3"},
+       "MODEL is a folder with a tokenizer, or a model's name ORG/NAME in the Hugging Face cache."});
+  const auto json = command.add_flag("--json", arguments.json, "one JSON object instead of tables");
+  command
+      .add_option(
+          "--order", arguments.order,
+          "print the first N examples in the order of training, as JSON lines (prompt, chosen, rejected)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->excludes(json);
+  command.add_flag("--tokens", arguments.tokens, "with --order: also the ids that the model gets")
+      ->needs("--order");
+  command.add_option("--split", arguments.split, "only this split (default: both; for --order train)")
+      ->type_name("train|test")
+      ->check(CLI::IsMember({"train", "test"}));
+  takes_path(command.add_option("--lengths", arguments.lengths_file,
+                                "write the statistics of lengths to FILE, for 'dpo plan plan.lengths=FILE'"))
+      ->type_name("FILE");
+}
+
+}  // namespace
+
+Command data_command() { return make_command<DataArguments>("data", run_data); }
+
+}  // namespace dpo::commands

@@ -1,0 +1,31 @@
+#include <cstdlib>
+
+#include <CLI/CLI.hpp>
+
+#include "commands/commands.h"
+#include "commands/engine.h"
+
+int main(int argc, char** argv) {
+  using namespace dpo::commands;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  CLI::App program("Preference optimization of language models: SFT, then DPO and its relatives.", "dpo");
+  program.set_version_flag("--version", DPO_VERSION);
+  // Commands that compute: dpo becomes dpo-engine, with the same arguments.
+  const auto engine = [&arguments](const auto&) -> int { run_engine(arguments); };
+  const auto demo = [&engine](const DemoArguments& parsed) {
+    // The same numbers everywhere. More cores, or a GPU, would not make a model this small any faster.
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    return engine(parsed);
+  };
+  return run_program(
+      program,
+      {make_command<DemoArguments>("demo", demo), make_command<TrainArguments>("train", engine),
+       plan_command(), config_command(), data_command(), doctor_command(), tokenize_command(),
+       make_command<ConvertArguments>("convert", engine), make_command<InitArguments>("init", engine),
+       make_command<SampleArguments>("sample", engine), make_command<ScoreArguments>("score", engine),
+       make_group("bench", kBenchHelp,
+                  {make_command<BenchTrainArguments>("train", engine),
+                   make_command<BenchDeviceArguments>("device", engine)})},
+      arguments);
+}

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include "commands/commands.h"
+#include "commands/data_lengths.h"
+#include "plan/output.h"
+#include "plan/surroundings.h"
+
+namespace dpo::commands {
+namespace {
+
+struct PlanArguments {
+  config::Request request;
+  plan::MachineRequest machine;
+  bool fit = false;
+  bool json = false;
+};
+
+bool wants_colours() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+int print_plan(const PlanArguments& arguments) {
+  const config::Resolved resolved = config::compose(arguments.request);
+  print_notes(resolved.notes);
+  const plan::Machine machine = plan::find_machine(arguments.machine);
+  const CountedData counted = count_data(resolved.values);
+  print_notes(counted.notes);
+  const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
+  const plan::Plan plan = plan::make_plan(in);
+  std::optional<plan::Fit> fit;
+  if (arguments.fit) fit = plan::find_fastest(in);
+  if (arguments.json) {
+    fmt::print("{}", plan::to_json(plan, in, fit));
+  } else {
+    fmt::print("{}", plan::to_text(plan, in, wants_colours()));
+    if (fit) fmt::print("{}", plan::to_text(*fit, plan));
+    if (arguments.fit && !fit)
+      fmt::print("\nNothing fits: no key makes this batch run here{}\n",
+                 plan.fits() ? "." : "; what memory says above names what would.");
+  }
+  const bool found = !arguments.fit || fit.has_value();
+  return plan.good() || (arguments.fit && found) ? 0 : 1;
+}
+
+void describe(CLI::App& command, PlanArguments& arguments) {
+  command.description("show what a run needs: rules, memory, time, disk and advice");
+  add_run_arguments(
+      command, arguments.request,
+      {{"dpo plan model=pythia28 loss=sft exp_name=sft",
+        "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
+        "      --gpus 4 --device a100-80gb --fit"},
+       "Data that is on this machine is read to be counted; nothing is downloaded or written. The exit "
+       "status is 0\n"
+       "for a plan that holds, else 1."});
+  command
+      .add_option("--gpus", arguments.machine.gpus, "GPUs in each machine (default: those of this machine)")
+      ->type_name("N")
+      ->take_last();
+  command.add_option("--nodes", arguments.machine.nodes, "machines (default: 1)")
+      ->type_name("M")
+      ->take_last();
+  takes_path(command.add_option(
+                 "--device", arguments.machine.device,
+                 "a name of configs/device/ or of a device file of your own, or a YAML file like those"))
+      ->type_name("NAME")
+      ->take_last();
+  command.add_flag("--fit", arguments.fit, "search for the fastest plan that fits and print its overrides");
+  command.add_flag("--json", arguments.json, "one JSON object instead of tables");
+}
+
+}  // namespace
+
+Command plan_command() { return make_command<PlanArguments>("plan", print_plan); }
+
+}  // namespace dpo::commands

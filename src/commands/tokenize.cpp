@@ -1,0 +1,219 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "commands/commands.h"
+#include "text/tokenizer.h"
+
+namespace dpo::commands {
+namespace {
+
+struct TokenizeArguments {
+  std::string folder;
+  bool decode = false;
+  bool special = false;
+  bool json = false;
+  unsigned threads = 0;
+  std::string bench_file;
+};
+
+constexpr std::size_t kBatchBytes = 8u << 20;
+
+// Lines of stdin, by batches: as many as are there already, so that a person who types sees answers, and a
+// pipe that is always full is read in large pieces.
+class LineReader {
+ public:
+  // False at the end. The lines point into memory that the next call changes.
+  bool next_batch(std::vector<std::string_view>& lines) {
+    lines.clear();
+    buffer_.erase(0, used_);
+    used_ = 0;
+    bool has_line = false;  // what the last batch left is part of a line
+    while (!ended_ && (!has_line || (buffer_.size() < kBatchBytes && is_ready()))) {
+      const std::size_t before = buffer_.size();
+      read_more();
+      has_line = has_line || buffer_.find('\n', before) != buffer_.npos;
+    }
+    for (std::size_t end = 0; used_ < buffer_.size(); used_ = end + 1) {
+      end = buffer_.find('\n', used_);
+      if (end == buffer_.npos && !ended_) break;
+      end = std::min(end, buffer_.size());
+      lines.push_back(std::string_view(buffer_).substr(used_, end - used_));
+    }
+    used_ = std::min(used_, buffer_.size());
+    return !lines.empty();
+  }
+
+ private:
+  static bool is_ready() {
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    return poll(&in, 1, 0) > 0;
+  }
+
+  void read_more() {
+    char piece[1 << 16];
+    const ssize_t count = ::read(STDIN_FILENO, piece, sizeof piece);
+    if (count < 0 && errno == EINTR) return;
+    if (count < 0) throw UserError(fmt::format("stdin: {}", std::strerror(errno)));
+    ended_ = count == 0;
+    buffer_.append(piece, static_cast<std::size_t>(count));
+  }
+
+  std::string buffer_;
+  std::size_t used_ = 0;
+  bool ended_ = false;
+};
+
+std::string unquoted(std::string_view line, const std::string& file, std::size_t number) {
+  const auto value = nlohmann::json::parse(line, nullptr, false);
+  if (!value.is_string()) throw UserError(fmt::format("{}:{}: expected a JSON string", file, number));
+  return value.get<std::string>();
+}
+
+std::string encode_line(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments,
+                        std::string_view line, std::size_t number) {
+  std::string text;
+  if (arguments.json) {
+    text = unquoted(line, "stdin", number);
+    line = text;
+  }
+  return fmt::format("[{}]\n", fmt::join(tokenizer.encode(line, arguments.special), ","));
+}
+
+std::string decode_line(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments,
+                        std::string_view line, std::size_t number) {
+  const auto value = nlohmann::json::parse(line, nullptr, false);
+  if (!value.is_array()) throw UserError(fmt::format("stdin:{}: expected a JSON array of ids", number));
+  std::vector<text::Token> ids;
+  for (const auto& id : value) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(tokenizer.size()))
+      throw UserError(fmt::format("stdin:{}: {} is not an id of this tokenizer, 0 to {}", number,
+                                  id.is_number() ? id.dump() : "one of the values", tokenizer.size() - 1));
+    ids.push_back(id.get<text::Token>());
+  }
+  const std::string text = tokenizer.decode(ids, arguments.special);
+  return (arguments.json ? nlohmann::json(text).dump() : text) + "\n";
+}
+
+// Calls work(i) for i below count, spread over threads; the first error, by order, is thrown.
+void for_each_index(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
+  constexpr std::size_t kGrain = 16;
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> errors((count + kGrain - 1) / kGrain);
+  const auto run = [&] {
+    for (std::size_t start = next.fetch_add(kGrain); start < count; start = next.fetch_add(kGrain)) {
+      try {
+        for (std::size_t i = start; i < std::min(start + kGrain, count); ++i) work(i);
+      } catch (...) {
+        errors[start / kGrain] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < std::min<std::size_t>(threads, errors.size()); ++i) helpers.emplace_back(run);
+    run();
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+unsigned thread_count(const TokenizeArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+}
+
+void print_all(const std::vector<std::string>& answers) {
+  for (const std::string& answer : answers)
+    if (std::fwrite(answer.data(), 1, answer.size(), stdout) != answer.size())
+      throw UserError(fmt::format("stdout: {}", std::strerror(errno)));
+  std::fflush(stdout);
+}
+
+int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments) {
+  LineReader reader;
+  std::vector<std::string_view> lines;
+  std::size_t done = 0;
+  while (reader.next_batch(lines)) {
+    std::vector<std::string> answers(lines.size());
+    for_each_index(lines.size(), thread_count(arguments), [&](std::size_t i) {
+      answers[i] = arguments.decode ? decode_line(tokenizer, arguments, lines[i], done + i + 1)
+                                    : encode_line(tokenizer, arguments, lines[i], done + i + 1);
+    });
+    print_all(answers);
+    done += lines.size();
+  }
+  return 0;
+}
+
+// Encodes a file that is in memory already: the speed of the tokenizer, without start-up, input and output.
+int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments) {
+  const std::string text = read_text_file(arguments.bench_file, "--bench", std::size_t{4} << 30);
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    const std::string_view line = std::string_view(text).substr(start, end - start);
+    lines.push_back(arguments.json ? unquoted(line, arguments.bench_file, lines.size() + 1)
+                                   : std::string(line));
+    start = end + 1;
+  }
+  std::vector<std::vector<text::Token>> ids(lines.size());
+  const auto before = std::chrono::steady_clock::now();
+  const std::clock_t cpu_before = std::clock();
+  for_each_index(lines.size(), thread_count(arguments),
+                 [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); });
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - before;
+  const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
+  std::size_t bytes = 0, tokens = 0;
+  for (const std::string& line : lines) bytes += line.size();
+  for (const auto& list : ids) tokens += list.size();
+  fmt::print("{}\n", nlohmann::json{{"bytes", bytes},
+                                    {"tokens", tokens},
+                                    {"threads", thread_count(arguments)},
+                                    {"seconds", elapsed.count()},
+                                    {"cpu_seconds", cpu_seconds}}
+                         .dump());
+  return 0;
+}
+
+int run_tokenize(const TokenizeArguments& arguments) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(arguments.folder);
+  return arguments.bench_file.empty() ? tokenize_lines(tokenizer, arguments) : measure(tokenizer, arguments);
+}
+
+void describe(CLI::App& command, TokenizeArguments& arguments) {
+  command.description("turn lines of text into JSON arrays of token ids, and back");
+  takes_path(command.add_option("DIR", arguments.folder, "a folder with a tokenizer's files"))->required();
+  command.add_flag("--decode", arguments.decode, "arrays of ids in, lines of text out");
+  command.add_flag("--special", arguments.special,
+                   "add what the tokenizer puts around a text (BOS and the like); with --decode: leave "
+                   "special tokens out");
+  command.add_flag("--json", arguments.json,
+                   "each line of text is a JSON string, so that it can hold any character");
+  command.add_option("--threads", arguments.threads, "threads (default: one per core)")->type_name("N");
+  // For benchmarks/tokenizers_speed.py.
+  command.add_option("--bench", arguments.bench_file, "encode the lines of FILE and print how long it took")
+      ->type_name("FILE")
+      ->group("");
+  command.footer(
+      "Invalid UTF-8 in a text is read as U+FFFD, one for each part that cannot start a character.");
+}
+
+}  // namespace
+
+Command tokenize_command() { return make_command<TokenizeArguments>("tokenize", run_tokenize); }
+
+}  // namespace dpo::commands

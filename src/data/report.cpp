@@ -1,0 +1,297 @@
+#include "data/report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.h"
+#include "config/evaluation.h"
+
+namespace dpo::data {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::size_t kShownExamples = 3;
+// Packing is much the same in every batch: so many examples show it.
+constexpr std::int64_t kPackedExamples = 20'000;
+
+// Bytes that are not UTF-8 cannot come from a text, but can from tokens that were cut in the middle of a
+// character.
+std::string dump(const OrderedJson& value, int indent = -1) {
+  return value.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+// Text on one line, in quotes or not, with control characters visible.
+std::string on_one_line(const std::string& text) {
+  const std::string quoted = dump(OrderedJson(text));
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+// The first (the last) characters of a text, whole ones.
+std::string head(const std::string& text, std::size_t length) {
+  if (text.size() <= length) return text;
+  while (length > 0 && continues_character(text[length])) --length;
+  return text.substr(0, length) + "...";
+}
+
+std::string tail(const std::string& text, std::size_t length) {
+  if (text.size() <= length) return text;
+  std::size_t begin = text.size() - length;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
+  return "..." + text.substr(begin);
+}
+
+std::string cut_mark(std::size_t cut) { return cut == 0 ? "" : fmt::format("[{} tokens cut]", cut); }
+
+// An example with the tokens that it had before it was cut.
+struct Shown {
+  Example example;
+  std::size_t prompt_cut = 0;
+  std::vector<std::size_t> response_cuts;
+  bool keeps_end = false;
+  std::string source;
+};
+
+Shown show(const Examples& examples, std::uint32_t i) {
+  const Place& place = examples.list().places[i];
+  const TokenFile& tokens = examples.tokens(place.source);
+  Shown shown{examples.at(i), 0, {}, false, examples.source(place.source).name};
+  shown.prompt_cut = tokens.prompt(place.prompt).size() - shown.example.prompt.size();
+  const std::vector<std::uint32_t> responses = examples.responses_of(place);
+  for (std::size_t r = 0; r < shown.example.responses.size(); ++r) {
+    shown.response_cuts.push_back(tokens.response(place.prompt, responses[r]).size() -
+                                  shown.example.responses[r].size());
+  }
+  shown.keeps_end = examples.source(place.source).truncation() == Truncation::KeepEnd;
+  return shown;
+}
+
+std::string example_text(const Shown& shown, const text::Tokenizer& tokenizer) {
+  constexpr std::size_t kPromptWidth = 60;
+  constexpr std::size_t kResponseWidth = 120;
+  const Example& example = shown.example;
+  const std::string cut = cut_mark(shown.prompt_cut);
+  const std::string prompt = tail(on_one_line(tokenizer.decode(example.prompt)), kPromptWidth);
+  std::string text = fmt::format("  {}, prompt of {} tokens:\n", shown.source, example.prompt.size());
+  for (std::size_t r = 0; r < example.responses.size(); ++r) {
+    const std::string response = head(on_one_line(tokenizer.decode(example.responses[r])), kResponseWidth);
+    text += fmt::format("    {}{}{} | {}{}  ({} tokens)\n", shown.keeps_end ? cut : "", prompt,
+                        shown.keeps_end ? "" : cut, response, cut_mark(shown.response_cuts[r]),
+                        example.responses[r].size());
+  }
+  return text;
+}
+
+OrderedJson example_json(const Shown& shown, const text::Tokenizer& tokenizer) {
+  OrderedJson responses = OrderedJson::array();
+  for (std::size_t r = 0; r < shown.example.responses.size(); ++r)
+    responses.push_back({{"text", tokenizer.decode(shown.example.responses[r])},
+                         {"tokens", shown.example.responses[r].size()},
+                         {"cut", shown.response_cuts[r]}});
+  return {{"source", shown.source},
+          {"prompt",
+           {{"text", tokenizer.decode(shown.example.prompt)},
+            {"tokens", shown.example.prompt.size()},
+            {"cut", shown.prompt_cut}}},
+          {"responses", responses}};
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string counts_text(const SourceCounts& c, ExampleKind kind) {
+  std::string text = fmt::format("  {}: {} rows", c.name, c.rows);
+  if (c.bad_rows > 0) text += fmt::format(" ({} more cannot be read)", c.bad_rows);
+  text += fmt::format(", {} prompts, ", c.prompts);
+  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses; ", c.rankings, c.ranked)
+                                       : fmt::format("{} pairs; ", c.pairs);
+  text += fmt::format("{} examples\n", c.examples);
+  if (c.weighted + c.with_margin > 0)
+    text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
+  for (std::size_t i = 0; i < kReasons; ++i)
+    if (c.dropped[i] > 0) text += fmt::format("    dropped for data.{}: {}\n", kReasonKeys[i], c.dropped[i]);
+  if (c.cut_prompts + c.cut_responses > 0)
+    text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
+                        100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
+  return text;
+}
+
+OrderedJson counts_json(const SourceCounts& c) {
+  OrderedJson dropped;
+  for (std::size_t i = 0; i < kReasons; ++i) dropped[kReasonKeys[i]] = c.dropped[i];
+  return {{"name", c.name},
+          {"rows", c.rows},
+          {"bad_rows", c.bad_rows},
+          {"prompts", c.prompts},
+          {"pairs", c.pairs},
+          {"rankings", c.rankings},
+          {"ranked_responses", c.ranked},
+          {"examples", c.examples},
+          {"weighted", c.weighted},
+          {"with_margin", c.with_margin},
+          {"dropped", dropped},
+          {"truncated_prompts", c.cut_prompts},
+          {"truncated_responses", c.cut_responses}};
+}
+
+std::string lengths_line(const char* name, const LengthSummary& s) {
+  return fmt::format("  {:<8} {:>9} {:>8.1f} {:>7} {:>6} {:>6} {:>8}\n", name, s.count, s.mean, s.median,
+                     s.p90, s.p99, s.longest);
+}
+
+OrderedJson lengths_json(const LengthSummary& s) {
+  return {{"count", s.count}, {"mean", s.mean}, {"p50", s.median},
+          {"p90", s.p90},     {"p99", s.p99},   {"longest", s.longest}};
+}
+
+// As configs/lengths has it, and plan.lengths=FILE reads it.
+OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test) {
+  const SplitSizes trained = sizes_of(train.examples), tested = sizes_of(test.examples);
+  return {{"train",
+           {{"prompts", trained.prompts},
+            {"pairs", trained.pairs},
+            {"rankings", trained.rankings},
+            {"ranked", trained.ranked}}},
+          {"test", {{"prompts", tested.prompts}, {"pairs", tested.pairs}}},
+          {"prompt", train.lengths.prompt.parts},
+          {"response", train.lengths.response.parts},
+          {"longest",
+           {{"prompt", train.lengths.prompt.longest},
+            {"response", train.lengths.response.longest},
+            {"ranking", trained.longest_ranking}}}};
+}
+
+// An example in texts: what a row of such an example would be.
+OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
+  const std::vector<std::uint32_t> responses = responses_of(prompt, kind, number);
+  OrderedJson line = {{"prompt", prompt.prompt}};
+  if (kind == ExampleKind::Ranking) {
+    for (const std::uint32_t response : responses) line["responses"].push_back(prompt.responses[response]);
+    return line;
+  }
+  line["chosen"] = prompt.responses[responses[0]];
+  if (responses.size() > 1) line["rejected"] = prompt.responses[responses[1]];
+  return line;
+}
+
+void add_ids(OrderedJson& line, const Example& example, ExampleKind kind) {
+  line["prompt_ids"] = example.prompt;
+  if (kind == ExampleKind::Ranking) {
+    line["responses_ids"] = example.responses;
+    return;
+  }
+  line["chosen_ids"] = example.responses[0];
+  if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
+}
+
+std::string packing_text(const SplitReport& split) {
+  const PackingStatistics& p = split.packing;
+  if (p.examples == 0) return fmt::format("  fewer examples than a batch of {}\n", split.batch_size);
+  return fmt::format(
+      "  batches of {}: {} tokens to compute for {} examples; padding and repeated prompts would make it "
+      "{:.1f} times that\n",
+      split.batch_size, p.computed, p.examples, p.times_saved());
+}
+
+OrderedJson packing_json(const SplitReport& split) {
+  const PackingStatistics& p = split.packing;
+  return {{"batch_size", split.batch_size}, {"examples", p.examples},
+          {"tokens", p.computed},           {"tokens_with_repeated_prompts", p.repeated},
+          {"tokens_padded", p.padded},      {"times_saved", p.times_saved()}};
+}
+
+}  // namespace
+
+SplitReport make_report(Examples examples, Split split, const config::RunConfig& config) {
+  const bool train = split == Split::Train;
+  SplitReport report{train ? "train" : "test", std::move(examples), {}, {}, 0, {}};
+  report.lengths = measure_lengths(report.examples);
+  report.batch_size =
+      train ? config.batch_size : config::evaluation_size(config, report.examples.size()).batch;
+  if (report.examples.size() < report.batch_size) return report;
+  ExampleOrder order = train ? training_order(report.examples.list(), config)
+                             : evaluation_order(report.examples.list(), config);
+  std::vector<Example> batch;
+  while (report.packing.examples < kPackedExamples) {
+    const auto numbers = order.next();
+    if (!numbers || order.epoch() > 0) break;
+    batch.clear();
+    for (const std::uint32_t i : *numbers) {
+      batch.push_back(report.examples.at(i));
+      if (report.first.size() < kShownExamples) report.first.push_back(i);
+    }
+    report.packing.add(batch);
+  }
+  return report;
+}
+
+std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer) {
+  std::string text;
+  for (const SplitReport& split : splits) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", split.name);
+    for (const SourceCounts& counts : split.examples.counts())
+      text += counts_text(counts, split.examples.kind());
+    text += fmt::format("\n  {:<8} {:>9} {:>8} {:>7} {:>6} {:>6} {:>8}\n", "tokens", "texts", "mean",
+                        "median", "90 %", "99 %", "longest");
+    text += lengths_line("prompt", split.lengths.prompt);
+    text += lengths_line("response", split.lengths.response);
+    text += "\n" + packing_text(split);
+    if (!split.first.empty()) text += "\n  the first examples, prompt | response:\n";
+    for (const std::uint32_t i : split.first) text += example_text(show(split.examples, i), tokenizer);
+  }
+  return text;
+}
+
+std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer) {
+  OrderedJson all;
+  for (const SplitReport& split : splits) {
+    OrderedJson one;
+    for (const SourceCounts& counts : split.examples.counts()) one["sources"].push_back(counts_json(counts));
+    one["examples"] = split.examples.size();
+    one["tokens"] = {{"prompt", lengths_json(split.lengths.prompt)},
+                     {"response", lengths_json(split.lengths.response)}};
+    one["packing"] = packing_json(split);
+    one["first"] = OrderedJson::array();
+    for (const std::uint32_t i : split.first)
+      one["first"].push_back(example_json(show(split.examples, i), tokenizer));
+    all["splits"][split.name] = one;
+  }
+  if (splits.size() == 2) all["lengths"] = plan_lengths_json(splits[0], splits[1]);
+  return dump(all, 2) + "\n";
+}
+
+std::string order_lines(const config::RunConfig& config, Split split, std::int64_t count, bool tokens,
+                        const Examples* examples, std::vector<std::string>& notes) {
+  const ExampleKind kind = example_kind(config.loss);
+  std::vector<std::vector<PromptText>> texts;
+  ExampleList all;
+  const std::vector<Source> sources = find_sources(config, split);
+  for (std::uint32_t source = 0; source < sources.size(); ++source) {
+    SourceTexts read = read_source(sources[source], config);
+    for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
+    texts.push_back(std::move(read.prompts));
+    for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
+      std::vector<Place> places;
+      for (std::uint32_t i = 0; i < count_examples(texts[source][p], kind); ++i)
+        places.push_back({source, p, i});
+      all.add_prompt(p, places, weight_of(sources[source], config));
+    }
+  }
+  const ExampleList& list = examples ? examples->list() : all;
+  ExampleOrder order = split == Split::Train ? training_order(list, config) : evaluation_order(list, config);
+  std::string lines;
+  for (std::int64_t printed = 0; printed < count;) {
+    const auto batch = order.next();
+    if (!batch) break;
+    for (std::size_t i = 0; i < batch->size() && printed < count; ++i, ++printed) {
+      const Place& place = list.places[(*batch)[i]];
+      OrderedJson line = order_line(texts[place.source][place.prompt], kind, place.number);
+      if (tokens) add_ids(line, examples->at((*batch)[i]), kind);
+      lines += dump(line) + "\n";
+    }
+  }
+  return lines;
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,63 @@
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/quantity.h"
+#include "engine/commands.h"
+#include "engine/out_of_memory.h"
+#include "engine/ranks.h"
+#include "plan/surroundings.h"
+#include "run/bench.h"
+#include "train/failures.h"
+
+namespace dpo::engine {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+void print_result(const run::BenchResult& r, const plan::Plan& plan, bool as_json) {
+  if (as_json) {
+    const nlohmann::ordered_json report = {
+        {"pairs_per_second", r.pairs_per_second},
+        {"tokens_per_second", r.tokens_per_second},
+        {"model_flops_utilization", r.model_flops_utilization},
+        {"peak_gib", static_cast<double>(r.peak_bytes) / kGib},
+        {"seconds", r.seconds},
+        {"planned", {{"seconds", r.predicted_seconds}, {"gib", r.predicted_bytes / kGib}}}};
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  const double measured = static_cast<double>(plan.resolved.batch_size) / r.pairs_per_second;
+  fmt::print("{:.1f} examples/s, {:.0f} tokens/s, {:.0f} % of the peak\n", r.pairs_per_second,
+             r.tokens_per_second, 100 * r.model_flops_utilization);
+  fmt::print("update  {:8.3f} s   planned {:8.3f} s\n", measured, r.predicted_seconds);
+  fmt::print("memory  {:8.2f} GiB planned {:8.2f} GiB\n", static_cast<double>(r.peak_bytes) / kGib,
+             r.predicted_bytes / kGib);
+}
+
+}  // namespace
+
+int run_bench_train(const commands::BenchTrainArguments& arguments) {
+  return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
+    const bool first = world.all->rank() == 0;
+    if (first) commands::print_notes(resolved.notes);
+    config::RunConfig run = resolved.values;
+    run.debug = true;  // nothing is saved
+    const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
+    const plan::Plan plan = plan::assess(in);
+    if (first && !plan.fits())
+      fmt::print(stderr, "warning: by the plan this does not fit ({} of {}), and may run out of memory\n",
+                 memory_size(plan.memory.total()), memory_size(plan.memory.available));
+    try {
+      const run::BenchResult result = run::bench_training(plan, in, arguments.updates, world);
+      if (first) print_result(result, plan, arguments.json);
+      return 0;
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      throw train::TrainingFailure(out_of_memory_text(error, plan, in));
+    }
+  });
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "engine/commands.h"
+#include "ops/devices.h"
+#include "ops/measure.h"
+#include "plan/device_file.h"
+
+namespace dpo::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+plan::Measured measure_gpu(const Gpu& gpu, std::size_t count) {
+  const at::Device first(at::kCUDA, 0);
+  plan::Measured m;
+  if (plan::has_half(gpu)) m.half = ops::product_rate(first, at::kBFloat16);
+  m.single = ops::product_rate(first, at::kFloat);
+  m.bandwidth = ops::memory_rate(first);
+  m.from_host = ops::transfer_rate(at::kCPU, first);
+  m.to_host = ops::transfer_rate(first, at::kCPU);
+  if (count > 1) m.link = ops::transfer_rate(first, {at::kCUDA, 1});
+  return m;
+}
+
+plan::Measured measure_processor() {
+  plan::Measured m;
+  m.half = ops::product_rate(at::kCPU, at::kBFloat16);
+  m.single = ops::product_rate(at::kCPU, at::kFloat);
+  m.bandwidth = ops::memory_rate(at::kCPU);
+  return m;
+}
+
+void print_measured(const std::string& device, const plan::Measured& m, const fs::path& file, bool as_json) {
+  const auto or_null = [](const std::optional<double>& rate, double unit) {
+    return rate ? nlohmann::ordered_json(*rate / unit) : nlohmann::ordered_json();
+  };
+  if (as_json) {
+    const nlohmann::ordered_json report = {{"device", device},
+                                           {"bf16_tflops", or_null(m.half, 1e12)},
+                                           {"fp32_tflops", m.single / 1e12},
+                                           {"memory_gbytes_per_second", m.bandwidth / 1e9},
+                                           {"from_host_gbytes_per_second", or_null(m.from_host, 1e9)},
+                                           {"to_host_gbytes_per_second", or_null(m.to_host, 1e9)},
+                                           {"link_gbytes_per_second", or_null(m.link, 1e9)},
+                                           {"file", file.string()}};
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  fmt::print("{}\n", device);
+  const auto row = [](const char* what, const std::optional<double>& rate, double unit, const char* name) {
+    if (rate) fmt::print("  {:<20} {:>9.4g} {}\n", what, *rate / unit, name);
+  };
+  row("bfloat16 products", m.half, 1e12, "TFLOP/s");
+  row("float32 products", m.single, 1e12, "TFLOP/s");
+  row("memory", m.bandwidth, 1e9, "GB/s");
+  row("from the host", m.from_host, 1e9, "GB/s");
+  row("to the host", m.to_host, 1e9, "GB/s");
+  row("between GPUs", m.link, 1e9, "GB/s");
+  fmt::print("written: {}\n", file.string());
+}
+
+}  // namespace
+
+int run_bench_device(const commands::BenchDeviceArguments& arguments) {
+  const std::vector<Gpu> gpus = list_gpus();
+  hardware::Processor processor = hardware::find_processor();
+  processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those that will work
+  fmt::print(stderr, "measuring {}, for {} seconds\n", gpus.empty() ? "the processor" : gpus.front().name,
+             gpus.empty() ? 3 : 15);
+  const plan::Measured measured = gpus.empty() ? measure_processor() : measure_gpu(gpus.front(), gpus.size());
+  const plan::DeviceFile made = gpus.empty() ? plan::describe_measured(processor, measured, today())
+                                             : plan::describe_measured(gpus.front(), measured, today());
+  const fs::path path = arguments.output.empty() ? plan::own_device_folder() / (made.name + ".yaml")
+                                                 : fs::path(arguments.output);
+  std::error_code failed;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
+  if (failed)
+    throw UserError(fmt::format("{} cannot be made: {}", path.parent_path().string(), failed.message()));
+  AtomicFile file(path);
+  file.write(made.text);
+  file.commit();
+  print_measured(gpus.empty() ? processor.name : gpus.front().name, measured, path, arguments.json);
+  if (arguments.output.empty())
+    fmt::print(stderr, "plans for this machine use these figures from now on\n");
+  else
+    fmt::print(stderr, "--device {} plans with these figures\n", path.string());
+  return 0;
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,21 @@
+// The commands of dpo-engine, each in a file of its own.
+#pragma once
+
+#include "commands/commands.h"
+
+namespace dpo::engine {
+
+int run_train(const commands::TrainArguments& arguments);
+int run_demo(const commands::DemoArguments& arguments);
+int run_sample(const commands::SampleArguments& arguments);
+int run_score(const commands::ScoreArguments& arguments);
+int run_convert(const commands::ConvertArguments& arguments);
+int run_init(const commands::InitArguments& arguments);
+int run_bench_train(const commands::BenchTrainArguments& arguments);
+int run_bench_device(const commands::BenchDeviceArguments& arguments);
+
+// `devices` and `read`, which users do not see: what 'dpo doctor' asks for, and benchmarks/weights_read.py.
+commands::Command devices_command();
+commands::Command read_command();
+
+}  // namespace dpo::engine

@@ -1,0 +1,62 @@
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/atomic_folder.h"
+#include "base/error.h"
+#include "base/stop.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "engine/commands.h"
+#include "engine/loading.h"
+
+namespace dpo::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Which model IN is: what load_model takes.
+struct Input {
+  std::string config;
+  std::optional<fs::path> weights;  // none: those beside the config
+};
+
+Input input_of(const commands::ConvertArguments& arguments) {
+  std::error_code none;
+  const bool is_file = fs::is_regular_file(arguments.in, none);
+  if (is_file && arguments.config.empty())
+    throw UserError(fmt::format(
+        "{} is a file: --config must name the config.json of its model, or the folder that has it",
+        arguments.in));
+  if (arguments.config.empty()) return {arguments.in, std::nullopt};
+  return {arguments.config, is_file ? fs::path(arguments.in) : checkpoint::model_folder(arguments.in)};
+}
+
+at::ScalarType dtype_to_write(const commands::ConvertArguments& arguments, const Input& input) {
+  if (!arguments.dtype.empty()) return scalar_type_named(arguments.dtype);
+  const at::ScalarType stored = checkpoint::stored_dtype(input.config, input.weights);
+  return stored == at::kDouble ? at::kFloat : stored;
+}
+
+}  // namespace
+
+int run_convert(const commands::ConvertArguments& arguments) {
+  check_absent(arguments.out);
+  const Input input = input_of(arguments);
+  const at::ScalarType dtype = dtype_to_write(arguments, input);
+  stop_in_order();
+  const checkpoint::LoadedModel model =
+      checkpoint::load_model(input.config, dtype, at::kCPU, input.weights, shown_progress("reading"));
+  // What the configuration asks for and training ignores makes no difference here.
+  const auto of_config = static_cast<std::ptrdiff_t>(model.config.settings.notes.size());
+  commands::print_notes({model.notes.begin() + of_config, model.notes.end()});
+  if (fs::path(arguments.out).extension() == ".pt")
+    checkpoint::save_policy(arguments.out, model, shown_progress("writing"));
+  else
+    checkpoint::save_model(arguments.out, model, arguments.shard_bytes, shown_progress("writing"));
+  fmt::print("{}: {}\n", arguments.out, summary_of(model));
+  return 0;
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,200 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/exit_status.h"
+#include "base/stop.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "commands/progress.h"
+#include "demo/files.h"
+#include "demo/results.h"
+#include "demo/runs.h"
+#include "engine/commands.h"
+#include "engine/loading.h"
+#include "engine/stopwatch.h"
+#include "engine/train.h"
+#include "model/generate.h"
+#include "plan/output.h"
+#include "train/failures.h"
+
+namespace dpo::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, .held_out = 256};
+
+void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+
+// The lines of a run. Those of its many updates follow each other too fast to be read: on a terminal each
+// replaces the last, elsewhere one is shown now and then.
+class RunLines {
+ public:
+  ~RunLines() { end_line(); }
+
+  void show(const std::string& line) {
+    if (!line.starts_with("update ")) {
+      end_line();
+      return say(line);
+    }
+    const Clock::time_point now = Clock::now();
+    if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
+    shown_ = now;
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::fitted(line) : line,
+               terminal_ ? "\x1b[K" : "\n");
+    std::fflush(stderr);
+    open_ = terminal_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void end_line() {
+    if (open_) fmt::print(stderr, "\n");
+    open_ = false;
+  }
+
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool open_ = false;
+  Clock::time_point shown_ = Clock::now();
+};
+
+// 'dpo train' with these words. The plan is shown where it stops the run; it stands in the run folder.
+int train(const std::vector<std::string>& words) {
+  RunLines lines;
+  const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
+                               if (!plan.good()) say(plan::to_text(plan, in, /*colours=*/false));
+                             },
+                             {[&](const std::string& line) { lines.show(line); },
+                              [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};
+  const config::Resolved resolved =
+      config::compose({.overrides = words, .config_file = {}, .config_dirs = {}});
+  try {
+    return train_as_asked(resolved, display).status;
+  } catch (const train::TrainingFailure& failure) {
+    say(fmt::format("error: {}", failure.what()));
+    return kTrainingFailed;
+  }
+}
+
+std::string command_of(const std::vector<std::string>& train_words) {
+  std::vector<std::string> words = {"dpo", "train"};
+  words.insert(words.end(), train_words.begin(), train_words.end());
+  return demo::shell_command(words);
+}
+
+// One reply of a model to each request, judged.
+std::vector<demo::Sample> sample(const fs::path& folder, const std::vector<demo::Request>& requests,
+                                 std::uint64_t seed) {
+  constexpr std::int64_t kLongest = 32;
+  const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  const checkpoint::LoadedModel loaded = checkpoint::load_model(folder.string(), at::kFloat, at::kCPU);
+  std::vector<std::vector<text::Token>> tokens;
+  for (const demo::Request& request : requests) tokens.push_back(tokenizer.encode(request.prompt));
+  std::vector<model::Prompt> prompts;
+  for (const auto& prompt : tokens) prompts.push_back({prompt, prompts.size()});
+  model::GenerateOptions options;
+  options.max_new_tokens = kLongest;
+  options.eos = {tokenizer.eos().value()};
+  options.seed = seed;
+  const auto replies = model::generate(model::make_model(loaded.config), loaded.weights, prompts, options);
+  std::vector<demo::Sample> samples;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    std::string text = tokenizer.decode(replies[i].tokens, /*skip_special=*/true);
+    if (replies[i].finish == model::Finish::length) text += " ...";
+    const demo::Verdict verdict = demo::judge(requests[i].order, text);
+    samples.push_back({std::move(text), verdict});
+  }
+  return samples;
+}
+
+// Task, model and folders of a demonstration.
+class Demonstration {
+ public:
+  explicit Demonstration(const commands::DemoArguments& arguments)
+      : folder_(arguments.folder), seed_(arguments.seed) {
+    demo::claim_folder(folder_);
+    const demo::Task task = demo::make_task(kSizes, seed_);
+    demo::write_files(folder_, task);
+    for (const demo::Preference& pair : task.held_out_preferences) results_.requests.push_back(pair.request);
+    results_.stages = {demo::Stage{"init", "before SFT", {}}, demo::Stage{"sft", "after SFT", {}},
+                       demo::Stage{"dpo", "after DPO", {}}};
+    results_.commands = commands();
+  }
+
+  // The exit status.
+  int execute() {
+    make_model();
+    results_.stages[0].samples = sample(folder_ / "model", results_.requests, seed_);
+    int status = run("SFT", "sft", demo::sft_words(folder_), results_.stages[1]);
+    if (status == 0) status = run("DPO", "dpo", demo::dpo_words(folder_), results_.stages[2]);
+    return status;
+  }
+
+  // After a run that succeeded: the report as well.
+  const demo::Results& finish(double seconds) {
+    const report::MetricLog sft(folder_ / "sft" / "metrics.jsonl"), dpo(folder_ / "dpo" / "metrics.jsonl");
+    results_.heldout_accuracy = dpo.points("rewards_eval/accuracies").back().y;
+    results_.seconds = seconds;
+    AtomicFile page(report());
+    page.write(demo::to_html(results_, sft, dpo));
+    page.commit();
+    return results_;
+  }
+
+  fs::path report() const { return folder_ / "report.html"; }
+
+ private:
+  std::string commands() const {
+    return fmt::format(
+        "export OMP_NUM_THREADS=1\n{}\n{}\n{}\n{}",
+        demo::shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
+        command_of(demo::sft_words(folder_)), command_of(demo::dpo_words(folder_)),
+        demo::shell_command({"dpo", "sample", (folder_ / "dpo" / "LATEST").string(), "--prompts",
+                             (folder_ / "preferences" / "test.jsonl").string()}));
+  }
+
+  void make_model() const {
+    constexpr std::uint64_t kShardBytes = 5'000'000'000;
+    const checkpoint::LoadedModel model =
+        checkpoint::new_model((folder_ / "blank").string(), at::kFloat, at::kCPU, seed_);
+    checkpoint::save_model(folder_ / "model", model, kShardBytes);
+    say(fmt::format("{}: {} conversations, {} preferences, {} requests held out\n{}: {}", folder_.string(),
+                    kSizes.conversations, kSizes.preferences, kSizes.held_out, (folder_ / "model").string(),
+                    summary_of(model)));
+  }
+
+  int run(const char* name, const char* folder, const std::vector<std::string>& words, demo::Stage& stage) {
+    say(fmt::format("\n{}\n{}", name, command_of(words)));
+    const int status = train(words);
+    if (status != 0) return status;
+    stage.samples = sample(folder_ / folder / "LATEST", results_.requests, seed_);
+    return stop_requested() ? kStopped : 0;
+  }
+
+  const fs::path folder_;
+  const std::uint64_t seed_;
+  demo::Results results_;
+};
+
+}  // namespace
+
+int run_demo(const commands::DemoArguments& arguments) {
+  const Stopwatch watch;
+  Demonstration demonstration(arguments);
+  if (const int status = demonstration.execute(); status != 0) return status;
+  const demo::Results& results = demonstration.finish(watch.elapsed().seconds);
+  if (arguments.json) {
+    fmt::print("{}\n", demo::to_json(results));
+    return 0;
+  }
+  fmt::print("\n{}\nreport: {}\n", demo::to_text(results), demonstration.report().string());
+  return 0;
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,28 @@
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/atomic_folder.h"
+#include "base/stop.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "engine/commands.h"
+#include "engine/loading.h"
+
+namespace dpo::engine {
+namespace {}  // namespace
+
+int run_init(const commands::InitArguments& arguments) {
+  constexpr std::uint64_t kShardBytes = 5'000'000'000;
+  check_absent(arguments.out);
+  const at::ScalarType dtype = arguments.dtype.empty() ? checkpoint::configured_dtype(arguments.config)
+                                                       : scalar_type_named(arguments.dtype);
+  stop_in_order();
+  const checkpoint::LoadedModel model =
+      checkpoint::new_model(arguments.config, dtype, at::kCPU, arguments.seed);
+  checkpoint::save_model(arguments.out, model, kShardBytes, shown_progress("writing"));
+  fmt::print("{}: {}\n", arguments.out, summary_of(model));
+  return 0;
+}
+
+}  // namespace dpo::engine

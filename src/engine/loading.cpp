@@ -1,0 +1,134 @@
+#include "engine/loading.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/quantity.h"
+#include "base/stop.h"
+#include "checkpoint/read_tensors.h"
+#include "commands/progress.h"
+#include "ops/devices.h"
+#include "plan/device.h"
+
+namespace dpo::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where config.json stands, and what stands beside it.
+fs::path config_of(const std::string& name) {
+  std::error_code none;
+  return fs::is_regular_file(name, none) ? fs::path(name) : checkpoint::model_folder(name) / "config.json";
+}
+
+at::ScalarType dtype_of(const commands::ModelArguments& arguments, at::Device device) {
+  if (!arguments.dtype.empty()) return scalar_type_named(arguments.dtype);
+  const bool half =
+      device.is_cuda() && plan::has_half(list_gpus().at(static_cast<std::size_t>(device.index())));
+  return half ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
+}
+
+// "eos_token_id" of a JSON file: an id or a list of ids. None where the file or the key is missing.
+std::vector<text::Token> eos_of(const fs::path& file) {
+  std::error_code none;
+  if (!fs::exists(file, none)) return {};
+  const auto object = nlohmann::json::parse(read_text_file(file, "the model's tokens"), nullptr, false);
+  const auto value = object.is_object() ? object.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+  std::vector<text::Token> ids;
+  for (const auto& id : value.is_array() ? value : nlohmann::json::array({value}))
+    if (id.is_number_unsigned()) ids.push_back(id.get<text::Token>());
+  return ids;
+}
+
+}  // namespace
+
+checkpoint::Progress shown_progress(const std::string& what) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kLong{1};
+  const auto line = std::make_shared<commands::ProgressLine>();
+  const Clock::time_point start = Clock::now();
+  return [=](std::int64_t done, std::int64_t all) {
+    if (stop_requested()) throw Stopped();
+    if (Clock::now() - start >= kLong) line->show(what, done, all, "bytes");
+  };
+}
+
+at::ScalarType scalar_type_named(const std::string& name) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    if (checkpoint::name_of_scalar(type) == name) return type;
+  throw UserError(fmt::format("dtype '{}' is not known, expected float32, bfloat16 or float16", name));
+}
+
+std::string summary_of(const checkpoint::LoadedModel& model) {
+  const std::int64_t count = model.table.count();
+  const std::int64_t bytes = count * static_cast<std::int64_t>(c10::elementSize(model.weights.dtype()));
+  return fmt::format("{}, {} parameters, {}, {}", family_name(model.config.shape.family), with_commas(count),
+                     checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
+}
+
+text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments) {
+  return text::Tokenizer::load(arguments.tokenizer.empty() ? config_of(arguments.model).parent_path()
+                                                           : checkpoint::model_folder(arguments.tokenizer));
+}
+
+at::Device device_named(const std::string& name) {
+  const std::size_t gpus = list_gpus().size();
+  const std::string& obstacle = hardware::find_gpus().obstacle;
+  if (name == "auto" && !obstacle.empty()) fmt::print(stderr, "warning: the GPU is not used: {}\n", obstacle);
+  if (name == "cpu" || (name == "auto" && gpus == 0)) return at::kCPU;
+  if (name == "auto") return {at::kCUDA, 0};
+  std::size_t index = 0;
+  const char* const end = name.data() + name.size();
+  if (name != "cuda") {
+    constexpr std::string_view kPrefix = "cuda:";
+    const char* const digits = name.data() + std::min(kPrefix.size(), name.size());
+    const auto [rest, error] = std::from_chars(digits, end, index);
+    if (!name.starts_with(kPrefix) || error != std::errc() || rest != end)
+      throw UserError(fmt::format("--device {}: expected auto, cpu, cuda or cuda:N", name));
+  }
+  if (!obstacle.empty())
+    throw UserError(fmt::format("--device {}: {}; --device cpu works as it is", name, obstacle));
+  if (index >= gpus)
+    throw UserError(fmt::format("--device {}: {} GPU(s) are there, numbered from 0 ('dpo doctor' lists them)",
+                                name, gpus));
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+ReadyModel load_ready_model(const commands::ModelArguments& arguments) {
+  const at::Device device = device_named(arguments.device);
+  const at::ScalarType dtype = dtype_of(arguments, device);
+  at::globalContext().setAllowTF32CuBLAS(false);  // float32 means float32
+  std::optional<fs::path> weights;
+  if (!arguments.weights.empty()) weights = arguments.weights;
+  checkpoint::LoadedModel loaded =
+      checkpoint::load_model(arguments.model, dtype, device, weights, shown_progress("reading"));
+  commands::print_notes(loaded.notes);
+  fmt::print(stderr, "{}: {}, on {}\n", arguments.weights.empty() ? arguments.model : arguments.weights,
+             summary_of(loaded), device.str());
+  return {model::make_model(loaded.config), std::move(loaded.weights)};
+}
+
+model::ModelConfig read_config(const commands::ModelArguments& arguments) {
+  const fs::path file = config_of(arguments.model);
+  return model::parse_model_config(read_text_file(file, "the model's configuration"), file.string());
+}
+
+std::vector<text::Token> end_tokens(const commands::ModelArguments& arguments,
+                                    const text::Tokenizer& tokenizer) {
+  const fs::path config = config_of(arguments.model);
+  std::vector<text::Token> ids = eos_of(config.parent_path() / "generation_config.json");
+  if (ids.empty()) ids = eos_of(config);
+  if (const auto eos = tokenizer.eos(); eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
+  return ids;
+}
+
+}  // namespace dpo::engine

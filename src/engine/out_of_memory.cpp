@@ -1,0 +1,52 @@
+#include "engine/out_of_memory.h"
+
+#include <algorithm>
+#include <new>
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "plan/output.h"
+#include "plan/remedies.h"
+
+namespace dpo::engine {
+namespace {
+
+// The allocator's advice about its own variables is not what helps here.
+std::string what_was_asked(const std::exception& error) {
+  std::string text = message_of(error);
+  for (const char* rest : {" If reserved but unallocated", " Of the allocated memory", "\n"})
+    text = text.substr(0, text.find(rest));
+  return text;
+}
+
+}  // namespace
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error))
+    return true;
+  // The CPU's allocator and the libraries of the GPU have no class for it.
+  const std::string text = error.what();
+  for (const char* sign : {"DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
+                           "CUDNN_STATUS_ALLOC_FAILED"})
+    if (text.find(sign) != text.npos) return true;
+  return false;
+}
+
+std::string out_of_memory_text(const std::exception& error, const plan::Plan& plan, plan::Inputs in) {
+  std::string text =
+      fmt::format("out of memory: {}\nThe plan was:\n{}", what_was_asked(error), plan::memory_to_text(plan));
+  // What fits where there is a tenth less than was planned.
+  constexpr double kShare = 0.9;
+  in.machine.device.memory *= std::min(1.0, kShare * plan.memory.total() / plan.memory.available);
+  const std::vector<plan::Remedy> remedies =
+      plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, in);
+  if (!remedies.empty()) text += "\nBy the plan these need less:\n";
+  for (const plan::Remedy& remedy : remedies)
+    text += fmt::format("  {}   ({})\n", fmt::join(remedy.overrides, " "), remedy.reason);
+  return text;
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,190 @@
+#include "engine/ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/exit_status.h"
+#include "base/stop.h"
+#include "comm/bodies.h"
+#include "comm/connect.h"
+#include "comm/exchange.h"
+#include "comm/launch.h"
+#include "comm/sockets.h"
+#include "comm/start.h"
+#include "comm/watch.h"
+#include "config/mesh.h"
+#include "hardware/processor.h"
+#include "ops/devices.h"
+#include "train/failures.h"
+
+namespace dpo::engine {
+namespace {
+
+std::optional<std::uint16_t> port_of(const config::RunConfig& run) {
+  if (!run.fsdp_port) return std::nullopt;
+  return static_cast<std::uint16_t>(*run.fsdp_port);
+}
+
+// This program with its words, to be started again.
+std::vector<std::string> own_command() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  words.at(0) = std::filesystem::read_symlink("/proc/self/exe");
+  return words;
+}
+
+int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t gpus) {
+  constexpr std::int64_t kMost = 1024;
+  if (ranks > kMost)
+    throw UserError(
+        fmt::format("mesh.* asks for {} processes, and one machine is given no more than {}; mpirun, "
+                    "torchrun and srun start a run on several",
+                    ranks, kMost));
+  const int size = static_cast<int>(ranks);
+  if (ranks > gpus || !comm::has_nccl())
+    return comm::start_and_wait({comm::ranks_of_mpirun(own_command(), size)}, comm::Forwarding::as_usr1);
+  const std::uint16_t port = comm::open_door(port_of(run)).port;
+  return comm::start_and_wait(comm::ranks_of_this_machine(own_command(), size, port),
+                              comm::Forwarding::as_they_are);
+}
+
+// Ranks that may use the same cores of a machine, be it all of them, those of a container, or those that
+// their launcher has bound them to, divide these.
+void share_cores(const comm::World& world) {
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  std::string cores = comm::host_name();
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) cores += fmt::format(" {}", core);
+  const std::vector<std::string> all = comm::gather_texts(*world.all, cores);
+  const auto sharing = static_cast<int>(std::ranges::count(all, cores));
+  const int threads = hardware::find_processor().threads();
+  at::set_num_threads(std::max(1, std::min(at::get_num_threads(), threads / sharing)));
+}
+
+// What is said of an exception, and the status to end with.
+struct End {
+  std::string words;
+  int status = kBadInput;
+};
+
+End end_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const train::TrainingFailure& failure) {
+    return {message_of(failure), kTrainingFailed};
+  } catch (const UserError& error) {
+    return {error.what(), kBadInput};
+  } catch (const Stopped& stopped) {
+    return {stopped.what(), kStopped};
+  } catch (const std::exception& error) {
+    return {message_of(error), kTrainingFailed};
+  } catch (...) {
+    return {"something that is no exception was thrown", kTrainingFailed};
+  }
+}
+
+// What a rank says last; the first one as a process that is alone.
+std::string error_of_rank(int rank, const std::string& text) {
+  std::istringstream lines(text);
+  std::string said;
+  const std::string speaker = rank == 0 ? "" : fmt::format("[rank {}] ", rank);
+  for (std::string line; std::getline(lines, line);)
+    said += fmt::format("{}{}{}\n", speaker, said.empty() ? "error: " : "", line);
+  return said;
+}
+
+[[noreturn]] void end_process(const std::string& last, int status) {
+  std::fflush(stdout);
+  std::fputs(last.c_str(), stderr);
+  std::fflush(stderr);
+  std::_Exit(status);
+}
+
+// Said once on every machine: by its first rank, or by the second where the first rank of all is the one that
+// is gone. Ends the process without destructors, which would wait for the lost rank.
+[[noreturn]] void end_for(const comm::Loss& loss, const comm::World& world, int rank) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const bool first_is_gone = loss.rank == 0 && !loss.spoke && loss.host == host.data();
+  const bool speaks = world.local_rank == (first_is_gone ? 1 : 0);
+  const bool own_words = loss.rank == rank && loss.spoke;
+  end_process(speaks ? error_of_rank(rank, own_words ? loss.what : comm::describe(loss)) : "", loss.status);
+}
+
+// fsdp_port is where ranks meet; those that MASTER_PORT told have met there already.
+comm::WatchOptions watch_options(const comm::Launch& launch,
+                                 const std::optional<config::Resolved>& resolved) {
+  if (!resolved) return {};
+  const bool met = launch.launcher == comm::Launcher::variables;
+  return {std::chrono::seconds(resolved->values.rank_timeout_secs),
+          met ? std::nullopt : port_of(resolved->values)};
+}
+
+// The work of a process that a launcher started.
+int work_as_rank(const comm::Launch& launch, const config::Request& request, const RankWork& work) {
+  std::optional<config::Resolved> resolved;
+  std::exception_ptr failure;
+  try {
+    resolved = config::compose(request);
+  } catch (const UserError&) {
+    failure = std::current_exception();  // every rank has it: said below, once
+  }
+  const comm::World world = comm::connect(launch);
+  const int rank = world.all->rank();
+  comm::Watch watch(*world.all, watch_options(launch, resolved),
+                    [&world, rank](const comm::Loss& loss) { end_for(loss, world, rank); });
+  try {
+    if (failure) std::rethrow_exception(failure);
+    config::mesh_of(resolved->values, world.all->size());
+    share_cores(world);
+    const int status = work(*resolved, world);
+    world.all->barrier();  // nobody says goodbye before all are done
+    return status;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const End end = end_of(failure);
+  watch.fail(end.words, end.status);
+  end_process(error_of_rank(rank, end.words), end.status);
+}
+
+}  // namespace
+
+int on_ranks(const config::Request& request, const RankWork& work) {
+  if (gpu_count() == 0) keep_freed_memory();
+  const comm::Launch launch = comm::read_launch(comm::this_environment());
+  if (launch.launcher != comm::Launcher::none) return work_as_rank(launch, request, work);
+  const config::Resolved resolved = config::compose(request);
+  const auto gpus = static_cast<std::int64_t>(list_gpus().size());
+  const std::int64_t ranks = config::ranks_to_start(resolved.values, gpus);
+  if (ranks > 1) return start_ranks(resolved.values, ranks, gpus);
+  try {
+    return work(resolved, {});
+  } catch (const train::TrainingFailure& failure) {
+    fmt::print(stderr, "error: {}\n", message_of(failure));
+    return kTrainingFailed;
+  }
+}
+
+plan::Machine machine_of(const comm::World& world) {
+  if (world.all->size() == 1) return plan::find_machine({});
+  return plan::find_machine(
+      {.gpus = {}, .nodes = {}, .device = {}, .ranks = world.all->size(), .ranks_here = world.local_size});
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,210 @@
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/exit_status.h"
+#include "base/stop.h"
+#include "comm/exchange.h"
+#include "commands/data_lengths.h"
+#include "commands/progress.h"
+#include "config/print.h"
+#include "demo/runs.h"
+#include "engine/commands.h"
+#include "engine/out_of_memory.h"
+#include "engine/ranks.h"
+#include "engine/train.h"
+#include "plan/output.h"
+#include "plan/surroundings.h"
+#include "run/loop.h"
+#include "run/start.h"
+
+namespace dpo::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// For a new run of the same kind.
+std::string reusable_yaml(config::Resolved resolved) {
+  resolved.values.resume.reset();
+  resolved.values.overwrite = false;
+  return config::to_yaml(resolved);
+}
+
+// The same for all ranks: names of folders hold the time, and others may be writing there.
+run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
+  run::Start start = all.rank() == 0 ? run::find_start(config) : run::Start{};
+  commands::print_notes(start.notes);
+  start.folder = comm::broadcast_text(all, start.folder.string(), 0);
+  const std::string checkpoint = comm::broadcast_text(all, start.checkpoint.value_or("").string(), 0);
+  if (!checkpoint.empty()) start.checkpoint = checkpoint;
+  return start;
+}
+
+// Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
+// rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
+void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
+  std::vector<std::string> problems;
+  for (const plan::Finding& finding : plan.findings)
+    if (finding.verdict == plan::Verdict::error)
+      problems.push_back(fmt::format("the plan does not hold: {}: {}", finding.id, finding.message));
+  if (!problems.empty()) throw UserError(std::move(problems));
+  const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
+                                          plan.resolved.model.fsdp_policy_mp.value_or("null"));
+  if (comm::broadcast_text(all, decided, 0) != decided)
+    throw UserError(
+        "reference=auto or model.fsdp_policy_mp=auto means one thing on a machine of this run and another on "
+        "this one; say reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// The run itself, in a folder of its own; the exit status.
+int run_in_folder(run::Prepared& prepared, run::RunFolder& folder, const train::Listener& listener) {
+  try {
+    if (run::run_loop(prepared, folder, listener) == run::Outcome::finished) return 0;
+    listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
+                                       : fmt::format("stopped by a signal; resume={} goes on from here",
+                                                     folder.path().string()));
+    return kStopped;
+  } catch (const std::exception& failure) {
+    folder.log(first_line(failure.what()));
+    if (is_out_of_memory(failure)) throw;
+    // Also what is wrong input elsewhere: the run has begun.
+    throw train::TrainingFailure(failure.what());
+  }
+}
+
+// The plan and what it was made of, with what is known once the data is tokenized.
+struct Judged {
+  plan::Inputs in;
+  plan::Plan plan;
+};
+
+std::string with_remedies(const plan::Finding& finding) {
+  std::string text = fmt::format("{}: {}", finding.id, finding.message);
+  for (const plan::Remedy& remedy : finding.remedies)
+    text += fmt::format("\n  -> {}  ({})", fmt::join(remedy.overrides, " "), remedy.reason);
+  return text;
+}
+
+// Rules are judged again with the true numbers: what the plan did not see is an error, or said.
+Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
+                   const train::Listener& listener) {
+  Judged judged{in, {}};
+  judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr);
+  judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
+  judged.in.unmeasured.clear();
+  if (plan.reference != plan::Reference::none)
+    judged.in.run.reference = plan::name_of(plan.reference);  // which was decided
+  judged.plan = plan::make_plan(judged.in);
+  for (const plan::Finding& finding : judged.plan.findings) {
+    const plan::Finding* before = plan.find(finding.id);
+    if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
+    if (finding.verdict == plan::Verdict::error)
+      throw UserError("with the data as it is, the plan does not hold: " + with_remedies(finding));
+    listener.say("warning: " + with_remedies(finding));
+  }
+  return judged;
+}
+
+int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
+                    const run::Start& start, const train::Listener& listener, const comm::World& world) {
+  Judged judged;
+  run::Prepared prepared =
+      run::prepare(plan, start.checkpoint, listener, world,
+                   [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
+  if (world.all->rank() != 0) {
+    auto folder = run::RunFolder::written_elsewhere(start.folder);
+    return run_in_folder(prepared, folder, listener);
+  }
+  if (start.replaces)
+    listener.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
+  run::RunFolder folder(start.folder, prepared.progress,
+                        [&] { run::require_unchanged(start, resolved.values); });
+  write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
+  write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
+  listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
+  return run_in_folder(prepared, folder, listener);
+}
+
+// Of the ranks behind the first.
+const train::Listener kSilent{[](const std::string&) {},
+                              [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
+
+// Where a run has left everything, and what to do with it.
+std::string places_of(const fs::path& folder) {
+  std::string text = "\nthe run is done:\n";
+  const auto add = [&](const char* what, const char* name) {
+    if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
+  };
+  add("checkpoint", "LATEST");
+  add("best", "BEST");
+  add("metrics", "metrics.jsonl");
+  add("log", "log.txt");
+  add("samples", "samples");
+  add("evaluations", "eval");
+  if (!fs::exists(folder / "LATEST")) return text + "  no checkpoint was saved: debug=true\n";
+  return text +
+         fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / "LATEST").string()}));
+}
+
+}  // namespace
+
+TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay& display,
+                           const comm::World& world) {
+  const bool first = world.all->rank() == 0;
+  const train::Listener& listener = first ? display.listener : kSilent;
+  stop_in_order();
+  if (first) commands::print_notes(resolved.notes);
+  const run::Start start = agree_on_start(resolved.values, *world.all);
+  // What is worth telling of the data is said when it is tokenized.
+  const plan::Inputs in =
+      plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
+  const plan::Plan plan = plan::make_plan(in);
+  world.all->barrier();  // no rank tokenizes while another one still counts
+  if (first) display.show_plan(plan, in);
+  agree_on_plan(plan, *world.all);
+  if (stop_requested()) throw Stopped();
+  try {
+    return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
+  } catch (const train::Stopped& stopped) {
+    listener.say(fmt::format("stopped by a signal {}", stopped.what()));
+    return {kStopped, {}};
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw train::TrainingFailure(out_of_memory_text(error, plan, in));
+  }
+}
+
+// The plan and the progress, on stderr.
+int run_train(const commands::TrainArguments& arguments) {
+  commands::ProgressLine line;
+  const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
+                               fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
+                             },
+                             {[&line](const std::string& text) {
+                                line.clear();
+                                fmt::print(stderr, "{}\n", text);
+                              },
+                              [&line](const std::string& what, std::int64_t done, std::int64_t all,
+                                      const std::string& unit) { line.show(what, done, all, unit); }}};
+  return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
+    const TrainResult result = train_as_asked(resolved, display, world);
+    if (result.status != 0 || world.all->rank() != 0) return result.status;
+    fmt::print(stderr, "{}", places_of(result.folder));
+    if (fs::exists(result.folder / "LATEST")) fmt::print("{}\n", (result.folder / "LATEST").string());
+    return 0;
+  });
+}
+
+}  // namespace dpo::engine

@@ -1,0 +1,142 @@
+#include "run/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "comm/throttled.h"
+#include "data/examples.h"
+#include "ops/devices.h"
+#include "plan/architecture.h"
+#include "train/batches.h"
+#include "train/trainee.h"
+
+namespace dpo::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and memory is taken
+
+// Examples whose lengths are drawn from statistics, and the tokens that they view.
+class RandomBatches : public train::BatchSource {
+ public:
+  RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
+      : lengths_(lengths),
+        config_(config),
+        vocabulary_(vocabulary),
+        responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)) {}
+
+  train::ExampleBatch next(std::int64_t) override {
+    train::ExampleBatch batch;
+    texts_.clear();
+    for (std::int64_t i = 0; i < config_.batch_size; ++i) {
+      const auto prompt = text(lengths_.prompt);
+      std::vector<std::span<const data::Token>> responses;
+      for (std::int64_t r = 0; r < responses_; ++r) responses.push_back(text(lengths_.response));
+      batch.numbers.push_back(static_cast<std::uint32_t>(i));
+      batch.examples.push_back(data::truncate(prompt, std::move(responses), data::Truncation::KeepEnd,
+                                              config_.max_length, config_.max_prompt_length));
+    }
+    return batch;
+  }
+
+ private:
+  std::span<const data::Token> text(const std::vector<double>& means) {
+    const double mean = means[random_() % means.size()];
+    std::vector<data::Token> tokens(std::max<std::size_t>(1, static_cast<std::size_t>(mean + 0.5)));
+    for (data::Token& token : tokens)
+      token = static_cast<data::Token>(random_() % static_cast<std::uint64_t>(vocabulary_));
+    texts_.push_back(std::move(tokens));
+    return texts_.back();
+  }
+
+  const plan::Lengths& lengths_;
+  const config::RunConfig& config_;
+  std::int64_t vocabulary_;
+  std::int64_t responses_;  // of an example
+  std::mt19937_64 random_{0};
+  std::vector<std::vector<data::Token>> texts_;
+};
+
+model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh) {
+  const at::NoGradGuard no_grad;
+  model::Weights weights = model::make_weights(model.table, type, mesh.device, mesh.layout());
+  at::Generator generator = at::globalContext().defaultGenerator(mesh.device);
+  generator.set_current_seed(0);
+  for (std::size_t b = 0; b < weights.blocks.size(); ++b) {
+    at::Tensor& flat = weights.blocks[b].flat;
+    flat.normal_(0, model.config.settings.initializer_range);
+    for (const model::Piece& piece : model::pieces_of(model.table.blocks[b], mesh.layout()))
+      if (model.table.blocks[b].tensors[piece.tensor].init == model::Init::ones)
+        flat.narrow(0, piece.to, piece.count).fill_(1);
+  }
+  return weights;
+}
+
+// One with cached scores costs nothing in an update, whatever the scores are.
+std::unique_ptr<train::Reference> random_reference(const plan::Plan& plan, const model::Model& model,
+                                                   const shard::Mesh& mesh) {
+  if (plan.reference != plan::Reference::live) return train::no_reference();
+  return train::live_reference(
+      {{model, random_weights(model, train::reference_type(plan.resolved), mesh), mesh},
+       train::pass_of(plan.resolved)});
+}
+
+// DPO_LINK_GBYTES_PER_SECOND lets ranks exchange no faster than over such links (benchmarks/fsdp_rule.py).
+comm::World over_links_asked_for(comm::World world) {
+  const char* text = std::getenv("DPO_LINK_GBYTES_PER_SECOND");
+  if (!text) return world;
+  char* end = nullptr;
+  const double speed = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(speed > 0))
+    throw UserError(fmt::format("DPO_LINK_GBYTES_PER_SECOND is '{}', expected a number above 0", text));
+  world.all = comm::throttled(world.all, std::make_shared<comm::Link>(speed * 1e9));
+  return world;
+}
+
+}  // namespace
+
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
+                           const comm::World& world) {
+  const config::RunConfig& config = plan.resolved;
+  const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
+  const model::Model model =
+      model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
+  const shard::Mesh mesh = train::mesh_of(config, over_links_asked_for(world));
+  train::Trainee trainee = train::make_trainee(
+      config, mesh, model, random_weights(model, train::precision_of(config, mesh).stored, mesh),
+      random_reference(plan, model, mesh));
+  RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
+  BenchResult result;
+  std::int64_t tokens = 0;
+  double seconds = 0;
+  for (std::int64_t i = 0; i < updates + kWarmUp; ++i) {
+    const train::ExampleBatch batch = batches.next(i);
+    const Clock::time_point start = Clock::now();
+    const train::UpdateResult made = train::update(trainee, batch);
+    wait_for_gpu();
+    if (i < kWarmUp) continue;
+    result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    seconds += result.seconds.back();
+    tokens += made.tokens;
+  }
+  const auto count = static_cast<double>(updates);
+  result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;
+  result.tokens_per_second = static_cast<double>(tokens) / seconds;
+  result.predicted_seconds = plan.timing.step;
+  result.predicted_bytes = plan.memory.tensors();
+  result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
+  const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
+  result.peak_bytes = static_cast<std::uint64_t>(shard::largest_over(*mesh.all, peak, mesh.device));
+  return result;
+}
+
+}  // namespace dpo::run

@@ -1,0 +1,116 @@
+#include "run/diagnosis.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace dpo::run {
+namespace {
+
+constexpr std::int64_t kClippedInARow = 50;  // updates, until it is no accident of the beginning
+constexpr double kUpdatesToLearn = 100;      // before accuracy at chance means anything
+constexpr double kFallPerToken = 0.1;        // nats of the chosen responses' log-probability
+constexpr double kTruncatedShare = 0.5;
+constexpr double kGrowth = 1.5;  // of the samples' length
+constexpr double kEndedShare = 0.2;
+constexpr std::size_t kEnoughSamples = 4;
+
+// A mean of n yes-or-no answers is within two standard deviations of one half.
+bool is_chance(double accuracy, double n) { return std::abs(accuracy - 0.5) <= 1 / std::sqrt(n); }
+
+double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) {
+  double sum = 0;
+  for (const Sample& sample : samples) sum += value(sample);
+  return sum / static_cast<double>(samples.size());
+}
+
+}  // namespace
+
+std::vector<Finding> Diagnosis::report(std::vector<Finding> noticed) {
+  std::erase_if(noticed, [this](const Finding& finding) { return !said_.insert(finding.id).second; });
+  findings_.insert(findings_.end(), noticed.begin(), noticed.end());
+  return noticed;
+}
+
+std::vector<Finding> Diagnosis::look_at_data(std::span<const data::SourceCounts> counts) {
+  std::vector<Finding> noticed;
+  for (const data::SourceCounts& source : counts) {
+    const auto share = [&source](std::int64_t count) {
+      return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, source.examples));
+    };
+    if (share(source.cut_prompts) > kTruncatedShare || share(source.cut_responses) > kTruncatedShare)
+      noticed.push_back(
+          {"truncated",
+           fmt::format(
+               "{}: the prompt of {:.0f} % and a response of {:.0f} % of the examples are truncated, so "
+               "the model never sees most of what it is to learn. Try a larger max_length (and "
+               "max_prompt_length); 'dpo data' shows the lengths.",
+               source.name, 100 * share(source.cut_prompts), 100 * share(source.cut_responses))});
+  }
+  return report(std::move(noticed));
+}
+
+std::vector<Finding> Diagnosis::after_update(const Metrics& metrics) {
+  updates_ = value_of(metrics, "counters/updates");
+  const double norm = value_of(metrics, "grad_norm");
+  clipped_in_a_row_ = norm > max_gradient_norm_ ? clipped_in_a_row_ + 1 : 0;
+  if (clipped_in_a_row_ < kClippedInARow) return {};
+  return report(
+      {{"clipped",
+        fmt::format("the gradient was clipped in each of the last {} updates (norm {:.3g}, "
+                    "max_grad_norm {:.3g}): the size of a step is set by the clipping, not by lr. Try "
+                    "a larger max_grad_norm, or a larger batch_size if the norm jumps about.",
+                    clipped_in_a_row_, norm, max_gradient_norm_)}});
+}
+
+std::vector<Finding> Diagnosis::after_evaluation(const Metrics& metrics) {
+  if (!first_evaluation_) first_evaluation_ = metrics;
+  const auto now = [&](const char* name) { return value_of(metrics, name); };
+  const auto change = [&](const char* name) { return now(name) - value_of(*first_evaluation_, name); };
+  std::vector<Finding> noticed;
+  const double fall = -change("logps_eval/chosen");
+  if (fall > kFallPerToken * now("tokens_eval/chosen") && change("rewards_eval/margins") > 0)
+    noticed.push_back(
+        {"chosen_falls",
+         fmt::format(
+             "margins grow ({:+.3f} since the first evaluation), but the chosen responses become less "
+             "likely too: {:.1f} nats less on average, {:.2f} a token. The policy moves away from both. "
+             "Try a higher loss.beta, a lower lr, fewer epochs, or a share of the chosen responses' "
+             "likelihood (loss.alpha, as in RPO).",
+             change("rewards_eval/margins"), fall, fall / now("tokens_eval/chosen"))});
+  const double accuracy = now("rewards_eval/accuracies"), pairs = now("counters/eval_examples");
+  if (updates_ >= kUpdatesToLearn && is_chance(accuracy, pairs))
+    noticed.push_back(
+        {"chance",
+         fmt::format(
+             "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {:.3f}, which is chance. Are "
+             "chosen and rejected the right way round ('dpo data --order 5')? If so, try a higher lr, and "
+             "look whether the SFT model (model.archive) was trained on such prompts.",
+             updates_, pairs, accuracy)});
+  return report(std::move(noticed));
+}
+
+std::vector<Finding> Diagnosis::after_samples(std::span<const Sample> samples) {
+  if (samples.size() < kEnoughSamples) return {};
+  const Samples now{mean_of(samples, [](const Sample& s) { return static_cast<double>(s.tokens); }),
+                    mean_of(samples, [](const Sample& s) { return s.ended ? 1.0 : 0.0; })};
+  if (!first_samples_) first_samples_ = now;
+  std::vector<Finding> noticed;
+  if (now.tokens > kGrowth * first_samples_->tokens)
+    noticed.push_back(
+        {"longer", fmt::format("sampled responses grow longer: {:.0f} tokens on average, {:.0f} at "
+                               "the first evaluation. If the chosen responses are the longer ones, "
+                               "the model may be learning length. Try a loss that divides by length "
+                               "(loss=sigmoid_norm, simpo) or a higher loss.beta.",
+                               now.tokens, first_samples_->tokens)});
+  if (updates_ >= kUpdatesToLearn && now.ended < kEndedShare)
+    noticed.push_back(
+        {"no_end", fmt::format("{:.0f} % of the sampled responses end by themselves; the others run "
+                               "into max_length. The end-of-text token was not learnt: is it cut off "
+                               "by max_length ('dpo data'), or was the SFT stage left out or too "
+                               "short?",
+                               100 * now.ended)});
+  return report(std::move(noticed));
+}
+
+}  // namespace dpo::run

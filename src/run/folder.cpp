@@ -1,0 +1,144 @@
+#include "run/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <sstream>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "plan/surroundings.h"
+
+namespace dpo::run {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+void write_lines(const fs::path& path, const std::string& lines) {
+  fs::create_directories(path.parent_path());
+  AtomicFile file(path);
+  file.write(lines);
+  file.commit();
+}
+
+void remove_halves(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.find(".tmp.") != name.npos) fs::remove_all(entry.path());
+  }
+}
+
+bool add_line(std::ofstream& file, const std::string& line) {
+  file.clear();
+  return static_cast<bool>(file << line + "\n" << std::flush);
+}
+
+bool try_to_write(const fs::path& path, const std::string& lines) {
+  try {
+    write_lines(path, lines);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::string read_metrics(const fs::path& file) {
+  constexpr std::size_t kLargest = std::size_t{1} << 36;
+  return read_text_file(file, "the metrics of the run", kLargest);
+}
+
+}  // namespace
+
+fs::path run_stem(const config::RunConfig& config) { return plan::folder_of_runs(config) / config.exp_name; }
+
+fs::path new_run_folder(const config::RunConfig& config) {
+  if (config.local_run_dir) return *config.local_run_dir;
+  const std::string time = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
+  const fs::path folder = fmt::format("{}_{}", run_stem(config).string(), time);
+  std::error_code none;
+  fs::path free = folder;
+  for (int i = 2; fs::exists(free, none); ++i) free = fmt::format("{}-{}", folder.string(), i);
+  return free;
+}
+
+RunLock::RunLock(const fs::path& folder) {
+  const fs::path file = folder / ".lock";
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    throw UserError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(descriptor_);
+  throw UserError(fmt::format("{}: another process is writing this run", folder.string()));
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+RunFolder::RunFolder(fs::path path, const RunState& progress, const std::function<void()>& check)
+    : path_(std::move(path)) {
+  std::error_code failed;
+  fs::create_directories(path_, failed);
+  if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
+  lock_.emplace(path_);
+  if (check) check();
+  remove_halves(path_);
+  const fs::path file = path_ / "metrics.jsonl";
+  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), progress));
+  metrics_.open(file, std::ios::app);
+  if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
+  log_.open(path_ / "log.txt", std::ios::app);
+}
+
+bool RunFolder::log(const std::string& line) {
+  if (silent_) return true;
+  return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+}
+
+bool RunFolder::add_metrics(const Metrics& metrics) {
+  if (silent_) return true;
+  return add_line(metrics_, line_of(metrics));
+}
+
+std::vector<Metrics> RunFolder::history() const {
+  if (silent_) return {};
+  std::istringstream lines(read_metrics(path_ / "metrics.jsonl"));
+  std::vector<Metrics> all;
+  for (std::string line; std::getline(lines, line);)
+    if (auto metrics = parse_metrics(line)) all.push_back(std::move(*metrics));
+  return all;
+}
+
+bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records,
+                              double beta) const {
+  if (silent_) return true;
+  std::string lines;
+  for (const train::Record& record : records) {
+    ordered_json line = {{"example", record.example},
+                         {"loss", record.loss},
+                         {"logps", record.policy},
+                         {"reference", record.reference},
+                         {"tokens", record.tokens}};
+    for (std::size_t i = 0; i < record.policy.size(); ++i)
+      line["rewards"].push_back(beta * (record.policy[i] - record.reference[i]));
+    lines += line.dump() + "\n";
+  }
+  return try_to_write(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines);
+}
+
+bool RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
+  if (silent_) return true;
+  std::string lines;
+  for (const std::string& line : json_lines) lines += line + "\n";
+  return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);
+}
+
+}  // namespace dpo::run

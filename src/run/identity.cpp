@@ -1,0 +1,94 @@
+#include "run/identity.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "data/digest.h"
+
+namespace dpo::run {
+namespace {
+
+constexpr const char* kReferenceWeights = "reference";
+constexpr const char* kExamples = "training data";
+constexpr const char* kUpdates = "number of updates";
+
+// What may have happened, where the names alone do not say it.
+std::string cause_of(const std::string& key) {
+  if (key == kReferenceWeights)
+    return "; the model that the run began with (model.archive or model.name_or_path) is another one now: "
+           "give the path of the checkpoint itself (step-N) where LATEST has moved on";
+  if (key == kExamples) return "; the data, its columns, its split or the limits of lengths have changed";
+  if (key == kUpdates)
+    return "; n_epochs, n_examples or the data have changed, and lr_schedule follows the length of the run";
+  return "";
+}
+
+std::string text_of_number(const std::optional<double>& number) {
+  return number ? fmt::format("{}", *number) : "null";
+}
+
+}  // namespace
+
+Identity identity_of(const config::RunConfig& config, const std::string& tokenizer,
+                     const data::Examples& train, std::int64_t updates) {
+  const std::string betas =
+      config.optimizer_betas ? fmt::format("[{}]", fmt::join(*config.optimizer_betas, ", ")) : "null";
+  const bool is_constant = config.lr_schedule == "constant";
+  return {{"model.name_or_path", config.model.name_or_path},
+          {"model.policy_dtype", config.model.policy_dtype},
+          {"model.fsdp_policy_mp", config.model.fsdp_policy_mp.value_or("null")},
+          {"tokenizer", tokenizer},
+          {"loss.name", config.loss.name},
+          {"loss.beta", fmt::format("{}", config.loss.beta)},
+          {"loss.label_smoothing", fmt::format("{}", config.loss.label_smoothing)},
+          {"loss.reference_free", fmt::format("{}", config.loss.reference_free)},
+          {"loss.divergence", config.loss.divergence},
+          {"loss.length_normalize", fmt::format("{}", config.loss.length_normalize)},
+          {"loss.length_alpha", fmt::format("{}", config.loss.length_alpha)},
+          {"loss.alpha", fmt::format("{}", config.loss.alpha)},
+          {"loss.gamma", fmt::format("{}", config.loss.gamma)},
+          {"loss.temperature", fmt::format("{}", config.loss.temperature)},
+          {"loss.desirable_weight", fmt::format("{}", config.loss.desirable_weight)},
+          {"loss.undesirable_weight", fmt::format("{}", config.loss.undesirable_weight)},
+          {"datasets", fmt::format("{}", fmt::join(config.datasets, ","))},
+          {kExamples,
+           fmt::format("{} examples with SHA-256 {}", train.size(), data::digest_of(train).substr(0, 16))},
+          {"batch_size", std::to_string(config.batch_size)},
+          {"data_seed", std::to_string(config.data_seed)},
+          {"seed", std::to_string(config.seed)},
+          {"optimizer", config.optimizer},
+          {"optimizer_betas", betas},
+          {"optimizer_eps", text_of_number(config.optimizer_eps)},
+          {"weight_decay", text_of_number(config.weight_decay)},
+          {"lr", fmt::format("{}", config.lr)},
+          {"lr_schedule", config.lr_schedule},
+          {kUpdates, is_constant ? "null" : std::to_string(updates)},
+          {"max_grad_norm", fmt::format("{}", config.max_grad_norm)},
+          {"max_length", std::to_string(config.max_length)},
+          {"max_prompt_length", std::to_string(config.max_prompt_length)},
+          {"warmup_steps", std::to_string(config.warmup_steps)}};
+}
+
+Identity identity_of_reference(const std::string& dtype, const std::string& fingerprint) {
+  return {{"model.reference_dtype", dtype}, {kReferenceWeights, fingerprint}};
+}
+
+void check_identity(const Identity& saved, const Identity& now, const std::filesystem::path& checkpoint) {
+  std::vector<std::string> problems;
+  for (const auto& [key, value] : now) {
+    const auto found = saved.find(key);
+    if (found == saved.end() && value == "null") continue;  // of a time when nobody could set the key
+    if (found == saved.end())
+      problems.push_back(
+          fmt::format("resume: {} does not record the {}: an older dpo wrote it, and this one "
+                      "cannot tell whether it is the same run",
+                      checkpoint.string(), key));
+    else if (found->second != value)
+      problems.push_back(fmt::format("resume: {} is {} in {}, but {} now{}", key, found->second,
+                                     checkpoint.string(), value, cause_of(key)));
+  }
+  if (!problems.empty()) throw UserError(std::move(problems));
+}
+
+}  // namespace dpo::run

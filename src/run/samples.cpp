@@ -1,0 +1,62 @@
+#include "run/samples.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "data/token_cache.h"
+
+namespace dpo::run {
+namespace {
+
+std::vector<model::Prompt> prompts_of(std::span<const train::ExampleBatch> evaluation, std::int64_t most) {
+  std::vector<model::Prompt> prompts;
+  for (const train::ExampleBatch& batch : evaluation)
+    for (const data::Example& example : batch.examples)
+      if (static_cast<std::int64_t>(prompts.size()) < most && !example.prompt.empty())
+        prompts.push_back({example.prompt, prompts.size()});
+  return prompts;
+}
+
+}  // namespace
+
+std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
+                                 std::span<const train::ExampleBatch> evaluation,
+                                 const text::Tokenizer& tokenizer, const config::RunConfig& config,
+                                 comm::Group& all) {
+  const std::vector<model::Prompt> prompts = prompts_of(evaluation, config.n_eval_model_samples);
+  if (prompts.empty()) return {};
+  // The prompt counts inside max_length, as in the original.
+  std::vector<std::int64_t> room;
+  for (const model::Prompt& prompt : prompts)
+    room.push_back(
+        std::max<std::int64_t>(1, config.max_length - static_cast<std::int64_t>(prompt.tokens.size())));
+  model::GenerateOptions options;
+  options.max_new_tokens = *std::max_element(room.begin(), room.end());
+  options.eos = {data::end_of_text(tokenizer)};
+  options.seed = static_cast<std::uint64_t>(config.seed);
+  // Machines may round differently, and a rank that ended a sample earlier would leave the others waiting.
+  options.agree = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
+  std::vector<std::int64_t> made(prompts.size());
+  const auto answers = model::generate(model, store, prompts, options,
+                                       [&](std::size_t i, data::Token) { return ++made[i] < room[i]; });
+  std::vector<Sample> samples;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    samples.push_back(
+        {tokenizer.decode(prompts[i].tokens), tokenizer.decode(answers[i].tokens, /*skip_special=*/true),
+         static_cast<std::int64_t>(answers[i].tokens.size()), answers[i].finish == model::Finish::eos});
+  return samples;
+}
+
+std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference) {
+  using nlohmann::ordered_json;
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < policy.size(); ++i) {
+    ordered_json line{{"prompt", policy[i].prompt}, {"policy", policy[i].text}};
+    if (i < reference.size()) line["reference"] = reference[i].text;
+    lines.push_back(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  }
+  return lines;
+}
+
+}  // namespace dpo::run

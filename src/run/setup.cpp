@@ -1,0 +1,238 @@
+#include "run/setup.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/stop.h"
+#include "checkpoint/read_tensors.h"
+#include "config/evaluation.h"
+#include "config/text.h"
+#include "data/tokenizer_folder.h"
+#include "ops/devices.h"
+#include "plan/surroundings.h"
+#include "run/identity.h"
+#include "shard/fingerprint.h"
+#include "train/reference_cache.h"
+#include "train/scoring.h"
+#include "train/trainee.h"
+
+namespace dpo::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A signal ends what has only read so far; nothing has been written that would have to be finished.
+checkpoint::Progress shown_by(const train::Listener& listener, const std::string& what,
+                              const std::string& unit = "bytes") {
+  return [&listener, what, unit](std::int64_t done, std::int64_t all) {
+    if (stop_requested()) throw dpo::Stopped();
+    listener.progress(what, done, all, unit);
+  };
+}
+
+// The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
+// checkpoint of ours would have if it were the original's.
+checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
+                                   const model::Layout& layout, const train::Listener& listener) {
+  const auto progress = shown_by(listener, "reading weights");
+  if (!config.model.archive)
+    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
+  const fs::path archive = *config.model.archive;
+  if (fs::is_directory(archive))
+    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
+  if (!fs::exists(archive) && archive.filename() == "policy.pt" &&
+      fs::exists(archive.parent_path() / "COMPLETE"))
+    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
+                                  layout);
+  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
+}
+
+// `said`: notes so far; both splits may come from the same files.
+data::Examples load_split(const config::RunConfig& config, data::Split split,
+                          const text::Tokenizer& tokenizer, const train::Listener& listener,
+                          std::set<std::string>& said) {
+  data::TokenCache cache;
+  cache.folder = plan::folder_of_user(config) / "tokens";
+  cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
+    shown_by(listener, "tokenizing " + source, "prompts")(done, all);
+  };
+  data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
+  for (const std::string& note : cache.notes)
+    if (said.insert(note).second) listener.say("note: " + note);
+  return examples;
+}
+
+// All ranks read all data. The first leaves the tokens for the others that see its disk.
+RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::Listener& listener) {
+  const config::RunConfig& config = plan.resolved;
+  text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
+  if (mesh.all->rank() != 0) mesh.all->barrier();
+  std::set<std::string> said;
+  data::Examples train = load_split(config, data::Split::Train, tokenizer, listener, said);
+  std::optional<data::Examples> test;
+  if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
+  if (mesh.all->rank() == 0) mesh.all->barrier();
+  std::vector<train::Numbers> training = train::training_batches(train, config);
+  std::vector<train::ExampleBatch> evaluation;
+  if (test) {
+    const std::string note = config::evaluation_size(config, test->size()).note;
+    if (!note.empty()) listener.say("note: " + note);
+    for (const train::Numbers& numbers : train::evaluation_batches(*test, config))
+      evaluation.push_back(train::batch_of(*test, data::Split::Test, numbers));
+  }
+  return {plan,
+          config,
+          std::move(tokenizer),
+          std::move(train),
+          std::move(test),
+          std::move(training),
+          std::move(evaluation)};
+}
+
+// Where a run begins: at its beginning, or where the checkpoint is. What the reference is, is not known yet.
+RunState find_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
+                       const shard::Mesh& mesh) {
+  const auto updates = static_cast<std::int64_t>(data.training.size());
+  const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
+  RunState progress;
+  if (checkpoint) {
+    if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
+    progress = read_run_state(*checkpoint);
+    check_identity(progress.identity, now, *checkpoint);
+  }
+  if (progress.updates > updates)
+    throw UserError(
+        fmt::format("resume: {} is at update {}, and with n_epochs and n_examples as they are now a run "
+                    "has only {}; try larger ones",
+                    checkpoint->string(), progress.updates, updates));
+  for (const auto& [key, value] : now) progress.identity[key] = value;
+  return progress;
+}
+
+// A model's weights where they are trained: this rank's part, or of one process each block on one of its
+// devices.
+checkpoint::LoadedModel load_placed(const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                    const std::function<checkpoint::LoadedModel(at::Device)>& load) {
+  if (devices.size() == 1) return load(mesh.device);
+  checkpoint::LoadedModel loaded = load(at::kCPU);
+  loaded.weights = shard::moved(loaded.table, loaded.weights, shard::spread_over(loaded.table, devices));
+  return loaded;
+}
+
+// Embeddings have a row for each of the model's tokens alone, and on a GPU nobody notices who reads beyond.
+void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model) {
+  const std::int64_t known = model.config.shape.vocabulary;
+  const auto check = [&](std::span<const data::Token> tokens) {
+    const auto largest = std::ranges::max_element(tokens);
+    if (largest != tokens.end() && *largest >= known)
+      throw UserError(fmt::format(
+          "the tokenizer gives the data token {} ('{}'), but the model has only {} (vocab_size in the "
+          "config.json of {}): the tokenizer in {} is that of another model",
+          *largest, config::shown(data.tokenizer.token_of(*largest)), known, model.folder.string(),
+          data::tokenizer_folder(data.config).string()));
+  };
+  for (const data::Examples* examples : {&data.train, data.test ? &*data.test : nullptr})
+    for (std::uint32_t i = 0; examples && i < examples->size(); ++i) {
+      const data::Example example = examples->at(i);
+      check(example.prompt);
+      for (const std::span<const data::Token> response : example.responses) check(response);
+    }
+}
+
+// The frozen model that a preference run starts from.
+struct FrozenModel {
+  train::ReferenceModel model;
+  std::string fingerprint;
+};
+
+std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
+                                          std::span<const at::Device> devices,
+                                          const train::Listener& listener) {
+  if (data.plan.reference == plan::Reference::none) return std::nullopt;
+  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+    return load_start(data.config, train::reference_type(data.config), device, mesh.layout(), listener);
+  });
+  check_vocabulary(data, loaded);
+  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  return FrozenModel{
+      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_of(data.config)},
+      std::move(fingerprint)};
+}
+
+// A checkpoint knows which reference its run began with.
+void compare_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
+                       const std::optional<fs::path>& checkpoint, RunState& progress) {
+  const Identity now = reference
+                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_type(config)),
+                                                   reference->fingerprint)
+                           : Identity{};
+  if (checkpoint) check_identity(progress.identity, now, *checkpoint);
+  for (const auto& [key, value] : now) progress.identity[key] = value;
+}
+
+// The reference at work or left behind: a cached one is its scores of the data.
+std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
+                                                 const shard::Mesh& mesh, const train::Listener& listener,
+                                                 std::vector<Sample>& samples) {
+  if (!frozen) return train::no_reference();
+  const config::RunConfig& config = data.config;
+  train::ReferenceModel& reference = frozen->model;
+  if (config.sample_during_eval)
+    samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
+                           data.tokenizer, config, *mesh.all);
+  if (data.plan.reference == plan::Reference::live) return train::live_reference(std::move(reference));
+  return train::cached_reference(train::find_or_compute_scores(
+      plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
+      data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
+}
+
+}  // namespace
+
+Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
+                 const train::Listener& listener, const comm::World& world,
+                 const std::function<void(const RunData&)>& look) {
+  const config::RunConfig& config = plan.resolved;
+  loss::evaluate(train::loss_options(config.loss), {},
+                 {});  // an impossible option is said before anything is read
+  const shard::Mesh mesh = train::mesh_of(config, world);
+  const std::vector<at::Device> devices = train::devices_of(config, world);
+  RunData data = load_data(plan, mesh, listener);
+  look(data);
+  train::check_margins(data.train, train::loss_options(config.loss));
+  if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
+  RunState progress = find_progress(data, checkpoint, mesh);
+  // Before the policy, so that a reference that is only needed for its scores is never in memory together
+  // with the policy's gradients and the optimizer.
+  std::vector<Sample> samples;
+  std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener);
+  compare_reference(frozen, config, checkpoint, progress);
+  std::unique_ptr<train::Reference> reference =
+      make_reference(std::move(frozen), data, mesh, listener, samples);
+  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+    const at::ScalarType stored = train::precision_of(config, mesh).stored;
+    return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
+                                               shown_by(listener, "reading weights"), mesh.layout())
+                      : load_start(config, stored, device, mesh.layout(), listener);
+  });
+  for (const std::string& note : loaded.notes) listener.say(note);
+  check_vocabulary(data, loaded);
+  train::Trainee trainee = train::make_trainee(config, mesh, model::make_model(loaded.config),
+                                               std::move(loaded.weights), std::move(reference));
+  loaded.weights = {};
+  trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
+  if (checkpoint) {
+    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table, mesh.layout());
+    trainee.optimizer->set_updates(progress.updates);
+    trainee.rewards = {progress.reward_sum, progress.rewards};
+  }
+  const auto resumed = checkpoint ? std::optional(progress.examples) : std::nullopt;
+  return {std::move(data),    std::move(samples),  std::move(loaded),
+          std::move(trainee), std::move(progress), resumed};
+}
+
+}  // namespace dpo::run

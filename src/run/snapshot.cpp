@@ -1,0 +1,197 @@
+#include "run/snapshot.h"
+
+#include <iterator>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "checkpoint/parts.h"
+#include "checkpoint/read_tensors.h"
+#include "checkpoint/save.h"
+#include "run/joint_folder.h"
+
+namespace dpo::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMarker = "COMPLETE";
+constexpr const char* kProgressFile = "state/run.json";
+constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
+constexpr std::uint64_t kShardBytes = 5'000'000'000;
+
+void write_text(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string name_of(const optim::StateTensor& kept, const model::TensorTable& table) {
+  return fmt::format("{}.{}", kept.name, table.blocks[kept.block].tensors[kept.tensor].name);
+}
+
+// The tensors of the optimizer's file: each array's under the names of the parameters.
+std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table) {
+  std::vector<checkpoint::Entry> entries;
+  for (const optim::StateArray& array : state.arrays)
+    for (const model::Block& block : table.blocks)
+      for (const model::Tensor& tensor : block.tensors)
+        entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
+                           checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
+  for (const optim::StateTensor& kept : state.tensors)
+    entries.push_back(
+        {name_of(kept, table), checkpoint::dtype_of(kept.values.scalar_type()), kept.values.sizes().vec()});
+  return entries;
+}
+
+std::vector<checkpoint::TensorPart> whole_parts(const optim::State& state, const model::TensorTable& table) {
+  std::vector<checkpoint::TensorPart> parts;
+  for (const optim::StateTensor& kept : state.tensors)
+    parts.push_back(checkpoint::whole_part(name_of(kept, table), kept.values));
+  return parts;
+}
+
+void append(std::vector<checkpoint::TensorPart>& parts, std::vector<checkpoint::TensorPart> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(parts));
+}
+
+// What this rank writes into the model's files and the optimizer's.
+std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
+  const model::TensorTable& table = snapshot.model.table;
+  const model::Layout& layout = snapshot.part.layout;
+  const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
+  std::vector<checkpoint::TensorPart> parts = checkpoint::parts_to_write(table, weights, layout, "");
+  for (const optim::StateArray& array : snapshot.optimizer.arrays)
+    append(parts, checkpoint::parts_to_write(table, array.blocks, layout, array.name + "."));
+  append(parts, whole_parts(snapshot.optimizer, table));
+  return parts;
+}
+
+Marker marker_of(const fs::path& folder) {
+  Marker marker;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      marker[fs::relative(entry.path(), folder).string()] = {entry.file_size(),
+                                                             to_hex(sha256_of_file(entry.path()))};
+  return marker;
+}
+
+bool has_size(const fs::path& file, std::uint64_t size) {
+  std::error_code failed;
+  return fs::is_regular_file(file, failed) && fs::file_size(file, failed) == size;
+}
+
+}  // namespace
+
+Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::Weights& stored,
+                       const optim::Optimizer& optimizer, const RunState& progress, const Part& part) {
+  Snapshot snapshot{described, {}, progress, part};
+  snapshot.model.weights = {};
+  if (!part.writes) return snapshot;
+  const auto copied = [](const at::Tensor& tensor) {
+    return tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  };
+  for (const model::BlockWeights& block : stored.blocks)
+    snapshot.model.weights.blocks.push_back({copied(block.flat), {}});
+  snapshot.optimizer = optimizer.state();
+  for (optim::StateArray& array : snapshot.optimizer.arrays)
+    for (at::Tensor& block : array.blocks) block = copied(block);
+  for (optim::StateTensor& kept : snapshot.optimizer.tensors) kept.values = copied(kept.values);
+  return snapshot;
+}
+
+void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const std::stop_token& stop) {
+  std::vector<checkpoint::TensorFile> model, all;
+  if (snapshot.part.writes) {
+    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
+    all = model;
+    all.push_back({kOptimizerFile, checkpoint::plan_safetensors(
+                                       optimizer_entries(snapshot.optimizer, snapshot.model.table))});
+  }
+  JointWork work;
+  work.begin = [&](const fs::path& temporary) {
+    checkpoint::make_model_files(temporary, snapshot.model, model);
+    fs::create_directory(temporary / "state");
+    checkpoint::make_files(temporary, {all.back()});
+  };
+  work.own_part = [&](const fs::path& temporary) {
+    if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
+  };
+  work.end = [&](const fs::path& temporary) {
+    write_text(temporary / kProgressFile, text_of(snapshot.progress));
+    write_text(temporary / kMarker, text_of(marker_of(temporary)));
+  };
+  const Part& part = snapshot.part;
+  write_together(folder, kMarker, {part.rank, part.ranks, part.start}, work, stop);
+}
+
+bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }
+
+RunState read_run_state(const fs::path& folder) {
+  const fs::path file = folder / kProgressFile;
+  return parse_run_state(read_text_file(file, "checkpoint"), file.string());
+}
+
+namespace {
+
+void verify_files(const fs::path& folder) {
+  if (!is_complete(folder))
+    throw UserError(
+        fmt::format("{} is not a complete checkpoint: it has no file {}", folder.string(), kMarker));
+  const fs::path marker = folder / kMarker;
+  for (const auto& [name, expected] : parse_marker(read_text_file(marker, "checkpoint"), marker.string())) {
+    const fs::path file = folder / name;
+    if (!has_size(file, expected.size))
+      throw UserError(fmt::format("{} is missing or not of the size that {} says", file.string(), kMarker));
+    if (to_hex(sha256_of_file(file)) != expected.sha256)
+      throw UserError(
+          fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(), marker.string()));
+  }
+}
+
+std::string way_back(const fs::path& checkpoint) {
+  const fs::path run = checkpoint.parent_path();
+  const auto older = checkpoint_before(checkpoint);
+  if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
+  return fmt::format("move {} away, and resume={} goes on from {}, the one before", checkpoint.string(),
+                     run.string(), older->filename().string());
+}
+
+}  // namespace
+
+void verify_checkpoint(const fs::path& folder) {
+  try {
+    verify_files(folder);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}; {}", error.what(), way_back(folder)));
+  }
+}
+
+void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const model::TensorTable& table,
+                    const model::Layout& layout) {
+  const checkpoint::WeightFiles file(folder / kOptimizerFile);
+  std::map<std::string, const checkpoint::StoredTensor*> stored;
+  for (const checkpoint::StoredTensor& tensor : file.tensors()) stored[tensor.name] = &tensor;
+  const optim::State state = optimizer.state();
+  for (const checkpoint::Entry& wanted : optimizer_entries(state, table)) {
+    const auto found = stored.find(wanted.name);
+    if (found == stored.end() || found->second->shape != wanted.shape || found->second->dtype != wanted.dtype)
+      throw UserError(
+          fmt::format("{}: '{}' is missing, of another shape or of another dtype: is this another "
+                      "optimizer's state, or one that an older version of dpo wrote?",
+                      file.origin().string(), wanted.name));
+  }
+  std::vector<checkpoint::TensorPart> parts = whole_parts(state, table);
+  for (const optim::StateArray& array : state.arrays)
+    append(parts, checkpoint::parts_of(table, array.blocks, layout, array.name + "."));
+  std::vector<checkpoint::Destination> destinations;
+  for (checkpoint::TensorPart& part : parts)
+    destinations.push_back({stored.at(part.name), part.numbers, std::move(part.runs)});
+  checkpoint::read_tensors(file, std::move(destinations), {});
+}
+
+}  // namespace dpo::run

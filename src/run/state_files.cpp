@@ -1,0 +1,127 @@
+#include "run/state_files.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "config/text.h"
+
+namespace dpo::run {
+namespace {
+
+using nlohmann::json;
+
+// A JSON object whose members are asked for by name and type.
+class Object {
+ public:
+  Object(const json& value, const std::string& origin) : value_(value), origin_(origin) {
+    if (!value.is_object()) throw UserError(fmt::format("{}: not a JSON object", origin));
+  }
+
+  std::int64_t count(const char* name, std::int64_t least) const {
+    const json& found = at(name);
+    // An unsigned number that is too large for the type is negative in it.
+    if (!found.is_number_integer() || found.get<std::int64_t>() < least)
+      refuse(name, fmt::format("a whole number of at least {}", least));
+    return found.get<std::int64_t>();
+  }
+  double number(const char* name) const {
+    if (!at(name).is_number()) refuse(name, "a number");
+    return at(name).get<double>();
+  }
+  std::string text(const char* name) const {
+    if (!at(name).is_string()) refuse(name, "a text");
+    return at(name).get<std::string>();
+  }
+  Object object(const std::string& name) const {
+    if (!at(name).is_object()) refuse(name, "an object");
+    return {at(name), origin_};
+  }
+
+  bool has(const char* name) const { return value_.contains(name) && !value_[name].is_null(); }
+  const json& value() const { return value_; }
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& expected) const {
+    throw UserError(
+        fmt::format("{}: '{}' is missing or wrong, expected {}", origin_, config::shown(name), expected));
+  }
+
+ private:
+  const json& at(const std::string& name) const {
+    const auto found = value_.find(name);
+    if (found == value_.end()) refuse(name, "it to be there");
+    return *found;
+  }
+
+  const json& value_;
+  const std::string& origin_;
+};
+
+json parsed(std::string_view text) { return json::parse(text.begin(), text.end(), nullptr, false); }
+
+std::string digest_of(const json& files) {
+  Sha256 sum;
+  sum.add(files.dump());
+  return to_hex(sum.finish());
+}
+
+bool is_sha256(const std::string& digits) {
+  return digits.size() == 64 && digits.find_first_not_of("0123456789abcdef") == digits.npos;
+}
+
+}  // namespace
+
+std::string text_of(const RunState& progress) {
+  const json value = {{"updates", progress.updates},
+                      {"examples", progress.examples},
+                      {"reward_sum", progress.reward_sum},
+                      {"rewards", progress.rewards},
+                      {"best", progress.best ? json(*progress.best) : json()},
+                      {"best_metric", progress.best_metric},
+                      {"evaluated", progress.evaluated},
+                      {"identity", progress.identity}};
+  return value.dump(2) + "\n";
+}
+
+RunState parse_run_state(std::string_view text, const std::string& origin) {
+  const json value = parsed(text);
+  const Object object(value, origin);
+  RunState progress;
+  progress.updates = object.count("updates", 0);
+  progress.examples = object.count("examples", 0);
+  progress.reward_sum = object.number("reward_sum");
+  progress.rewards = object.count("rewards", 0);
+  if (object.has("best")) progress.best = object.number("best");
+  if (object.has("best_metric")) progress.best_metric = object.text("best_metric");
+  if (object.has("evaluated")) progress.evaluated = object.count("evaluated", -1);
+  const Object identity = object.object("identity");
+  for (const auto& [name, _] : identity.value().items())
+    progress.identity[name] = identity.text(name.c_str());
+  return progress;
+}
+
+std::string text_of(const Marker& marker) {
+  json files = json::object();
+  for (const auto& [name, file] : marker) files[name] = {{"size", file.size}, {"sha256", file.sha256}};
+  return json{{"files", files}, {"sha256", digest_of(files)}}.dump(2) + "\n";
+}
+
+Marker parse_marker(std::string_view text, const std::string& origin) {
+  const json value = parsed(text);
+  const Object object(value, origin);
+  const Object files = object.object("files");
+  Marker marker;
+  for (const auto& [name, _] : files.value().items()) {
+    if (!stays_in_folder(name)) files.refuse(name, "names of files in the checkpoint's folder");
+    const Object file = files.object(name);
+    marker[name] = {static_cast<std::uint64_t>(file.count("size", 0)), file.text("sha256")};
+    if (!is_sha256(marker[name].sha256)) file.refuse("sha256", "64 hexadecimal digits");
+  }
+  if (object.has("sha256") && object.text("sha256") != digest_of(files.value()))
+    throw UserError(fmt::format("{}: is damaged: its content does not match the SHA-256 in it", origin));
+  return marker;
+}
+
+}  // namespace dpo::run

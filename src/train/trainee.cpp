@@ -1,0 +1,92 @@
+#include "train/trainee.h"
+
+#include "ops/devices.h"
+
+namespace dpo::train {
+namespace {
+
+at::ScalarType type_named(const std::string& name) {
+  return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
+}
+
+optim::Settings optimizer_settings(const config::RunConfig& config) {
+  optim::Settings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
+  if (config.optimizer_betas)
+    settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
+  return settings;
+}
+
+}  // namespace
+
+PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh) {
+  const at::ScalarType stored = type_named(config.model.policy_dtype);
+  const at::ScalarType computed = type_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+  // Sums over several microbatches or ranks would lose the small ones in 16 bits.
+  const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
+  return {stored, computed, several ? at::kFloat : computed};
+}
+
+std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world) {
+  const std::int64_t gpus = gpu_count();
+  if (gpus == 0) return {at::kCPU};
+  const auto gpu = [](std::int64_t index) {
+    return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
+  };
+  if (config.trainer != "BasicTrainer" || world.all->size() > 1) return {gpu(world.local_rank % gpus)};
+  std::vector<at::Device> all;
+  for (std::int64_t i = 0; i < gpus; ++i) all.push_back(gpu(i));
+  return all;
+}
+
+shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world) {
+  const at::Device device = devices_of(config, world).front();
+  if (device.is_cuda()) use_gpu(device.index());
+  return shard::make_mesh(world, config::mesh_of(config, world.all->size()), device);
+}
+
+loss::Options loss_options(const config::LossConfig& config) {
+  loss::Options options;
+  options.name = config.name;
+  options.beta = config.beta;
+  options.label_smoothing = config.label_smoothing;
+  options.reference_free = config.reference_free;
+  options.divergence = config.divergence;
+  options.length_normalize = config.length_normalize;
+  options.gamma = config.gamma;
+  options.alpha = config.alpha;
+  options.temperature = config.temperature;
+  options.desirable_weight = config.desirable_weight;
+  options.undesirable_weight = config.undesirable_weight;
+  return options;
+}
+
+at::ScalarType reference_type(const config::RunConfig& config) {
+  const auto& asked = config.model.reference_dtype;
+  return type_named(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+}
+
+model::PassOptions pass_of(const config::RunConfig& config) {
+  return {.entropy = false, .recompute = config.activation_checkpointing};
+}
+
+Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
+                     model::Weights weights, std::unique_ptr<Reference> reference) {
+  const shard::GradientOptions reduction{type_named(config.fsdp_reduce_dtype),
+                                         config.fsdp_accumulate == "whole"};
+  Trainee trainee{.mesh = mesh,
+                  .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
+                  .reference = std::move(reference),
+                  .optimizer = nullptr,
+                  .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
+                  .loss = loss_options(config.loss),
+                  .pass = pass_of(config),
+                  .microbatches = config.gradient_accumulation_steps,
+                  .max_gradient_norm = config.max_grad_norm,
+                  .seed = static_cast<std::uint64_t>(config.seed),
+                  .max_length = static_cast<std::size_t>(config.max_length)};
+  trainee.optimizer =
+      optim::make_optimizer(config.optimizer, trainee.policy.stored(), optimizer_settings(config));
+  return trainee;
+}
+
+}  // namespace dpo::train

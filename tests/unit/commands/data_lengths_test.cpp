@@ -1,0 +1,87 @@
+#include "commands/data_lengths.h"
+
+#include <fmt/format.h>
+
+#include "plan/surroundings.h"
+#include "unit/data/byte_tokenizer.h"
+
+namespace dpo::commands {
+namespace {
+
+class DataLengths : public data::WithTokenizer {
+ protected:
+  DataLengths() {
+    std::string lines;
+    for (int i = 0; i < 300; ++i)
+      lines += fmt::format(
+          R"({{"prompt": "{:04}", "chosen": "ab", "rejected": "{}", "topic": "t"}})"
+          "\n",
+          i, i % 2 ? "abcdef" : "ab");  // every second pair is of equal responses, which are dropped
+    config_ = data::make_config();
+    config_.datasets = {write("pairs.jsonl", lines).string()};
+    config_.local_dirs = {folder_.string()};
+    config_.model.tokenizer_name_or_path = (folder_ / "tokenizer").string();
+    config_.eval_every = 100;
+    config_.data.test_share = 0.1;
+  }
+
+  config::RunConfig config_;
+};
+
+TEST_F(DataLengths, AreCountedByRowsAndASample) {
+  const CountedData counted = count_data(config_);
+  ASSERT_TRUE(counted.lengths);
+  const plan::Lengths& lengths = *counted.lengths;
+  EXPECT_EQ(lengths.known, plan::Known::sample);
+  EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
+  EXPECT_NEAR(static_cast<double>(lengths.test_pairs), 30, 15);
+  EXPECT_EQ(lengths.longest_prompt, 4);
+  EXPECT_EQ(lengths.longest_response, 7);  // with the end of text
+  EXPECT_EQ(lengths.name, config_.datasets[0]);
+  ASSERT_EQ(counted.notes.size(), 1u);  // once, though both splits were read
+  EXPECT_NE(counted.notes[0].find("nothing reads the column topic;"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(plan::folder_of_user(config_)));
+}
+
+TEST_F(DataLengths, ComeFromTheTokenCacheAsTheyAreUsed) {
+  data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
+  const auto train = data::Examples::load(config_, data::Split::Train, *tokenizer_, cache);
+  EXPECT_EQ(count_data(config_).lengths->known, plan::Known::sample);  // the test split is not there yet
+  const auto test = data::Examples::load(config_, data::Split::Test, *tokenizer_, cache);
+  const plan::Lengths lengths = *count_data(config_).lengths;
+  EXPECT_EQ(lengths.known, plan::Known::tokens);
+  EXPECT_EQ(lengths.train_pairs, train.size());
+  EXPECT_EQ(lengths.test_pairs, test.size());
+  EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 150);
+  EXPECT_EQ(lengths.longest_response, 7);
+}
+
+TEST_F(DataLengths, FollowWeightsAndWhatIsEvaluated) {
+  config_.data.weights = {{config_.datasets[0], 2}};
+  config_.eval_every.reset();
+  config_.data.test_share = 0;
+  const plan::Lengths lengths = *count_data(config_).lengths;
+  EXPECT_EQ(lengths.train_pairs, 600);
+  EXPECT_EQ(lengths.test_pairs, 0);
+}
+
+TEST_F(DataLengths, WithoutATokenizerAreGuessedByBytes) {
+  config_.model.tokenizer_name_or_path = "no/tokenizer-here";
+  const plan::Lengths lengths = *count_data(config_).lengths;
+  EXPECT_EQ(lengths.known, plan::Known::bytes);
+  EXPECT_EQ(lengths.longest_prompt, 1);  // four bytes
+  EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
+}
+
+TEST_F(DataLengths, AreUnknownForDataElsewhere) {
+  config_.plan.lengths = "hh";
+  EXPECT_FALSE(count_data(config_).lengths);
+  config_.plan.lengths.reset();
+  config_.datasets = {"nobody/has-this"};
+  EXPECT_FALSE(count_data(config_).lengths);
+  config_.datasets = {write("bad.jsonl", "nonsense\n").string()};
+  EXPECT_THROW(count_data(config_), UserError);
+}
+
+}  // namespace
+}  // namespace dpo::commands

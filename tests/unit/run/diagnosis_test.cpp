@@ -1,0 +1,87 @@
+#include "run/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+namespace dpo::run {
+namespace {
+
+Metrics update(double number, double norm) {
+  return {{"grad_norm", norm}, {"counters/updates", number}};
+}
+
+Metrics evaluation(double chosen, double margin, double accuracy) {
+  return {{"loss/eval", 0.6},
+          {"logps_eval/chosen", chosen},
+          {"rewards_eval/margins", margin},
+          {"rewards_eval/accuracies", accuracy},
+          {"tokens_eval/chosen", 50},
+          {"counters/eval_examples", 256}};
+}
+
+std::vector<Sample> samples(std::int64_t tokens, bool ended) { return {8, Sample{"", "", tokens, ended}}; }
+
+TEST(Diagnosis, ClippingAtEveryUpdateIsSaidOnce) {
+  Diagnosis diagnosis(10);
+  for (int i = 1; i < 50; ++i) EXPECT_TRUE(diagnosis.after_update(update(i, 11)).empty());
+  const auto said = diagnosis.after_update(update(50, 11));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].text.find("each of the last 50 updates"), std::string::npos);
+  EXPECT_TRUE(diagnosis.after_update(update(51, 11)).empty());
+  EXPECT_EQ(diagnosis.findings().size(), 1U);
+}
+
+TEST(Diagnosis, ClippingNowAndThenIsNot) {
+  Diagnosis diagnosis(10);
+  for (int i = 1; i < 200; ++i)
+    EXPECT_TRUE(diagnosis.after_update(update(i, i % 40 == 0 ? 9 : 11)).empty()) << i;
+}
+
+TEST(Diagnosis, ChosenResponsesThatBecomeLessLikelyWhileMarginsGrow) {
+  Diagnosis diagnosis(10);
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-100, 0, 0.5)).empty());
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-104, 0.5, 0.6)).empty());  // 0.08 nats a token
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-90, 0.5, 0.6)).empty());
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-120, -0.1, 0.4)).empty());
+  const auto said = diagnosis.after_evaluation(evaluation(-120, 0.8, 0.7));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].text.find("20.0 nats less on average, 0.40 a token"), std::string::npos) << said[0].text;
+}
+
+TEST(Diagnosis, ChanceMeansSomethingAfterAWhileOnly) {
+  Diagnosis diagnosis(10);
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-100, 0, 0.5)).empty());
+  diagnosis.after_update(update(99, 1));
+  EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-100, 0, 0.5)).empty());
+  diagnosis.after_update(update(100, 1));
+  EXPECT_TRUE(
+      diagnosis.after_evaluation(evaluation(-100, 0, 0.57)).empty());  // 256 pairs: chance ends at 0.5625
+  EXPECT_EQ(diagnosis.after_evaluation(evaluation(-100, 0, 0.56)).size(), 1U);
+}
+
+TEST(Diagnosis, SamplesThatGrowOrDoNotEnd) {
+  Diagnosis diagnosis(10);
+  EXPECT_TRUE(diagnosis.after_samples(samples(100, true)).empty());
+  EXPECT_TRUE(diagnosis.after_samples(samples(150, true)).empty());
+  EXPECT_EQ(diagnosis.after_samples(samples(151, true)).at(0).id, "longer");
+  EXPECT_TRUE(diagnosis.after_samples(samples(100, false)).empty());  // it has not begun to learn
+  diagnosis.after_update(update(100, 1));
+  EXPECT_EQ(diagnosis.after_samples(samples(100, false)).at(0).id, "no_end");
+}
+
+TEST(Diagnosis, DataOfWhichMostIsCutOff) {
+  Diagnosis diagnosis(10);
+  data::SourceCounts few{.name = "a", .examples = 100, .cut_prompts = 50, .cut_responses = 10};
+  EXPECT_TRUE(diagnosis.look_at_data(std::span(&few, 1)).empty());
+  few.cut_responses = 51;
+  EXPECT_EQ(diagnosis.look_at_data(std::span(&few, 1)).size(), 1U);
+}
+
+TEST(Diagnosis, SftHasNoPairsToSpeakOf) {
+  Diagnosis diagnosis(10);
+  diagnosis.after_update(update(1000, 1));
+  for (const double logp : {-100.0, -200.0})
+    EXPECT_TRUE(diagnosis.after_evaluation({{"loss/eval", 2}, {"logps_eval/chosen", logp}}).empty());
+}
+
+}  // namespace
+}  // namespace dpo::run

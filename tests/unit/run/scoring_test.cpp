@@ -1,0 +1,67 @@
+#include "train/scoring.h"
+
+#include <gtest/gtest.h>
+
+#include "run/metrics.h"
+
+namespace dpo::run {
+namespace {
+
+// A ranking of three and one of two behind the same prompt; they share a response.
+struct Batch {
+  std::vector<data::Token> prompt = {1, 2}, a = {3, 4}, b = {5}, c = {6, 7, 8};
+  train::ExampleBatch batch;
+  data::Forest forest;
+
+  Batch() {
+    batch.numbers = {40, 41};
+    batch.examples = {{.prompt = prompt, .responses = {a, b, c}, .weight = 0.5},
+                      {.prompt = prompt, .responses = {c, a}, .margin = 0.25}};
+    forest = data::make_forest(batch.examples);
+  }
+};
+
+loss::Options options(const char* name) {
+  loss::Options o;
+  o.name = name;
+  return o;
+}
+
+TEST(Comparisons, AreRankingsWithTheirWeights) {
+  const Batch made;
+  const auto comparisons = train::comparisons_of(made.forest, made.batch, options("plackett_luce"));
+  ASSERT_EQ(comparisons.size(), 2u);
+  EXPECT_EQ(comparisons[0].responses, (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(comparisons[1].responses, (std::vector<std::int32_t>{2, 0}));
+  EXPECT_EQ(comparisons[0].weight, 0.5);
+  EXPECT_EQ(comparisons[1].margin, 0.25);
+  const auto single = train::comparisons_of(made.forest, made.batch, options("kto"));
+  ASSERT_EQ(single.size(), 5u);
+  EXPECT_EQ(single[2].weight, 0.5);
+  EXPECT_TRUE(single[3].desirable);
+  EXPECT_FALSE(single[4].desirable);
+}
+
+TEST(Records, OfRankingsOfDifferentLengths) {
+  const Batch made;
+  const std::vector<loss::Score> scores = train::scores_of(made.forest, {-1, -5, -3}, {-2, -2, -2});
+  const std::vector<train::Record> records = train::records_of(made.forest, scores, {4, 6}, made.batch);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].example, 40u);
+  EXPECT_EQ(records[0].loss, 2);  // with its weight
+  EXPECT_EQ(records[0].policy, (std::vector<double>{-1, -5, -3}));
+  EXPECT_EQ(records[1].policy, (std::vector<double>{-3, -1}));
+  EXPECT_EQ(records[1].tokens, (std::vector<std::int64_t>{3, 2}));
+  // Rewards by rank: 1, -3, -1 and -1, 1 (times beta).
+  const Metrics metrics = metrics_of(records, options("plackett_luce"), "train");
+  EXPECT_DOUBLE_EQ(value_of(metrics, "loss/train"), 4);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/chosen"), 0);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/rejected"), 0);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/margins"), 0.1 * (2 - 2) / 2);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/accuracies"), (2.0 / 3 + 0) / 2);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "logps_train/rejected"), (-3.0 - 1) / 2);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "tokens_train/rejected"), (3.0 + 2) / 2);
+}
+
+}  // namespace
+}  // namespace dpo::run
