@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "comm/bodies.h"
+#include "comm/backends.h"
 #include "engine/commands.h"
 #include "ops/devices.h"
 #include "ops/fused.h"

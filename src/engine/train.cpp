@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/stop.h"
-#include "comm/exchange.h"
+#include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/progress.h"
 #include "config/print.h"
