@@ -35,8 +35,8 @@ KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
 
 at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v) {
-  layers_[layer].prompt_k = ops::kept_for_decoding(k);
-  layers_[layer].prompt_v = ops::kept_for_decoding(v);
+  layers_[layer].prompt_k = ops::for_decoding(k);
+  layers_[layer].prompt_v = ops::for_decoding(v);
   const Here prompts(prompts_, q.device());
   return ops::attend(q, k, v, *prompts, *prompts, /*causal=*/true, scale_).out;
 }
@@ -75,10 +75,10 @@ void KvCache::add_token() {
 
 at::Tensor KvCache::attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                  const at::Tensor& v) {
-  const Layer& kept = layers_[layer];
-  kept.own_k.select(2, own_tokens_ - 1).copy_(k);
-  kept.own_v.select(2, own_tokens_ - 1).copy_(v);
-  return ops::decode_attention(q, {kept.prompt_k, kept.prompt_v, kept.own_k, kept.own_v, own_tokens_},
+  const Layer& cached = layers_[layer];
+  cached.own_k.select(2, own_tokens_ - 1).copy_(k);
+  cached.own_v.select(2, own_tokens_ - 1).copy_(v);
+  return ops::decode_attention(q, {cached.prompt_k, cached.prompt_v, cached.own_k, cached.own_v, own_tokens_},
                                *Here(samples_, q.device()), *Here(prompts_, q.device()), scale_);
 }
 

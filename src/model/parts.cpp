@@ -63,7 +63,7 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
 }
 
 at::Tensor turned(const ModelConfig& config, const at::Tensor& x, const Context& context) {
-  return ops::rotate(x, context.cos, context.sin, config.settings.rotary.interleaved);
+  return ops::apply_rotary(x, context.cos, context.sin, config.settings.rotary.interleaved);
 }
 
 at::Tensor split_heads(const ModelConfig& config, const at::Tensor& x) {

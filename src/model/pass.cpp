@@ -77,7 +77,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at
 
 ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
   if (!head.partners) return score_responses(input, entropy);
-  const ops::PartialScores parts = score_part(input);
+  const ops::PartialScores parts = score_shard(input);
   combine_log_sums(head, parts.lse);
   sum_over_partners(head, parts.target_logits);
   return scores_from(input, parts);
