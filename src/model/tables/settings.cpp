@@ -85,13 +85,13 @@ Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
       "partial_rotary_factor", neox ? in.number("rotary_pct", 0.25) : in.number("partial_rotary_factor", 1));
   rotary.dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * part);
   if (part > 1 || rotary.dim < 2 || rotary.dim % 2 != 0 || rotary.theta <= 0)
-    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} make no sense",
+    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} are not valid",
                         rotary.dim, shape.head_dim, rotary.theta));
   read_scaling(rotary, rope, shape.context);
   return rotary;
 }
 
-// Longer sequences would need the window; shorter ones do not notice it.
+// Only sequences longer than the window need it.
 void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>& notes) {
   const bool mistral = shape.family == Family::mistral;
   const bool qwen = shape.family == Family::qwen2 || shape.family == Family::qwen3;
@@ -105,18 +105,17 @@ void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>
   shape.context = *window;
 }
 
-void refuse_what_we_lack(const ConfigReader& in, Family family) {
+void refuse_unsupported(const ConfigReader& in, Family family) {
   if (family == Family::gpt2) {
     for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
       if (in.flag(key, false)) in.fail(fmt::format("'{}' is not supported", key));
   }
   if (in.find("quantization_config"))
-    in.fail(
-        "'quantization_config': quantized weights are not supported; use the model that they were made from");
+    in.fail("'quantization_config': quantized weights are not supported; use the original model");
 }
 
-// Only the families after Llama know a padding row; of a negative id, as of Python, the rows count from the
-// end. An id without a row is of a tokenizer that was changed.
+// Only Llama and its relatives have a padding row. A negative id counts from the end, as in Python. An id
+// beyond the vocabulary belongs to a tokenizer that was changed later.
 std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape& shape) {
   const json* value = in.find("pad_token_id");
   if (!is_llama_like(shape.family) || !value || !value->is_number_integer()) return std::nullopt;
@@ -125,7 +124,7 @@ std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape
   return id < 0 ? id + shape.vocabulary : id;
 }
 
-// Preference training compares likelihoods, which dropout would blur.
+// Preference training compares likelihoods, to which dropout would add noise.
 void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
   std::string found;
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"})
@@ -142,7 +141,7 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   const ConfigReader in(object, origin);
   Settings& settings = config.settings;
   const Family family = config.shape.family;
-  refuse_what_we_lack(in, family);
+  refuse_unsupported(in, family);
   const char* epsilon = is_llama_like(family)        ? "rms_norm_eps"
                         : family == Family::gpt_neox ? "layer_norm_eps"
                                                      : "layer_norm_epsilon";
@@ -164,7 +163,7 @@ std::vector<float> rotary_frequencies(const Rotary& rotary) {
     float frequency = 1.0F / std::pow(static_cast<float>(rotary.theta), exponent);
     if (rotary.scaling == Rotary::Scaling::linear) frequency /= static_cast<float>(rotary.factor);
     if (rotary.scaling == Rotary::Scaling::llama3) {
-      // Long waves are stretched, short ones kept, those between blended.
+      // Long waves are stretched, short ones stay, those between are blended.
       const double wavelength = 2 * std::numbers::pi / frequency;
       const auto context = static_cast<double>(rotary.original_context);
       const double low = rotary.low_frequency_factor, high = rotary.high_frequency_factor;

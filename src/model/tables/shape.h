@@ -21,7 +21,7 @@ struct Shape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t vocabulary = 0;
-  std::int64_t context = 0;  // longest sequence the model was made for
+  std::int64_t context = 0;  // the longest sequence
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
@@ -31,8 +31,8 @@ struct Shape {
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Reads the text of a config.json. `origin` (a path or name) begins every error message; a model type or
-// a size that is missing, of the wrong kind or impossible is a UserError.
+// Parses a config.json. `origin` (a path or name) begins every error message; a model type or a size that is
+// missing or invalid is a UserError.
 Shape parse_shape(std::string_view config_json, const std::string& origin);
 
 std::string_view family_name(Family family);  // "GPT-NeoX"
