@@ -11,15 +11,25 @@ namespace {
 
 using nlohmann::json;
 
-bool is_llama_like(Family family) {
-  return family != Family::gpt2 && family != Family::gpt_neox && family != Family::gptj;
+// Keys of config.json, and transformers' defaults for them.
+struct Keys {
+  const char *epsilon, *activation, *default_activation;
+  double default_epsilon;
+};
+
+Keys keys_of(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::gpt2:
+    case LayerKind::gptj: return {"layer_norm_epsilon", "activation_function", "gelu_new", 1e-5};
+    case LayerKind::gpt_neox: return {"layer_norm_eps", "hidden_act", "gelu", 1e-5};
+    case LayerKind::llama: break;
+  }
+  return {"rms_norm_eps", "hidden_act", "silu", 1e-6};
 }
 
-Activation read_activation(const ConfigReader& in, Family family) {
-  const bool old = family == Family::gpt2 || family == Family::gptj;
-  const char* key = old ? "activation_function" : "hidden_act";
-  const char* otherwise = old ? "gelu_new" : family == Family::gpt_neox ? "gelu" : "silu";
-  const std::string name = in.text(key, otherwise);
+Activation read_activation(const ConfigReader& in, const Keys& keys) {
+  const char* key = keys.activation;
+  const std::string name = in.text(key, keys.default_activation);
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
   if (name == "relu") return Activation::relu;
@@ -74,11 +84,9 @@ Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
   return rotary;
 }
 
-Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
-  if (shape.family == Family::gpt2) return {};
-  if (shape.family == Family::gptj) return read_gptj_rotary(in, shape);
+Rotary read_modern_rotary(const ConfigReader& in, const Shape& shape) {
   const ConfigReader rope(rotary_object(in), in.origin());
-  const bool neox = shape.family == Family::gpt_neox;
+  const bool neox = shape.layer_kind() == LayerKind::gpt_neox;
   Rotary rotary;
   rotary.theta = rope.number("rope_theta", in.number(neox ? "rotary_emb_base" : "rope_theta", 10000));
   const double part = rope.number(
@@ -91,11 +99,32 @@ Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
   return rotary;
 }
 
+Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
+  switch (shape.layer_kind()) {
+    case LayerKind::gpt2: return {};
+    case LayerKind::gptj: return read_gptj_rotary(in, shape);
+    case LayerKind::gpt_neox:
+    case LayerKind::llama: break;
+  }
+  return read_modern_rotary(in, shape);
+}
+
+bool has_window(const ConfigReader& in, Family family) {
+  switch (family) {
+    case Family::mistral: return true;
+    case Family::qwen2:
+    case Family::qwen3: return in.flag("use_sliding_window", false);
+    case Family::gpt2:
+    case Family::gpt_neox:
+    case Family::gptj:
+    case Family::llama: break;
+  }
+  return false;
+}
+
 // Only sequences longer than the window need it.
 void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>& notes) {
-  const bool mistral = shape.family == Family::mistral;
-  const bool qwen = shape.family == Family::qwen2 || shape.family == Family::qwen3;
-  if (!mistral && !(qwen && in.flag("use_sliding_window", false))) return;
+  if (!has_window(in, shape.family)) return;
   const auto window = in.optional_size("sliding_window");
   if (!window || *window >= shape.context) return;
   notes.push_back(
@@ -105,8 +134,8 @@ void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>
   shape.context = *window;
 }
 
-void refuse_unsupported(const ConfigReader& in, Family family) {
-  if (family == Family::gpt2) {
+void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
+  if (kind == LayerKind::gpt2) {
     for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
       if (in.flag(key, false)) in.fail(fmt::format("'{}' is not supported", key));
   }
@@ -118,7 +147,7 @@ void refuse_unsupported(const ConfigReader& in, Family family) {
 // beyond the vocabulary belongs to a tokenizer that was changed later.
 std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape& shape) {
   const json* value = in.find("pad_token_id");
-  if (!is_llama_like(shape.family) || !value || !value->is_number_integer()) return std::nullopt;
+  if (shape.layer_kind() != LayerKind::llama || !value || !value->is_number_integer()) return std::nullopt;
   const auto id = value->get<std::int64_t>();
   if (id < -shape.vocabulary || id >= shape.vocabulary) return std::nullopt;
   return id < 0 ? id + shape.vocabulary : id;
@@ -140,15 +169,13 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   const json object = json::parse(config_json);
   const ConfigReader in(object, origin);
   Settings& settings = config.settings;
-  const Family family = config.shape.family;
-  refuse_unsupported(in, family);
-  const char* epsilon = is_llama_like(family)        ? "rms_norm_eps"
-                        : family == Family::gpt_neox ? "layer_norm_eps"
-                                                     : "layer_norm_epsilon";
-  settings.norm_epsilon = in.number(epsilon, is_llama_like(family) ? 1e-6 : 1e-5);
-  settings.activation = read_activation(in, family);
+  const LayerKind kind = config.shape.layer_kind();
+  const Keys keys = keys_of(kind);
+  refuse_unsupported(in, kind);
+  settings.norm_epsilon = in.number(keys.epsilon, keys.default_epsilon);
+  settings.activation = read_activation(in, keys);
   settings.rotary = read_rotary(in, config.shape);
-  settings.scaled_attention = family != Family::gpt2 || in.flag("scale_attn_weights", true);
+  settings.scaled_attention = kind != LayerKind::gpt2 || in.flag("scale_attn_weights", true);
   settings.initializer_range = in.number("initializer_range", 0.02);
   settings.padding_row = read_padding_row(in, config.shape);
   apply_window(in, config.shape, settings.notes);
