@@ -4,8 +4,9 @@
 function(dpo_compile_options target)
   # No -Wrestrict: g++ 12 sees an overlap in every "literal" + std::string (its bug 105651). No -Wsubobject-linkage: it
   # takes a source file that a unity build includes for a header. No -Wpsabi: on ARM it tells of a change in GCC 10.
+  # -Werror=switch everywhere: a switch over an enumeration must have a case for each enumerator, or a default.
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${DPO_WERROR}>:-Werror>>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=switch $<$<BOOL:${DPO_WERROR}>:-Werror>>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict -Wno-subobject-linkage -Wno-psabi>)
   if(DPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${DPO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

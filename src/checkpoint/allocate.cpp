@@ -40,8 +40,7 @@ model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType 
   model::Weights weights;
   for (const model::Block& block : table.blocks) {
     const at::Tensor flat = allocate_flat(block, dtype, layout);
-    weights.blocks.push_back(layout.shard_ranks == 1 ? model::block_in(flat, block, layout)
-                                                     : model::BlockWeights{flat, {}});
+    weights.blocks.push_back(model::rank_block(flat, block, layout));
   }
   return weights;
 }

@@ -71,8 +71,8 @@ at::ScalarType scalar_type_named(const std::string& name) {
 std::string summary_of(const checkpoint::LoadedModel& model) {
   const std::int64_t count = model.table.count();
   const std::int64_t bytes = count * static_cast<std::int64_t>(c10::elementSize(model.weights.dtype()));
-  return fmt::format("{}, {} parameters, {}, {}", family_name(model.config.shape.family), with_commas(count),
-                     checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
+  return fmt::format("{}, {} parameters, {}, {}", model::info_of(model.config.shape.family).name,
+                     with_commas(count), checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
 }
 
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments) {

@@ -29,40 +29,40 @@ std::size_t index(const Comparison& comparison, std::size_t rank) {
 
 double tokens_of(const Score& score) { return static_cast<double>(std::max<std::int64_t>(1, score.tokens)); }
 
-// Adds what every loss may carry, the chosen response's likelihood, and enters value and derivatives.
-void enter(Terms& terms, const Options& o, Scores scores, const Comparison& comparison, std::size_t at,
+// Adds the chosen response's negative log-likelihood (`alpha`), and stores value and derivatives.
+void store(Terms& terms, const Options& o, Scores scores, const Comparison& comparison, std::size_t at,
            Dual loss) {
-  const std::size_t better = index(comparison, 0);
+  const std::size_t chosen = index(comparison, 0);
   if (o.alpha != 0) {
-    const double tokens = tokens_of(scores[better]);
-    loss = loss - o.alpha * (Dual(scores[better].policy, 1, 0) / tokens);
+    const double tokens = tokens_of(scores[chosen]);
+    loss = loss - o.alpha * (Dual(scores[chosen].policy, 1, 0) / tokens);
   }
   terms.losses[at] = loss.value;
-  terms.gradients[better] += comparison.weight * loss.by_better;
+  terms.gradients[chosen] += comparison.weight * loss.by_chosen;
   if (comparison.responses.size() > 1)
-    terms.gradients[index(comparison, 1)] += comparison.weight * loss.by_worse;
+    terms.gradients[index(comparison, 1)] += comparison.weight * loss.by_rejected;
 }
 
 Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
   assert(comparison.responses.size() == 2);
-  const Score& better = scores[index(comparison, 0)];
-  const Score& worse = scores[index(comparison, 1)];
-  return {.c = {better.policy, 1, 0},
-          .r = {worse.policy, 0, 1},
-          .c0 = o.reference_free ? 0 : better.reference,
-          .r0 = o.reference_free ? 0 : worse.reference,
-          .c_tokens = tokens_of(better),
-          .r_tokens = tokens_of(worse),
+  const Score& chosen = scores[index(comparison, 0)];
+  const Score& rejected = scores[index(comparison, 1)];
+  return {.c = {chosen.policy, 1, 0},
+          .r = {rejected.policy, 0, 1},
+          .c0 = o.reference_free ? 0 : chosen.reference,
+          .r0 = o.reference_free ? 0 : rejected.reference,
+          .c_tokens = tokens_of(chosen),
+          .r_tokens = tokens_of(rejected),
           .margin = comparison.margin};
 }
 
 void sft(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    enter(terms, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
+    store(terms, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
 }
 
-// Margins of policy and reference are sorted over the batch and compared rank by rank: the k-th loss belongs
-// to the comparison with the k-th smallest margin of the policy.
+// Margins of policy and reference are sorted over the batch and compared in that order: the k-th loss belongs
+// to the comparison with the policy's k-th smallest margin.
 void aot(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
   std::vector<Pair> pairs;
   for (const Comparison& comparison : comparisons) pairs.push_back(pair_of(o, scores, comparison));
@@ -77,8 +77,8 @@ void aot(const Options& o, Scores scores, Comparisons comparisons, Terms& terms)
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     const std::size_t i = order[rank];
     const Dual lead = o.beta * (pairs[i].c - pairs[i].r - reference[rank]);
-    const Dual loss = -(1 - o.label_smoothing) * log_logistic(lead) - o.label_smoothing * log_logistic(-lead);
-    enter(terms, o, scores, comparisons[i], i, loss);
+    const Dual loss = -(1 - o.label_smoothing) * log_sigmoid(lead) - o.label_smoothing * log_sigmoid(-lead);
+    store(terms, o, scores, comparisons[i], i, loss);
   }
 }
 
@@ -87,13 +87,14 @@ void kto(const Options& o, Scores scores, Comparisons comparisons, Terms& terms)
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const Score& score = scores[index(comparisons[i], 0)];
     const Dual ratio = Dual(score.policy, 1, 0) - (o.reference_free ? 0 : score.reference);
-    const Dual loss = comparisons[i].desirable ? o.desirable_weight * (1 - logistic(o.beta * (ratio - kl)))
-                                               : o.undesirable_weight * (1 - logistic(o.beta * (kl - ratio)));
-    enter(terms, o, scores, comparisons[i], i, loss);
+    const Dual loss = comparisons[i].desirable ? o.desirable_weight * (1 - sigmoid(o.beta * (ratio - kl)))
+                                               : o.undesirable_weight * (1 - sigmoid(o.beta * (kl - ratio)));
+    store(terms, o, scores, comparisons[i], i, loss);
   }
 }
 
-// -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ...; the last rank has no choice left and adds nothing.
+// -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ...; the last rank has nothing left to choose from and
+// adds 0.
 void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const Comparison& comparison = comparisons[i];
@@ -113,7 +114,7 @@ void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Ter
         terms.gradients[index(comparison, j)] += comparison.weight * o.beta * (share - (j == k ? 1 : 0));
       }
     }
-    enter(terms, o, scores, comparison, i, loss);
+    store(terms, o, scores, comparison, i, loss);
   }
 }
 
@@ -156,7 +157,7 @@ Terms evaluate(const Options& options, Scores scores, Comparisons comparisons) {
   }
   const PairLoss* loss = find_pair_loss(options.name);
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    enter(terms, options, scores, comparisons[i], i,
+    store(terms, options, scores, comparisons[i], i,
           loss->of(pair_of(options, scores, comparisons[i]), options));
   return terms;
 }

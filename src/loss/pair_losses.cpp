@@ -5,11 +5,11 @@
 namespace dpo::loss {
 namespace {
 
-// The names of the formulas: u and v are log-ratios to the reference, transformed where another divergence
-// than the reverse KL is asked for; z is the scaled lead of the better response.
+// As in docs/losses.md: u and v are the log-ratios of policy to reference, transformed for divergences other
+// than the reverse KL; z is the chosen response's lead in reward.
 Dual divergence(const Dual& ratio, const Options& o) {
   if (o.divergence == "forward_kl") return -exp(-ratio);
-  if (o.divergence == "js") return log_logistic(ratio);
+  if (o.divergence == "js") return log_sigmoid(ratio);
   return ratio;
 }
 
@@ -19,7 +19,7 @@ Dual z(const Pair& p, const Options& o) { return o.beta * (u(p, o) - v(p, o)) - 
 
 Dual dpo(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
-  return -(1 - o.label_smoothing) * log_logistic(lead) - o.label_smoothing * log_logistic(-lead);
+  return -(1 - o.label_smoothing) * log_sigmoid(lead) - o.label_smoothing * log_sigmoid(-lead);
 }
 
 Dual ipo(const Pair& p, const Options& o) {
@@ -32,19 +32,19 @@ Dual hinge(const Pair& p, const Options& o) { return relu(1 - z(p, o)); }
 Dual robust(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
   const double e = o.label_smoothing;
-  return (-(1 - e) * log_logistic(lead) + e * log_logistic(-lead)) / (1 - 2 * e);
+  return (-(1 - e) * log_sigmoid(lead) + e * log_sigmoid(-lead)) / (1 - 2 * e);
 }
 
 Dual exo_pair(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
   const double e = o.label_smoothing;
-  return logistic(lead) * (log_logistic(lead) - std::log(1 - e)) +
-         logistic(-lead) * (log_logistic(-lead) - std::log(e));
+  return sigmoid(lead) * (log_sigmoid(lead) - std::log(1 - e)) +
+         sigmoid(-lead) * (log_sigmoid(-lead) - std::log(e));
 }
 
 Dual nca_pair(const Pair& p, const Options& o) {
   const Dual good = o.beta * u(p, o), bad = o.beta * v(p, o);
-  return -log_logistic(good) - 0.5 * log_logistic(-good) - 0.5 * log_logistic(-bad);
+  return -log_sigmoid(good) - 0.5 * log_sigmoid(-good) - 0.5 * log_sigmoid(-bad);
 }
 
 Dual sppo_hard(const Pair& p, const Options& o) {
@@ -52,36 +52,35 @@ Dual sppo_hard(const Pair& p, const Options& o) {
 }
 
 Dual apo_zero(const Pair& p, const Options& o) {
-  return 1 - logistic(o.beta * u(p, o)) + logistic(o.beta * v(p, o));
+  return 1 - sigmoid(o.beta * u(p, o)) + sigmoid(o.beta * v(p, o));
 }
 
-Dual apo_down(const Pair& p, const Options& o) { return logistic(o.beta * u(p, o)) + 1 - logistic(z(p, o)); }
+Dual apo_down(const Pair& p, const Options& o) { return sigmoid(o.beta * u(p, o)) + 1 - sigmoid(z(p, o)); }
 
 Dual discopop(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
   const Dual mix = lead / o.temperature;
-  // The second weight is taken into the exponent: far below 0 it vanishes faster than exp(-lead) overflows.
-  return logistic(-mix) * -log_logistic(lead) + exp(log_logistic(mix) - lead);
+  // The second weight is part of the exponent: far below 0 it vanishes faster than exp(-lead) overflows.
+  return sigmoid(-mix) * -log_sigmoid(lead) + exp(log_sigmoid(mix) - lead);
 }
 
 Dual sigmoid_norm(const Pair& p, const Options& o) {
-  return -log_logistic(o.beta * (u(p, o) / p.c_tokens - v(p, o) / p.r_tokens) - p.margin);
+  return -log_sigmoid(o.beta * (u(p, o) / p.c_tokens - v(p, o) / p.r_tokens) - p.margin);
 }
 
 Dual bco_pair(const Pair& p, const Options& o) {
-  return -log_logistic(o.beta * u(p, o) - o.reward_shift) -
-         log_logistic(-(o.beta * v(p, o) - o.reward_shift));
+  return -log_sigmoid(o.beta * u(p, o) - o.reward_shift) - log_sigmoid(-(o.beta * v(p, o) - o.reward_shift));
 }
 
 Dual simpo(const Pair& p, const Options& o) {
-  return -log_logistic(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma - p.margin);
+  return -log_sigmoid(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma - p.margin);
 }
 
-Dual cpo(const Pair& p, const Options& o) { return -log_logistic(o.beta * (p.c - p.r) - p.margin); }
+Dual cpo(const Pair& p, const Options& o) { return -log_sigmoid(o.beta * (p.c - p.r) - p.margin); }
 
 Dual orpo(const Pair& p, const Options& o) {
   const Dual good = p.c / p.c_tokens, bad = p.r / p.r_tokens;
-  return -good - o.beta * log_logistic((good - bad) - (log1mexp(good) - log1mexp(bad)));
+  return -good - o.beta * log_sigmoid((good - bad) - (log1mexp(good) - log1mexp(bad)));
 }
 
 constexpr PairLoss kPairLosses[] = {

@@ -7,7 +7,7 @@
 
 namespace dpo::loss {
 
-// Two responses: c and r are the policy's log-probabilities of the better and the worse, c0 and r0 the
+// A pair: c and r are the policy's log-probabilities of the chosen and the rejected response, c0 and r0 the
 // reference's.
 struct Pair {
   Dual c, r;

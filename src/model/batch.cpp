@@ -10,7 +10,7 @@
 namespace dpo::model {
 namespace {
 
-at::Tensor to_device(const std::vector<std::int32_t>& values, at::Device device) {
+at::Tensor long_tensor(const std::vector<std::int32_t>& values, at::Device device) {
   return at::tensor(values, at::kInt).to(device, at::kLong);
 }
 
@@ -24,12 +24,12 @@ void check(const data::Forest& forest, const Shape& shape) {
   const auto longest = std::max_element(forest.positions.begin(), forest.positions.end());
   if (longest != forest.positions.end() && *longest >= shape.context)
     throw UserError(
-        fmt::format("a sequence of {} tokens is longer than the {} that the model was made for; "
-                    "cut it with max_length",
+        fmt::format("a sequence of {} tokens is longer than the model's context of {}; "
+                    "truncate it with max_length",
                     *longest + 1, shape.context));
 }
 
-// Where each tree's responses begin, counted from the first response's token.
+// Where each tree's responses begin, counted from the first response token.
 std::vector<std::int32_t> branch_starts(const data::Forest& forest) {
   std::vector<std::int32_t> starts;
   for (const std::int32_t response : forest.tree_responses)
@@ -45,10 +45,10 @@ Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device devi
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   Batch batch;
-  batch.tokens = to_device(forest.tokens, device);
-  batch.positions = to_device(forest.positions, device);
-  batch.rows = to_device(forest.rows, device);
-  batch.targets = to_device(forest.targets, device);
+  batch.tokens = long_tensor(forest.tokens, device);
+  batch.positions = long_tensor(forest.positions, device);
+  batch.rows = long_tensor(forest.rows, device);
+  batch.targets = long_tensor(forest.targets, device);
   if (!forest.row_weights.empty()) batch.row_weights = at::tensor(forest.row_weights, at::kFloat).to(device);
   batch.row_starts = forest.row_starts;
   batch.layout = std::make_shared<const ops::ForestLayout>(ops::ForestLayout{
@@ -57,7 +57,7 @@ Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device devi
   return batch;
 }
 
-Batch moved(const Batch& batch, at::Device device) {
+Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   const auto segments = [device](const ops::Segments& from) {
     return ops::make_segments(from.starts, device);

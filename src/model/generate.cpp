@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "model/batch.h"
 #include "model/kv_cache.h"
-#include "model/partners.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace {
@@ -23,12 +23,11 @@ void check(std::span<const Prompt> prompts, const GenerateOptions& options, std:
     throw UserError(fmt::format("{} new tokens of {} samples: expected at least 1 of each",
                                 options.max_new_tokens, options.samples));
   for (const Prompt& prompt : prompts) {
-    if (prompt.tokens.empty())
-      throw UserError("a prompt without tokens: a model needs at least one to continue");
+    if (prompt.tokens.empty()) throw UserError("a prompt without tokens: expected at least one");
     if (static_cast<std::int64_t>(prompt.tokens.size()) >= context)
-      throw UserError(fmt::format(
-          "a prompt of {} tokens leaves no room in the {} that the model was made for; shorten it",
-          prompt.tokens.size(), context));
+      throw UserError(
+          fmt::format("a prompt of {} tokens leaves no room in the model's context of {}; shorten it",
+                      prompt.tokens.size(), context));
   }
 }
 
@@ -49,7 +48,7 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
   return forest;
 }
 
-// What the layers know of some tokens, on every device that holds some.
+// The context of some tokens on every device that has layers.
 class Contexts {
  public:
   Contexts(const Model& model, at::Tensor tokens, at::Tensor positions)
@@ -64,7 +63,7 @@ class Contexts {
  private:
   const Model& model_;
   at::Tensor tokens_, positions_;
-  std::deque<Context> made_;  // references stay good
+  std::deque<Context> made_;  // a deque, since references must stay valid
 };
 
 using Attend = at::Tensor (KvCache::*)(std::size_t, const at::Tensor&, const at::Tensor&, const at::Tensor&);
@@ -96,7 +95,8 @@ at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, KvCac
   return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 
-struct Sample {
+// A sample that is not finished.
+struct ActiveSample {
   std::size_t number;  // among all samples
   std::int64_t prompt;
   std::int64_t position;  // of its next token
@@ -116,7 +116,7 @@ class Generation {
   at::Tensor next_logits(const at::Tensor& tokens);
   at::Tensor choose(const at::Tensor& logits);
   void mark_prompts();
-  bool accept(Sample& sample, data::Token token);
+  bool accept(ActiveSample& sample, data::Token token);
   void drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens);
 
   const Model& model_;
@@ -124,9 +124,9 @@ class Generation {
   std::span<const Prompt> prompts_;
   const GenerateOptions& options_;
   const OnToken& on_token_;
-  std::vector<Sample> samples_;  // that still go on
+  std::vector<ActiveSample> active_;
   std::optional<KvCache> cache_;
-  at::Tensor seen_;  // bool [samples, vocabulary]; undefined without a repetition penalty
+  at::Tensor seen_;  // bool [active samples, vocabulary]; undefined without a repetition penalty
   std::vector<Generated> results_;
 };
 
@@ -140,22 +140,22 @@ at::Tensor Generation::begin() {
   std::vector<std::int64_t> prompt_of;
   for (std::size_t p = 0; p < prompts_.size(); ++p)
     for (std::int64_t s = 0; s < options_.samples; ++s) {
-      samples_.push_back({samples_.size(), static_cast<std::int64_t>(p),
-                          static_cast<std::int64_t>(prompts_[p].tokens.size()),
-                          RandomStream(options_.seed, prompts_[p].number, static_cast<std::uint64_t>(s))});
+      active_.push_back({active_.size(), static_cast<std::int64_t>(p),
+                         static_cast<std::int64_t>(prompts_[p].tokens.size()),
+                         RandomStream(options_.seed, prompts_[p].number, static_cast<std::uint64_t>(s))});
       prompt_of.push_back(static_cast<std::int64_t>(p));
     }
   cache_->begin(prompt_of);
-  results_.resize(samples_.size());
+  results_.resize(active_.size());
   if (options_.sampling.repetition_penalty != 1) mark_prompts();
   return logits.index_select(0, at::tensor(prompt_of, at::kLong).to(logits.device()));
 }
 
 void Generation::mark_prompts() {
-  seen_ = at::zeros({static_cast<std::int64_t>(samples_.size()), model_.config.shape.vocabulary},
+  seen_ = at::zeros({static_cast<std::int64_t>(active_.size()), model_.config.shape.vocabulary},
                     at::TensorOptions().dtype(at::kBool).device(store_.device(store_.blocks() - 1)));
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const std::span tokens = prompts_[static_cast<std::size_t>(samples_[i].prompt)].tokens;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    const std::span tokens = prompts_[static_cast<std::size_t>(active_[i].prompt)].tokens;
     const at::Tensor index = at::tensor(tokens, at::kInt).to(seen_.device(), at::kLong);
     seen_[static_cast<std::int64_t>(i)].index_fill_(0, index, true);
   }
@@ -163,7 +163,7 @@ void Generation::mark_prompts() {
 
 at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   std::vector<std::int64_t> positions;
-  for (Sample& sample : samples_) positions.push_back(sample.position++);
+  for (ActiveSample& sample : active_) positions.push_back(sample.position++);
   cache_->add_token();
   Contexts contexts(model_, tokens, at::tensor(positions, at::kLong));
   return logits_of(model_, store_, contexts, *cache_, &KvCache::attend_token, {});
@@ -176,12 +176,12 @@ at::Tensor Generation::choose(const at::Tensor& logits) {
       seen_.defined() ? penalize_repetition(logits, seen_, sampling.repetition_penalty) : logits;
   if (sampling.greedy) return left.argmax(1).cpu();
   std::vector<double> numbers;
-  for (Sample& sample : samples_) numbers.push_back(sample.random.next());
+  for (ActiveSample& sample : active_) numbers.push_back(sample.random.next());
   return draw_tokens(filter_logits(left, sampling), numbers);
 }
 
-// Adds a token to a sample; whether the sample goes on.
-bool Generation::accept(Sample& sample, data::Token token) {
+// Adds a token to a sample; false if that finishes it.
+bool Generation::accept(ActiveSample& sample, data::Token token) {
   Generated& result = results_[sample.number];
   result.tokens.push_back(token);
   if (std::ranges::find(options_.eos, token) != options_.eos.end()) {
@@ -197,10 +197,10 @@ bool Generation::accept(Sample& sample, data::Token token) {
 }
 
 void Generation::drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens) {
-  if (kept.size() == samples_.size()) return;
-  std::vector<Sample> left;
-  for (const std::int64_t i : kept) left.push_back(std::move(samples_[static_cast<std::size_t>(i)]));
-  samples_ = std::move(left);
+  if (kept.size() == active_.size()) return;
+  std::vector<ActiveSample> left;
+  for (const std::int64_t i : kept) left.push_back(std::move(active_[static_cast<std::size_t>(i)]));
+  active_ = std::move(left);
   if (kept.empty()) return;
   const at::Tensor index = at::tensor(kept, at::kLong);
   tokens = tokens.index_select(0, index);
@@ -214,11 +214,11 @@ std::vector<Generated> Generation::run() {
     at::Tensor tokens = choose(logits).contiguous();
     options_.agree(tokens);
     std::vector<std::int64_t> kept;
-    for (std::size_t i = 0; i < samples_.size(); ++i)
-      if (accept(samples_[i], static_cast<data::Token>(tokens.const_data_ptr<std::int64_t>()[i])))
+    for (std::size_t i = 0; i < active_.size(); ++i)
+      if (accept(active_[i], static_cast<data::Token>(tokens.const_data_ptr<std::int64_t>()[i])))
         kept.push_back(static_cast<std::int64_t>(i));
     drop_finished(kept, tokens);
-    if (samples_.empty()) return std::move(results_);
+    if (active_.empty()) return std::move(results_);
     if (seen_.defined()) seen_.scatter_(1, tokens.to(seen_.device()).unsqueeze(1), true);
     logits = next_logits(tokens);
   }
@@ -232,13 +232,13 @@ std::vector<Generated> generate(const Model& model, Store& store, std::span<cons
   if (prompts.empty()) return {};
   const at::NoGradGuard no_grad;
   std::vector<Generated> results = Generation(model, store, prompts, options, on_token).run();
-  store.rest();
+  store.end_pass();
   return results;
 }
 
 std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token) {
-  Resident store(weights);
+  ResidentStore store(weights);
   return generate(model, store, prompts, options, on_token);
 }
 

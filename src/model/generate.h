@@ -13,16 +13,16 @@ namespace dpo::model {
 
 struct Prompt {
   std::span<const data::Token> tokens;
-  std::uint64_t number = 0;  // together with the seed, decides the random numbers of its samples
+  std::uint64_t number = 0;  // with the seed, determines the random numbers of its samples
 };
 
 struct GenerateOptions {
   SamplingOptions sampling;
-  std::int64_t max_new_tokens = 256;  // fewer where the model's context ends
+  std::int64_t max_new_tokens = 256;  // fewer if the model's context ends
   std::int64_t samples = 1;           // of each prompt
   std::vector<data::Token> eos;       // any of these ends a sample
   std::uint64_t seed = 0;
-  // Where several ranks draw the same samples: makes the tokens that each has chosen those of one of them.
+  // If several ranks draw the same samples: broadcasts the tokens that one of them drew.
   std::function<void(const at::Tensor& tokens)> agree = [](const at::Tensor&) {};
 };
 
@@ -33,18 +33,17 @@ struct Generated {
   Finish finish = Finish::length;
 };
 
-// Called for every token but those of options.eos; sample i continues prompt i / options.samples. False ends
-// the sample behind this token.
+// Called for every token except those of options.eos; sample i continues prompt i / options.samples. False
+// ends the sample after this token.
 using OnToken = std::function<bool(std::size_t sample, data::Token token)>;
 
 // Samples of each prompt, those of the first prompt first. All prompts are computed as one batch without
-// padding, and each once for all its samples. An empty prompt, one that leaves no room in the model's
-// context, and impossible options are UserErrors.
-// Ranks that share a store all generate the same.
+// padding, and each once for all its samples. An empty prompt, one that fills the model's context, and
+// invalid options are UserErrors. Ranks that share a store all generate the same.
 std::vector<Generated> generate(const Model& model, Store& store, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 
-// The same with weights that are all here.
+// The same with weights that this process holds.
 std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 

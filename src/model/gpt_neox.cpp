@@ -1,5 +1,5 @@
-#include "model/partners.h"
 #include "model/parts.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace gpt_neox {
@@ -8,20 +8,20 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
   return embed_tokens(w, "gpt_neox.embed_in.weight", context.tokens, config.shape.vocabulary);
 }
 
-// Query, key and value of a head stand together.
+// Query, key and value of a head are adjacent.
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
   const at::Tensor qkv =
       linear(w, "attention.query_key_value", x).unflatten(-1, {-1, 3 * config.shape.head_dim});
   const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-  const at::Tensor out =
-      context.attend(turned(config, parts[0], context), turned(config, parts[1], context), parts[2]);
-  return summed_linear(w, "attention.dense", out.flatten(1));
+  const at::Tensor out = context.attend(apply_rotary(config, parts[0], context),
+                                        apply_rotary(config, parts[1], context), parts[2]);
+  return row_parallel_linear(w, "attention.dense", out.flatten(1));
 }
 
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
-  return summed_linear(w, "mlp.dense_4h_to_h",
-                       activate(linear(w, "mlp.dense_h_to_4h", x), config.settings.activation));
+  return row_parallel_linear(w, "mlp.dense_4h_to_h",
+                             activate(linear(w, "mlp.dense_h_to_4h", x), config.settings.activation));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

@@ -1,5 +1,5 @@
-#include "model/partners.h"
 #include "model/parts.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace gptj {
@@ -11,9 +11,10 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
   const auto heads = [&](const char* name) { return split_heads(config, linear(w, name, x)); };
-  const at::Tensor out = context.attend(turned(config, heads("attn.q_proj"), context),
-                                        turned(config, heads("attn.k_proj"), context), heads("attn.v_proj"));
-  return summed_linear(w, "attn.out_proj", out.flatten(1));
+  const at::Tensor out =
+      context.attend(apply_rotary(config, heads("attn.q_proj"), context),
+                     apply_rotary(config, heads("attn.k_proj"), context), heads("attn.v_proj"));
+  return row_parallel_linear(w, "attn.out_proj", out.flatten(1));
 }
 
 // Attention and MLP read the same norm of the same input.
@@ -21,7 +22,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const at::Tensor read = layer_norm(w, "ln_1", x, config.settings.norm_epsilon);
   const at::Tensor inner = activate(linear(w, "mlp.fc_in", read), config.settings.activation);
-  return x + attention(config, w, read, context) + summed_linear(w, "mlp.fc_out", inner);
+  return x + attention(config, w, read, context) + row_parallel_linear(w, "mlp.fc_out", inner);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

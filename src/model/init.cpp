@@ -14,8 +14,7 @@
 namespace dpo::model {
 namespace {
 
-// Numbers that look random from a key and a counter (SplitMix64), so that any part of a series can be made
-// without the part before.
+// Counter-based random numbers (SplitMix64): any part of a stream can be drawn without the part before it.
 std::uint64_t mixed(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -29,7 +28,7 @@ std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
   return key;
 }
 
-// Two numbers around 0 with deviation 1, from two that are even between 0 and 1 (Box and Muller).
+// Two standard normal numbers from two uniform ones (Box-Muller).
 std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   constexpr double kUnit = 0x1p-53;
   const double first = (static_cast<double>(mixed(key ^ mixed(2 * number)) >> 11) + 1) * kUnit;  // never 0
@@ -38,7 +37,7 @@ std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }
 
-// The elements of a series from the one numbered `from`.
+// The elements of a stream from element `from` on.
 void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
   std::size_t i = 0;
   if (from % 2 != 0 && !out.empty())
@@ -50,7 +49,7 @@ void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t ke
   }
 }
 
-// Fills `flat` with the elements of a series that the runs name.
+// Fills `flat` with these runs of a stream.
 void fill_normal(const at::Tensor& flat, const std::vector<Run>& runs, double deviation, std::uint64_t key) {
   constexpr std::int64_t kPiece = 1 << 22, kPart = 1 << 14;
   at::Tensor drawn = at::empty({std::min(kPiece, flat.numel())}, at::TensorOptions().dtype(at::kFloat));
@@ -80,7 +79,7 @@ void fill_normal(const at::Tensor& flat, const std::vector<Run>& runs, double de
   flush();
 }
 
-// Zeros for those elements of `flat` that belong to [first, last) of the tensor.
+// Sets those elements of `flat` to zero that belong to [first, last) of the tensor.
 void clear_elements(const at::Tensor& flat, const std::vector<Run>& runs, std::int64_t first,
                     std::int64_t last) {
   std::int64_t to = 0;

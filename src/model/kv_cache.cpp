@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::int64_t kFirstCapacity = 32;
 
-// Segments where a layer computes, which may be another device than the first layer's.
-class Here {
+// Segments on a layer's device, which may be another than the first layer's.
+class DeviceSegments {
  public:
-  Here(const ops::Segments& segments, at::Device device)
+  DeviceSegments(const ops::Segments& segments, at::Device device)
       : segments_(segments),
-        moved_(segments.device_starts.device() == device ? ops::Segments()
-                                                         : ops::make_segments(segments.starts, device)) {}
+        copy_(segments.device_starts.device() == device ? ops::Segments()
+                                                        : ops::make_segments(segments.starts, device)) {}
 
-  const ops::Segments& operator*() const { return moved_.device_starts.defined() ? moved_ : segments_; }
+  const ops::Segments& operator*() const { return copy_.device_starts.defined() ? copy_ : segments_; }
 
  private:
   const ops::Segments& segments_;
-  ops::Segments moved_;
+  ops::Segments copy_;
 };
 
 }  // namespace
@@ -35,9 +35,9 @@ KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
 
 at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v) {
-  layers_[layer].prompt_k = ops::kept_for_decoding(k);
-  layers_[layer].prompt_v = ops::kept_for_decoding(v);
-  const Here prompts(prompts_, q.device());
+  layers_[layer].prompt_k = ops::for_decoding(k);
+  layers_[layer].prompt_v = ops::for_decoding(v);
+  const DeviceSegments prompts(prompts_, q.device());
   return ops::attend(q, k, v, *prompts, *prompts, /*causal=*/true, scale_).out;
 }
 
@@ -75,11 +75,12 @@ void KvCache::add_token() {
 
 at::Tensor KvCache::attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                  const at::Tensor& v) {
-  const Layer& kept = layers_[layer];
-  kept.own_k.select(2, own_tokens_ - 1).copy_(k);
-  kept.own_v.select(2, own_tokens_ - 1).copy_(v);
-  return ops::decode_attention(q, {kept.prompt_k, kept.prompt_v, kept.own_k, kept.own_v, own_tokens_},
-                               *Here(samples_, q.device()), *Here(prompts_, q.device()), scale_);
+  const Layer& cached = layers_[layer];
+  cached.own_k.select(2, own_tokens_ - 1).copy_(k);
+  cached.own_v.select(2, own_tokens_ - 1).copy_(v);
+  return ops::decode_attention(q, {cached.prompt_k, cached.prompt_v, cached.own_k, cached.own_v, own_tokens_},
+                               *DeviceSegments(samples_, q.device()), *DeviceSegments(prompts_, q.device()),
+                               scale_);
 }
 
 void KvCache::keep(std::span<const std::int64_t> samples) {

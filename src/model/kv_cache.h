@@ -11,23 +11,23 @@
 
 namespace dpo::model {
 
-// Keys and values of a generation: of every prompt once, however many samples continue it, and of the tokens
-// that the samples have added, equally many each. The samples of one prompt stand together.
+// Keys and values of a generation: of every prompt once, however many samples continue it, and of the
+// samples' new tokens, of which all have the same number. The samples of one prompt are adjacent.
 class KvCache {
  public:
   KvCache(const Shape& shape, ops::Segments prompts, double scale);
 
-  // Attention of the prompts' tokens within their prompts; keeps the keys and values of this layer.
+  // Attention within the prompts; caches the keys and values of this layer.
   at::Tensor attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-  // From now on sample i continues prompt prompts[i]; these rise.
+  // From now on sample i continues prompt prompts[i]; `prompts` is ascending.
   void begin(std::span<const std::int64_t> prompts);
 
   // The next token of every sample: first add_token(), then each layer's attention.
   void add_token();
   at::Tensor attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-  // Keeps these samples alone; their numbers rise.
+  // Drops all samples but these; `samples` is ascending.
   void keep(std::span<const std::int64_t> samples);
 
  private:

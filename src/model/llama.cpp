@@ -1,7 +1,7 @@
-// Llama, Mistral, Qwen2 and Qwen3: they differ in biases and in the norms of queries and keys alone, which
-// the block's table says.
-#include "model/partners.h"
+// Llama, Mistral, Qwen2 and Qwen3: they differ only in biases and in the norms of queries and keys, which the
+// tensor table says.
 #include "model/parts.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace llama {
@@ -18,14 +18,14 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
     q = head_norm(w, "self_attn.q_norm", q, config.settings.norm_epsilon);
     k = head_norm(w, "self_attn.k_norm", k, config.settings.norm_epsilon);
   }
-  const at::Tensor out =
-      context.attend(turned(config, q, context), turned(config, k, context), heads("self_attn.v_proj"));
-  return summed_linear(w, "self_attn.o_proj", out.flatten(1));
+  const at::Tensor out = context.attend(apply_rotary(config, q, context), apply_rotary(config, k, context),
+                                        heads("self_attn.v_proj"));
+  return row_parallel_linear(w, "self_attn.o_proj", out.flatten(1));
 }
 
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
   const at::Tensor gate = activate(linear(w, "mlp.gate_proj", x), config.settings.activation);
-  return summed_linear(w, "mlp.down_proj", gate * linear(w, "mlp.up_proj", x));
+  return row_parallel_linear(w, "mlp.down_proj", gate * linear(w, "mlp.up_proj", x));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

@@ -8,13 +8,14 @@
 namespace dpo::model {
 namespace {
 
-const BlockFunctions& functions_of(Family family) {
-  switch (family) {
-    case Family::gpt2: return kGpt2;
-    case Family::gpt_neox: return kGptNeox;
-    case Family::gptj: return kGptj;
-    default: return kLlama;
+const BlockFunctions& functions_of(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::gpt2: return kGpt2;
+    case LayerKind::gpt_neox: return kGptNeox;
+    case LayerKind::gptj: return kGptj;
+    case LayerKind::llama: break;
   }
+  return kLlama;
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ double Model::attention_scale() const {
 }
 
 Model make_model(const ModelConfig& config) {
-  return {config, tensor_table(config.shape), functions_of(config.shape.family)};
+  return {config, tensor_table(config.shape), functions_of(config.shape.layer_kind())};
 }
 
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions) {

@@ -11,17 +11,17 @@
 
 namespace dpo::model {
 
-// What a layer knows of the tokens that it computes.
+// What a layer needs to know besides its weights and its input.
 struct Context {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
   at::Tensor cos, sin;   // float32 [tokens, pairs]; undefined for models without rotary embeddings
 
-  // Attention: queries, keys and values [tokens, heads, head_dim] in, [tokens, heads, head_dim] out.
+  // Attention: queries, keys, values and the result are [tokens, heads, head_dim].
   std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> attend;
 };
 
-// The three kinds of blocks of a family. They know nothing of sharding, devices or recomputation.
+// The three kinds of blocks of a family, which do not know about sharding, devices or recomputation.
 struct BlockFunctions {
   at::Tensor (*embed)(const ModelConfig& config, const BlockWeights& weights, const Context& context);
   at::Tensor (*layer)(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x,
@@ -42,17 +42,17 @@ struct Model {
 
 Model make_model(const ModelConfig& config);
 
-// The context of tokens at these positions, without the attention.
+// The context of tokens at these positions, without attention.
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions);
 
-// The block whose matrix turns hidden states into logits: the head, or where they are tied the embedding.
+// The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);
 
-// That matrix, and the head's bias, undefined where there is none.
+// That matrix, and the head's bias, undefined if there is none.
 at::Tensor head_matrix(const Model& model, const BlockWeights& block);
 at::Tensor head_bias(const BlockWeights& head);
 
-// The head's matrix while it is used. Where it is tied it belongs to another block than the head's.
+// The head's matrix while it is in use. A tied one belongs to the embedding's block.
 class HeadMatrix {
  public:
   HeadMatrix(const Model& model, Store& store, const BlockWeights& head, std::optional<std::size_t> next);

@@ -9,7 +9,7 @@
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 
-#include "model/partners.h"
+#include "model/tensor_parallel.h"
 #include "ops/rotary.h"
 
 namespace dpo::model {
@@ -23,33 +23,33 @@ at::Tensor linear_transposed(const BlockWeights& weights, const std::string& nam
   return at::addmm(weights(name + ".bias"), x, weights(name + ".weight"));
 }
 
-at::Tensor summed_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
-  if (!weights.partners) return linear(weights, name, x);
-  const at::Tensor sum = leave_divided(weights, at::linear(x, weights(name + ".weight")));
+at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
+  if (!weights.tensor_group) return linear(weights, name, x);
+  const at::Tensor sum = reduce_from_tensor_parallel(weights, at::linear(x, weights(name + ".weight")));
   const at::Tensor* bias = weights.find(name + ".bias");
   return bias ? sum + *bias : sum;
 }
 
-at::Tensor summed_linear_transposed(const BlockWeights& weights, const std::string& name,
-                                    const at::Tensor& x) {
-  if (!weights.partners) return linear_transposed(weights, name, x);
-  return leave_divided(weights, at::mm(x, weights(name + ".weight"))) + weights(name + ".bias");
+at::Tensor row_parallel_linear_transposed(const BlockWeights& weights, const std::string& name,
+                                          const at::Tensor& x) {
+  if (!weights.tensor_group) return linear_transposed(weights, name, x);
+  return reduce_from_tensor_parallel(weights, at::mm(x, weights(name + ".weight"))) + weights(name + ".bias");
 }
 
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                       double epsilon) {
-  return enter_divided(
+  return copy_to_tensor_parallel(
       weights, at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"), weights(name + ".bias"), epsilon));
 }
 
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                     double epsilon) {
-  return enter_divided(weights, at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon));
+  return copy_to_tensor_parallel(weights, at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon));
 }
 
 at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                      double epsilon) {
-  return at::rms_norm(x, {x.size(-1)}, enter_divided(weights, weights(name + ".weight")), epsilon);
+  return at::rms_norm(x, {x.size(-1)}, copy_to_tensor_parallel(weights, weights(name + ".weight")), epsilon);
 }
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
@@ -62,8 +62,8 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   return at::silu(x);
 }
 
-at::Tensor turned(const ModelConfig& config, const at::Tensor& x, const Context& context) {
-  return ops::rotate(x, context.cos, context.sin, config.settings.rotary.interleaved);
+at::Tensor apply_rotary(const ModelConfig& config, const at::Tensor& x, const Context& context) {
+  return ops::apply_rotary(x, context.cos, context.sin, config.settings.rotary.interleaved);
 }
 
 at::Tensor split_heads(const ModelConfig& config, const at::Tensor& x) {

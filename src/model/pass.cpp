@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "model/partners.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace {
@@ -23,43 +23,43 @@ Context forest_context(const Model& model, const Batch& batch) {
   return context;
 }
 
-// A batch and what layers know of it, on every device that a pass visits.
-class Places {
+struct DeviceBatch {
+  Batch batch;
+  Context context;
+};
+
+// The batch and its context on every device of a pass.
+class DeviceBatches {
  public:
-  Places(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
+  DeviceBatches(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
 
-  struct Place {
-    Batch batch;
-    Context context;
-  };
-
-  const Place& on(at::Device device) {
-    for (const Place& place : places_)
-      if (place.batch.tokens.device() == device) return place;
-    Batch there = moved(batch_, device);
-    Context context = forest_context(model_, there);
-    return places_.emplace_back(std::move(there), std::move(context));
+  const DeviceBatch& on(at::Device device) {
+    for (const DeviceBatch& made : made_)
+      if (made.batch.tokens.device() == device) return made;
+    Batch batch = to_device(batch_, device);
+    Context context = forest_context(model_, batch);
+    return made_.emplace_back(std::move(batch), std::move(context));
   }
 
  private:
   const Model& model_;
   const Batch& batch_;
-  std::deque<Place> places_;  // references stay good
+  std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                         const Places::Place& place) {
+                         const DeviceBatch& here) {
   switch (model.table.blocks[i].kind) {
-    case BlockKind::embedding: return model.functions.embed(model.config, weights, place.context);
-    case BlockKind::layer: return model.functions.layer(model.config, weights, x, place.context);
+    case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
+    case BlockKind::layer: return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
-  // A look-up like that of tokens: unlike index_select, its gradients are added in a fixed order on a GPU.
-  return model.functions.final_norm(model.config, weights, at::embedding(x, place.batch.rows));
+  // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
+  return model.functions.final_norm(model.config, weights, at::embedding(x, here.batch.rows));
 }
 
-at::Tensor brought(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
+at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
@@ -76,24 +76,24 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at
 }
 
 ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
-  if (!head.partners) return score_responses(input, entropy);
-  const ops::PartialScores parts = score_part(input);
-  combine_log_sums(head, parts.lse);
-  sum_over_partners(head, parts.target_logits);
+  if (!head.tensor_group) return score_responses(input, entropy);
+  const ops::PartialScores parts = score_shard(input);
+  combine_lse(head, parts.lse);
+  all_reduce_over_tensor_group(head, parts.target_logits);
   return scores_from(input, parts);
 }
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
 
 BlockWeights leaves_of(const BlockWeights& weights) {
-  BlockWeights leaves{weights.flat, {}, weights.partners};
+  BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)
     leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_()});
   return leaves;
 }
 
-// Adds what autograd finds behind the block's output to `gradients`; returns the gradient of its input. The
-// store is asked for room only then, since it may wait until those of the block before have been exchanged.
+// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input. The gradient
+// store is asked for its buffer last, since it may wait until the previous block's reduce-scatter is done.
 at::Tensor backward_through(const BlockRecord& record, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
@@ -107,28 +107,28 @@ at::Tensor backward_through(const BlockRecord& record, std::size_t block, const 
   return record.input.defined() ? found.back() : at::Tensor();
 }
 
-// The blocks in order, and behind the last one what its head makes of them.
+// The blocks in order, then the head's scores.
 template <class Compute>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
                                  const PassOptions& options, const Compute& compute) {
-  Places places(model, batch);
+  DeviceBatches batches(model, batch);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {
     const Lease lease(store, i, i + 1);
-    if (!is_empty(batch)) x = compute(i, *lease, brought(x, store.device(i)), places.on(store.device(i)));
+    if (!is_empty(batch)) x = compute(i, *lease, to_device(x, store.device(i)), batches.on(store.device(i)));
   }
   const std::size_t matrix_block = head_matrix_block(model);
   const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   if (is_empty(batch)) return no_scores();
-  const Places::Place& place = places.on(store.device(last));
-  x = compute(last, *head, brought(x, store.device(last)), place);
+  const DeviceBatch& here = batches.on(store.device(last));
+  x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
-  return score(*head, head_input(model, *head, *matrix, place.batch, x, options), options.entropy);
+  return score(*head, head_input(model, *head, *matrix, here.batch, x, options), options.entropy);
 }
 
-// The head's share of the gradients; returns that of the normed rows.
+// The gradients of the head's matrix and bias; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                          const Tape& tape, const at::Tensor& by_response, GradientStore& gradients) {
   const at::NoGradGuard no_grad;
@@ -140,12 +140,13 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
   if (!is_empty(batch)) {
     const at::Device device = store.device(last);
     const at::Tensor matrix_gradient = head_matrix(model, sums);
-    // Of a tied matrix on another device the gradient is summed where it is used.
+    // The gradient of a tied matrix on another device is computed here and added there.
     const at::Tensor here = matrix_gradient.device() == device
                                 ? matrix_gradient
                                 : at::zeros_like(matrix_gradient, matrix_gradient.options().device(device));
     gradient = score_responses_backward(
-        head_input(model, *head, *matrix, moved(batch, device), tape.blocks.back().output.detach(), options),
+        head_input(model, *head, *matrix, to_device(batch, device), tape.blocks.back().output.detach(),
+                   options),
         tape.lse, by_response.to(device), here,
         matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
     if (!here.is_same(matrix_gradient)) matrix_gradient.add_(here.to(matrix_gradient.device()));
@@ -162,8 +163,8 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                       const Places::Place& place) { return compute_block(model, i, weights, x, place); });
-  store.rest();
+                       const DeviceBatch& here) { return compute_block(model, i, weights, x, here); });
+  store.end_pass();
   return scores;
 }
 
@@ -171,11 +172,11 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             Tape& tape) {
   ops::ResponseScores scores = pass_forward(
       model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, const Places::Place& place) {
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, const DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
         BlockRecord record{leaves_of(weights), x.defined() ? x.detach().requires_grad_() : x, {}};
-        const at::Tensor output = compute_block(model, i, record.weights, record.input, place);
+        const at::Tensor output = compute_block(model, i, record.weights, record.input, here);
         if (keep) record.output = output;
         tape.blocks.push_back(std::move(record));
         return output.detach();
@@ -187,48 +188,48 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
               const at::Tensor& by_response, GradientStore& gradients) {
   at::Tensor gradient = head_backward(model, store, batch, options, tape, by_response, gradients);
-  Places places(model, batch);
+  DeviceBatches batches(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
     if (is_empty(batch)) {
-      gradients.gradients(i);  // zeros: the others' sums want this rank's too
+      gradients.gradients(i);  // zeros: this rank takes part in the reduction
     } else {
       BlockRecord record = std::move(tape.blocks[i]);
       tape.blocks.pop_back();
       if (!record.output.defined())
-        record.output = compute_block(model, i, record.weights, record.input, places.on(store.device(i)));
-      gradient = backward_through(record, i, brought(gradient, store.device(i)), gradients);
+        record.output = compute_block(model, i, record.weights, record.input, batches.on(store.device(i)));
+      gradient = backward_through(record, i, to_device(gradient, store.device(i)), gradients);
     }
     gradients.complete(i);
   }
-  store.rest();
+  store.end_pass();
 }
 
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  Places places(model, batch);
+  DeviceBatches batches(model, batch);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {
     const Lease lease(store, i, i + 1);
-    x = compute_block(model, i, *lease, brought(x, store.device(i)), places.on(store.device(i)));
+    x = compute_block(model, i, *lease, to_device(x, store.device(i)), batches.on(store.device(i)));
   }
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   const at::Tensor bias = head_bias(*head);
-  x = model.functions.final_norm(model.config, *head, brought(x, store.device(last)));
+  x = model.functions.final_norm(model.config, *head, to_device(x, store.device(last)));
   return gather_logits(*head, at::linear(x, *matrix, bias.defined() ? std::optional(bias) : std::nullopt),
                        model.config.shape.vocabulary);
 }
 
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
                             const PassOptions& options) {
-  Resident store(weights);
+  ResidentStore store(weights);
   return forward(model, store, batch, options);
 }
 
 at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch) {
-  Resident store(weights);
+  ResidentStore store(weights);
   return all_logits(model, store, batch);
 }
 

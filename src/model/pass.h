@@ -12,39 +12,39 @@
 namespace dpo::model {
 
 struct PassOptions {
-  bool entropy = false;    // of the next token's distribution, for metrics
-  bool recompute = false;  // layers keep their inputs alone and are computed again in the backward pass
+  bool entropy = false;            // of the next token's distribution, for metrics
+  bool recompute = false;          // activation checkpointing: layers save their inputs only
   std::int64_t chunk_rows = 4096;  // of logits in memory at once
 };
 
-// What a block leaves for the backward pass. Autograd works inside one block only.
+// What a block saves for the backward pass. Autograd works inside one block only.
 struct BlockRecord {
   BlockWeights weights;  // leaves of the block's graph
   at::Tensor input;      // a leaf too; undefined for the embedding
-  at::Tensor output;     // undefined where it is computed again
+  at::Tensor output;     // undefined if it is recomputed
 };
 
 struct Tape {
-  std::vector<BlockRecord> blocks;  // the head's output are the normed rows
+  std::vector<BlockRecord> blocks;  // the head's output is the normed rows
   at::Tensor lse;                   // of the head's logits
 };
 
 // The scores of the forest's responses. An empty forest has none, but asks the store for every block like any
-// other: ranks that share weights need each other in every pass.
+// other: ranks that shard weights take part in every pass.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
-// The same, leaving on the tape what backward() needs.
+// The same, recording on the tape what backward() needs.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             Tape& tape);
 
-// Adds the gradients of sum(by_response * log_probs) to `gradients`. The tape is used up, block by block.
+// Adds the gradients of sum(by_response * log_probs) to `gradients`. The tape is freed block by block.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
               const at::Tensor& by_response, GradientStore& gradients);
 
 // The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);
 
-// The same with weights that are all here.
+// The same with weights that this process holds.
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
                             const PassOptions& options);
 at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch);

@@ -18,40 +18,40 @@
 namespace dpo::model {
 namespace {
 
-constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
+constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-void demand(bool holds, const char* name, double value, const char* expected) {
+void require(bool holds, const char* name, double value, const char* expected) {
   if (!holds) throw UserError(fmt::format("{} is {}, expected {}", name, value, expected));
 }
 
 at::Tensor keep_top_k(const at::Tensor& logits, std::int64_t k) {
   const at::Tensor best = std::get<0>(at::topk(logits, std::min(k, logits.size(1))));
-  return logits.masked_fill(logits < best.narrow(1, best.size(1) - 1, 1), kRuledOut);
+  return logits.masked_fill(logits < best.narrow(1, best.size(1) - 1, 1), kMasked);
 }
 
-// Rules out the least likely tokens that together have no more than 1 - p, but never the most likely one.
+// Masks the least likely tokens with a total probability of at most 1 - p, but never the most likely one.
 at::Tensor keep_top_p(const at::Tensor& logits, double p) {
   const auto [sorted, order] = at::sort(logits, /*dim=*/1, /*descending=*/false);
   at::Tensor out = at::cumsum(at::softmax(sorted, 1), 1) <= 1 - p;
   out.narrow(1, out.size(1) - 1, 1).fill_(false);
-  return logits.masked_fill(out.scatter(1, order, out), kRuledOut);
+  return logits.masked_fill(out.scatter(1, order, out), kMasked);
 }
 
 at::Tensor keep_min_p(const at::Tensor& logits, double p) {
   const at::Tensor probabilities = at::softmax(logits, 1);
-  return logits.masked_fill(probabilities < probabilities.amax(1, /*keepdim=*/true) * p, kRuledOut);
+  return logits.masked_fill(probabilities < probabilities.amax(1, /*keepdim=*/true) * p, kMasked);
 }
 
 }  // namespace
 
 void check(const SamplingOptions& options) {
-  demand(options.temperature > 0 && std::isfinite(options.temperature), "temperature", options.temperature,
-         "a number above 0 (for the most likely token, ask for greedy)");
-  demand(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "a count, or 0 for no limit");
-  demand(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "a number above 0, up to 1");
-  demand(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "a number from 0 to 1");
-  demand(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty), "repetition_penalty",
-         options.repetition_penalty, "a number above 0, where 1 changes nothing");
+  require(options.temperature > 0 && std::isfinite(options.temperature), "temperature", options.temperature,
+          "a number above 0 (for the most likely token, use greedy)");
+  require(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "a count, or 0 for no limit");
+  require(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "a number above 0, up to 1");
+  require(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "a number from 0 to 1");
+  require(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty), "repetition_penalty",
+          options.repetition_penalty, "a number above 0, where 1 changes nothing");
 }
 
 at::Tensor penalize_repetition(const at::Tensor& logits, const at::Tensor& seen, double penalty) {
@@ -70,7 +70,7 @@ at::Tensor filter_logits(const at::Tensor& logits, const SamplingOptions& option
 at::Tensor draw_tokens(const at::Tensor& logits, std::span<const double> numbers) {
   const at::Tensor sums = at::cumsum(at::softmax(logits, 1, at::kDouble), 1);
   const at::Tensor all = sums.narrow(1, sums.size(1) - 1, 1);
-  // Below the sum of all, so that what is found has a probability above 0.
+  // Below the total, so that the token found has a probability above 0.
   const at::Tensor wanted = (at::tensor(numbers, at::kDouble).to(logits.device()).unsqueeze(1) * all)
                                 .minimum(all * (1 - std::numeric_limits<double>::epsilon()));
   return at::searchsorted(sums, wanted, /*out_int32=*/false, /*right=*/true).squeeze(1).cpu();

@@ -9,10 +9,10 @@
 
 namespace dpo::model {
 
-// How the next token is chosen. What each number means is what it means in transformers, and so is the order
-// in which they act: the repetition penalty, then temperature, top-k, top-p and min-p.
+// How the next token is chosen. Options mean what they mean in transformers and apply in the same order:
+// repetition penalty, temperature, top-k, top-p, min-p.
 struct SamplingOptions {
-  bool greedy = false;  // the most likely token; of the rest only the penalty counts
+  bool greedy = false;  // the most likely token; of the other options only the penalty applies
   double temperature = 1;
   std::int64_t top_k = 0;  // 0: no limit
   double top_p = 1;
@@ -20,26 +20,26 @@ struct SamplingOptions {
   double repetition_penalty = 1;
 };
 
-// An impossible number is a UserError.
+// An invalid option is a UserError.
 void check(const SamplingOptions& options);
 
-// Logits are float32 [rows, vocabulary] here.
+// Logits are float32 [rows, vocabulary] in all of these.
 
-// Makes the tokens that `seen` (bool, of the same shape) marks less likely.
+// Makes the tokens less likely that `seen` (bool, of the same shape) marks.
 at::Tensor penalize_repetition(const at::Tensor& logits, const at::Tensor& seen, double penalty);
 
-// After temperature, top-k, top-p and min-p. What they rule out is -inf.
+// Applies temperature, top-k, top-p and min-p. Masked tokens get -inf.
 at::Tensor filter_logits(const at::Tensor& logits, const SamplingOptions& options);
 
-// One token of each row (int64 [rows], on the CPU). Row i is decided by numbers[i], from 0 to below 1.
+// One token of each row (int64 [rows], on the CPU). Row i uses the random number numbers[i], in [0, 1).
 at::Tensor draw_tokens(const at::Tensor& logits, std::span<const double> numbers);
 
-// The random numbers of one sample: its own, whatever else is generated beside it.
+// The random numbers of one sample, independent of what else is generated with it.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::uint64_t prompt, std::uint64_t sample);
 
-  double next();  // from 0 to below 1
+  double next();  // in [0, 1)
 
  private:
   std::mt19937_64 engine_;

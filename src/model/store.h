@@ -6,9 +6,8 @@
 
 namespace dpo::model {
 
-// Where the weights of a model live, and where its gradients are summed. A pass asks for block after block
-// and gives each back; nothing else of it depends on whether weights are here, on other ranks or on another
-// device.
+// Where the weights of a model live: on this device, sharded over ranks, or spread over devices. A pass asks
+// for one block after the other and releases each; the rest of it does not depend on the kind of store.
 class Store {
  public:
   virtual ~Store() = default;
@@ -17,14 +16,15 @@ class Store {
   virtual at::Device device(std::size_t block) const = 0;
   virtual at::ScalarType dtype() const = 0;
 
-  // The weights of a block, until release(). `next` is the block that will be asked for after it.
+  // The weights of a block, until release(). `next` is the block that will be asked for after it, so that it
+  // can be prefetched.
   virtual const BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) = 0;
   virtual void release(std::size_t block) = 0;
-  // A pass is over: nothing will be asked for soon.
-  virtual void rest() = 0;
+  // After a pass: what was gathered may be freed.
+  virtual void end_pass() = 0;
 };
 
-// The weights of a block while they are used.
+// The weights of a block while they are in use.
 class Lease {
  public:
   Lease(Store& store, std::size_t block, std::optional<std::size_t> next)
@@ -41,19 +41,20 @@ class Lease {
   const BlockWeights& weights_;
 };
 
+// Where gradients are summed.
 class GradientStore {
  public:
   virtual ~GradientStore() = default;
 
-  // Where gradients of a block are added, until complete(): all that this pass adds to it by now is there.
+  // The sums of a block, to which a pass adds until it calls complete().
   virtual BlockWeights& gradients(std::size_t block) = 0;
   virtual void complete(std::size_t block) = 0;
 };
 
-// Weights and gradients that are all here.
-class Resident : public Store {
+// Weights and gradients that this process holds whole.
+class ResidentStore : public Store {
  public:
-  explicit Resident(const Weights& weights) : weights_(weights) {}
+  explicit ResidentStore(const Weights& weights) : weights_(weights) {}
 
   std::size_t blocks() const override { return weights_.blocks.size(); }
   at::Device device(std::size_t block) const override { return weights_.blocks[block].flat.device(); }
@@ -62,7 +63,7 @@ class Resident : public Store {
     return weights_.blocks[block];
   }
   void release(std::size_t) override {}
-  void rest() override {}
+  void end_pass() override {}
 
  private:
   const Weights& weights_;

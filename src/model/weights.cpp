@@ -17,7 +17,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
   throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
 }
 
-BlockWeights block_in(const at::Tensor& flat, const Block& block, const Layout& layout) {
+BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout) {
   const LocalBlock local = local_block(block, layout);
   BlockWeights weights{flat, {}};
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
@@ -28,14 +28,17 @@ BlockWeights block_in(const at::Tensor& flat, const Block& block, const Layout& 
   return weights;
 }
 
+BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout) {
+  return layout.shard_ranks == 1 ? block_views(flat, block, layout) : BlockWeights{flat, {}};
+}
+
 Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,
                      const Layout& layout) {
   Weights weights;
   for (const Block& block : table.blocks) {
     const at::Tensor flat =
         at::zeros({local_block(block, layout).shard_size}, at::TensorOptions().dtype(dtype).device(device));
-    weights.blocks.push_back(layout.shard_ranks == 1 ? block_in(flat, block, layout)
-                                                     : BlockWeights{flat, {}});
+    weights.blocks.push_back(rank_block(flat, block, layout));
   }
   return weights;
 }

@@ -1,4 +1,4 @@
-// model: the families over LibTorch: their blocks, the pass over them, generation.
+// model: model families over LibTorch: their blocks, the pass over them, generation.
 #pragma once
 
 #include <memory>
@@ -20,18 +20,18 @@ struct NamedTensor {
 };
 
 // The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be
-// moved, reduced and updated as one array. What lies between them in the buffer is zero. A rank's shard of
-// such a buffer is flat alone: tensors may begin or end on other ranks.
+// copied, reduced and updated as one array. Padding between them is zero. A rank's shard of such a buffer has
+// `flat` only: tensors may begin or end on other ranks.
 struct BlockWeights {
   at::Tensor flat;
   std::vector<NamedTensor> tensors;
-  std::shared_ptr<comm::Group> partners = {};  // tensor-parallel ranks, where there are several
+  std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
 
   const at::Tensor& operator()(std::string_view name) const;
-  const at::Tensor* find(std::string_view name) const;  // null where the block has no such tensor
+  const at::Tensor* find(std::string_view name) const;  // null if the block has no such tensor
 };
 
-// All parameters of a model, or their gradients, or another array for each of them.
+// All parameters of a model, or their gradients.
 struct Weights {
   std::vector<BlockWeights> blocks;  // as in the table
 
@@ -39,8 +39,11 @@ struct Weights {
   at::Device device() const { return blocks.front().flat.device(); }
 };
 
-// The tensors of a block as views of its flat buffer, which is whole.
-BlockWeights block_in(const at::Tensor& flat, const Block& block, const Layout& layout);
+// The tensors of a block as views of its flat buffer, which is not sharded.
+BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout);
+
+// What a rank holds of a block: its shard of the flat buffer, or the whole buffer with views.
+BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout);
 
 // Zeros for what a rank holds of the table's tensors.
 Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,

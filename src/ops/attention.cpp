@@ -32,9 +32,9 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
                 const Segments& keys, bool causal, double scale) {
   const AttentionCall call{q, k, v, queries, keys, causal, scale};
   Attended result = q.is_cpu() ? attend_cpu(call) : is_half(q) ? attend_flash(call) : attend_efficient(call);
-  if (const at::Tensor lonely = queries_without_keys(call); lonely.defined()) {
-    result.out.index_fill_(0, lonely, 0);
-    result.lse.index_fill_(1, lonely, kNoKeys);
+  if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined()) {
+    result.out.index_fill_(0, no_keys, 0);
+    result.lse.index_fill_(1, no_keys, kNoKeys);
   }
   return result;
 }
@@ -46,8 +46,8 @@ AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor&
   AttentionGradients result = q.is_cpu()   ? attend_cpu_backward(call, grad_out, total)
                               : is_half(q) ? attend_flash_backward(call, grad_out, total)
                                            : attend_efficient_backward(call, grad_out, total);
-  if (const at::Tensor lonely = queries_without_keys(call); lonely.defined())
-    result.q.index_fill_(0, lonely, 0);
+  if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined())
+    result.q.index_fill_(0, no_keys, 0);
   return result;
 }
 

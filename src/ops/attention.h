@@ -6,25 +6,24 @@
 
 namespace dpo::ops {
 
-// Attention within pairs of segments, in a form whose results over different keys can be merged.
+// The result of attention over some keys, in a form that can be merged with that over other keys.
 struct Attended {
   at::Tensor out;  // [tokens, heads, head_dim]
-  at::Tensor lse;  // [heads, tokens], float32 or better: the logarithm of the softmax's denominator
+  at::Tensor lse;  // [heads, tokens], float32 or better: the log-sum-exp of the scores
 };
 
 struct AttentionGradients {
   at::Tensor q, k, v;
 };
 
-// Queries of segment i look at the keys of segment i: at all of them, or if `causal` (the segments are then
-// of equal length) at those that are not behind them. q is [tokens, heads, head_dim]; k and v may have fewer
-// heads, of which each serves a group of neighbouring heads of q. A query without keys gets zeros and a
-// logarithm of -inf. Not differentiable by itself.
+// Queries of segment i attend to the keys of segment i: to all of them, or if `causal` (the segments are then
+// of equal length) to those up to their own position. q is [tokens, heads, head_dim]; k and v may have fewer
+// heads, each of which serves a group of adjacent heads of q. A query without keys gets zeros and an lse of
+// -inf. Autograd does not see it: see attend_backward().
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
                 const Segments& keys, bool causal, double scale);
 
-// The part of the gradients that comes from these keys, where `total` is the attention over these and all
-// other keys.
+// The part of the gradients that comes from these keys. `total` is the merged attention over all keys.
 AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const Attended& total, const Segments& queries,
                                    const Segments& keys, bool causal, double scale);

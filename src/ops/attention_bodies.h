@@ -1,4 +1,4 @@
-// The bodies of attend() and attend_backward(), one for each kind of device and precision.
+// The implementations of attend() and attend_backward(), one for each kind of device and precision.
 #pragma once
 
 #include "ops/attention.h"

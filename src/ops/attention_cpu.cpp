@@ -1,8 +1,7 @@
-// CPU: products of matrices, a few queries of a segment at a time, so that memory stays linear in tokens.
+// CPU: matrix products over a few queries of a segment at a time, so that memory stays linear in tokens.
 //
-// LibTorch has flash attention for the CPU too. In bfloat16 it compiles a kernel for every shape that it
-// meets and keeps it; segments have as many lengths as texts, so that time went into compiling, and memory
-// grew with every step.
+// LibTorch has flash attention for the CPU too, but in bfloat16 it compiles and caches a kernel for every new
+// shape. Segments are as long as texts are, so it kept compiling, and memory grew with every step.
 #include <atomic>
 #include <functional>
 #include <limits>
@@ -46,8 +45,8 @@ at::ScalarType computed_type(const at::Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// [tokens, heads, head_dim] as [kv_heads, tokens * group, head_dim], in the precision of the products: the
-// heads that share a key head stand behind each other for each token.
+// [tokens, heads, head_dim] as [kv_heads, tokens * group, head_dim], in the precision of the products: for
+// each token, the heads that share a key head are adjacent.
 at::Tensor rows_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
   return x.narrow(0, range.start, range.length)
       .to(computed_type(x))
@@ -56,17 +55,17 @@ at::Tensor rows_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
       .flatten(1, 2);
 }
 
-// A place in `x`, [tokens, heads, head_dim], as [kv_heads, tokens, group, head_dim].
-at::Tensor place_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
+// A view of some tokens of `x`, [tokens, heads, head_dim], as [kv_heads, tokens, group, head_dim].
+at::Tensor view_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
   return x.narrow(0, range.start, range.length).unflatten(1, {kv_heads, -1}).transpose(0, 1);
 }
 
-// The logarithms of some queries, [heads, tokens], as [kv_heads, tokens, group].
-at::Tensor place_of_lse(const at::Tensor& lse, Range range, std::int64_t kv_heads) {
+// The same of their log-sum-exps, [heads, tokens], as [kv_heads, tokens, group].
+at::Tensor lse_view_of(const at::Tensor& lse, Range range, std::int64_t kv_heads) {
   return lse.narrow(1, range.start, range.length).unflatten(0, {kv_heads, -1}).transpose(1, 2);
 }
 
-// Calls work(queries of a block, keys that they may see) for the queries of a segment.
+// Calls work(queries of a block, number of keys that they may see) for the queries of a segment.
 template <class Work>
 void for_each_block(std::int64_t queries, std::int64_t keys, bool causal, const Work& work) {
   for (std::int64_t start = 0; start < queries; start += kQueries) {
@@ -83,11 +82,11 @@ void attend_segment(const AttentionCall& call, Range queries, Range keys, const 
     const at::Tensor scores =
         at::bmm(q.narrow(1, block.start * group, block.length * group), k.narrow(1, 0, seen).transpose(1, 2));
     const at::Tensor lse = at::empty({kv_heads, block.length, group}, scores.options());
-    soften(scores, {block.start, group, call.causal}, call.scale, lse);
-    const Range place{queries.start + block.start, block.length};
-    place_of(result.out, place, kv_heads)
+    softmax_rows(scores, {block.start, group, call.causal}, call.scale, lse);
+    const Range tokens{queries.start + block.start, block.length};
+    view_of(result.out, tokens, kv_heads)
         .copy_(at::bmm(scores, v.narrow(1, 0, seen)).unflatten(1, {block.length, group}));
-    place_of_lse(result.lse, place, kv_heads).copy_(lse);
+    lse_view_of(result.lse, tokens, kv_heads).copy_(lse);
   });
 }
 
@@ -96,8 +95,8 @@ void attend_segment_backward(const AttentionCall& call, Range queries, Range key
   const std::int64_t kv_heads = call.k.size(1), group = call.groups();
   const at::Tensor q = rows_of(call.q, queries, kv_heads), grad = rows_of(grad_out, queries, kv_heads);
   const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
-  const at::Tensor share = (grad * rows_of(total.out, queries, kv_heads)).sum(-1);
-  const at::Tensor lse = place_of_lse(total.lse, queries, kv_heads).flatten(1);
+  const at::Tensor delta = (grad * rows_of(total.out, queries, kv_heads)).sum(-1);
+  const at::Tensor lse = lse_view_of(total.lse, queries, kv_heads).flatten(1);
   at::Tensor dk = at::zeros(k.sizes(), k.options()), dv = at::zeros(v.sizes(), v.options());
   for_each_block(queries.length, keys.length, call.causal, [&](Range block, std::int64_t seen) {
     const auto rows = [&](const at::Tensor& x) {
@@ -106,15 +105,15 @@ void attend_segment_backward(const AttentionCall& call, Range queries, Range key
     const auto visible = [&](const at::Tensor& x) { return x.narrow(1, 0, seen); };
     const at::Tensor weights = at::bmm(rows(q), visible(k).transpose(1, 2));
     const at::Tensor grads = at::bmm(rows(grad), visible(v).transpose(1, 2));
-    differentiate_softmax(weights, grads, {block.start, group, call.causal}, call.scale,
-                          rows(lse).contiguous(), rows(share).contiguous());
+    softmax_rows_backward(weights, grads, {block.start, group, call.causal}, call.scale,
+                          rows(lse).contiguous(), rows(delta).contiguous());
     visible(dv).baddbmm_(weights.transpose(1, 2), rows(grad));
     visible(dk).baddbmm_(grads.transpose(1, 2), rows(q));
-    place_of(result.q, {queries.start + block.start, block.length}, kv_heads)
+    view_of(result.q, {queries.start + block.start, block.length}, kv_heads)
         .copy_(at::bmm(grads, visible(k)).unflatten(1, {block.length, group}));
   });
-  place_of(result.k, keys, kv_heads).copy_(dk.unsqueeze(2));
-  place_of(result.v, keys, kv_heads).copy_(dv.unsqueeze(2));
+  view_of(result.k, keys, kv_heads).copy_(dk.unsqueeze(2));
+  view_of(result.v, keys, kv_heads).copy_(dv.unsqueeze(2));
 }
 
 }  // namespace

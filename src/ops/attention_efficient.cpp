@@ -1,5 +1,5 @@
 // CUDA in float32: LibTorch's memory-efficient attention over packed segments. Its log-sum-exp is padded by
-// segment, and it knows no groups of heads.
+// segment, and it has no grouped-query attention.
 #include <limits>
 
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -19,12 +19,12 @@ enum MaskType : std::int64_t { kNoMask = 0, kCausal = 1 };
 
 constexpr std::int64_t kLsePadding = 32;
 
-// Where each token stands: in which segment, and at which place of it.
-struct Places {
-  at::Tensor segment, place;
+// The segment of each token, and its position in it.
+struct TokenIndex {
+  at::Tensor segment, position;
 };
 
-Places places_of(const Segments& segments, const at::Tensor& like) {
+TokenIndex token_index(const Segments& segments, const at::Tensor& like) {
   const at::Tensor starts = segments.device_starts.to(at::kLong);
   const at::Tensor lengths = starts.narrow(0, 1, segments.count()) - starts.narrow(0, 0, segments.count());
   const at::Tensor segment = at::repeat_interleave(lengths, std::optional(segments.tokens()));
@@ -47,18 +47,18 @@ Attended attend_efficient(const AttentionCall& call) {
       call.q.unsqueeze(0), per_head(call.k, call.groups()), per_head(call.v, call.groups()), /*bias=*/{},
       call.queries.device_starts, call.keys.device_starts, call.queries.longest, call.keys.longest,
       /*dropout_p=*/0, call.causal ? kCausal : kNoMask, /*compute_log_sumexp=*/true, call.scale);
-  const Places places = places_of(call.queries, call.q);
-  const at::Tensor lse = std::get<1>(result).transpose(1, 2).index({places.segment, places.place});
+  const TokenIndex tokens = token_index(call.queries, call.q);
+  const at::Tensor lse = std::get<1>(result).transpose(1, 2).index({tokens.segment, tokens.position});
   return {std::get<0>(result).squeeze(0), lse.t().contiguous()};
 }
 
 AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                              const Attended& total) {
-  const Places places = places_of(call.queries, call.q);
+  const TokenIndex tokens = token_index(call.queries, call.q);
   const std::int64_t longest = (call.queries.longest + kLsePadding - 1) / kLsePadding * kLsePadding;
   const at::Tensor lse = at::full({call.queries.count(), longest, call.q.size(1)},
                                   std::numeric_limits<double>::infinity(), total.lse.options());
-  lse.index_put_({places.segment, places.place}, total.lse.t());
+  lse.index_put_({tokens.segment, tokens.position}, total.lse.t());
   const at::Tensor no_dropout = at::zeros({}, call.q.options().dtype(at::kLong));
   const Deterministic in_this_call;
   const auto result = at::_efficient_attention_backward(

@@ -11,7 +11,7 @@
 namespace dpo::ops {
 namespace {
 
-// The kernels want a multiple of 8 as the head's dimension; zeros change nothing.
+// The kernels require a head dimension that is a multiple of 8; zeros change nothing.
 at::Tensor padded(const at::Tensor& x) {
   const std::int64_t rest = x.size(-1) % 8;
   return rest == 0 ? x : at::pad(x, {0, 8 - rest});

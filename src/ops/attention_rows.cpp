@@ -12,7 +12,7 @@ namespace {
 
 // T is float or double; inlined, so that the loops are compiled for each instruction set.
 template <class T>
-[[gnu::always_inline]] inline T soften_row(T* row, std::int64_t count, T scale) {
+[[gnu::always_inline]] inline T softmax_row(T* row, std::int64_t count, T scale) {
   T greatest[kLanes], sums[kLanes] = {};
   for (T& lane : greatest) lane = -std::numeric_limits<T>::infinity();
   const std::int64_t whole = count - count % kLanes;
@@ -33,49 +33,50 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void differentiate_row(T* scores, T* grads, std::int64_t count, T scale, T lse,
-                                                     T share) {
+[[gnu::always_inline]] inline void softmax_row_backward(T* scores, T* grads, std::int64_t count, T scale,
+                                                        T lse, T delta) {
   for (std::int64_t i = 0; i < count; ++i) {
     const T weight = exp_of(scale * scores[i] - lse);
     scores[i] = weight;
-    grads[i] = scale * weight * (grads[i] - share);
+    grads[i] = scale * weight * (grads[i] - delta);
   }
 }
 
 DPO_FOR_EACH_CPU
-float soften_one(float* row, std::int64_t count, float scale) { return soften_row(row, count, scale); }
-double soften_one(double* row, std::int64_t count, double scale) { return soften_row(row, count, scale); }
+float softmax_one(float* row, std::int64_t count, float scale) { return softmax_row(row, count, scale); }
+double softmax_one(double* row, std::int64_t count, double scale) { return softmax_row(row, count, scale); }
 
 DPO_FOR_EACH_CPU
-void differentiate_one(float* scores, float* grads, std::int64_t count, float scale, float lse, float share) {
-  differentiate_row(scores, grads, count, scale, lse, share);
+void softmax_one_backward(float* scores, float* grads, std::int64_t count, float scale, float lse,
+                          float delta) {
+  softmax_row_backward(scores, grads, count, scale, lse, delta);
 }
-void differentiate_one(double* scores, double* grads, std::int64_t count, double scale, double lse,
-                       double share) {
-  differentiate_row(scores, grads, count, scale, lse, share);
+void softmax_one_backward(double* scores, double* grads, std::int64_t count, double scale, double lse,
+                          double delta) {
+  softmax_row_backward(scores, grads, count, scale, lse, delta);
 }
 
 template <class T>
-void soften_all(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
+void softmax_all(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
   const std::int64_t rows = scores.size(1), keys = scores.size(2);
   T* row = scores.mutable_data_ptr<T>();
   T* sums = lse.mutable_data_ptr<T>();
   for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys) {
     const std::int64_t seen = visible.keys(i % rows, keys);
-    sums[i] = soften_one(row, seen, static_cast<T>(scale));
+    sums[i] = softmax_one(row, seen, static_cast<T>(scale));
     std::fill(row + seen, row + keys, T{0});
   }
 }
 
 template <class T>
-void differentiate_all(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
-                       double scale, const at::Tensor& lse, const at::Tensor& share) {
+void softmax_all_backward(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+                          double scale, const at::Tensor& lse, const at::Tensor& delta) {
   const std::int64_t rows = scores.size(1), keys = scores.size(2);
   T *row = scores.mutable_data_ptr<T>(), *grad = grads.mutable_data_ptr<T>();
-  const T *sums = lse.const_data_ptr<T>(), *shares = share.const_data_ptr<T>();
+  const T *sums = lse.const_data_ptr<T>(), *deltas = delta.const_data_ptr<T>();
   for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys, grad += keys) {
     const std::int64_t seen = visible.keys(i % rows, keys);
-    differentiate_one(row, grad, seen, static_cast<T>(scale), sums[i], shares[i]);
+    softmax_one_backward(row, grad, seen, static_cast<T>(scale), sums[i], deltas[i]);
     std::fill(row + seen, row + keys, T{0});
     std::fill(grad + seen, grad + keys, T{0});
   }
@@ -83,16 +84,16 @@ void differentiate_all(const at::Tensor& scores, const at::Tensor& grads, const 
 
 }  // namespace
 
-void soften(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
-  if (scores.scalar_type() == at::kDouble) return soften_all<double>(scores, visible, scale, lse);
-  soften_all<float>(scores, visible, scale, lse);
+void softmax_rows(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
+  if (scores.scalar_type() == at::kDouble) return softmax_all<double>(scores, visible, scale, lse);
+  softmax_all<float>(scores, visible, scale, lse);
 }
 
-void differentiate_softmax(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
-                           double scale, const at::Tensor& lse, const at::Tensor& share) {
+void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+                           double scale, const at::Tensor& lse, const at::Tensor& delta) {
   if (scores.scalar_type() == at::kDouble)
-    return differentiate_all<double>(scores, grads, visible, scale, lse, share);
-  differentiate_all<float>(scores, grads, visible, scale, lse, share);
+    return softmax_all_backward<double>(scores, grads, visible, scale, lse, delta);
+  softmax_all_backward<float>(scores, grads, visible, scale, lse, delta);
 }
 
 }  // namespace dpo::ops

@@ -1,11 +1,12 @@
-// Rows of attention's scores on the CPU: what lies between its products of matrices, one pass each.
+// The softmax of attention on the CPU and its gradient, between the matrix products: one pass over each row.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace dpo::ops {
 
-// Which keys a row of scores may look at, where rows are `group` heads for each query behind each other.
+// Which keys a row of scores may attend to. Rows are ordered by query, then by the `group` heads that share a
+// key head.
 struct Visible {
   std::int64_t first_query = 0;
   std::int64_t group = 1;
@@ -16,13 +17,14 @@ struct Visible {
   }
 };
 
-// scores is [heads, rows, keys], float32 or float64 and contiguous. Each row becomes the softmax of scale
-// times its visible scores, and 0 elsewhere; lse, [heads, rows], becomes the logarithm of its denominator.
-void soften(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse);
+// scores is [heads, rows, keys], float32 or float64 and contiguous. In place: each row becomes the softmax of
+// scale times its visible scores, and 0 elsewhere. lse, [heads, rows], receives the log-sum-exp.
+void softmax_rows(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse);
 
-// The same softmax for a known lse, and its derivative: grads, the gradient of each weight, becomes that of
-// each product of query and key. `share`, [heads, rows], is the sum of weight times gradient over the row.
-void differentiate_softmax(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
-                           double scale, const at::Tensor& lse, const at::Tensor& share);
+// Recomputes the softmax from a known lse, and turns `grads`, the gradient of each attention weight, into
+// that of each product of query and key. `delta`, [heads, rows], is the sum of weight times gradient over the
+// row.
+void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+                           double scale, const at::Tensor& lse, const at::Tensor& delta);
 
 }  // namespace dpo::ops

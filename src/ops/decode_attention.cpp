@@ -74,7 +74,7 @@ DPO_INLINE void attend_head(const HeadTask& task) {
 void attend_head_plain(const HeadTask& task) { attend_head(task); }
 
 #if defined(__x86_64__)
-// The same with the registers of most processors; programs are built for all of them.
+// The same with instructions that most processors have; the program itself is built for all of them.
 __attribute__((target("avx2,fma"))) void attend_head_wide(const HeadTask& task) { attend_head(task); }
 
 auto attend_head_here() {
@@ -114,11 +114,10 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
   const std::int64_t heads = q.size(1), head_dim = q.size(2), groups = heads / keys.own_k.size(1);
   const std::vector<std::size_t> prompt_of = prompt_of_samples(samples);
   const auto attend_here = attend_head_here();
-  constexpr std::int64_t kWorthAThread = 1 << 15;  // multiplications
+  constexpr std::int64_t kGrain = 1 << 15;  // multiplications that are worth a thread
   const std::int64_t most_keys = prompts.longest + keys.own_tokens;
   at::parallel_for(
-      0, q.size(0) * heads, 1 + kWorthAThread / (most_keys * head_dim),
-      [&](std::int64_t begin, std::int64_t end) {
+      0, q.size(0) * heads, 1 + kGrain / (most_keys * head_dim), [&](std::int64_t begin, std::int64_t end) {
         std::vector<float> scores(static_cast<std::size_t>(most_keys));
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t sample = i / heads, kv_head = i % heads / groups;
@@ -134,7 +133,7 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
   return out.to(q.scalar_type());
 }
 
-// Attention to the samples' own keys, which are equally many, as one product of matrices.
+// Attention to the samples' own keys, of which all have the same number: one batched matrix product.
 Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
@@ -148,9 +147,9 @@ Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
 
 }  // namespace
 
-at::Tensor kept_for_decoding(const at::Tensor& prompts) {
+at::Tensor for_decoding(const at::Tensor& prompts) {
   if (!prompts.is_cpu()) return prompts.contiguous();
-  // The keys of one head behind each other: every step reads all of them.
+  // All keys of a head are contiguous: every step reads all of them.
   return prompts.to(at::kFloat).transpose(0, 1).contiguous().transpose(0, 1);
 }
 

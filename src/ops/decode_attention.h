@@ -6,19 +6,19 @@
 
 namespace dpo::ops {
 
-// What the new tokens of a generation look at: the prompt that each sample continues, and the sample's own
-// tokens, this one included.
+// What the new tokens of a generation attend to: the prompt that each sample continues, and the sample's own
+// tokens, including the new one.
 struct DecodeKeys {
-  at::Tensor prompt_k, prompt_v;  // [prompt tokens, kv_heads, head_dim], from kept_for_decoding()
+  at::Tensor prompt_k, prompt_v;  // [prompt tokens, kv_heads, head_dim], from for_decoding()
   at::Tensor own_k, own_v;        // [samples, kv_heads, capacity, head_dim]
-  std::int64_t own_tokens = 0;    // of the capacity, so many are filled, the same number for every sample
+  std::int64_t own_tokens = 0;    // how much of the capacity is filled, the same for every sample
 };
 
-// Keys or values of prompts, as they are kept: the same numbers where they can be read fast.
-at::Tensor kept_for_decoding(const at::Tensor& prompts);
+// Keys or values of prompts in the dtype and memory order that decoding reads fastest.
+at::Tensor for_decoding(const at::Tensor& prompts);
 
-// Attention of one token for each sample, q and the result [samples, heads, head_dim]. Samples i of `samples`
-// stand together and continue prompt i of `prompts`. Not differentiable.
+// Attention of one token for each sample; q and the result are [samples, heads, head_dim]. The samples of
+// segment i of `samples` continue prompt i of `prompts`. Not differentiable.
 at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
                             const Segments& prompts, double scale);
 

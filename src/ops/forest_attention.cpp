@@ -15,9 +15,9 @@ bool has_both_parts(const ForestLayout& layout) {
   return layout.prompt_tokens() > 0 && layout.response_tokens() > 0;
 }
 
-// The layout, kept by the graph that autograd builds.
+// Holds the layout in the autograd graph.
 struct LayoutHolder : torch::CustomClassHolder {
-  explicit LayoutHolder(std::shared_ptr<const ForestLayout> kept) : layout(std::move(kept)) {}
+  explicit LayoutHolder(std::shared_ptr<const ForestLayout> held) : layout(std::move(held)) {}
   std::shared_ptr<const ForestLayout> layout;
 };
 
@@ -26,9 +26,10 @@ Attended attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   Attended all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, scale);
   if (!has_both_parts(layout)) return all;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
-  Attended behind{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
-  merge(behind, attend(q.narrow(0, prompts, responses), k.narrow(0, 0, prompts), v.narrow(0, 0, prompts),
-                       layout.branches, layout.prompts, /*causal=*/false, scale));
+  Attended of_responses{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
+  merge(of_responses,
+        attend(q.narrow(0, prompts, responses), k.narrow(0, 0, prompts), v.narrow(0, 0, prompts),
+               layout.branches, layout.prompts, /*causal=*/false, scale));
   return all;
 }
 
@@ -55,15 +56,15 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
         attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, scale);
     if (has_both_parts(layout)) {
       const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
-      const auto behind = [&](const at::Tensor& x) { return x.narrow(0, prompts, responses); };
-      const auto before = [&](const at::Tensor& x) { return x.narrow(0, 0, prompts); };
+      const auto responses_of = [&](const at::Tensor& x) { return x.narrow(0, prompts, responses); };
+      const auto prompts_of = [&](const at::Tensor& x) { return x.narrow(0, 0, prompts); };
       const AttentionGradients more =
-          attend_backward(behind(grad), behind(q), before(k), before(v),
-                          {behind(all.out), all.lse.narrow(1, prompts, responses)}, layout.branches,
+          attend_backward(responses_of(grad), responses_of(q), prompts_of(k), prompts_of(v),
+                          {responses_of(all.out), all.lse.narrow(1, prompts, responses)}, layout.branches,
                           layout.prompts, /*causal=*/false, scale);
-      behind(sum.q).add_(more.q);
-      before(sum.k).add_(more.k);
-      before(sum.v).add_(more.v);
+      responses_of(sum.q).add_(more.q);
+      prompts_of(sum.k).add_(more.k);
+      prompts_of(sum.v).add_(more.v);
     }
     return {sum.q, sum.k, sum.v, Variable(), Variable()};
   }

@@ -25,7 +25,7 @@ bool is_flat_float(const at::Tensor& tensor) {
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-// The stream of a tensor's device, which is the current one meanwhile.
+// The stream of a tensor's device, and that device as the current one while it exists.
 class Launch {
  public:
   explicit Launch(const at::Tensor& tensor)
@@ -37,7 +37,7 @@ class Launch {
   cuda::Stream stream_;
 };
 
-// The gradient as the kernels want it, if they know its type.
+// The gradient as the kernels take it, if they support its dtype.
 std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
   const auto type = type_of(tensor);
   if (!type || !tensor.is_cuda() || !tensor.is_contiguous()) return std::nullopt;
@@ -48,24 +48,24 @@ std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
 
 bool has_kernels() { return true; }
 
-bool rotate(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-            bool interleaved, float direction) {
+bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                  bool interleaved, float direction) {
   const auto type = type_of(x);
   if (!x.is_cuda() || !type || x.stride(2) != 1 || !is_flat_float(cos) || !is_flat_float(sin)) return false;
-  cuda::rotate({.in = x.const_data_ptr(),
-                .out = out.mutable_data_ptr(),
-                .type = *type,
-                .tokens = x.size(0),
-                .heads = x.size(1),
-                .head_dim = x.size(2),
-                .token_stride = x.stride(0),
-                .head_stride = x.stride(1),
-                .cos = cos.const_data_ptr<float>(),
-                .sin = sin.const_data_ptr<float>(),
-                .pairs = cos.size(1),
-                .interleaved = interleaved,
-                .direction = direction},
-               Launch(x));
+  cuda::apply_rotary({.in = x.const_data_ptr(),
+                      .out = out.mutable_data_ptr(),
+                      .type = *type,
+                      .tokens = x.size(0),
+                      .heads = x.size(1),
+                      .head_dim = x.size(2),
+                      .token_stride = x.stride(0),
+                      .head_stride = x.stride(1),
+                      .cos = cos.const_data_ptr<float>(),
+                      .sin = sin.const_data_ptr<float>(),
+                      .pairs = cos.size(1),
+                      .interleaved = interleaved,
+                      .direction = direction},
+                     Launch(x));
   return true;
 }
 

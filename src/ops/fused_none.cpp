@@ -4,7 +4,7 @@ namespace dpo::ops::fused {
 
 bool has_kernels() { return false; }
 
-bool rotate(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
+bool apply_rotary(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
   return false;
 }
 

@@ -14,7 +14,7 @@
 namespace dpo::ops {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;  // numbers added up in float32 before float64 takes over
+constexpr std::int64_t kBlock = 1024;  // elements summed in float32 before the sum continues in float64
 
 DPO_FOR_EACH_CPU
 void widen(const std::uint16_t* in, float* out, std::int64_t count) {
@@ -33,7 +33,7 @@ void narrow(const float* in, std::uint16_t* out, std::int64_t count) {
 }
 
 DPO_FOR_EACH_CPU
-float largest_of(const float* row, std::int64_t count) {
+float max_of(const float* row, std::int64_t count) {
   float lanes[kLanes];
   for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
   std::int64_t i = 0;
@@ -65,7 +65,7 @@ void softmax_times(float* row, float lse, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) row[i] = factor * exp_of(row[i] - lse);
 }
 
-// A row as float32 that may be written to.
+// A writable copy of a row in float32.
 class Row {
  public:
   explicit Row(std::int64_t size) : buffer_(static_cast<std::size_t>(size)) {}
@@ -104,7 +104,7 @@ void for_each_row(const at::Tensor& logits, const Action& action) {
 
 }  // namespace
 
-bool knows_rows(const at::Tensor& logits) {
+bool supports_rows(const at::Tensor& logits) {
   return logits.is_cpu() && logits.is_contiguous() &&
          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kBFloat16);
 }
@@ -115,15 +115,15 @@ void score_rows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor 
   float *sums = lse.mutable_data_ptr<float>(), *results = log_probs.mutable_data_ptr<float>();
   for_each_row(logits, [&](std::int64_t r, Row& row) {
     const float* values = row.read(logits, r);
-    const float largest = largest_of(values, size);
+    const float largest = max_of(values, size);
     const double sum = static_cast<double>(largest) + std::log(sum_of_exps(values, largest, size));
     sums[r] = static_cast<float>(sum);
     results[r] = static_cast<float>(static_cast<double>(values[target[r]]) - sum);
   });
 }
 
-void differentiate_rows(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
-                        const at::Tensor& scale) {
+void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale) {
   const std::int64_t size = logits.size(1);
   const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
   const float *sums = lse.const_data_ptr<float>(), *factors = scale.const_data_ptr<float>();

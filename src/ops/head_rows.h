@@ -1,20 +1,20 @@
-// Rows of logits on the CPU, one pass over each: LibTorch's operators would go over the whole vocabulary six
-// or seven times and keep it in float32.
+// Log-softmax of rows of logits on the CPU, one pass over each: LibTorch's operators would read the whole
+// vocabulary six or seven times and hold it in float32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace dpo::ops {
 
-// Whether the functions below know these logits: bfloat16 or float32 on the CPU.
-bool knows_rows(const at::Tensor& logits);
+// Whether the functions below support these logits: contiguous bfloat16 or float32 on the CPU.
+bool supports_rows(const at::Tensor& logits);
 
-// Of each row of `logits`: the logarithm of the sum of exponentials, and the log-probability of its target.
-// Both results are float32.
+// The log-sum-exp of each row of `logits`, and the log-probability of its target. Both are float32.
 void score_rows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor lse, at::Tensor log_probs);
 
-// Turns each row into scale * (one_hot(target) - softmax(row)), the gradient of scale * log_prob(target).
-void differentiate_rows(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
-                        const at::Tensor& scale);
+// In place: each row becomes scale * (one_hot(target) - softmax(row)), the gradient of scale *
+// log_prob(target).
+void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale);
 
 }  // namespace dpo::ops

@@ -20,7 +20,7 @@ struct Chunk {
   std::int64_t start = 0, rows = 0;
 };
 
-// A long response is cut too: memory is the same whatever the data.
+// A long response is split too, so that memory does not depend on the data.
 std::vector<Chunk> chunks_of(const HeadInput& input) {
   std::vector<Chunk> chunks;
   const std::int64_t rows = input.hidden.size(0);
@@ -33,13 +33,13 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
   return tensor.narrow(0, chunk.start, chunk.rows);
 }
 
-// The matrix product in the precision of the weights; everything behind it is in float32 or better.
+// The matrix product in the precision of the weights; everything after it is in float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
   return at::linear(part(input.hidden, chunk), input.matrix,
                     input.bias.defined() ? std::optional(input.bias) : std::nullopt);
 }
 
-at::Tensor exact(const at::Tensor& logits) {
+at::Tensor upcast(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
 
@@ -50,7 +50,7 @@ at::Tensor lengths_of(const HeadInput& input) {
   return at::tensor(lengths, at::kLong).to(input.hidden.device());
 }
 
-// The targets as rows of this part of the vocabulary, and which of them are in it.
+// The targets as rows of this rank's shard of the vocabulary, and which of them are in it.
 struct OwnTargets {
   at::Tensor rows, is_own;
 };
@@ -61,7 +61,7 @@ OwnTargets own_targets(const HeadInput& input, const Chunk& chunk) {
   return {rows.clamp(0, size - 1), rows.ge(0).logical_and_(rows.lt(size))};
 }
 
-// Sums by segment rather than by scattered additions: the same bits every time, also on a GPU.
+// segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
 at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
   const at::Tensor weighted =
       input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
@@ -69,7 +69,7 @@ at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log
                             /*unsafe=*/true, /*initial=*/0);
 }
 
-at::TensorOptions exact_options(const HeadInput& input) {
+at::TensorOptions upcast_options(const HeadInput& input) {
   const bool is_double = input.hidden.scalar_type() == at::kDouble;
   return input.hidden.options().dtype(is_double ? at::kDouble : at::kFloat);
 }
@@ -83,7 +83,7 @@ at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
 }  // namespace
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
-  const auto options = exact_options(input);
+  const auto options = upcast_options(input);
   const std::int64_t rows = input.hidden.size(0);
   ResponseScores scores;
   scores.lse = at::empty({rows}, options);
@@ -91,12 +91,12 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
   if (with_entropy) scores.entropy = at::empty({rows}, options);
   for (const Chunk& chunk : chunks_of(input)) {
     at::Tensor logits = logits_of(input, chunk);
-    if (knows_rows(logits) && !with_entropy) {
+    if (supports_rows(logits) && !with_entropy) {
       score_rows(logits, part(input.targets, chunk), part(scores.lse, chunk),
                  part(scores.token_log_probs, chunk));
       continue;
     }
-    logits = exact(logits);
+    logits = upcast(logits);
     const at::Tensor lse = at::logsumexp(logits, 1);
     part(scores.lse, chunk).copy_(lse);
     part(scores.token_log_probs, chunk)
@@ -107,11 +107,11 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
   return scores;
 }
 
-PartialScores score_part(const HeadInput& input) {
+PartialScores score_shard(const HeadInput& input) {
   const std::int64_t rows = input.hidden.size(0);
-  PartialScores scores{at::empty({rows}, exact_options(input)), at::empty({rows}, exact_options(input))};
+  PartialScores scores{at::empty({rows}, upcast_options(input)), at::empty({rows}, upcast_options(input))};
   for (const Chunk& chunk : chunks_of(input)) {
-    const at::Tensor logits = exact(logits_of(input, chunk));
+    const at::Tensor logits = upcast(logits_of(input, chunk));
     const OwnTargets targets = own_targets(input, chunk);
     part(scores.lse, chunk).copy_(at::logsumexp(logits, 1));
     part(scores.target_logits, chunk)
@@ -143,10 +143,10 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     const at::Tensor scale = part(by_row, chunk).unsqueeze(1);
     // d log p(target) / d logits = one_hot(target) - p
     at::Tensor gradient = logits_of(input, chunk);
-    if (knows_rows(gradient) && !input.first_row) {
-      differentiate_rows(gradient, part(input.targets, chunk), part(lse, chunk), part(by_row, chunk));
+    if (supports_rows(gradient) && !input.first_row) {
+      score_rows_backward(gradient, part(input.targets, chunk), part(lse, chunk), part(by_row, chunk));
     } else {
-      gradient = exact(gradient);
+      gradient = upcast(gradient);
       gradient.sub_(part(lse, chunk).unsqueeze(1)).exp_().mul_(-scale);
       if (input.first_row) {
         const OwnTargets targets = own_targets(input, chunk);

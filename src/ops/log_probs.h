@@ -8,39 +8,40 @@
 
 namespace dpo::ops {
 
-// What the head turns into probabilities: rows of hidden states, each of which predicts a token.
+// The head's input: rows of hidden states, each of which predicts a token.
 struct HeadInput {
   at::Tensor hidden;                         // [rows, hidden]
   at::Tensor matrix;                         // [vocabulary, hidden]
   at::Tensor bias;                           // [vocabulary], or undefined
   at::Tensor targets;                        // int64 [rows]
   std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
-  std::int64_t chunk_rows = 0;               // the most rows of logits that are in memory at once
+  std::int64_t chunk_rows = 0;               // rows of logits in memory at once, at most
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
-  // Of a vocabulary that ranks divide: the row of the whole matrix that this one begins with.
+  // With a vocabulary sharded over tensor-parallel ranks: the first row of this rank's shard.
   std::optional<std::int64_t> first_row = {};
 };
 
 struct ResponseScores {
-  at::Tensor log_probs;        // float32 [responses], summed over the response's tokens by their weights
+  at::Tensor log_probs;        // float32 [responses], the weighted sum over the response's tokens
   at::Tensor lse;              // float32 [rows], what the backward pass needs
   at::Tensor token_log_probs;  // float32 [rows]
-  at::Tensor entropy;          // float32 [rows], where it was asked for: of the distribution over next tokens
+  at::Tensor entropy;          // float32 [rows], if requested: of the distribution over next tokens
 };
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy);
 
-// The same in steps, for a vocabulary that ranks divide: the log-sum-exps over this part and the logits of
-// the targets, 0 where another rank has them; and the scores from what those are over the whole vocabulary.
+// The same in two steps, for a vocabulary sharded over ranks: first the log-sum-exp over this shard and the
+// logits of the targets, 0 where another rank has them; then, after these were combined over ranks, the
+// scores.
 struct PartialScores {
   at::Tensor lse, target_logits;  // float32 [rows]
 };
-PartialScores score_part(const HeadInput& input);
+PartialScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const PartialScores& whole);
 
 // Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
-// returns that of the hidden states. The logits are computed again, chunk by chunk; over several chunks a
-// matrix gradient of 16 bits is summed in float32 beside it.
+// returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a 16-bit
+// matrix gradient is accumulated in float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
                                     const at::Tensor& by_response, at::Tensor matrix_gradient,
                                     at::Tensor bias_gradient);

@@ -15,12 +15,12 @@ namespace dpo::ops {
 namespace {
 
 constexpr double kSecondsOnCpu = 1;
-constexpr double kSecondsOnGpu = 3;  // it is fast and cool at first, and slower when it holds its power
+constexpr double kSecondsOnGpu = 3;  // it is faster while it is cool than in sustained use
 
-// How often in a second a call can be made. A GPU is given several at a time, so that it never waits.
+// Calls per second. A GPU gets several at a time, so that it is never idle.
 double calls_per_second(bool on_gpu, const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
-  call();  // kernels are chosen, memory is taken
+  call();  // warm-up: kernels are chosen, memory is allocated
   wait_for_gpu();
   const int together = on_gpu ? 10 : 1;
   const Clock::time_point start = Clock::now();

@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// Where the pair i stands, and how far its second half is behind the first.
+// The first dimension of pair i is i * step, the second `distance` after it.
 struct Pairs {
   std::int64_t step, distance;
 };
@@ -42,7 +42,7 @@ at::Tensor rotate_cpu(const at::Tensor& x, const at::Tensor& cos, const at::Tens
   const at::Tensor in = x.stride(2) == 1 ? x : x.contiguous();
   const at::Tensor out = at::empty(in.sizes(), in.options());
   const std::int64_t heads = in.size(1), head_dim = in.size(2), count = cos.size(1);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, in.scalar_type(), "rotate", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, in.scalar_type(), "rotary", [&] {
     const scalar_t* from = in.const_data_ptr<scalar_t>();
     scalar_t* to = out.mutable_data_ptr<scalar_t>();
     const float *cosines = cos.const_data_ptr<float>(), *sines = sin.const_data_ptr<float>();
@@ -60,12 +60,12 @@ at::Tensor rotate_cpu(const at::Tensor& x, const at::Tensor& cos, const at::Tens
 at::Tensor rotate_on_device(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                             bool interleaved, float direction) {
   at::Tensor out = at::empty(x.sizes(), x.options());
-  if (fused::rotate(out, x, cos, sin, interleaved, direction)) return out;
+  if (fused::apply_rotary(out, x, cos, sin, interleaved, direction)) return out;
   const std::int64_t count = cos.size(1);
   const auto half = [&](const at::Tensor& tensor, std::int64_t which) {
-    const at::Tensor turned = tensor.narrow(-1, 0, 2 * count);
-    return interleaved ? turned.unflatten(-1, {count, 2}).select(-1, which)
-                       : turned.narrow(-1, which * count, count);
+    const at::Tensor pairs = tensor.narrow(-1, 0, 2 * count);
+    return interleaved ? pairs.unflatten(-1, {count, 2}).select(-1, which)
+                       : pairs.narrow(-1, which * count, count);
   };
   const at::Tensor c = cos.unsqueeze(1), s = (sin * direction).unsqueeze(1);
   half(out, 0).copy_(half(x, 0) * c - half(x, 1) * s);
@@ -75,8 +75,8 @@ at::Tensor rotate_on_device(const at::Tensor& x, const at::Tensor& cos, const at
   return out;
 }
 
-at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved,
-                  float direction) {
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved,
+                   float direction) {
   return x.is_cpu() ? rotate_cpu(x, cos, sin, interleaved, direction)
                     : rotate_on_device(x, cos, sin, interleaved, direction);
 }
@@ -86,20 +86,20 @@ struct Rotation : torch::autograd::Function<Rotation> {
                             const at::Tensor& sin, bool interleaved) {
     ctx->save_for_backward({cos, sin});
     ctx->saved_data["interleaved"] = interleaved;
-    return turned(x, cos, sin, interleaved, 1);
+    return rotated(x, cos, sin, interleaved, 1);
   }
 
-  // A rotation's gradient is turned back.
+  // The gradient is rotated back.
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const bool interleaved = ctx->saved_data["interleaved"].toBool();
-    return {turned(grads[0], saved[0], saved[1], interleaved, -1), Variable(), Variable(), Variable()};
+    return {rotated(grads[0], saved[0], saved[1], interleaved, -1), Variable(), Variable(), Variable()};
   }
 };
 
 }  // namespace
 
-at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
+at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
   return Rotation::apply(x, cos, sin, interleaved);
 }
 

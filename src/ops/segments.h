@@ -8,10 +8,10 @@
 
 namespace dpo::ops {
 
-// Sequences that stand behind each other in one array of tokens.
+// Sequences packed one after the other in one array of tokens (cu_seqlens).
 struct Segments {
-  std::vector<std::int32_t> starts;  // [count + 1]
-  at::Tensor device_starts;          // the same as int32 where the tokens are
+  std::vector<std::int32_t> starts;  // [count + 1], cumulative lengths
+  at::Tensor device_starts;          // the same as int32, on the tokens' device
   std::int64_t longest = 0;
 
   std::int64_t count() const { return static_cast<std::int64_t>(starts.size()) - 1; }

@@ -1,12 +1,11 @@
-// What loops over rows of numbers share that compilers shall turn into vector instructions.
+// For loops over rows that the compiler should vectorize.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-// A function is compiled for several instruction sets, and the machine's best is taken when the program
-// starts.
+// Compiles a function for several instruction sets; the machine's best is chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DPO_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -15,8 +14,8 @@
 
 namespace dpo::ops {
 
-// e^x for x <= 0, to about 1e-7 relative; 0 below -87, and NaN of NaN. In a form that compilers turn into
-// vector instructions.
+// e^x for x <= 0, to about 1e-7 relative; 0 below -87; NaN stays NaN. Written so that compilers can
+// vectorize it.
 inline float exp_of(float x) {
   constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it leaves whole numbers
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;

@@ -1,4 +1,4 @@
-// Adafactor as torch.optim has it: a matrix keeps the mean squares of its rows and columns alone.
+// Adafactor as in torch.optim: of a matrix, the state is only the mean squares of its rows and columns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +24,7 @@ double root_mean_square(const at::Tensor& x) {
   return at::norm(x).item<double>() / std::sqrt(static_cast<double>(x.numel()));
 }
 
-// The estimate of the squared gradients, after this one went into it.
+// The estimate of the squared gradient, updated with `g`.
 at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, double epsilon) {
   if (g.dim() < 2) return variance.whole.lerp_(g * g, share).clone();
   const auto mean_square = [&g](std::int64_t dim) {
@@ -40,17 +40,17 @@ class Adafactor : public Optimizer {
  public:
   Adafactor(const model::Weights& weights, double weight_decay) : weight_decay_(weight_decay) {
     for (const model::BlockWeights& block : weights.blocks) {
-      kept_.emplace_back();
+      state_.emplace_back();
       for (const model::NamedTensor& named : block.tensors)
-        kept_.back().push_back(make_variance(named.tensor));
+        state_.back().push_back(make_variance(named.tensor));
     }
   }
 
   State state() const override {
     State state;
-    for (std::size_t block = 0; block < kept_.size(); ++block)
-      for (std::size_t i = 0; i < kept_[block].size(); ++i) {
-        const auto& [rows, columns, whole] = kept_[block][i];
+    for (std::size_t block = 0; block < state_.size(); ++block)
+      for (std::size_t i = 0; i < state_[block].size(); ++i) {
+        const auto& [rows, columns, whole] = state_[block][i];
         if (whole.defined()) state.tensors.push_back({"variance", block, i, whole});
         if (rows.defined()) state.tensors.push_back({"row_var", block, i, rows});
         if (columns.defined()) state.tensors.push_back({"col_var", block, i, columns});
@@ -62,12 +62,12 @@ class Adafactor : public Optimizer {
   void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
               double learning_rate, std::uint64_t seed) override {
     for (std::size_t i = 0; i < weights.tensors.size(); ++i)
-      update_tensor(weights.tensors[i].tensor, gradients.tensors[i].tensor.to(at::kFloat), kept_[block][i],
+      update_tensor(weights.tensors[i].tensor, gradients.tensors[i].tensor.to(at::kFloat), state_[block][i],
                     learning_rate, seed * 4099 + i);
   }
 
  private:
-  // Its few numbers are float32 whatever the weights are.
+  // The state is small, so it is float32 whatever the dtype of the weights.
   static Variance make_variance(const at::Tensor& tensor) {
     const auto options = tensor.options().dtype(at::kFloat);
     if (tensor.dim() < 2) return {{}, {}, at::zeros(tensor.sizes(), options)};
@@ -92,11 +92,11 @@ class Adafactor : public Optimizer {
     if (weights.scalar_type() == at::kFloat) return apply(weights);
     at::Tensor exact = weights.to(at::kFloat);
     apply(exact);
-    round_at_random(weights, exact, seed);
+    stochastic_round(weights, exact, seed);
   }
 
   double weight_decay_;
-  std::vector<std::vector<Variance>> kept_;
+  std::vector<std::vector<Variance>> state_;
 };
 
 }  // namespace

@@ -9,12 +9,11 @@
 
 namespace dpo::optim {
 
-// An optimizer that treats every number by itself, over flat arrays: the names of what it keeps beside a
-// parameter, and the update of parameters, given gradients, what is kept, the learning rate and the number of
-// this update, from 1.
+// An elementwise optimizer over flat arrays: the names of its state arrays, and the update of the weights.
+// `update` counts from 1.
 struct Elementwise {
-  std::vector<std::string> kept;
-  std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> kept,
+  std::vector<std::string> state;
+  std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
                      double learning_rate, std::int64_t update)>
       update;
 };

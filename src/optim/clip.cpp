@@ -14,8 +14,8 @@ at::Tensor norm_of(const at::Tensor& tensor) {
   return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat);
 }
 
-// What this rank counts of a block: all of it, but of tensors that every tensor-parallel rank holds whole
-// only the first does.
+// What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
+// are counted by the first rank only.
 std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
                                 const model::Layout& layout) {
   if (layout.tensor_rank == 0) return {flat};
@@ -48,9 +48,9 @@ double gradient_norm(const model::Weights& gradients, const model::TensorTable& 
   return std::sqrt(square.item<double>());
 }
 
-void clip(model::Weights& gradients, double norm, double longest) {
+void clip(model::Weights& gradients, double norm, double max_norm) {
   const at::NoGradGuard no_grad;
-  const double factor = longest / (norm + 1e-6);
+  const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return;
   for (model::BlockWeights& block : gradients.blocks) block.flat.mul_(factor);
 }

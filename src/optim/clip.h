@@ -6,12 +6,12 @@
 
 namespace dpo::optim {
 
-// The Euclidean norm of all gradients together. `gradients` are this rank's; `ranks` hold a whole model, each
-// as its layout says. What several of them hold counts once.
+// The L2 norm of all gradients together. `gradients` are this rank's; `ranks` together hold the whole model,
+// each as its layout says. What several of them hold counts once.
 double gradient_norm(const model::Weights& gradients, const model::TensorTable& table,
                      const model::Layout& layout, comm::Group& ranks);
 
-// Scales the gradients down so that their norm is at most `longest`, as torch.nn.utils.clip_grad_norm_ does.
-void clip(model::Weights& gradients, double norm, double longest);
+// Scales the gradients down so that their norm is at most `max_norm`, as torch.nn.utils.clip_grad_norm_ does.
+void clip(model::Weights& gradients, double norm, double max_norm);
 
 }  // namespace dpo::optim

@@ -1,4 +1,4 @@
-// optim: optimizers by PyTorch's names and defaults, schedules of the learning rate, clipping.
+// optim: optimizers with PyTorch's names and defaults, learning-rate schedules, clipping.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,36 @@
 
 namespace dpo::optim {
 
-// An array with a number for each parameter, laid out like the weights: a flat buffer for each block.
+// State with one element per parameter, laid out like the weights: a flat buffer for each block.
 struct StateArray {
   std::string name;
   std::vector<at::Tensor> blocks;
 };
 
-// What is kept for one tensor of the weights, with a shape of its own.
+// State of one tensor of the weights, with a shape of its own.
 struct StateTensor {
   std::string name;
   std::size_t block = 0, tensor = 0;  // in the table
   at::Tensor values;
 };
 
-// All that an optimizer keeps beside the parameters: the tensors themselves, not copies.
+// The optimizer state: the tensors themselves, not copies.
 struct State {
   std::vector<StateArray> arrays;
   std::vector<StateTensor> tensors;
 };
 
-// Updates weights in place. Each of its numbers beside a parameter has the dtype of the weights; with 16-bit
-// weights the arithmetic is float32 and results are rounded up or down at random, in proportion to how near
-// they are, so that small updates are not lost.
+// Updates weights in place. State arrays have the dtype of the weights. With 16-bit weights the arithmetic is
+// float32 and results are rounded stochastically, so that small updates are not lost.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // One update. `seed` is that of the random rounding.
+  // One update. `seed` is for stochastic rounding.
   void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
             std::uint64_t seed);
 
-  // What must be saved to go on as if never stopped: this, and the updates so far.
+  // What a checkpoint must save to resume exactly: the state, and the number of updates so far.
   virtual State state() const = 0;
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
@@ -58,8 +57,9 @@ class Optimizer {
   std::int64_t updates_ = 0;
 };
 
-// What of an optimizer may be chosen; the rest is torch.optim's default. Only Adam and AdamW have betas, and
-// those and RMSprop an epsilon. Every parameter decays, as in a single parameter group of torch.optim.
+// What the user can choose; everything else is torch.optim's default. Only Adam and AdamW have betas; only
+// those and RMSprop have an epsilon. Weight decay applies to every parameter, as in a single parameter group
+// of torch.optim.
 struct Settings {
   std::optional<std::pair<double, double>> betas{};
   std::optional<double> epsilon{}, weight_decay{};

@@ -13,18 +13,18 @@ at::Generator generator_of(at::Device device, std::uint64_t seed) {
   return generator;
 }
 
-// How many of float32's last bits the type leaves out.
+// How many of float32's low bits the dtype drops.
 int dropped_bits(at::ScalarType type) { return type == at::kBFloat16 ? 16 : 13; }
 
 }  // namespace
 
-void round_at_random(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
+void stochastic_round(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
   const std::int64_t steps = std::int64_t{1} << dropped_bits(to.scalar_type());
   const at::Tensor bits = from.view(at::kInt);
   const at::Tensor noise =
       at::randint(steps, from.sizes(), generator_of(from.device(), seed), bits.options());
-  // Adding to the bits carries into the kept ones as often as the dropped ones are large. Infinities and NaN
-  // must stay what they are.
+  // Noise in the low bits carries into the high ones with a probability proportional to them. Infinities and
+  // NaN must stay what they are.
   const at::Tensor rounded = ((bits + noise).bitwise_and_(-steps)).view(at::kFloat);
   to.copy_(at::where(from.isfinite(), rounded, from));
 }

@@ -5,7 +5,7 @@
 
 namespace dpo::optim {
 
-// The learning rate over a run: it rises over the warm-up, then stays, or falls to 0 at the end.
+// The learning rate over a run: linear warm-up, then constant, or a decay to 0 at the end.
 struct Schedule {
   double learning_rate = 0;
   std::int64_t warmup = 0;        // updates

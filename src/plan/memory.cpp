@@ -125,9 +125,8 @@ double Memory::total() const {
 // Our blocks keep these; a fused block may keep fewer, never more.
 std::vector<SavedTensor> saved_tensors(const model::Shape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
-  const bool gated = s.family != model::Family::gpt2 && s.family != model::Family::gpt_neox &&
-                     s.family != model::Family::gptj;
-  const bool one_norm = s.family == model::Family::gptj;
+  const bool gated = s.layer_kind() == model::LayerKind::llama;
+  const bool one_norm = s.layer_kind() == model::LayerKind::gptj;
   const double statistics = gated ? 4 : 8;  // float32: the inverse deviation, and the mean of a layer norm
   std::vector<SavedTensor> saved = {
       {"layer input", bytes(s.hidden), false},

@@ -80,7 +80,7 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
       fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
   const std::string facts =
-      fmt::format("{} ({} parameters), {}, {}{}, {}, {}", model::family_name(in.shape.family),
+      fmt::format("{} ({} parameters), {}, {}{}, {}, {}", model::info_of(in.shape.family).name,
                   short_count(in.table->count()), devices, run.trainer,
                   mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
   out += "\n" + wrapped(facts, 0) + "\n";

@@ -135,7 +135,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   result.predicted_bytes = plan.memory.tensors();
   result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
   const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
-  result.peak_bytes = static_cast<std::uint64_t>(shard::largest_over(*mesh.all, peak, mesh.device));
+  result.peak_bytes = static_cast<std::uint64_t>(shard::max_over(*mesh.all, peak, mesh.device));
   return result;
 }
 

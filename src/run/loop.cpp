@@ -148,7 +148,7 @@ class Run {
     bool finite = true;
     for (const model::BlockWeights& block : p_.trainee.policy.stored().blocks)
       finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
-    if (shard::largest_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
+    if (shard::max_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
     throw train::TrainingFailure(fmt::format(
         "after {} examples the weights of the policy are not finite. It has diverged, and nothing "
         "of it is saved{}. A lower lr is the usual remedy",
@@ -240,7 +240,7 @@ class Run {
       metrics.emplace_back("mfu",
                            planned.model_flops_utilization * tokens / seconds / planned.tokens_per_second);
     const double peak = static_cast<double>(peak_memory(on_gpu)) / (1 << 30);
-    metrics.emplace_back("peak_memory_gib", shard::largest_over(*mesh().all, peak, mesh().device));
+    metrics.emplace_back("peak_memory_gib", shard::max_over(*mesh().all, peak, mesh().device));
   }
 
   void add_counters(Metrics& metrics) const {

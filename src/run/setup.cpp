@@ -116,11 +116,11 @@ RunState find_progress(const RunData& data, const std::optional<fs::path>& check
 
 // A model's weights where they are trained: this rank's part, or of one process each block on one of its
 // devices.
-checkpoint::LoadedModel load_placed(const shard::Mesh& mesh, std::span<const at::Device> devices,
-                                    const std::function<checkpoint::LoadedModel(at::Device)>& load) {
+checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                   const std::function<checkpoint::LoadedModel(at::Device)>& load) {
   if (devices.size() == 1) return load(mesh.device);
   checkpoint::LoadedModel loaded = load(at::kCPU);
-  loaded.weights = shard::moved(loaded.table, loaded.weights, shard::spread_over(loaded.table, devices));
+  loaded.weights = shard::to_devices(loaded.table, loaded.weights, shard::spread_over(loaded.table, devices));
   return loaded;
 }
 
@@ -154,7 +154,7 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
                                           std::span<const at::Device> devices,
                                           const train::Listener& listener) {
   if (data.plan.reference == plan::Reference::none) return std::nullopt;
-  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+  checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return load_start(data.config, train::reference_type(data.config), device, mesh.layout(), listener);
   });
   check_vocabulary(data, loaded);
@@ -183,8 +183,8 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
   const config::RunConfig& config = data.config;
   train::ReferenceModel& reference = frozen->model;
   if (config.sample_during_eval)
-    samples = draw_samples(reference.placed.model(), reference.placed.store(), data.evaluation,
-                           data.tokenizer, config, *mesh.all);
+    samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
+                           config, *mesh.all);
   if (data.plan.reference == plan::Reference::live) return train::live_reference(std::move(reference));
   return train::cached_reference(train::find_or_compute_scores(
       plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
@@ -213,7 +213,7 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   compare_reference(frozen, config, checkpoint, progress);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
-  checkpoint::LoadedModel loaded = load_placed(mesh, devices, [&](at::Device device) {
+  checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     const at::ScalarType stored = train::precision_of(config, mesh).stored;
     return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
                                                shown_by(listener, "reading weights"), mesh.layout())

@@ -10,7 +10,7 @@
 namespace dpo::shard {
 namespace {
 
-// A number that looks random and depends on every bit of the given one (SplitMix64).
+// A hash of 64 bits (SplitMix64).
 std::uint64_t mixed(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -24,7 +24,7 @@ std::uint64_t key_of(const std::string& name) {
   return key;
 }
 
-// Sums over elements do not depend on their order, so each rank adds up its own.
+// Sums do not depend on the order of elements, so each rank adds up its own.
 struct Sums {
   std::atomic<std::uint64_t> first = 0, second = 0;
 };
@@ -36,10 +36,10 @@ void add(Sums& sums, const std::byte* elements, std::int64_t size, const model::
     for (std::int64_t i = begin; i < end; ++i) {
       std::uint64_t bits = 0;
       std::memcpy(&bits, elements + (piece.to + i) * size, static_cast<std::size_t>(size));
-      const std::uint64_t place = mixed(key + static_cast<std::uint64_t>(piece.from + i));
-      const std::uint64_t random = mixed(place ^ bits);
+      const std::uint64_t position = mixed(key + static_cast<std::uint64_t>(piece.from + i));
+      const std::uint64_t random = mixed(position ^ bits);
       first += random;
-      second += mixed(random + place);
+      second += mixed(random + position);
     }
     sums.first += first;
     sums.second += second;

@@ -7,8 +7,8 @@
 
 namespace dpo::shard {
 
-// 128 bits, in hexadecimal, of a model's weights: the same however ranks divide it, and other bits for any
-// other number in any place. Not made to withstand someone who wants two models to look alike.
+// A 128-bit hash of a model's weights, in hexadecimal: it does not depend on the mesh, and changes with any
+// element. Not cryptographic.
 std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh);
 
 }  // namespace dpo::shard

@@ -15,10 +15,10 @@ void sum_over_replicas(model::Weights& sums, comm::Group& replicas) {
   for (comm::Pending& one : pending) one.wait();
 }
 
-// Every rank holds all of its model.
-class Resident : public Gradients {
+// Without shards.
+class UnshardedGradients : public Gradients {
  public:
-  Resident(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(mesh.replica) {}
+  UnshardedGradients(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(mesh.replica) {}
 
   model::BlockWeights& gradients(std::size_t block) override { return sums_.blocks[block]; }
   void complete(std::size_t) override {}
@@ -29,83 +29,86 @@ class Resident : public Gradients {
   std::shared_ptr<comm::Group> replicas_;
 };
 
-// A block's buffer while gradients are added to it, and until every rank has its part of the sum.
-class Buffer {
+// A block's whole gradients while a pass adds to them, and until every rank has its shard of the sum.
+class WholeBlock {
  public:
-  Buffer(const model::Block& block, const Mesh& mesh, at::TensorOptions options)
+  WholeBlock(const model::Block& block, const Mesh& mesh, at::TensorOptions options)
       : group_(*mesh.shard),
-        part_(model::local_block(block, mesh.layout()).shard_size),
-        weights_(model::block_in(at::zeros({part_ * group_.size()}, options), block, mesh.layout())) {}
+        shard_size_(model::local_block(block, mesh.layout()).shard_size),
+        weights_(
+            model::block_views(at::zeros({shard_size_ * group_.size()}, options), block, mesh.layout())) {}
 
   model::BlockWeights& weights() { return weights_; }
 
-  void reduce() { pending_ = group_.reduce_scatter(own(), weights_.flat); }
+  void reduce() { pending_ = group_.reduce_scatter(shard(), weights_.flat); }
 
   void add_to(at::Tensor& sum) {
     const at::NoGradGuard no_grad;
     pending_.wait();
-    sum.add_(own());
+    sum.add_(shard());
   }
 
  private:
-  at::Tensor own() const { return weights_.flat.narrow(0, group_.rank() * part_, part_); }
+  at::Tensor shard() const { return weights_.flat.narrow(0, group_.rank() * shard_size_, shard_size_); }
 
   comm::Group& group_;
-  std::int64_t part_;
+  std::int64_t shard_size_;
   model::BlockWeights weights_;
   comm::Pending pending_;
 };
 
-// A block is exchanged as soon as it is complete, while the pass goes on with the next; one at a time.
-class Reduced : public Gradients {
+// A block is reduce-scattered as soon as it is complete, while the pass continues with the next; one at a
+// time.
+class ReducedByPass : public Gradients {
  public:
-  Reduced(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh, at::ScalarType type)
-      : table_(table), sums_(sums), mesh_(mesh), type_(type), open_(table.blocks.size()) {}
+  ReducedByPass(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh, at::ScalarType dtype)
+      : table_(table), sums_(sums), mesh_(mesh), dtype_(dtype), open_(table.blocks.size()) {}
 
   model::BlockWeights& gradients(std::size_t block) override {
-    if (!open_[block] || moving_ == block) {
-      settle();
-      open_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(type_));
+    if (!open_[block] || reducing_ == block) {
+      wait_for_reduction();
+      open_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(dtype_));
     }
     return open_[block]->weights();
   }
 
   void complete(std::size_t block) override {
-    settle();
+    wait_for_reduction();
     open_[block]->reduce();
-    moving_ = block;
+    reducing_ = block;
   }
 
   void finish() override {
-    settle();
+    wait_for_reduction();
     sum_over_replicas(sums_, *mesh_.replica);
   }
 
  private:
-  void settle() {
-    if (!moving_) return;
-    open_[*moving_]->add_to(sums_.blocks[*moving_].flat);
-    open_[*moving_].reset();
-    moving_.reset();
+  void wait_for_reduction() {
+    if (!reducing_) return;
+    open_[*reducing_]->add_to(sums_.blocks[*reducing_].flat);
+    open_[*reducing_].reset();
+    reducing_.reset();
   }
 
   const model::TensorTable table_;
   model::Weights& sums_;
   const Mesh mesh_;
-  at::ScalarType type_;
-  std::vector<std::optional<Buffer>> open_;
-  std::optional<std::size_t> moving_;
+  at::ScalarType dtype_;
+  std::vector<std::optional<WholeBlock>> open_;
+  std::optional<std::size_t> reducing_;
 };
 
-// Every rank sums all of its passes by itself first.
-class Whole : public Gradients {
+// Every rank accumulates the gradients of all its passes; finish() reduce-scatters them.
+class ReducedByUpdate : public Gradients {
  public:
-  Whole(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh, at::ScalarType type)
-      : table_(table), sums_(sums), mesh_(mesh), type_(type), buffers_(table.blocks.size()) {}
+  ReducedByUpdate(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh,
+                  at::ScalarType dtype)
+      : table_(table), sums_(sums), mesh_(mesh), dtype_(dtype), buffers_(table.blocks.size()) {}
 
   model::BlockWeights& gradients(std::size_t block) override {
     if (!buffers_[block])
-      buffers_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(type_));
+      buffers_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(dtype_));
     return buffers_[block]->weights();
   }
 
@@ -125,17 +128,17 @@ class Whole : public Gradients {
   const model::TensorTable table_;
   model::Weights& sums_;
   const Mesh mesh_;
-  at::ScalarType type_;
-  std::vector<std::optional<Buffer>> buffers_;
+  at::ScalarType dtype_;
+  std::vector<std::optional<WholeBlock>> buffers_;
 };
 
 }  // namespace
 
 std::unique_ptr<Gradients> make_gradients(const model::TensorTable& table, model::Weights& sums,
                                           const Mesh& mesh, const GradientOptions& options) {
-  if (mesh.shard->size() == 1) return std::make_unique<Resident>(sums, mesh);
-  if (options.whole) return std::make_unique<Whole>(table, sums, mesh, at::kFloat);
-  return std::make_unique<Reduced>(table, sums, mesh, options.reduced);
+  if (mesh.shard->size() == 1) return std::make_unique<UnshardedGradients>(sums, mesh);
+  if (options.accumulate_whole) return std::make_unique<ReducedByUpdate>(table, sums, mesh, at::kFloat);
+  return std::make_unique<ReducedByPass>(table, sums, mesh, options.reduce_dtype);
 }
 
 }  // namespace dpo::shard

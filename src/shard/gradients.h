@@ -7,16 +7,18 @@
 
 namespace dpo::shard {
 
-// Gradients that the ranks of a mesh sum: each ends with the sums of what it holds of the model.
+// Gradients that the ranks of a mesh sum: each ends up with the sums of its own part of the model.
 class Gradients : public model::GradientStore {
  public:
-  // Waits for what is under way, and sums over replicas: after the last pass of an update.
+  // After the last pass of an update: waits for pending reductions, and sums over replicas.
   virtual void finish() = 0;
 };
 
 struct GradientOptions {
-  at::ScalarType reduced = at::kFloat;  // in which they are exchanged
-  bool whole = false;  // the passes of an update are summed on every rank first, and exchanged once
+  at::ScalarType reduce_dtype = at::kFloat;  // of the reduce-scatter
+  // Every rank accumulates whole gradients over the microbatches of an update, and they are reduced once
+  // (FSDP's no_sync); otherwise after every microbatch.
+  bool accumulate_whole = false;
 };
 
 // `sums` is this rank's part.

@@ -28,7 +28,7 @@ void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device devic
   numbers.assign(host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel());
 }
 
-double largest_over(comm::Group& group, double number, at::Device device) {
+double max_over(comm::Group& group, double number, at::Device device) {
   const at::Tensor value = at::tensor({number}, at::kDouble).to(device);
   group.all_reduce(value, comm::Reduction::max).wait();
   return value.item<double>();

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "shard/gradients.h"
+#include "shard/local_model.h"
 #include "shard/mesh.h"
-#include "shard/placed.h"
 
 namespace dpo::train {
 
@@ -36,7 +36,7 @@ class Policy {
  private:
   shard::Mesh mesh_;
   model::Weights stored_;
-  shard::Placed computed_;  // the stored weights themselves where the types are the same
+  shard::LocalModel computed_;  // the stored weights themselves where the types are the same
   std::unique_ptr<model::Weights> gradients_;
   std::unique_ptr<shard::Gradients> reduction_;
 };

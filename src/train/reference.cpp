@@ -37,7 +37,7 @@ class CachedReference : public Reference {
 }  // namespace
 
 std::vector<double> ReferenceModel::scores(const model::Batch& batch) const {
-  return to_host(model::forward(placed.model(), placed.store(), batch, pass).log_probs);
+  return to_host(model::forward(local.model(), local.store(), batch, pass).log_probs);
 }
 
 std::unique_ptr<Reference> no_reference() { return std::make_unique<NoReference>(); }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/pass.h"
-#include "shard/placed.h"
+#include "shard/local_model.h"
 #include "train/microbatch.h"
 #include "train/score_table.h"
 
@@ -24,7 +24,7 @@ std::unique_ptr<Reference> no_reference();
 
 // The frozen model.
 struct ReferenceModel {
-  shard::Placed placed;
+  shard::LocalModel local;
   model::PassOptions pass;
 
   // Of every response of a forest.

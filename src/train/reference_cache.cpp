@@ -103,9 +103,9 @@ class Collector {
   // The scores of a batch, by example, in its order.
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
-    const model::Store& store = reference_.placed.store();
+    const model::Store& store = reference_.local.store();
     for (const Microbatch& part : divide_batch(batch, {microbatches_, mesh_.data->rank(), mesh_.data->size()},
-                                               reference_.placed.model().config.shape, store.device(0))) {
+                                               reference_.local.model().config.shape, store.device(0))) {
       const std::vector<double> scores = reference_.scores(part.packed);
       records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
     }
@@ -135,7 +135,7 @@ class Collector {
                const std::vector<loss::Score>& now) const {
     for (std::size_t r = 0; r < now.size(); ++r) {
       const auto& [policy, reference, tokens] = now[r];
-      if (std::abs(kept[r] - reference) <= rounding_of(reference, tokens, reference_.placed.store().dtype()))
+      if (std::abs(kept[r] - reference) <= rounding_of(reference, tokens, reference_.local.store().dtype()))
         continue;
       throw UserError(fmt::format(
           "{}: the log-probability of a response of {} tokens is {} there, but the reference computes {}. "
@@ -169,7 +169,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const Listener& listener) {
   if (mesh.all->rank() == 0) make_own_folder(folder);  // rather than after hours of scoring
   ScoreTable::Key key{{"weights", fingerprint},
-                      {"precision", c10::toString(reference.placed.store().dtype())},
+                      {"precision", c10::toString(reference.local.store().dtype())},
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Numbers>& batches) {

@@ -22,7 +22,7 @@
 #include "comm/world.h"
 #include "data/forest.h"
 #include "ops/devices.h"
-#include "shard/sharded.h"
+#include "shard/sharded_store.h"
 #include "train/step.h"
 
 namespace {
@@ -123,7 +123,7 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   answer.add("logits",
              model::all_logits(trainee.policy.model(), trainee.policy.store(),
                                model::make_batch(forest, trainee.policy.model().config.shape, device)));
-  trainee.policy.store().rest();
+  trainee.policy.store().end_pass();
   const train::UpdateResult first = train::compute_gradients(trainee, batches.front());
   answer.add("gradient.", table, whole(table, trainee.policy.gradients(), mesh));
   answer.add("norm", at::tensor({first.gradient_norm}, at::kDouble));
@@ -143,7 +143,7 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   answer.add("scores", at::tensor(scores, at::kDouble));
   answer.add("norms", at::tensor(norms, at::kDouble));
   answer.add("weight.", table, whole(table, trainee.policy.stored(), mesh));
-  const auto* sharded = dynamic_cast<const shard::Sharded*>(&trainee.policy.store());
+  const auto* sharded = dynamic_cast<const shard::ShardedStore*>(&trainee.policy.store());
   answer.add("gathered",
              at::tensor({sharded ? static_cast<double>(sharded->most_gathered()) : 0.0}, at::kDouble));
   if (world.all->rank() == 0) answer.write(folder / (asked.at("name").get<std::string>() + ".safetensors"));

@@ -20,7 +20,7 @@ void check_config(const ModelConfig& config) {
     if (size < 1 || size > std::int64_t{1} << 26) fail("a size that cannot be");
   if (shape.heads % shape.kv_heads != 0) fail("heads that cannot be shared");
   const auto& rotary = config.settings.rotary;
-  if (rotary.dim < 0 || rotary.dim > shape.head_dim || rotary.dim % 2 != 0) fail("turned dimensions");
+  if (rotary.dim < 0 || rotary.dim > shape.head_dim || rotary.dim % 2 != 0) fail("rotated dimensions");
   if (!std::isfinite(config.settings.norm_epsilon) || !std::isfinite(config.settings.initializer_range))
     fail("a number that is none");
 }

@@ -178,7 +178,7 @@ class Program(unittest.TestCase):
                             (["--prompt", "Ā", "--device", "cuda:99"], "--device cuda:99: "),
                             (["--prompt", "Ā", "--top-p", "2"], "top_p is 2, expected"),
                             (["--prompt", "Ā", "--stop", ""], "--stop"),
-                            (["--prompt", "Ā" * 96], "a prompt of 96 tokens leaves no room in the 96"),
+                            (["--prompt", "Ā" * 96], "a prompt of 96 tokens leaves no room in the model's context of 96"),
                             (["--prompts", str(self.folder / "none")], "none")):
             done = self.run_program(*words)
             self.assertEqual((done.returncode, done.stdout), (1, ""))

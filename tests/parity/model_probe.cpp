@@ -95,7 +95,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
     weights[static_cast<std::int64_t>(response)] += request.weights[example][place];
   });
   model::Tape tape;
-  model::Resident store(loaded.weights);
+  model::ResidentStore store(loaded.weights);
   const ops::ResponseScores scores = model::forward(model, store, batch, options, tape);
   const ops::ResponseScores alone = model::forward(model, loaded.weights, batch, options);
   if (!scores.log_probs.equal(alone.log_probs)) throw std::runtime_error("the two forward passes differ");

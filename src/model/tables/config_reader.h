@@ -39,25 +39,25 @@ class ConfigReader {
     return value->get<std::int64_t>();
   }
 
-  bool flag(const char* key, bool otherwise) const {
+  bool flag(const char* key, bool fallback) const {
     const nlohmann::json* value = find(key);
-    if (!value) return otherwise;
+    if (!value) return fallback;
     if (!value->is_boolean()) fail(fmt::format("'{}' is {}, expected true or false", key, shown(*value)));
     return value->get<bool>();
   }
 
-  double number(const char* key, double otherwise) const {
+  double number(const char* key, double fallback) const {
     const nlohmann::json* value = find(key);
-    if (!value) return otherwise;
+    if (!value) return fallback;
     if (!value->is_number() || !(value->get<double>() >= 0) || value->get<double>() > 1e12)
-      fail(fmt::format("'{}' is {}, expected a number from 0", key, shown(*value)));
+      fail(fmt::format("'{}' is {}, expected a number >= 0", key, shown(*value)));
     return value->get<double>();
   }
 
-  std::string text(const char* key, const char* otherwise) const {
+  std::string text(const char* key, const char* fallback) const {
     const nlohmann::json* value = find(key);
-    if (!value) return otherwise;
-    if (!value->is_string()) fail(fmt::format("'{}' is {}, expected a text", key, shown(*value)));
+    if (!value) return fallback;
+    if (!value->is_string()) fail(fmt::format("'{}' is {}, expected a string", key, shown(*value)));
     return value->get<std::string>();
   }
 

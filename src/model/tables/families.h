@@ -1,4 +1,4 @@
-// One function per layout of tensors; the table of a whole model is made from it in table.cpp.
+// One function per kind of layer; table.cpp makes the table of a whole model from it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct FamilyTable {
   std::string layer_prefix;   // "transformer.h." + number + "."
   std::vector<Tensor> layer;  // names without the prefix
   std::vector<Tensor> head;
-  std::string head_name;    // of the head's matrix, also where it is tied to the embedding's
+  std::string head_name;    // of the head's matrix, also if it is tied to the embedding's
   std::string base_prefix;  // see TensorTable
   std::vector<std::pair<std::string, std::string>> old_names;  // see TensorTable
   std::vector<std::string> buffers;                            // see TensorTable
@@ -34,7 +34,7 @@ inline Tensor head_tensor(std::string name, const Shape& s) {
 inline Init init_of_vector(const std::string& name) {
   return name.ends_with(".bias") ? Init::zeros : Init::ones;
 }
-// Norms and biases of outputs that are summed over ranks: each rank holds them whole.
+// Norms, and biases of outputs that are summed over ranks: each rank holds them whole.
 inline Tensor whole_vector(std::string name, std::int64_t size) {
   const Init init = init_of_vector(name);
   return {std::move(name), {size}, std::nullopt, false, init};
@@ -43,7 +43,8 @@ inline Tensor split_vector(std::string name, std::int64_t size) {
   const Init init = init_of_vector(name);
   return {std::move(name), {size}, 0, false, init};
 }
-// A matrix [out, in] whose outputs are divided over ranks, and one whose inputs are.
+// A matrix [out, in] whose output dimension tensor-parallel ranks split (column-parallel), and one whose
+// input dimension they split (row-parallel).
 inline Tensor split_outputs(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, 0, true};
 }

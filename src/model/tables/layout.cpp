@@ -7,8 +7,8 @@
 namespace dpo::model {
 namespace {
 
-// Every tensor and every shard starts at a multiple of this many elements: 128 bytes in bfloat16, which
-// vector instructions and matrix kernels want.
+// Every tensor and every shard starts at a multiple of this many elements: 128 bytes in bfloat16, the
+// alignment that vector instructions and matrix kernels prefer.
 constexpr std::int64_t kAlignment = 64;
 
 std::int64_t aligned(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
@@ -20,8 +20,8 @@ std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
 
 LocalTensor whole(const Tensor& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
 
-// The split dimension is `sections` parts of equal size, each of which is divided over the ranks. Only a
-// tensor that is one run for each rank (the vocabulary's rows) may divide unevenly; the last rank has fewer.
+// The split dimension has `sections` parts of equal size, each of which is split over the ranks. Only a
+// tensor with one run per rank (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
 LocalTensor local_tensor(const Tensor& tensor, const Layout& layout) {
   if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
   const auto dimension = tensor.shape.begin() + *tensor.split;
@@ -44,8 +44,8 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
   for (const Tensor& tensor : block.tensors) {
     LocalTensor part = local_tensor(tensor, layout);
     part.start = local.size;
-    // As much room as the first rank needs: what every tensor-parallel rank holds a copy of lies in the same
-    // place everywhere, and is rounded by the same random numbers.
+    // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on
+    // all of them and is rounded with the same random numbers.
     local.size += aligned(local_tensor(tensor, {0, layout.tensor_ranks, 0, 1}).count());
     local.tensors.push_back(std::move(part));
   }

@@ -7,15 +7,15 @@
 
 namespace dpo::model {
 
-// What one rank holds of a model. Tensor-parallel ranks divide single tensors, as the table says; each of
-// them lays its parts of a block into one flat buffer, which the ranks of a shard group divide evenly.
+// What one rank holds of a model. Tensor-parallel ranks split single tensors, as the table says; each packs
+// its parts of a block into one flat buffer, which the ranks of a shard group split evenly.
 struct Layout {
   std::int64_t tensor_rank = 0, tensor_ranks = 1;
   std::int64_t shard_rank = 0, shard_ranks = 1;
 };
 
-// A tensor as a tensor-parallel rank holds it: runs of consecutive elements of the whole tensor, equally long
-// and equally far apart, behind each other.
+// A tensor as a tensor-parallel rank holds it: runs of consecutive elements of the whole tensor, of equal
+// length and stride, packed one after the other.
 struct LocalTensor {
   std::vector<std::int64_t> shape;
   std::int64_t first = 0;   // element of the whole tensor that the first run begins with
@@ -26,24 +26,24 @@ struct LocalTensor {
   std::int64_t count() const;
 };
 
-// A block as a tensor-parallel rank holds it. What lies between the tensors in the flat buffer is zero.
+// A block as a tensor-parallel rank holds it. Padding between the tensors in the flat buffer is zero.
 struct LocalBlock {
   std::vector<LocalTensor> tensors;  // as in the table
   std::int64_t size = 0;             // of the flat buffer
-  std::int64_t shard_size = 0;       // of a shard rank's part
+  std::int64_t shard_size = 0;       // of one rank's shard
 };
 
 LocalBlock local_block(const Block& block, const Layout& layout);
 
-// Consecutive elements of a tensor in a rank's own part of a block's flat buffer.
+// Consecutive elements of a tensor in a rank's shard of a block's flat buffer.
 struct Piece {
   std::size_t tensor = 0;  // in the block's table
   std::int64_t from = 0;   // element of the whole tensor
-  std::int64_t to = 0;     // element of this rank's part of the buffer
+  std::int64_t to = 0;     // element of this rank's shard of the buffer
   std::int64_t count = 0;
 };
 
-// All that this rank holds of a block, in the order of the buffer.
+// Everything that this rank holds of a block, in the order of the buffer.
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout);
 
 // Consecutive elements of a tensor.
@@ -51,10 +51,10 @@ struct Run {
   std::int64_t from = 0, count = 0;
 };
 
-// The pieces of one tensor together: in a rank's buffer they follow each other without a gap.
+// All pieces of one tensor: in a rank's buffer they are contiguous.
 struct HeldTensor {
   std::size_t tensor = 0;  // in the block's table
-  std::int64_t to = 0;     // element of this rank's part of the buffer
+  std::int64_t to = 0;     // element of this rank's shard of the buffer
   std::int64_t count = 0;  // of all runs
   std::vector<Run> runs;   // of the whole tensor
 };

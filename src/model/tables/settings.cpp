@@ -11,15 +11,25 @@ namespace {
 
 using nlohmann::json;
 
-bool is_llama_like(Family family) {
-  return family != Family::gpt2 && family != Family::gpt_neox && family != Family::gptj;
+// Keys of config.json, and transformers' defaults for them.
+struct Keys {
+  const char *epsilon, *activation, *default_activation;
+  double default_epsilon;
+};
+
+Keys keys_of(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::gpt2:
+    case LayerKind::gptj: return {"layer_norm_epsilon", "activation_function", "gelu_new", 1e-5};
+    case LayerKind::gpt_neox: return {"layer_norm_eps", "hidden_act", "gelu", 1e-5};
+    case LayerKind::llama: break;
+  }
+  return {"rms_norm_eps", "hidden_act", "silu", 1e-6};
 }
 
-Activation read_activation(const ConfigReader& in, Family family) {
-  const bool old = family == Family::gpt2 || family == Family::gptj;
-  const char* key = old ? "activation_function" : "hidden_act";
-  const char* otherwise = old ? "gelu_new" : family == Family::gpt_neox ? "gelu" : "silu";
-  const std::string name = in.text(key, otherwise);
+Activation read_activation(const ConfigReader& in, const Keys& keys) {
+  const char* key = keys.activation;
+  const std::string name = in.text(key, keys.default_activation);
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
   if (name == "relu") return Activation::relu;
@@ -74,28 +84,47 @@ Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
   return rotary;
 }
 
-Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
-  if (shape.family == Family::gpt2) return {};
-  if (shape.family == Family::gptj) return read_gptj_rotary(in, shape);
+Rotary read_modern_rotary(const ConfigReader& in, const Shape& shape) {
   const ConfigReader rope(rotary_object(in), in.origin());
-  const bool neox = shape.family == Family::gpt_neox;
+  const bool neox = shape.layer_kind() == LayerKind::gpt_neox;
   Rotary rotary;
   rotary.theta = rope.number("rope_theta", in.number(neox ? "rotary_emb_base" : "rope_theta", 10000));
   const double part = rope.number(
       "partial_rotary_factor", neox ? in.number("rotary_pct", 0.25) : in.number("partial_rotary_factor", 1));
   rotary.dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * part);
   if (part > 1 || rotary.dim < 2 || rotary.dim % 2 != 0 || rotary.theta <= 0)
-    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} make no sense",
+    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} are not valid",
                         rotary.dim, shape.head_dim, rotary.theta));
   read_scaling(rotary, rope, shape.context);
   return rotary;
 }
 
-// Longer sequences would need the window; shorter ones do not notice it.
+Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
+  switch (shape.layer_kind()) {
+    case LayerKind::gpt2: return {};
+    case LayerKind::gptj: return read_gptj_rotary(in, shape);
+    case LayerKind::gpt_neox:
+    case LayerKind::llama: break;
+  }
+  return read_modern_rotary(in, shape);
+}
+
+bool has_window(const ConfigReader& in, Family family) {
+  switch (family) {
+    case Family::mistral: return true;
+    case Family::qwen2:
+    case Family::qwen3: return in.flag("use_sliding_window", false);
+    case Family::gpt2:
+    case Family::gpt_neox:
+    case Family::gptj:
+    case Family::llama: break;
+  }
+  return false;
+}
+
+// Only sequences longer than the window need it.
 void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>& notes) {
-  const bool mistral = shape.family == Family::mistral;
-  const bool qwen = shape.family == Family::qwen2 || shape.family == Family::qwen3;
-  if (!mistral && !(qwen && in.flag("use_sliding_window", false))) return;
+  if (!has_window(in, shape.family)) return;
   const auto window = in.optional_size("sliding_window");
   if (!window || *window >= shape.context) return;
   notes.push_back(
@@ -105,27 +134,26 @@ void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>
   shape.context = *window;
 }
 
-void refuse_what_we_lack(const ConfigReader& in, Family family) {
-  if (family == Family::gpt2) {
+void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
+  if (kind == LayerKind::gpt2) {
     for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
       if (in.flag(key, false)) in.fail(fmt::format("'{}' is not supported", key));
   }
   if (in.find("quantization_config"))
-    in.fail(
-        "'quantization_config': quantized weights are not supported; use the model that they were made from");
+    in.fail("'quantization_config': quantized weights are not supported; use the original model");
 }
 
-// Only the families after Llama know a padding row; of a negative id, as of Python, the rows count from the
-// end. An id without a row is of a tokenizer that was changed.
+// Only Llama and its relatives have a padding row. A negative id counts from the end, as in Python. An id
+// beyond the vocabulary belongs to a tokenizer that was changed later.
 std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape& shape) {
   const json* value = in.find("pad_token_id");
-  if (!is_llama_like(shape.family) || !value || !value->is_number_integer()) return std::nullopt;
+  if (shape.layer_kind() != LayerKind::llama || !value || !value->is_number_integer()) return std::nullopt;
   const auto id = value->get<std::int64_t>();
   if (id < -shape.vocabulary || id >= shape.vocabulary) return std::nullopt;
   return id < 0 ? id + shape.vocabulary : id;
 }
 
-// Preference training compares likelihoods, which dropout would blur.
+// Preference training compares likelihoods, to which dropout would add noise.
 void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
   std::string found;
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"})
@@ -141,15 +169,13 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   const json object = json::parse(config_json);
   const ConfigReader in(object, origin);
   Settings& settings = config.settings;
-  const Family family = config.shape.family;
-  refuse_what_we_lack(in, family);
-  const char* epsilon = is_llama_like(family)        ? "rms_norm_eps"
-                        : family == Family::gpt_neox ? "layer_norm_eps"
-                                                     : "layer_norm_epsilon";
-  settings.norm_epsilon = in.number(epsilon, is_llama_like(family) ? 1e-6 : 1e-5);
-  settings.activation = read_activation(in, family);
+  const LayerKind kind = config.shape.layer_kind();
+  const Keys keys = keys_of(kind);
+  refuse_unsupported(in, kind);
+  settings.norm_epsilon = in.number(keys.epsilon, keys.default_epsilon);
+  settings.activation = read_activation(in, keys);
   settings.rotary = read_rotary(in, config.shape);
-  settings.scaled_attention = family != Family::gpt2 || in.flag("scale_attn_weights", true);
+  settings.scaled_attention = kind != LayerKind::gpt2 || in.flag("scale_attn_weights", true);
   settings.initializer_range = in.number("initializer_range", 0.02);
   settings.padding_row = read_padding_row(in, config.shape);
   apply_window(in, config.shape, settings.notes);
@@ -164,7 +190,7 @@ std::vector<float> rotary_frequencies(const Rotary& rotary) {
     float frequency = 1.0F / std::pow(static_cast<float>(rotary.theta), exponent);
     if (rotary.scaling == Rotary::Scaling::linear) frequency /= static_cast<float>(rotary.factor);
     if (rotary.scaling == Rotary::Scaling::llama3) {
-      // Long waves are stretched, short ones kept, those between blended.
+      // Long waves are stretched, short ones stay, those between are blended.
       const double wavelength = 2 * std::numbers::pi / frequency;
       const auto context = static_cast<double>(rotary.original_context);
       const double low = rotary.low_frequency_factor, high = rotary.high_frequency_factor;

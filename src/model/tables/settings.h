@@ -12,12 +12,12 @@ namespace dpo::model {
 
 enum class Activation { gelu, gelu_tanh, relu, silu };
 
-// How positions turn queries and keys.
+// Rotary position embedding.
 struct Rotary {
   enum class Scaling { none, linear, llama3 };
 
-  std::int64_t dim = 0;      // of a head's dimensions, the first that are turned; 0: none
-  bool interleaved = false;  // pairs are neighbours (GPT-J); otherwise one of each half
+  std::int64_t dim = 0;      // how many of a head's first dimensions are rotated; 0: none
+  bool interleaved = false;  // pairs are adjacent dimensions (GPT-J); otherwise one of each half
   double theta = 10000;
   Scaling scaling = Scaling::none;
   double factor = 1;
@@ -25,7 +25,7 @@ struct Rotary {
   std::int64_t original_context = 0;                           // of llama3
 };
 
-// What a config.json says besides sizes.
+// What a config.json says besides the sizes.
 struct Settings {
   double norm_epsilon = 1e-5;
   Activation activation{};
@@ -41,10 +41,10 @@ struct ModelConfig {
   Settings settings;
 };
 
-// Reads the text of a config.json. What it asks for and we lack is a UserError that names it.
+// Parses a config.json. A feature that is not supported is a UserError that names it.
 ModelConfig parse_model_config(std::string_view config_json, const std::string& origin);
 
-// The frequency of each turned pair of dimensions, as transformers computes them.
+// The frequency of each rotated pair of dimensions, as transformers computes it.
 std::vector<float> rotary_frequencies(const Rotary& rotary);
 
 }  // namespace dpo::model

@@ -61,27 +61,14 @@ void check_heads(const Shape& s, const ConfigReader& in) {
     in.fail(fmt::format("a hidden size of {} cannot be split over {} heads", s.hidden, s.heads));
 }
 
-struct FamilyEntry {
-  const char* model_type;
-  Family family;
-  const char* name;
-};
-
-constexpr FamilyEntry kFamilies[] = {
-    {"gpt2", Family::gpt2, "GPT-2"},         {"gpt_neox", Family::gpt_neox, "GPT-NeoX"},
-    {"gptj", Family::gptj, "GPT-J"},         {"llama", Family::llama, "Llama"},
-    {"mistral", Family::mistral, "Mistral"}, {"qwen2", Family::qwen2, "Qwen2"},
-    {"qwen3", Family::qwen3, "Qwen3"},
-};
-
 Family read_family(const json& object, const ConfigReader& in) {
   const auto it = object.find("model_type");
   if (it == object.end() || !it->is_string()) in.fail("'model_type' is missing or not a string");
   const std::string type = it->get<std::string>();
   std::vector<std::string> known;
-  for (const FamilyEntry& entry : kFamilies) {
-    if (type == entry.model_type) return entry.family;
-    known.emplace_back(entry.model_type);
+  for (const Family family : all_families()) {
+    if (type == info_of(family).model_type) return family;
+    known.emplace_back(info_of(family).model_type);
   }
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
@@ -97,23 +84,25 @@ Shape parse_shape(std::string_view config_json, const std::string& origin) {
   if (!object.is_object()) in.fail("not a JSON object");
   const Family family = read_family(object, in);
   Shape shape;
-  switch (family) {
-    case Family::gpt2: shape = read_gpt2_like(in, family, /*tied=*/true); break;
-    case Family::gptj: shape = read_gpt2_like(in, family, /*tied=*/false); break;
-    default: shape = read_modern(in, family); break;
+  switch (info_of(family).layers) {
+    case LayerKind::gpt2: shape = read_gpt2_like(in, family, /*tied=*/true); break;
+    case LayerKind::gptj: shape = read_gpt2_like(in, family, /*tied=*/false); break;
+    case LayerKind::gpt_neox:
+    case LayerKind::llama: shape = read_modern(in, family); break;
   }
   check_heads(shape, in);
-  // The table of tensors grows with them, and no real model comes near.
+  // The tensor table grows with them, and no real model comes near.
   constexpr std::int64_t kMostLayers = 4096;
   if (shape.layers > kMostLayers)
     in.fail(fmt::format("{} layers are more than the {} that are supported", shape.layers, kMostLayers));
   return shape;
 }
 
-std::string_view family_name(Family family) {
-  for (const FamilyEntry& entry : kFamilies)
-    if (entry.family == family) return entry.name;
-  return "unknown";
+std::vector<Family> all_families() {
+  std::vector<Family> families;
+  for (int i = 0; info_of(static_cast<Family>(i)).model_type != nullptr; ++i)
+    families.push_back(static_cast<Family>(i));
+  return families;
 }
 
 }  // namespace dpo::model

@@ -9,7 +9,34 @@
 
 namespace dpo::model {
 
+// Every switch over these two enumerations is without a default, which the compiler checks (-Werror=switch):
+// a family that is forgotten somewhere does not compile.
 enum class Family { gpt2, gpt_neox, gptj, llama, mistral, qwen2, qwen3 };
+
+// What a layer is made of. Families of one kind differ in biases, norms and settings only.
+enum class LayerKind { gpt2, gpt_neox, gptj, llama };
+
+struct FamilyInfo {
+  const char* model_type = nullptr;  // in config.json
+  const char* name = nullptr;
+  LayerKind layers{};
+};
+
+constexpr FamilyInfo info_of(Family family) {
+  switch (family) {
+    case Family::gpt2: return {"gpt2", "GPT-2", LayerKind::gpt2};
+    case Family::gpt_neox: return {"gpt_neox", "GPT-NeoX", LayerKind::gpt_neox};
+    case Family::gptj: return {"gptj", "GPT-J", LayerKind::gptj};
+    case Family::llama: return {"llama", "Llama", LayerKind::llama};
+    case Family::mistral: return {"mistral", "Mistral", LayerKind::llama};
+    case Family::qwen2: return {"qwen2", "Qwen2", LayerKind::llama};
+    case Family::qwen3: return {"qwen3", "Qwen3", LayerKind::llama};
+  }
+  return {};
+}
+
+// All enumerators of Family.
+std::vector<Family> all_families();
 
 // The sizes that a Hugging Face config.json gives.
 struct Shape {
@@ -21,20 +48,19 @@ struct Shape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t vocabulary = 0;
-  std::int64_t context = 0;  // longest sequence the model was made for
+  std::int64_t context = 0;  // the longest sequence
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
   bool parallel_residual = false;  // attention and MLP read the same input
 
+  LayerKind layer_kind() const { return info_of(family).layers; }
   std::int64_t query_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Reads the text of a config.json. `origin` (a path or name) begins every error message; a model type or
-// a size that is missing, of the wrong kind or impossible is a UserError.
+// Parses a config.json. `origin` (a path or name) begins every error message; a model type or a size that is
+// missing or invalid is a UserError.
 Shape parse_shape(std::string_view config_json, const std::string& origin);
-
-std::string_view family_name(Family family);  // "GPT-NeoX"
 
 }  // namespace dpo::model

@@ -15,13 +15,14 @@ std::int64_t sum_over(const std::vector<Tensor>& tensors,
   return sum;
 }
 
-Family layout_of(Family family) {
-  switch (family) {
-    case Family::mistral:
-    case Family::qwen2:
-    case Family::qwen3: return Family::llama;
-    default: return family;
+FamilyTable family_table(const Shape& shape) {
+  switch (shape.layer_kind()) {
+    case LayerKind::gpt2: return gpt2_table(shape);
+    case LayerKind::gpt_neox: return gpt_neox_table(shape);
+    case LayerKind::gptj: return gptj_table(shape);
+    case LayerKind::llama: break;
   }
+  return llama_table(shape);
 }
 
 }  // namespace
@@ -58,14 +59,7 @@ std::int64_t TensorTable::body_matmul_count() const {
 
 TensorTable tensor_table(const Shape& shape) {
   TensorTable table;
-  const FamilyTable family = [&] {
-    switch (layout_of(shape.family)) {
-      case Family::gpt2: return gpt2_table(shape);
-      case Family::gpt_neox: return gpt_neox_table(shape);
-      case Family::gptj: return gptj_table(shape);
-      default: return llama_table(shape);
-    }
-  }();
+  const FamilyTable family = family_table(shape);
   table.blocks.push_back({BlockKind::embedding, "", family.embedding});
   for (std::int64_t i = 0; i < shape.layers; ++i) {
     Block layer{BlockKind::layer, family.layer_prefix + std::to_string(i) + ".", family.layer};

@@ -1,5 +1,5 @@
-// Kernels of our own, each a single pass over memory. Neither LibTorch's headers nor CUDA's are needed here;
-// the arrays are on the current device, and a launch that fails throws std::runtime_error.
+// Our own CUDA kernels, each a single pass over memory. Needs neither LibTorch's headers nor CUDA's. Arrays
+// are on the current device; a failed launch throws std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ using Stream = void*;  // a cudaStream_t
 
 enum class Type { float32, bfloat16, float16 };
 
-// Turns pairs of numbers in every head of every token by that token's angles. Strides are in elements; the
-// result is contiguous.
-struct Rotation {
+// Rotates pairs of dimensions of every head by the angles of its token. Strides are in elements; the result
+// is contiguous.
+struct Rotary {
   const void* in = nullptr;
   void* out = nullptr;
   Type type = Type::float32;
@@ -21,12 +21,12 @@ struct Rotation {
   const float* sin = nullptr;
   std::int64_t pairs = 0;
   bool interleaved = false;
-  float direction = 1;  // -1 turns back
+  float direction = 1;  // -1: the inverse rotation
 };
-void rotate(const Rotation& rotation, Stream stream);
+void apply_rotary(const Rotary& rotary, Stream stream);
 
-// Makes one attention over two sets of keys of two over one each. Outputs are [tokens, heads, head_dim],
-// contiguous; the logarithms are [heads, tokens] with a stride between heads.
+// Merges attention over two sets of keys. Outputs are [tokens, heads, head_dim], contiguous; lse is
+// [heads, tokens] with a stride between heads.
 struct Merge {
   void* out = nullptr;  // of the first, and the result
   const void* other = nullptr;
@@ -38,15 +38,15 @@ struct Merge {
 };
 void merge(const Merge& merge, Stream stream);
 
-// Updates of `count` weights in float32, with gradients of either type.
+// Updates of `count` float32 weights, with gradients of any type.
 struct Gradient {
   const void* data = nullptr;
   Type type = Type::float32;
 };
 
 struct Adam {
-  float l2 = 0;     // share of the weight that is added to its gradient
-  float decay = 1;  // of the weight itself, before the update
+  float l2 = 0;     // weight decay added to the gradient
+  float decay = 1;  // factor of the weight itself, before the update
   float first_share = 0, second_keep = 0, second_share = 0;
   float root_correction = 1, epsilon = 0, step = 0;
 };

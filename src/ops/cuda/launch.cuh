@@ -1,4 +1,4 @@
-// What the kernels share: how many threads, which type, several numbers in one access.
+// Shared by the kernels: launch sizes, dispatch by type, vectorized access.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -36,7 +36,7 @@ inline bool is_aligned(const void* pointer, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
 }
 
-// Numbers that are read and written in one access.
+// Elements that are read and written in one access.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T values[kCount];

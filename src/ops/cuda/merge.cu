@@ -28,8 +28,8 @@ __global__ void merge_outputs(Merge m) {
   pack = sum;
 }
 
-// After the outputs, which need the logarithms as they were.
-__global__ void merge_logarithms(Merge m) {
+// After the outputs, which need the lse from before.
+__global__ void merge_lse(Merge m) {
   const std::int64_t thread = thread_number();
   if (thread >= m.tokens * m.heads) return;
   const std::int64_t head = thread / m.tokens, token = thread % m.tokens;
@@ -41,7 +41,7 @@ template <class T, int kWidth>
 void launch(const Merge& m, cudaStream_t stream) {
   const std::int64_t threads = m.tokens * m.heads * (m.head_dim / kWidth);
   merge_outputs<T, kWidth><<<blocks_for(threads), kThreads, 0, stream>>>(m);
-  merge_logarithms<<<blocks_for(m.tokens * m.heads), kThreads, 0, stream>>>(m);
+  merge_lse<<<blocks_for(m.tokens * m.heads), kThreads, 0, stream>>>(m);
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 namespace dpo::cuda {
 namespace {
 
-// Number d of a head that belongs to a pair, turned.
+// Dimension d of a head after the rotation of its pair.
 template <class T>
-__device__ float turned(const Rotation& r, const T* head, std::int64_t token, int d) {
+__device__ float rotated(const Rotary& r, const T* head, std::int64_t token, int d) {
   const int pairs = static_cast<int>(r.pairs);
   const int pair = r.interleaved ? d / 2 : d % pairs;
   const bool is_first = r.interleaved ? d % 2 == 0 : d < pairs;
@@ -15,9 +15,10 @@ __device__ float turned(const Rotation& r, const T* head, std::int64_t token, in
   return is_first ? own * cos - other * sin : own * cos + other * sin;
 }
 
-// A thread makes kWidth neighbouring numbers of a head. Most of them are often behind the pairs.
+// A thread computes kWidth adjacent dimensions of a head. Often most of them are after the pairs and only
+// copied.
 template <class T, int kWidth>
-__global__ void rotate_kernel(Rotation r) {
+__global__ void rotary_kernel(Rotary r) {
   const std::int64_t thread = thread_number();
   const std::int64_t packs = r.head_dim / kWidth;
   if (thread >= r.tokens * r.heads * packs) return;
@@ -29,20 +30,20 @@ __global__ void rotate_kernel(Rotation r) {
   if (d < 2 * r.pairs) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
-      if (d + i < 2 * r.pairs) assign(pack.values[i], turned(r, head, token, d + i));
+      if (d + i < 2 * r.pairs) assign(pack.values[i], rotated(r, head, token, d + i));
   }
   *reinterpret_cast<Pack<T, kWidth>*>(static_cast<T*>(r.out) + row * r.head_dim + d) = pack;
 }
 
 template <class T, int kWidth>
-void launch(const Rotation& r, cudaStream_t stream) {
+void launch(const Rotary& r, cudaStream_t stream) {
   const std::int64_t threads = r.tokens * r.heads * (r.head_dim / kWidth);
-  rotate_kernel<T, kWidth><<<blocks_for(threads), kThreads, 0, stream>>>(r);
+  rotary_kernel<T, kWidth><<<blocks_for(threads), kThreads, 0, stream>>>(r);
 }
 
 }  // namespace
 
-void rotate(const Rotation& r, Stream stream) {
+void apply_rotary(const Rotary& r, Stream stream) {
   if (r.tokens == 0) return;
   with_type(r.type, [&](auto zero) {
     using T = decltype(zero);
@@ -52,7 +53,7 @@ void rotate(const Rotation& r, Stream stream) {
     wide ? launch<T, kWidth>(r, static_cast<cudaStream_t>(stream))
          : launch<T, 1>(r, static_cast<cudaStream_t>(stream));
   });
-  check_launch("rotate");
+  check_launch("rotary");
 }
 
 }  // namespace dpo::cuda

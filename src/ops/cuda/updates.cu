@@ -1,4 +1,4 @@
-// Optimizers' updates. The arithmetic is torch.optim's, operation by operation.
+// Optimizer updates. The arithmetic is torch.optim's, operation by operation.
 #include "ops/cuda/launch.cuh"
 
 namespace dpo::cuda {
@@ -7,7 +7,7 @@ namespace {
 constexpr int kWidth = 4;
 
 // As at::lerp: from the nearer end, so that a share of 1 is exact.
-__device__ float between(float from, float to, float share) {
+__device__ float lerp(float from, float to, float share) {
   return share < 0.5F ? from + share * (to - from) : to - (to - from) * (1 - share);
 }
 
@@ -17,7 +17,7 @@ struct AdamUpdate {
   __device__ void operator()(float& weight, float gradient, float& first, float& second) const {
     gradient += c.l2 * weight;
     weight *= c.decay;
-    first = between(first, gradient, c.first_share);
+    first = lerp(first, gradient, c.first_share);
     second = second * c.second_keep + c.second_share * gradient * gradient;
     weight += c.step * first / (sqrtf(second) / c.root_correction + c.epsilon);
   }
@@ -33,13 +33,13 @@ struct RmsPropUpdate {
   }
 };
 
-// Four numbers a thread; `Kept` are the arrays that the optimizer keeps beside the weights.
-template <class Update, class T, class... Kept>
+// Four elements per thread; `State` are the arrays of the optimizer state.
+template <class Update, class T, class... State>
 __global__ void update_kernel(Update update, float* weights, const T* gradients, std::int64_t count,
-                              Kept*... kept) {
+                              State*... state) {
   const std::int64_t start = thread_number() * kWidth;
   if (start + kWidth > count) {
-    for (std::int64_t i = start; i < count; ++i) update(weights[i], to_float(gradients[i]), kept[i]...);
+    for (std::int64_t i = start; i < count; ++i) update(weights[i], to_float(gradients[i]), state[i]...);
     return;
   }
   using Floats = Pack<float, kWidth>;
@@ -52,21 +52,21 @@ __global__ void update_kernel(Update update, float* weights, const T* gradients,
   Floats weight = *pack_at(weights);
   const auto with = [&](auto... k) {  // copies in registers
     step(weight, gradient, k...);
-    ((*pack_at(kept) = k), ...);
+    ((*pack_at(state) = k), ...);
   };
-  with(*pack_at(kept)...);
+  with(*pack_at(state)...);
   *pack_at(weights) = weight;
 }
 
-template <class Update, class... Kept>
+template <class Update, class... State>
 void launch(const Update& update, float* weights, Gradient gradient, std::int64_t count, Stream stream,
-            Kept*... kept) {
+            State*... state) {
   if (count == 0) return;
   with_type(gradient.type, [&](auto zero) {
     using T = decltype(zero);
     update_kernel<<<blocks_for((count + kWidth - 1) / kWidth), kThreads, 0,
                     static_cast<cudaStream_t>(stream)>>>(
-        update, weights, static_cast<const T*>(gradient.data), count, kept...);
+        update, weights, static_cast<const T*>(gradient.data), count, state...);
   });
   check_launch("optimizer");
 }

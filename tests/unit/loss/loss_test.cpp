@@ -54,19 +54,19 @@ TEST(Loss, GoldenVectors) {
 TEST(Loss, AotComparesSortedMargins) {
   // Sorted, the losses are 0.825939420, 0.554355244, 0.275080583; margins of the policy are 5, -2, 35.
   expect_losses(options("aot"), {0.554355244, 0.825939420, 0.275080583});
-  // With other reference margins the order of the policy's decides who is compared with which.
+  // Pairs are matched in the order of the policy's margins, whatever the reference's are.
   std::vector<Score> scores = kScores;
   scores[0].reference = -100;
   const Terms terms = evaluate(options("aot"), scores, kPairs);
   // Reference margins: -86, 0.5, 23.5; the policy's, sorted: -2 (pair 1), 5 (pair 0), 35 (pair 2).
-  EXPECT_NEAR(terms.losses[1], -log_logistic(0.1 * (-2 + 86)), 1e-12);
-  EXPECT_NEAR(terms.losses[0], -log_logistic(0.1 * (5 - 0.5)), 1e-12);
-  EXPECT_NEAR(terms.losses[2], -log_logistic(0.1 * (35 - 23.5)), 1e-12);
+  EXPECT_NEAR(terms.losses[1], -log_sigmoid(0.1 * (-2 + 86)), 1e-12);
+  EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.1 * (5 - 0.5)), 1e-12);
+  EXPECT_NEAR(terms.losses[2], -log_sigmoid(0.1 * (35 - 23.5)), 1e-12);
 }
 
-TEST(Loss, DiscopopFarBehindIsTheLogisticLoss) {
+TEST(Loss, DiscopopFarBelowZeroIsTheSigmoidLoss) {
   std::vector<Score> far = kScores;
-  far[0].policy = -20000;  // exp(-z) is beyond all numbers there
+  far[0].policy = -20000;  // exp(-z) overflows there
   const Terms terms = evaluate(options("discopop"), far, kPairs);
   EXPECT_DOUBLE_EQ(terms.losses[0], 0.1 * (20000 - 12 - 1));
   EXPECT_DOUBLE_EQ(terms.gradients[0], -0.1);
@@ -76,13 +76,13 @@ TEST(Loss, FormulasByHand) {
   // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
   Options simpo = options("simpo");
   simpo.gamma = 0.5;
-  expect_losses(simpo, {-log_logistic(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});
+  expect_losses(simpo, {-log_sigmoid(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});
   Options cpo = options("cpo");
   cpo.alpha = 2;  // with the chosen response's likelihood per token
-  expect_losses(cpo, {-log_logistic(0.1 * 5) + 2 * 10.0 / 8});
+  expect_losses(cpo, {-log_sigmoid(0.1 * 5) + 2 * 10.0 / 8});
   const double good = -10.0 / 8, bad = -15.0 / 9;
   const double odds = (good - bad) - (std::log(1 - std::exp(good)) - std::log(1 - std::exp(bad)));
-  expect_losses(options("orpo"), {-good - 0.1 * log_logistic(odds)});
+  expect_losses(options("orpo"), {-good - 0.1 * log_sigmoid(odds)});
   expect_losses(options("ipo"), {(3 - 5) * (3 - 5.0)});  // on sums, D = 3, 1 / (2 b) = 5
   const std::vector<Comparison> single = {{.responses = {0}}};
   EXPECT_EQ(evaluate(options("sft"), kScores, single).losses[0], 10);
@@ -97,7 +97,7 @@ TEST(Loss, StepZeroOfDpoIsLogTwo) {
 TEST(Loss, ReferenceFreeIgnoresTheReference) {
   Options o = options("dpo");
   o.reference_free = true;
-  expect_losses(o, {-log_logistic(0.5), -log_logistic(-0.2), -log_logistic(3.5)});
+  expect_losses(o, {-log_sigmoid(0.5), -log_sigmoid(-0.2), -log_sigmoid(3.5)});
   EXPECT_FALSE(uses_reference(o));
   EXPECT_TRUE(uses_reference(options("dpo")));
   EXPECT_FALSE(uses_reference(options("simpo")));
@@ -109,14 +109,14 @@ TEST(Loss, MarginWeightAndDivergences) {
   pairs[0].margin = 0.4;
   pairs[0].weight = 3;
   const Terms terms = evaluate(options("dpo"), kScores, pairs);
-  EXPECT_NEAR(terms.losses[0], -log_logistic(0.3 - 0.4), 1e-12);
-  EXPECT_NEAR(terms.gradients[0], -3 * 0.1 * logistic(0.1), 1e-12);
+  EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.3 - 0.4), 1e-12);
+  EXPECT_NEAR(terms.gradients[0], -3 * 0.1 * sigmoid(0.1), 1e-12);
   Options forward = options("dpo");
   forward.divergence = "forward_kl";
-  expect_losses(forward, {-log_logistic(0.1 * (-std::exp(-2) + std::exp(1)))});
+  expect_losses(forward, {-log_sigmoid(0.1 * (-std::exp(-2) + std::exp(1)))});
   Options js = options("dpo");
   js.divergence = "js";
-  expect_losses(js, {-log_logistic(0.1 * (log_logistic(2.0) - log_logistic(-1.0)))});
+  expect_losses(js, {-log_sigmoid(0.1 * (log_sigmoid(2.0) - log_sigmoid(-1.0)))});
 }
 
 TEST(Loss, KtoWeighsWantedAndUnwanted) {
@@ -125,10 +125,10 @@ TEST(Loss, KtoWeighsWantedAndUnwanted) {
   o.desirable_weight = 2;
   const std::vector<Comparison> examples = {{.responses = {0}}, {.responses = {1}, .desirable = false}};
   const Terms terms = evaluate(o, kScores, examples);
-  EXPECT_NEAR(terms.losses[0], 2 * (1 - logistic(0.1 * (2 - 1))), 1e-12);
-  EXPECT_NEAR(terms.losses[1], 1 - logistic(0.1 * (1 + 1)), 1e-12);
+  EXPECT_NEAR(terms.losses[0], 2 * (1 - sigmoid(0.1 * (2 - 1))), 1e-12);
+  EXPECT_NEAR(terms.losses[1], 1 - sigmoid(0.1 * (1 + 1)), 1e-12);
   o.kl = -3;  // a negative estimate counts as none
-  EXPECT_NEAR(evaluate(o, kScores, examples).losses[0], 2 * (1 - logistic(0.1 * 2)), 1e-12);
+  EXPECT_NEAR(evaluate(o, kScores, examples).losses[0], 2 * (1 - sigmoid(0.1 * 2)), 1e-12);
 }
 
 TEST(Loss, PlackettLuceOfTwoIsDpo) {

@@ -73,8 +73,8 @@ GenerateOptions sampled(std::int64_t count, std::uint64_t seed = 0, std::int64_t
   return options;
 }
 
-// The logits behind a text, computed anew as one sequence.
-at::Tensor logits_behind(const Loaded& loaded, const Tokens& text) {
+// The logits after a text, computed as one sequence without the cache.
+at::Tensor logits_after(const Loaded& loaded, const Tokens& text) {
   data::Example example{text, {}, 0};
   const data::Forest forest = data::make_forest(std::span(&example, 1));
   const Batch batch = make_batch(forest, loaded.model.config.shape, at::kCPU);
@@ -84,7 +84,7 @@ at::Tensor logits_behind(const Loaded& loaded, const Tokens& text) {
 Tokens greedy_without_cache(const Loaded& loaded, Tokens text, std::size_t count) {
   const std::size_t begin = text.size();
   while (text.size() < begin + count)
-    text.push_back(static_cast<data::Token>(logits_behind(loaded, text).argmax().item<std::int64_t>()));
+    text.push_back(static_cast<data::Token>(logits_after(loaded, text).argmax().item<std::int64_t>()));
   return {text.begin() + static_cast<std::ptrdiff_t>(begin), text.end()};
 }
 
@@ -105,7 +105,7 @@ TEST(Generate, ThePenaltyCountsPromptAndText) {
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
     Tokens text = kTexts[i];
     for (const data::Token token : results[i].tokens) {
-      const at::Tensor logits = logits_behind(loaded, text).unsqueeze(0);
+      const at::Tensor logits = logits_after(loaded, text).unsqueeze(0);
       const at::Tensor seen = at::zeros(logits.sizes(), at::kBool);
       for (const data::Token old : text) seen[0][old].fill_(true);
       EXPECT_EQ(token, penalize_repetition(logits, seen, 3).argmax().item<std::int64_t>());
@@ -162,14 +162,14 @@ TEST(Generate, SamplesFollowTheModelsDistribution) {
   std::map<data::Token, double> shares;
   for (const Generated& result : generated(loaded, {kTexts[0]}, sampled(1, 9, kCount)))
     shares[result.tokens[0]] += 1.0 / kCount;
-  const at::Tensor expected = logits_behind(loaded, kTexts[0]).softmax(0);
+  const at::Tensor expected = logits_after(loaded, kTexts[0]).softmax(0);
   for (data::Token token = 0; token < 97; ++token) {
     const double p = expected[token].item<double>();
     EXPECT_NEAR(shares[token], p, 5 * std::sqrt(p * (1 - p) / kCount) + 1e-9) << token;
   }
 }
 
-TEST(Generate, EndsBehindAnyEndOfText) {
+TEST(Generate, EndsAfterAnyEosToken) {
   const Loaded loaded = make(kLlamaConfig);
   const std::vector<Generated> whole = generated(loaded, kTexts, greedy(30));
   GenerateOptions options = greedy(30);
@@ -207,7 +207,7 @@ TEST(Generate, StaysWithinTheContext) {
   EXPECT_EQ(results[0].finish, Finish::length);
 }
 
-TEST(Generate, RefusesWhatCannotBe) {
+TEST(Generate, RefusesInvalidInput) {
   const Loaded loaded = make(kGpt2Config);
   EXPECT_THROW(generated(loaded, {Tokens{}}, greedy(4)), UserError);
   EXPECT_THROW(generated(loaded, {Tokens(64, 7)}, greedy(4)), UserError);
@@ -233,7 +233,7 @@ TEST(Generate, HalfPrecisionStaysCloseToTheWholeSequence) {
     for (std::size_t i = 0; i < kTexts.size(); ++i) {
       Tokens text = kTexts[i];
       for (const data::Token token : results[i].tokens) {
-        const at::Tensor logits = logits_behind(loaded, text).to(at::kFloat);
+        const at::Tensor logits = logits_after(loaded, text).to(at::kFloat);
         EXPECT_GE(logits[token].item<float>(), logits.max().item<float>() - 0.3F);
         text.push_back(token);
       }

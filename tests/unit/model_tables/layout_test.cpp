@@ -20,8 +20,7 @@ std::vector<Shape> shapes() {
   std::vector<Shape> all;
   for (const std::int64_t vocabulary : {1, 3, 13, 257})
     for (const bool tied : {true, false})
-      for (const Family family :
-           {Family::gpt2, Family::gpt_neox, Family::gptj, Family::llama, Family::qwen2, Family::qwen3}) {
+      for (const Family family : all_families()) {
         Shape shape = base;
         shape.family = family;
         shape.vocabulary = vocabulary;
@@ -38,7 +37,7 @@ void for_each_mesh(const Check& check) {
   for (const Shape& shape : shapes())
     for (const std::int64_t tensor_ranks : {1, 2, 4})
       for (const std::int64_t shard_ranks : {1, 2, 3, 4, 7}) {
-        SCOPED_TRACE(std::string(family_name(shape.family)) + ", vocabulary " +
+        SCOPED_TRACE(std::string(info_of(shape.family).name) + ", vocabulary " +
                      std::to_string(shape.vocabulary) + ", tensor " + std::to_string(tensor_ranks) +
                      ", shard " + std::to_string(shard_ranks));
         check(tensor_table(shape), tensor_ranks, shard_ranks);

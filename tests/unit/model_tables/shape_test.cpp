@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace dpo::model {
 namespace {
@@ -29,6 +30,21 @@ TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
       "m");
   EXPECT_EQ(gpt2.ffn, 32);
   EXPECT_TRUE(gpt2.tied_embeddings);
+}
+
+// The compiler finds a family that the code forgets; this finds one that documentation and parity tests
+// forget.
+TEST(Families, AreAllDocumentedAndComparedWithTransformers) {
+  const std::string source = DPO_SOURCE_DIR;
+  const std::string models = read_text_file(source + "/docs/models.md", "test");
+  const std::string tiny = read_text_file(source + "/tests/parity/tiny_models.py", "test");
+  ASSERT_FALSE(all_families().empty());
+  for (const Family family : all_families()) {
+    const FamilyInfo info = info_of(family);
+    EXPECT_NE(models.find(info.name), std::string::npos) << "docs/models.md: " << info.name;
+    EXPECT_NE(tiny.find(std::string("\n    \"") + info.model_type + "\": "), std::string::npos)
+        << "tests/parity/tiny_models.py: " << info.model_type;
+  }
 }
 
 TEST(Shape, SaysWhichFileAndKeyIsWrong) {

@@ -40,7 +40,7 @@ TEST(HeadRows, AreLogSoftmaxAndItsGradient) {
         const at::Tensor expected = exact.gather(1, targets.unsqueeze(1)).squeeze(1);
         EXPECT_LT((found.log_probs - expected).abs().max().item<double>(), 1e-6 * std::max(1.0, 10 * spread))
             << vocabulary << ' ' << spread;
-        differentiate_rows(logits, targets, found.lse, scale);
+        score_rows_backward(logits, targets, found.lse, scale);
         const at::Tensor gradient =
             scale.unsqueeze(1) * (at::one_hot(targets, vocabulary).to(at::kDouble) - exact.exp());
         EXPECT_LT((logits.to(at::kDouble) - gradient).abs().max().item<double>(),
@@ -49,7 +49,7 @@ TEST(HeadRows, AreLogSoftmaxAndItsGradient) {
       }
 }
 
-TEST(HeadRows, WhatIsNotANumberStaysSo) {
+TEST(HeadRows, NanStaysNan) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const double bad : {inf, std::nan("")}) {
@@ -59,13 +59,13 @@ TEST(HeadRows, WhatIsNotANumberStaysSo) {
       const Scored found = scored(logits, targets);
       EXPECT_TRUE(std::isnan(found.log_probs[3].item<double>())) << bad;
       EXPECT_TRUE(std::isfinite(found.log_probs[4].item<double>()));
-      differentiate_rows(logits, targets, found.lse, at::randn({kRows}));
+      score_rows_backward(logits, targets, found.lse, at::randn({kRows}));
       EXPECT_TRUE(std::isnan(logits[3][0].item<double>()));
       EXPECT_TRUE(std::isfinite(logits[4].to(at::kFloat).sum().item<double>()));
     }
 }
 
-TEST(HeadRows, WordsThatAreRuledOutCountNothing) {
+TEST(HeadRows, MaskedLogitsCountNothing) {
   at::Tensor logits = at::randn({kRows, 100});
   const at::Tensor without = logits.narrow(1, 0, 40).contiguous();
   logits.narrow(1, 40, 60).fill_(-std::numeric_limits<double>::infinity());

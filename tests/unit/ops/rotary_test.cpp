@@ -36,7 +36,7 @@ void check_rotary(at::Device device, at::ScalarType dtype, double tolerance) {
           wide.narrow(2, 16, 16).detach().requires_grad_();  // not contiguous, as a part of q|k|v is
       const at::Tensor angles = at::rand({7, count}, options.dtype(at::kDouble)) * 6;
       const at::Tensor cos = angles.cos().to(at::kFloat), sin = angles.sin().to(at::kFloat);
-      const at::Tensor out = rotate(x, cos, sin, interleaved);
+      const at::Tensor out = apply_rotary(x, cos, sin, interleaved);
       EXPECT_LT(relative_error(out, expected_rotation(x.detach().to(at::kDouble), angles, interleaved)),
                 tolerance);
       const at::Tensor grad = at::randn({7, 3, 16}, options.dtype(dtype));
@@ -46,12 +46,12 @@ void check_rotary(at::Device device, at::ScalarType dtype, double tolerance) {
     }
 }
 
-TEST(Rotate, TurnsPairsAndTheirGradientsBack) {
+TEST(Rotary, RotatesPairsAndTheirGradientsBack) {
   check_rotary(at::kCPU, at::kFloat, 1e-6);
   check_rotary(at::kCPU, at::kBFloat16, 4e-3);
 }
 
-TEST(Rotate, OnCuda) {
+TEST(Rotary, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_rotary(at::kCUDA, at::kFloat, 1e-6);
   check_rotary(at::kCUDA, at::kBFloat16, 4e-3);

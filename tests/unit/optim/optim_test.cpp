@@ -32,7 +32,7 @@ model::Weights filled(double value, at::ScalarType type = at::kFloat) {
   return weights;
 }
 
-TEST(Schedule, RisesAsTheOriginalDoesAndThenStaysOrFalls) {
+TEST(Schedule, WarmsUpAsTheOriginalDoesAndThenStaysOrFalls) {
   Schedule schedule{.learning_rate = 2, .warmup = 3, .name = "constant", .updates = 13};
   EXPECT_DOUBLE_EQ(schedule.at(0), 0.5);
   EXPECT_DOUBLE_EQ(schedule.at(2), 1.5);
@@ -91,25 +91,25 @@ TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
     }
 }
 
-TEST(RoundAtRandom, KeepsTheMeanTheSignAndWhatIsExact) {
+TEST(StochasticRound, KeepsTheMeanTheSignAndWhatIsExact) {
   const at::Tensor exact = at::full({200'000}, 1.0 + 0.3 / 128);  // between two neighbours of bfloat16
   at::Tensor rounded = at::zeros({200'000}, at::kBFloat16);
-  round_at_random(rounded, exact, 7);
+  stochastic_round(rounded, exact, 7);
   EXPECT_NEAR(rounded.to(at::kDouble).mean().item<double>(), 1.0 + 0.3 / 128, 2e-5);
   EXPECT_GE(rounded.min().item<float>(), 1.0F);
   EXPECT_LE(rounded.max().item<float>(), 1.0F + 1.0F / 128);
-  round_at_random(rounded, at::full({200'000}, -1.5), 7);
+  stochastic_round(rounded, at::full({200'000}, -1.5), 7);
   EXPECT_TRUE(rounded.eq(-1.5).all().item<bool>());
-  round_at_random(rounded, at::full({200'000}, INFINITY), 7);
+  stochastic_round(rounded, at::full({200'000}, INFINITY), 7);
   EXPECT_TRUE(rounded.isinf().all().item<bool>());
 }
 
-TEST(RoundAtRandom, GivesTheSameBitsForASeed) {
+TEST(StochasticRound, GivesTheSameBitsForASeed) {
   const at::Tensor exact = at::randn({1000});
   at::Tensor one = at::zeros({1000}, at::kBFloat16), same = one.clone(), other = one.clone();
-  round_at_random(one, exact, 1);
-  round_at_random(same, exact, 1);
-  round_at_random(other, exact, 2);
+  stochastic_round(one, exact, 1);
+  stochastic_round(same, exact, 1);
+  stochastic_round(other, exact, 2);
   EXPECT_TRUE(one.equal(same));
   EXPECT_FALSE(one.equal(other));
 }
@@ -127,7 +127,7 @@ TEST(Optimizer, SmallUpdatesOfSixteenBitWeightsAddUp) {
   EXPECT_NEAR(sum / 26, 1 - 400 * 1e-4, 0.012);
 }
 
-TEST(Optimizer, GoesOnFromItsStateAsIfNeverStopped) {
+TEST(Optimizer, ResumesFromItsStateExactly) {
   for (const char* name : {"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}) {
     model::Weights whole = filled(1), parted = filled(1);
     const auto one = make_optimizer(name, whole), first = make_optimizer(name, parted);
@@ -166,7 +166,7 @@ TEST(Optimizer, EveryParameterDecaysInAnyPrecision) {
     }
 }
 
-TEST(Optimizer, KeepsArraysLikeTheWeights) {
+TEST(Optimizer, StateIsLaidOutLikeTheWeights) {
   const model::Weights weights = filled(1);
   for (const auto& [name, arrays] : std::map<std::string, std::size_t>{
            {"RMSprop", 1}, {"Adam", 2}, {"AdamW", 2}, {"SGD", 0}, {"Adafactor", 0}}) {

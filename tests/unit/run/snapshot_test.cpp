@@ -230,7 +230,7 @@ TEST_F(Checkpoints, AreFilesOfWholeTensors) {
       weights.push_back(source_of(block.tensors[j].name, one.model.weights.blocks[i].tensors[j].tensor));
       for (const optim::StateArray& array : kept.arrays)
         state.push_back(source_of(array.name + "." + block.tensors[j].name,
-                                  model::block_in(array.blocks[i], block, {}).tensors[j].tensor));
+                                  model::block_views(array.blocks[i], block, {}).tensors[j].tensor));
     }
   }
   checkpoint::write_safetensors(folder_ / "model.safetensors", weights);

@@ -1,4 +1,4 @@
-#include "shard/placed.h"
+#include "shard/local_model.h"
 
 #include <map>
 
@@ -18,15 +18,15 @@ TEST(Spread, KeepsTheOrderAndBalancesBytes) {
   for (std::size_t count = 1; count <= 4; ++count) {
     std::vector<at::Device> devices;
     for (std::size_t i = 0; i < count; ++i) devices.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));
-    const std::vector<at::Device> places = spread_over(made.model.table, devices);
-    ASSERT_EQ(places.size(), made.model.table.blocks.size());
+    const std::vector<at::Device> of_block = spread_over(made.model.table, devices);
+    ASSERT_EQ(of_block.size(), made.model.table.blocks.size());
     std::map<int, std::int64_t> held;
     std::int64_t largest = 0;
-    for (std::size_t i = 0; i < places.size(); ++i) {
+    for (std::size_t i = 0; i < of_block.size(); ++i) {
       if (i > 0) {
-        EXPECT_GE(places[i].index(), places[i - 1].index());
+        EXPECT_GE(of_block[i].index(), of_block[i - 1].index());
       }
-      held[places[i].index()] += made.model.table.blocks[i].count();
+      held[of_block[i].index()] += made.model.table.blocks[i].count();
       largest = std::max(largest, made.model.table.blocks[i].count());
     }
     for (const auto& [device, parameters] : held)
@@ -39,13 +39,13 @@ void expect_same_over(std::vector<at::Device> devices, const std::string& family
   const MadeModel made = make_model(family);
   const data::Forest forest = make_forest();
   at::Tensor expected, found;
-  model::Resident plain(made.weights);
+  model::ResidentStore plain(made.weights);
   model::Weights plain_sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   model::ResidentGradients plain_gradients(plain_sums);
   pass(made.model, plain, plain_gradients, forest, recompute, expected);
 
-  const Placed spread(made.model,
-                      moved(made.model.table, made.weights, spread_over(made.model.table, devices)), {});
+  const LocalModel spread(
+      made.model, to_devices(made.model.table, made.weights, spread_over(made.model.table, devices)), {});
   model::Weights sums = zeros_like(made.model.table, spread.weights(), at::kFloat, {});
   model::ResidentGradients gradients(sums);
   pass(made.model, spread.store(), gradients, forest, recompute, found);

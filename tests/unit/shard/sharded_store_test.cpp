@@ -1,4 +1,4 @@
-#include "shard/sharded.h"
+#include "shard/sharded_store.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 namespace dpo::shard {
 namespace {
 
-// A group of one that notes what it is asked for.
-class Noted : public comm::Group {
+// A group of one that counts its calls.
+class CountingGroup : public comm::Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -37,25 +37,25 @@ class Noted : public comm::Group {
   std::shared_ptr<comm::Group> one_ = comm::single();
 };
 
-class ShardedStore : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+class ShardedStoreTest : public testing::TestWithParam<std::tuple<const char*, bool>> {};
 
-TEST_P(ShardedStore, GathersTwoBlocksAtMostAndComputesTheSame) {
+TEST_P(ShardedStoreTest, GathersTwoBlocksAtMostAndComputesTheSame) {
   const auto [family, recompute] = GetParam();
   const MadeModel made = make_model(family);
   const data::Forest forest = make_forest();
   at::Tensor expected, found;
-  model::Resident plain(made.weights);
+  model::ResidentStore plain(made.weights);
   model::Weights plain_sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   model::ResidentGradients plain_gradients(plain_sums);
   pass(made.model, plain, plain_gradients, forest, recompute, expected);
 
   Mesh mesh;
-  const auto noted = std::make_shared<Noted>();
-  mesh.shard = noted;
-  Sharded store(made.model.table, made.weights, mesh);
+  const auto group = std::make_shared<CountingGroup>();
+  mesh.shard = group;
+  ShardedStore store(made.model.table, made.weights, mesh);
   model::Weights sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   model::ResidentGradients gradients(sums);
-  for (int i = 0; i < 2; ++i) {  // twice: nothing of the first pass is left in the way of the second
+  for (int i = 0; i < 2; ++i) {  // twice: the first pass leaves nothing that disturbs the second
     for (model::BlockWeights& block : sums.blocks) block.flat.zero_();
     pass(made.model, store, gradients, forest, recompute, found);
     EXPECT_TRUE(at::equal(found, expected));
@@ -65,45 +65,45 @@ TEST_P(ShardedStore, GathersTwoBlocksAtMostAndComputesTheSame) {
   EXPECT_EQ(store.most_gathered(), 2u);
 }
 
-TEST(Sharded, TheNextBlockIsOnItsWayBeforeThisOneIsUsed) {
+TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {
   const MadeModel made = make_model("llama");
   Mesh mesh;
-  const auto noted = std::make_shared<Noted>();
-  mesh.shard = noted;
-  Sharded store(made.model.table, made.weights, mesh);
+  const auto group = std::make_shared<CountingGroup>();
+  mesh.shard = group;
+  ShardedStore store(made.model.table, made.weights, mesh);
   store.weights(0, 1);
-  EXPECT_EQ(noted->gathers, 2);
+  EXPECT_EQ(group->gathers, 2);
   store.release(0);
   store.weights(1, 2);
-  EXPECT_EQ(noted->gathers, 3);
+  EXPECT_EQ(group->gathers, 3);
   store.release(1);
-  store.weights(2, 1);  // turned around: it is still there
-  EXPECT_EQ(noted->gathers, 3);
+  store.weights(2, 1);  // the backward pass begins: it is still there
+  EXPECT_EQ(group->gathers, 3);
   store.release(2);
-  store.rest();
+  store.end_pass();
   store.weights(2, std::nullopt);
-  EXPECT_EQ(noted->gathers, 4);
+  EXPECT_EQ(group->gathers, 4);
   store.release(2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ShardedStore,
+INSTANTIATE_TEST_SUITE_P(Families, ShardedStoreTest,
                          testing::Combine(testing::Values("gpt2", "llama"), testing::Bool()));
 
 // A rank without examples takes part in every exchange.
-TEST(Sharded, AnEmptyForestAsksForTheSameBlocks) {
+TEST(ShardedStore, AnEmptyForestAsksForTheSameBlocks) {
   for (const char* family : {"gpt2", "llama"}) {
     const MadeModel made = make_model(family);
     const auto exchanges = [&](const data::Forest& forest) {
       Mesh mesh;
-      const auto noted = std::make_shared<Noted>();
-      mesh.shard = noted;
-      Sharded store(made.model.table, made.weights, mesh);
+      const auto group = std::make_shared<CountingGroup>();
+      mesh.shard = group;
+      ShardedStore store(made.model.table, made.weights, mesh);
       model::Weights sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
       model::ResidentGradients gradients(sums);
       at::Tensor log_probs;
       pass(made.model, store, gradients, forest, /*recompute=*/false, log_probs);
       EXPECT_EQ(log_probs.size(0), forest.responses());
-      return noted->gathers;
+      return group->gathers;
     };
     EXPECT_EQ(exchanges(data::make_forest(std::vector<data::Example>())), exchanges(make_forest())) << family;
   }

@@ -1,0 +1,56 @@
+#include "shard/local_model.h"
+
+#include <algorithm>
+
+#include <ATen/ops/zeros_like.h>
+
+#include "shard/sharded_store.h"
+
+namespace dpo::shard {
+
+LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& mesh)
+    : model_(std::move(model)),
+      weights_(std::make_unique<model::Weights>(std::move(weights))),
+      store_(make_store(model_.table, *weights_, mesh)) {}
+
+std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
+                                         const Mesh& mesh) {
+  if (mesh.shard->size() > 1) return std::make_unique<ShardedStore>(table, weights, mesh);
+  if (mesh.tensor->size() > 1)
+    for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;
+  return std::make_unique<model::ResidentStore>(weights);
+}
+
+std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices) {
+  const double share = static_cast<double>(table.count()) / static_cast<double>(devices.size());
+  std::vector<at::Device> of_block;
+  double passed = 0;
+  for (const model::Block& block : table.blocks) {
+    const auto size = static_cast<double>(block.count());
+    const auto index = static_cast<std::size_t>((passed + size / 2) / share);
+    of_block.push_back(devices[std::min(index, devices.size() - 1)]);
+    passed += size;
+  }
+  return of_block;
+}
+
+model::Weights to_devices(const model::TensorTable& table, const model::Weights& weights,
+                          std::span<const at::Device> devices) {
+  model::Weights copies;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i)
+    copies.blocks.push_back(model::block_views(weights.blocks[i].flat.to(devices[i]), table.blocks[i], {}));
+  return copies;
+}
+
+model::Weights zeros_like(const model::TensorTable& table, const model::Weights& weights,
+                          at::ScalarType dtype, const model::Layout& layout) {
+  model::Weights zeros;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const at::Tensor& flat = weights.blocks[i].flat;
+    zeros.blocks.push_back(
+        model::rank_block(at::zeros_like(flat, flat.options().dtype(dtype)), table.blocks[i], layout));
+  }
+  return zeros;
+}
+
+}  // namespace dpo::shard

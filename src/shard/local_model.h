@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+#include "model/store.h"
+#include "shard/mesh.h"
+
+namespace dpo::shard {
+
+// A model with this rank's part of its weights, and the store that passes read them from.
+class LocalModel {
+ public:
+  LocalModel(model::Model model, model::Weights weights, const Mesh& mesh);
+
+  const model::Model& model() const { return model_; }
+  const model::Weights& weights() const { return *weights_; }
+  model::Store& store() const { return *store_; }
+
+ private:
+  model::Model model_;
+  std::unique_ptr<model::Weights> weights_;  // at a fixed address, since the store refers to it
+  std::unique_ptr<model::Store> store_;
+};
+
+// A store of these weights.
+std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
+                                         const Mesh& mesh);
+
+// The device of each block, in order and so that each device holds about as many bytes (transformers'
+// device_map): a block is on the device that its middle falls on.
+std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices);
+
+// The weights, each block on its device.
+model::Weights to_devices(const model::TensorTable& table, const model::Weights& weights,
+                          std::span<const at::Device> devices);
+
+// Zeros like these weights, on the same devices, in another dtype.
+model::Weights zeros_like(const model::TensorTable& table, const model::Weights& weights,
+                          at::ScalarType dtype, const model::Layout& layout);
+
+}  // namespace dpo::shard
