@@ -6,9 +6,9 @@
 namespace dpo::text {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what decoders make of a part of a character
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // how decoders show a partial character
 
-// How long the longest end of the text is that a stop string begins with.
+// The length of the longest suffix of the text that is a prefix of a stop string.
 std::size_t possible_stop(std::string_view text, const std::vector<std::string>& stops) {
   std::size_t longest = 0;
   for (const std::string& stop : stops)

@@ -1,5 +1,5 @@
-// One input is a vocab.json, a merges.txt and a tokenizer_config.json, with a zero byte between them. Only a
-// UserError may escape; what is accepted encodes and decodes any text.
+// An input is a vocab.json, a merges.txt and a tokenizer_config.json, separated by zero bytes. They are
+// refused with a UserError, or encode and decode any text.
 #include <array>
 
 #include "base/utf8.h"
