@@ -26,7 +26,7 @@ ALLOWED = {
     "hub": ["base"],
     "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
-    "demo": ["base", "report"],
+    "demo": ["base", "report", "text"],
     "train": ["config", "text", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint", "hub",
               "plan", "report"],
     "cli": ["train", "demo"],
