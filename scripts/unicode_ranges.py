@@ -58,7 +58,7 @@ def print_array(name, codes):
 
 def main():
     print("// Made by scripts/unicode_ranges.py; do not edit.")
-    print('#include "text/unicode_data.h"\n\nnamespace dpo::text {\nnamespace {\n\n// clang-format off')
+    print('#include "text/unicode.h"\n\nnamespace dpo::text {\nnamespace {\n\n// clang-format off')
     letters, numbers = matched(r"\p{L}"), matched(r"\p{N}")
     print_array("kLetters", letters)
     print_array("kNumbers", numbers)

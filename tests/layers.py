@@ -26,7 +26,7 @@ ALLOWED = {
     "hub": ["base"],
     "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
-    "demo": ["base", "report"],
+    "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan"],
     "commands": ["config", "data", "plan"],

@@ -4,28 +4,17 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace dpo::config {
 
 std::size_t first_bad_byte(std::string_view text) {
-  const auto continues = [&](std::size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x80) {
-      if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) return i;
-      ++i;
-      continue;
-    }
-    const std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-    if (c < 0xC2 || c > 0xF4) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if (!continues(i + k)) return i;
-    const auto second = static_cast<unsigned char>(text[i + 1]);
-    const bool overlong = (c == 0xE0 && second < 0xA0) || (c == 0xF0 && second < 0x90);
-    const bool surrogate = c == 0xED && second >= 0xA0;
-    if (overlong || surrogate || (c == 0xF4 && second >= 0x90)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
+  const auto is_control = [](unsigned char c) {
+    return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
+  };
+  const auto control = std::find_if(text.begin(), text.end(), is_control) - text.begin();
+  const std::size_t bad = std::min(static_cast<std::size_t>(control), first_invalid_utf8(text));
+  return bad == text.size() ? std::string_view::npos : bad;
 }
 
 std::string shown(std::string_view text) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "text/byte_level.h"
 
 namespace dpo::demo {
 namespace {
@@ -33,31 +34,12 @@ void write_rows(const fs::path& path, const std::vector<Row>& rows) {
   write_file(path, lines);
 }
 
-// GPT-2's name of a byte: itself where it is a visible character, else one from U+0100 on.
-std::vector<std::string> names_of_bytes() {
-  std::vector<std::string> names;
-  unsigned next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool visible = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
-    const unsigned code = visible ? byte : next++;
-    names.push_back(code < 0x80 ? std::string(1, static_cast<char>(code))
-                                : std::string{static_cast<char>(0xC0 | code >> 6),
-                                              static_cast<char>(0x80 | (code & 0x3F))});
-  }
-  return names;
-}
-
 // A byte-level tokenizer that knows the task's words whole and spells all others.
 ordered_json tokenizer() {
-  const std::vector<std::string> bytes = names_of_bytes();
   ordered_json vocabulary;
   const auto add = [&](const std::string& name) { vocabulary.emplace(name, vocabulary.size()); };
-  for (const std::string& name : bytes) add(name);
-  for (const std::string& word : words_of_task()) {
-    std::string name;
-    for (const char c : word) name += bytes[static_cast<unsigned char>(c)];
-    add(name);
-  }
+  for (int byte = 0; byte < 256; ++byte) add(text::to_byte_level(std::string(1, static_cast<char>(byte))));
+  for (const std::string& word : words_of_task()) add(text::to_byte_level(word));
   add(kEndOfText);
   const ordered_json byte_level = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};

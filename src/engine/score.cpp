@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "commands/progress.h"
 #include "data/examples.h"
 #include "data/forest.h"
-#include "data/parallel.h"
 #include "data/prompt_lines.h"
 #include "data/token_cache.h"
 #include "engine/commands.h"
@@ -31,7 +31,7 @@ std::vector<TokenizedLine> tokenize(const std::vector<data::PromptLine>& lines,
                                     const text::Tokenizer& tokenizer) {
   const Token eos = data::end_of_text(tokenizer);
   std::vector<TokenizedLine> tokenized(lines.size());
-  data::for_each_parallel(lines.size(), [&](std::size_t i) {
+  for_each_parallel(lines.size(), [&](std::size_t i) {
     tokenized[i].prompt = tokenizer.encode(lines[i].prompt);
     for (const std::string& response : lines[i].responses) {
       tokenized[i].responses.push_back(tokenizer.encode(response));

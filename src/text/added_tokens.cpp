@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/utf8.h"
-#include "text/char_class.h"
+#include "text/unicode.h"
 
 namespace dpo::text {
 namespace {
@@ -13,6 +15,35 @@ bool has_class(std::string_view text, std::size_t at, std::uint8_t wanted) {
 }
 
 }  // namespace
+
+AddedToken read_added_token(const JsonField& field) {
+  AddedToken token;
+  token.content = field.at("content").text();
+  if (token.content.empty()) field.at("content").refuse("a non-empty string");
+  token.special = field.flag_or("special", false);
+  token.normalized = field.flag_or("normalized", !token.special);
+  token.single_word = field.flag_or("single_word", false);
+  token.lstrip = field.flag_or("lstrip", false);
+  token.rstrip = field.flag_or("rstrip", false);
+  return token;
+}
+
+AddedTokens::AddedTokens(const Vocabulary& vocabulary)
+    : ids_(vocabulary.size()), next_(static_cast<Token>(vocabulary.size())) {
+  for (const auto& [text, id] : vocabulary) ids_.insert(text, id);
+}
+
+void AddedTokens::add(AddedToken token, const std::optional<Given>& given) {
+  if (added_.find(token.content) != StringMap::kAbsent) return;
+  const Token known = ids_.find(token.content);
+  token.id = known == StringMap::kAbsent ? next_++ : known;
+  if (given && given->id != token.id)
+    given->field.refuse(
+        fmt::format("the id {}, {}", token.id,
+                    known == StringMap::kAbsent ? "the next after the vocabulary" : "as in the vocabulary"));
+  added_.insert(token.content, token.id);
+  tokens_.push_back(std::move(token));
+}
 
 std::uint32_t AddedTokenFinder::child_of(std::uint32_t node, char byte) const {
   for (const Child& child : nodes_[node].children)
@@ -65,7 +96,7 @@ void AddedTokenFinder::find(std::string_view text, std::vector<Segment>& segment
     }
     std::size_t start = at;
     std::size_t end = match->end;
-    at = end;  // whatever the flags make of it, the search goes on behind the token's own text
+    at = end;  // whatever the flags do, the search continues after the token's own text
     const AddedToken& token = *match->token;
     if (token.single_word && !is_single_word(text, start, end)) continue;
     if (token.lstrip) {

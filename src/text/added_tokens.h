@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "text/bpe.h"
+#include "text/json_field.h"
 
 namespace dpo::text {
 
@@ -14,28 +15,53 @@ struct AddedToken {
   Token id = 0;
   std::string content;
   bool special = false;
-  bool normalized = true;  // looked for in the normalized text, as its normalized self
+  bool normalized = true;  // its normalized form is looked for in the normalized text
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
 };
 
-// A stretch of a text: an added token, or text between them.
+AddedToken read_added_token(const JsonField& field);
+
+// Gives added tokens their ids as the library does: the vocabulary's id, else the next one after it. A file
+// that says otherwise is refused: the ids would not be those that the model was trained with.
+class AddedTokens {
+ public:
+  explicit AddedTokens(const Vocabulary& vocabulary);
+
+  // The id that a file gives to a token.
+  struct Given {
+    std::int64_t id;
+    JsonField field;
+  };
+  // A token that was added before keeps its first definition.
+  void add(AddedToken token, const std::optional<Given>& given);
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+
+ private:
+  StringMap ids_;
+  StringMap added_;
+  Token next_;
+  std::vector<AddedToken> tokens_;
+};
+
+// A part of a text: an added token, or the text between two.
 struct Segment {
   std::size_t start;
   std::size_t end;
   std::optional<Token> token;
 };
 
-// Finds added tokens in a text: the leftmost, of those the longest, without overlap.
+// Finds added tokens in a text: leftmost, then longest, without overlap.
 class AddedTokenFinder {
  public:
   AddedTokenFinder() { start_nodes_.fill(0); }
 
-  // `pattern` is what is looked for; false if another token has the same pattern.
+  // Looks for `pattern`; false if another token has the same pattern.
   bool add(std::string_view pattern, const AddedToken& token);
 
-  // Replaces `segments` by those of `text`, in order.
+  // Replaces `segments` with those of `text`, in order.
   void find(std::string_view text, std::vector<Segment>& segments) const;
 
   bool empty() const { return tokens_.empty(); }
@@ -58,7 +84,7 @@ class AddedTokenFinder {
   std::optional<Match> longest_at(std::string_view text, std::size_t at) const;
   static bool is_single_word(std::string_view text, std::size_t start, std::size_t end);
 
-  std::vector<Node> nodes_ = {Node{}};  // node 0 is the root, and "no such node"
+  std::vector<Node> nodes_ = {Node{}};  // node 0 is the root; as a child it means "none"
   std::array<std::uint32_t, 256> start_nodes_;
   std::vector<AddedToken> tokens_;
 };

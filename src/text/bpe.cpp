@@ -16,23 +16,23 @@ bool metaspace_at(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-Bpe::Bpe(BpeParts parts, bool bytes_of_text)
-    : parts_(std::move(parts)), bytes_of_text_(bytes_of_text), merges_(parts_.merges) {
+Bpe::Bpe(BpeParts parts, bool byte_level)
+    : parts_(std::move(parts)), byte_level_(byte_level), merges_(parts_.merges) {
   find_symbols();
   find_fallback_tokens();
-  cuts_at_metaspace_ = may_be_cut_at_metaspace();
+  splits_at_metaspace_ = can_split_at_metaspace();
   add_whole_words();
 }
 
 void Bpe::find_symbols() {
   symbols_ = StringMap(parts_.vocabulary.size());
   for (const auto& [text, id] : parts_.vocabulary) {
-    const std::optional<std::string> bytes = bytes_of_text_ ? bytes_of_mapped(text) : text;
-    if (bytes) symbols_.insert(*bytes, id);  // text that maps to no bytes cannot appear in a word
+    const std::optional<std::string> bytes = byte_level_ ? from_byte_level(text) : text;
+    if (bytes) symbols_.insert(*bytes, id);  // a token that maps to no bytes cannot appear in a word
   }
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
-    const bool is_symbol = bytes_of_text_ || byte < 0x80;
+    const bool is_symbol = byte_level_ || byte < 0x80;
     bytes_[static_cast<std::size_t>(byte)] = is_symbol ? symbols_.find({&character, 1}) : kNoToken;
   }
 }
@@ -48,10 +48,10 @@ void Bpe::find_fallback_tokens() {
   }
 }
 
-// Where no merge ever joins something to a metaspace on its right (but for another metaspace), a text may be
-// cut before every metaspace, and becomes words that are looked up, instead of one word as long as the text.
-bool Bpe::may_be_cut_at_metaspace() const {
-  if (bytes_of_text_ || symbols_.find(kMetaspace) == kNoToken) return false;
+// If no merge joins anything but a metaspace to a metaspace on its right, a text can be split before every
+// metaspace (those of a run stay together): into words to look up, instead of one word as long as the text.
+bool Bpe::can_split_at_metaspace() const {
+  if (byte_level_ || symbols_.find(kMetaspace) == kNoToken) return false;
   std::vector<const std::string*> texts;
   for (const auto& [text, id] : parts_.vocabulary) {
     if (static_cast<std::size_t>(id) >= texts.size()) texts.resize(static_cast<std::size_t>(id) + 1);
@@ -70,10 +70,10 @@ void Bpe::add_whole_words() {
   MergeScratch scratch;
   std::vector<Token> ids;
   for (const auto& [text, id] : parts_.vocabulary) {
-    const std::optional<std::string> word = bytes_of_text_ ? bytes_of_mapped(text) : text;
+    const std::optional<std::string> word = byte_level_ ? from_byte_level(text) : text;
     if (!word || word->empty()) continue;
     ids.clear();
-    encode_uncut(*word, ids, scratch);
+    encode_part(*word, ids, scratch);
     if (ids.size() == 1) whole.insert(*word, ids[0]);
   }
   whole_ = std::move(whole);
@@ -84,18 +84,18 @@ void Bpe::encode(std::string_view word, std::vector<Token>& out, MergeScratch& s
     const Token id = symbols_.find(word);
     if (id != kNoToken) return out.push_back(id);
   }
-  if (!cuts_at_metaspace_) return encode_uncut(word, out, scratch);
+  if (!splits_at_metaspace_) return encode_part(word, out, scratch);
   std::size_t start = 0;
   for (std::size_t at = word.find(kMetaspace, 1); at != word.npos;
        at = word.find(kMetaspace, at + kMetaspace.size())) {
     if (at >= kMetaspace.size() && metaspace_at(word, at - kMetaspace.size())) continue;
-    encode_uncut(word.substr(start, at - start), out, scratch);
+    encode_part(word.substr(start, at - start), out, scratch);
     start = at;
   }
-  encode_uncut(word.substr(start), out, scratch);
+  encode_part(word.substr(start), out, scratch);
 }
 
-void Bpe::encode_uncut(std::string_view word, std::vector<Token>& out, MergeScratch& scratch) const {
+void Bpe::encode_part(std::string_view word, std::vector<Token>& out, MergeScratch& scratch) const {
   const Token id = whole_.find(word);
   if (id != kNoToken) return out.push_back(id);
   scratch.symbols.clear();
@@ -106,8 +106,8 @@ void Bpe::encode_uncut(std::string_view word, std::vector<Token>& out, MergeScra
 
 bool Bpe::fall_back_to_bytes(std::string_view character, std::vector<Token>& symbols) const {
   const std::size_t before = symbols.size();
-  // The bytes of the character that the file would show, also where it stands for a byte itself.
-  for (const char byte : bytes_of_text_ ? map_bytes(character) : std::string(character)) {
+  // The bytes of the character as the file writes it, even where that character stands for a byte.
+  for (const char byte : byte_level_ ? to_byte_level(character) : std::string(character)) {
     const Token id = fallback_[static_cast<unsigned char>(byte)];
     if (id == kNoToken) {
       symbols.resize(before);
@@ -118,18 +118,18 @@ bool Bpe::fall_back_to_bytes(std::string_view character, std::vector<Token>& sym
   return true;
 }
 
-// A character that is not in the vocabulary becomes its bytes, else the unknown token, else nothing. An
-// unknown token waits until the next known character: several may fuse into one, and bytes overtake it, as in
-// the original.
+// A character that is not in the vocabulary becomes its bytes, else the unknown token, else nothing. As in
+// the library, an unknown token is only added at the next known character: several may fuse into one, and
+// byte tokens come before it.
 void Bpe::start_symbols(std::string_view word, std::vector<Token>& symbols) const {
-  bool unknown_waits = false;
+  bool unknown_pending = false;
   const auto put_unknown = [&] {
-    if (unknown_waits) symbols.push_back(*parts_.unknown);
-    unknown_waits = false;
+    if (unknown_pending) symbols.push_back(*parts_.unknown);
+    unknown_pending = false;
   };
   for (std::size_t at = 0; at < word.size();) {
     const auto lead = static_cast<unsigned char>(word[at]);
-    const std::size_t length = bytes_of_text_ || lead < 0x80 ? 1 : code_point_at(word, at).length;
+    const std::size_t length = byte_level_ || lead < 0x80 ? 1 : code_point_at(word, at).length;
     const std::string_view character = word.substr(at, length);
     at += length;
     const Token id = length == 1 ? bytes_[lead] : symbols_.find(character);
@@ -138,7 +138,7 @@ void Bpe::start_symbols(std::string_view word, std::vector<Token>& symbols) cons
       symbols.push_back(id);
     } else if (!(parts_.byte_fallback && fall_back_to_bytes(character, symbols)) && parts_.unknown) {
       if (!parts_.fuse_unknown) put_unknown();
-      unknown_waits = true;
+      unknown_pending = true;
     }
   }
   put_unknown();

@@ -12,7 +12,7 @@ struct Alphabet {
   std::array<int, 0x144> byte_of{};
 };
 
-// Printable bytes stand for themselves; the others get the characters from U+0100 on, in order.
+// Printable bytes stand for themselves; the others become U+0100, U+0101, ... in order.
 Alphabet make_alphabet() {
   Alphabet alphabet;
   alphabet.byte_of.fill(-1);
@@ -33,14 +33,14 @@ const Alphabet& alphabet() {
 
 }  // namespace
 
-std::string map_bytes(std::string_view bytes) {
+std::string to_byte_level(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size() * 2);
   for (const char byte : bytes) append_utf8(out, alphabet().character_of[static_cast<unsigned char>(byte)]);
   return out;
 }
 
-std::optional<std::string> bytes_of_mapped(std::string_view text) {
+std::optional<std::string> from_byte_level(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);

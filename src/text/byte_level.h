@@ -1,4 +1,4 @@
-// The byte-level alphabet: every byte as one printable character, as vocabularies of GPT-2's kind write them.
+// GPT-2's byte-level alphabet: every byte as one printable character.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,9 @@
 
 namespace dpo::text {
 
-// Bytes to their characters.
-std::string map_bytes(std::string_view bytes);
+std::string to_byte_level(std::string_view bytes);
 
-// Characters to their bytes; nothing if one of them stands for no byte.
-std::optional<std::string> bytes_of_mapped(std::string_view text);
+// nullopt if a character stands for no byte.
+std::optional<std::string> from_byte_level(std::string_view text);
 
 }  // namespace dpo::text

@@ -9,35 +9,33 @@
 namespace dpo::text {
 namespace {
 
-constexpr std::string_view kReplacement = "\uFFFD";
-
 std::size_t size_of(const std::vector<std::string>& tokens) {
   std::size_t bytes = 0;
   for (const std::string& token : tokens) bytes += token.size();
   return bytes;
 }
 
-class ByteLevel : public DecoderStep {
+class ByteLevelDecoder : public DecoderStep {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::string bytes;
-    for (const std::string& token : tokens) bytes += bytes_of_mapped(token).value_or(token);
-    tokens = {first_invalid_utf8(bytes) == bytes.size() ? bytes : replace_invalid_utf8(bytes)};
+    for (const std::string& token : tokens) bytes += from_byte_level(token).value_or(token);
+    tokens = {is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes)};
   }
 };
 
-// Tokens <0x00> to <0xFF> in a row are the bytes of a text; if they are not valid, each is one U+FFFD.
-class ByteFallback : public DecoderStep {
+// A run of tokens <0x00> to <0xFF> is the bytes of a text; if they are not valid UTF-8, each becomes U+FFFD.
+class ByteFallbackDecoder : public DecoderStep {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::vector<std::string> out;
     std::string bytes;
     const auto put_bytes = [&] {
       if (bytes.empty()) return;
-      if (first_invalid_utf8(bytes) == bytes.size())
+      if (is_valid_utf8(bytes))
         out.push_back(bytes);
       else
-        out.insert(out.end(), bytes.size(), std::string(kReplacement));
+        out.insert(out.end(), bytes.size(), std::string(kReplacementCharacter));
       bytes.clear();
     };
     for (std::string& token : tokens) {
@@ -54,7 +52,7 @@ class ByteFallback : public DecoderStep {
   }
 
  private:
-  // The byte that a token names, or -1. A sign before one digit is what Rust's parser allows too.
+  // The byte that a token names, or -1. Like Rust's parser, accepts a plus sign before one digit.
   static int byte_of(std::string_view token) {
     if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
     const auto digit = [](char c) {
@@ -69,16 +67,16 @@ class ByteFallback : public DecoderStep {
   }
 };
 
-class Fuse : public DecoderStep {
+class FuseDecoder : public DecoderStep {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     tokens = {fmt::format("{}", fmt::join(tokens, ""))};
   }
 };
 
-class Metaspace : public DecoderStep {
+class MetaspaceDecoder : public DecoderStep {
  public:
-  Metaspace(std::string replacement, bool drops_first)
+  MetaspaceDecoder(std::string replacement, bool drops_first)
       : replacement_{std::move(replacement), std::nullopt}, drops_first_(drops_first) {}
 
   void apply(std::vector<std::string>& tokens) const override {
@@ -92,9 +90,9 @@ class Metaspace : public DecoderStep {
   bool drops_first_;
 };
 
-class Replace : public DecoderStep {
+class ReplaceDecoder : public DecoderStep {
  public:
-  Replace(TextPattern pattern, std::string content)
+  ReplaceDecoder(TextPattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) token = replace_matches(pattern_, content_, token, token.size());
@@ -105,9 +103,9 @@ class Replace : public DecoderStep {
   std::string content_;
 };
 
-class Strip : public DecoderStep {
+class StripDecoder : public DecoderStep {
  public:
-  Strip(std::string content, std::size_t start, std::size_t stop)
+  StripDecoder(std::string content, std::size_t start, std::size_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
 
   void apply(std::vector<std::string>& tokens) const override {
@@ -128,20 +126,20 @@ class Strip : public DecoderStep {
 
 }  // namespace
 
-std::unique_ptr<const DecoderStep> byte_level_decoder() { return std::make_unique<ByteLevel>(); }
-std::unique_ptr<const DecoderStep> byte_fallback_decoder() { return std::make_unique<ByteFallback>(); }
-std::unique_ptr<const DecoderStep> fuse_decoder() { return std::make_unique<Fuse>(); }
+std::unique_ptr<const DecoderStep> byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
+std::unique_ptr<const DecoderStep> byte_fallback_decoder() { return std::make_unique<ByteFallbackDecoder>(); }
+std::unique_ptr<const DecoderStep> fuse_decoder() { return std::make_unique<FuseDecoder>(); }
 
 std::unique_ptr<const DecoderStep> metaspace_decoder(std::string replacement, bool drops_first) {
-  return std::make_unique<Metaspace>(std::move(replacement), drops_first);
+  return std::make_unique<MetaspaceDecoder>(std::move(replacement), drops_first);
 }
 
 std::unique_ptr<const DecoderStep> replace_decoder(TextPattern pattern, std::string content) {
-  return std::make_unique<Replace>(std::move(pattern), std::move(content));
+  return std::make_unique<ReplaceDecoder>(std::move(pattern), std::move(content));
 }
 
 std::unique_ptr<const DecoderStep> strip_decoder(std::string content, std::size_t start, std::size_t stop) {
-  return std::make_unique<Strip>(std::move(content), start, stop);
+  return std::make_unique<StripDecoder>(std::move(content), start, stop);
 }
 
 std::string Decoder::apply(std::vector<std::string> tokens) const {

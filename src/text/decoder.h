@@ -8,7 +8,7 @@
 
 namespace dpo::text {
 
-// Changes the list of tokens' texts on the way back to a text. Immutable.
+// One change of the list of tokens that becomes a text. Immutable.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;

@@ -13,16 +13,16 @@ namespace {
 
 constexpr std::size_t kLargestFile = 256u << 20;  // several times the largest tokenizer.json in use
 
-// Raised when the same files give other ids than before, so that caches of ids are made anew.
+// Raised when the same files give other ids than before, which invalidates caches of ids.
 constexpr std::string_view kEncodingVersion = "1";
 
-// The size in front, so that parts cannot run into each other.
+// The size comes first, so that the boundary between parts is hashed too.
 void add_part(Sha256& hash, std::string_view bytes) {
   hash.add(fmt::format("{}:", bytes.size()));
   hash.add(bytes);
 }
 
-// Members of an object that maps tokens to ids or ids to tokens, in the order of the ids.
+// Members of an object that maps tokens to ids, or ids to tokens, ordered by id.
 template <typename IdOf>
 std::vector<std::pair<std::string, JsonField>> by_id(const JsonField& object, const IdOf& id_of) {
   auto members = object.members();
@@ -34,7 +34,7 @@ std::vector<std::pair<std::string, JsonField>> by_id(const JsonField& object, co
 std::int64_t id_in_name(const std::pair<std::string, JsonField>& member) {
   const std::string& name = member.first;
   if (name.empty() || name.size() > 9 || name.find_first_not_of("0123456789") != name.npos)
-    member.second.refuse("an id as its name");
+    member.second.refuse("an id as its key");
   return std::stoll(name);
 }
 
@@ -60,7 +60,7 @@ const std::string& TokenizerFolder::read(const std::string& name) {
   return contents_[name] = read_text_file(folder_ / name, "tokenizer", kLargestFile);
 }
 
-std::optional<JsonFile> TokenizerFolder::read_json_if_there(const std::string& name) {
+std::optional<JsonFile> TokenizerFolder::read_json_if_present(const std::string& name) {
   if (!has(name)) return std::nullopt;
   return JsonFile(read(name), path_of(name));
 }
@@ -76,10 +76,10 @@ std::string TokenizerFolder::fingerprint() const {
 }
 
 SpecialTokenFiles::SpecialTokenFiles(TokenizerFolder& folder)
-    : config_(folder.read_json_if_there("tokenizer_config.json")),
-      map_(folder.read_json_if_there("special_tokens_map.json")),
-      added_(folder.read_json_if_there("added_tokens.json")) {
-  // A config that lists its added tokens is of the newer kind, which needs the other files no more.
+    : config_(folder.read_json_if_present("tokenizer_config.json")),
+      map_(folder.read_json_if_present("special_tokens_map.json")),
+      added_(folder.read_json_if_present("added_tokens.json")) {
+  // A newer config lists its added tokens itself and makes the other files obsolete.
   if (config_ && config_->root().find("added_tokens_decoder")) {
     map_.reset();
     added_.reset();
@@ -104,8 +104,8 @@ std::optional<SpecialToken> SpecialTokenFiles::find(const std::string& role) con
   return std::nullopt;
 }
 
-bool SpecialTokenFiles::flag(const std::string& name, bool otherwise) const {
-  return config_ ? config_->root().flag_or(name, otherwise) : otherwise;
+bool SpecialTokenFiles::flag(const std::string& name, bool fallback) const {
+  return config_ ? config_->root().flag_or(name, fallback) : fallback;
 }
 
 void SpecialTokenFiles::add_to(AddedTokens& added) const {

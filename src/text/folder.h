@@ -6,19 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "text/added_tokens.h"
 #include "text/json_field.h"
-#include "text/read_parts.h"
 
 namespace dpo::text {
 
-// The files of a tokenizer's folder, each read once; what was read makes the fingerprint.
+// The files of a tokenizer folder, each read once. The fingerprint is a hash of all that was read.
 class TokenizerFolder {
  public:
   explicit TokenizerFolder(std::filesystem::path folder);
 
   bool has(const std::string& name) const;
   const std::string& read(const std::string& name);
-  std::optional<JsonFile> read_json_if_there(const std::string& name);
+  std::optional<JsonFile> read_json_if_present(const std::string& name);
   std::string path_of(const std::string& name) const { return (folder_ / name).string(); }
 
   std::string fingerprint() const;
@@ -39,10 +39,10 @@ class SpecialTokenFiles {
  public:
   explicit SpecialTokenFiles(TokenizerFolder& folder);
 
-  // By role: "bos_token", "eos_token", "pad_token", "unk_token". Nothing if no file names it.
+  // By role: "bos_token", "eos_token", "pad_token", "unk_token". Empty if no file names it.
   std::optional<SpecialToken> find(const std::string& role) const;
 
-  bool flag(const std::string& name, bool otherwise) const;  // of tokenizer_config.json
+  bool flag(const std::string& name, bool fallback) const;  // of tokenizer_config.json
 
   // Tokens that the files add to the vocabulary, by their ids.
   void add_to(AddedTokens& added) const;

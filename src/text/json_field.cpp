@@ -12,17 +12,17 @@ namespace {
 
 constexpr std::size_t kDeepest = 64;
 
-// A short picture of a value for messages, one printable line.
-std::string picture(const nlohmann::json& value) {
+// A value in messages: one short printable line.
+std::string summary(const nlohmann::json& value) {
   if (value.is_object() && value.contains("type"))
-    return fmt::format("an object of type {}", picture(value["type"]));
+    return fmt::format("an object of type {}", summary(value["type"]));
   if (value.is_object()) return fmt::format("an object with {} members", value.size());
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() > 80 ? text.substr(0, 77) + "..." : text;
 }
 
-// Parsing needs no stack, but what walks the value afterwards might.
+// Parsing is not recursive, but code that walks the value may be.
 std::size_t nesting_of(const std::string& text) {
   std::size_t deepest = 0, depth = 0;
   bool in_string = false;
@@ -47,11 +47,11 @@ std::size_t nesting_of(const std::string& text) {
 JsonField::JsonField(const nlohmann::json& value, std::string file, std::string path)
     : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
-std::string JsonField::place() const { return path_.empty() ? file_ : fmt::format("{}: {}", file_, path_); }
+std::string JsonField::where() const { return path_.empty() ? file_ : fmt::format("{}: {}", file_, path_); }
 
 void JsonField::refuse(const std::string& expected) const {
   throw UserError(fmt::format("{} is {}; expected {}",
-                              path_.empty() ? fmt::format("{}: the file", file_) : place(), picture(*value_),
+                              path_.empty() ? fmt::format("{}: the file", file_) : where(), summary(*value_),
                               expected));
 }
 
@@ -73,7 +73,7 @@ std::vector<std::pair<std::string, JsonField>> JsonField::members() const {
   if (!value_->is_object()) refuse("an object");
   std::vector<std::pair<std::string, JsonField>> members;
   for (const auto& [name, value] : value_->items())
-    members.emplace_back(name, JsonField(value, file_, fmt::format("{}[{}]", path_, picture(name))));
+    members.emplace_back(name, JsonField(value, file_, fmt::format("{}[{}]", path_, summary(name))));
   return members;
 }
 
@@ -106,21 +106,20 @@ std::int64_t JsonField::number() const {
   return value_->get<std::int64_t>();
 }
 
-bool JsonField::flag_or(const std::string& name, bool otherwise) const {
+bool JsonField::flag_or(const std::string& name, bool fallback) const {
   const auto member = find(name);
-  return member ? member->flag() : otherwise;
+  return member ? member->flag() : fallback;
 }
 
 JsonFile::JsonFile(const std::string& text, const std::string& file) : file_(file) {
   if (nesting_of(text) > kDeepest)
-    throw UserError(
-        fmt::format("{}: nested deeper than {} levels; this is not a tokenizer's file", file, kDeepest));
+    throw UserError(fmt::format("{}: nested deeper than {} levels; not a tokenizer file", file, kDeepest));
   try {
     value_ = std::make_unique<const nlohmann::json>(nlohmann::json::parse(text));
   } catch (const nlohmann::json::parse_error& error) {
     throw UserError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", file, error.byte));
   } catch (const nlohmann::json::out_of_range&) {
-    throw UserError(fmt::format("{}: not valid JSON: it holds a number that is too large", file));
+    throw UserError(fmt::format("{}: not valid JSON: a number is too large", file));
   }
 }
 

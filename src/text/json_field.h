@@ -1,4 +1,4 @@
-// A value in a JSON file that knows where it stands, so that every mistake names its file and field.
+// A value in a JSON file that knows its path, so that every error names file and field.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class JsonField {
  public:
   JsonField(const nlohmann::json& value, std::string file, std::string path = "");
 
-  // Members of an object. `find` gives nothing for one that is absent or null.
+  // Members of an object. `find` returns nullopt for one that is absent or null.
   std::optional<JsonField> find(const std::string& name) const;
   JsonField at(const std::string& name) const;
   std::vector<std::pair<std::string, JsonField>> members() const;
@@ -29,12 +29,11 @@ class JsonField {
   bool flag() const;
   std::int64_t number() const;
 
-  // With what is said if the field is absent.
-  bool flag_or(const std::string& name, bool otherwise) const;
+  bool flag_or(const std::string& name, bool fallback) const;  // if the member is absent
 
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }
-  std::string place() const;  // "FILE: model.vocab"
+  std::string where() const;  // "FILE: model.vocab"
 
   // "FILE: FIELD is VALUE; expected ..."
   [[noreturn]] void refuse(const std::string& expected) const;
@@ -45,7 +44,7 @@ class JsonField {
   std::string path_;
 };
 
-// A JSON file that was read. Nesting beyond what any tokenizer has is refused before it is parsed.
+// A parsed JSON file. Nesting deeper than any tokenizer has is refused before parsing.
 class JsonFile {
  public:
   JsonFile(const std::string& text, const std::string& file);

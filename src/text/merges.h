@@ -17,7 +17,7 @@ struct Merge {
 
 constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 
-// Pairs of tokens to the rank of their merge, in one array; a merge's rank is its place in the list.
+// A hash table from a pair of tokens to the rank of their merge, which is its index in the list.
 class MergeTable {
  public:
   explicit MergeTable(std::span<const Merge> merges);
@@ -49,5 +49,25 @@ class MergeTable {
   std::size_t mask_;
   std::vector<Token> results_;
 };
+
+// Memory that encode() reuses for every word.
+struct MergeScratch {
+  struct Link {
+    std::uint32_t previous;
+    std::uint32_t next;
+  };
+  struct Candidate {
+    std::uint32_t rank;
+    std::uint32_t at;
+  };
+  std::vector<Token> symbols;
+  std::vector<std::uint32_t> ranks;
+  std::vector<Link> links;
+  std::vector<Candidate> heap;
+  std::uint64_t steps = 0;  // candidates examined, for a test of the complexity
+};
+
+// Merges scratch.symbols in place: repeatedly the pair of lowest rank, the leftmost of equals.
+void merge_word(const MergeTable& merges, MergeScratch& scratch);
 
 }  // namespace dpo::text

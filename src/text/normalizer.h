@@ -10,20 +10,20 @@
 
 namespace dpo::text {
 
-// A text on its way through the normalizers.
+// A text between two normalizer steps.
 struct Normalized {
   std::string text;
-  // Whether its first character still comes from the first of the piece. "Only at the start of the text"
-  // means that.
+  // Whether the first character of the input is still there: what "at the start of the text" means to later
+  // steps.
   bool keeps_start = true;
-  std::size_t given = 0;  // the bytes of the piece
+  std::size_t input_size = 0;
 };
 
-// One change of a text. Immutable.
+// One step. Immutable.
 class NormalizerStep {
  public:
   virtual ~NormalizerStep() = default;
-  // A quick look: false if `apply` would surely change nothing.
+  // A quick check: false if `apply` would change nothing.
   virtual bool may_change(std::string_view text) const = 0;
   virtual void apply(Normalized& normalized) const = 0;
 };
@@ -38,13 +38,13 @@ struct TextPattern {
                       const std::function<void(std::size_t, std::size_t)>& found) const;
 };
 
-// A UserError where changes make much more of a text than any tokenizer does: the largest growth in use is
-// that of a normal form, 11 times. Steps that double a text, forty in a row, would fill any memory.
-void check_growth(std::size_t given, std::size_t grown);
+// Throws a UserError if a text grows far more than with any real tokenizer; the largest is a normal form's,
+// 11 times. A file with forty steps that each double the text would fill any memory.
+void check_growth(std::size_t before, std::size_t after);
 
-// `text` with every match replaced. `given`: the size of what it was made of, for check_growth.
+// `text` with every match replaced. `input_size` is for check_growth.
 std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text,
-                            std::size_t given);
+                            std::size_t input_size);
 
 enum class NormalForm { Nfc, Nfd, Nfkc, Nfkd };
 

@@ -9,7 +9,7 @@ namespace dpo::text {
 Pipeline::Pipeline(PipelineParts parts, const std::string& where)
     : normalizer_(std::move(parts.normalizer)),
       pre_tokenizer_(std::move(parts.pre_tokenizer)),
-      model_(std::move(parts.model), parts.bytes_of_text),
+      model_(std::move(parts.model), parts.byte_level),
       template_(std::move(parts.post_processor)),
       decoder_(std::move(parts.decoder)),
       ids_(model_.vocabulary().size()) {
@@ -19,10 +19,10 @@ Pipeline::Pipeline(PipelineParts parts, const std::string& where)
     AddedTokenFinder& finder = token.normalized ? normalized_finder_ : finder_;
     if (pattern.empty() || !finder.add(pattern, token))
       throw UserError(
-          fmt::format("{}: the added token {} cannot be told from another one: both are looked for as {}",
-                      where, token.content, pattern));
+          fmt::format("{}: the added token {} cannot be distinguished from another: both match {}", where,
+                      token.content, pattern));
     ids_.insert(token.content, token.id);
-    // What was normalized on the way in is decoded from that form, and is then no longer known as special.
+    // A token that normalization changed is decoded in that form, and is then no longer special.
     set_text(token.id, pattern, token.special && pattern == token.content);
   }
   for (const auto& [text, id] : model_.vocabulary()) {
@@ -31,7 +31,7 @@ Pipeline::Pipeline(PipelineParts parts, const std::string& where)
   }
 }
 
-// The first text of an id counts: an added token's flags and form go before the vocabulary's.
+// The first text of an id counts: added tokens take precedence over the vocabulary.
 void Pipeline::set_text(Token id, std::string text, bool special) {
   const auto index = static_cast<std::size_t>(id);
   if (index >= texts_.size()) texts_.resize(index + 1);

@@ -1,34 +1,32 @@
 #pragma once
 
-#include <optional>
-
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/codec.h"
 #include "text/decoder.h"
-#include "text/engine.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 
 namespace dpo::text {
 
-// What a post-processor puts out: ids, or (where it is empty) the ids of the text.
+// What a post-processor returns: ids; nullopt stands for the ids of the text.
 using Template = std::vector<std::optional<Token>>;
 
 struct PipelineParts {
   std::vector<AddedToken> added;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  bool bytes_of_text = false;  // the model sees plain bytes (bpe.h)
+  bool byte_level = false;  // the model encodes raw bytes (bpe.h)
   BpeParts model;
   Template post_processor = {std::nullopt};
   Decoder decoder;
 };
 
-// The steps that a tokenizer.json describes: added tokens are cut out, the rest is normalized, cut into
-// words, and every word is encoded.
-class Pipeline : public Engine {
+// The steps of a tokenizer.json: added tokens are split off; the rest is normalized and split into words,
+// and every word is encoded.
+class Pipeline : public Codec {
  public:
-  // A UserError that starts with `where` if two added tokens cannot be told apart.
+  // Added tokens that cannot be distinguished are a UserError that starts with `where`.
   Pipeline(PipelineParts parts, const std::string& where);
 
   void encode(std::string_view text, bool special, std::vector<Token>& out) const override;
@@ -47,7 +45,7 @@ class Pipeline : public Engine {
     Arena arena;
     MergeScratch merge;
   };
-  // What decoding needs to know of an id.
+  // What decoding needs to know about an id.
   struct TokenText {
     std::string text;
     bool used = false;
@@ -63,8 +61,8 @@ class Pipeline : public Engine {
   Bpe model_;
   Template template_;
   Decoder decoder_;
-  AddedTokenFinder finder_;             // tokens that are looked for in the text as it comes
-  AddedTokenFinder normalized_finder_;  // those that are looked for in the normalized text
+  AddedTokenFinder finder_;             // tokens that are looked for in the text as given
+  AddedTokenFinder normalized_finder_;  // tokens that are looked for in the normalized text
   StringMap ids_;
   std::vector<TokenText> texts_;
 };

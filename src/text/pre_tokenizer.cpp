@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/char_class.h"
+#include "text/unicode.h"
 
 namespace dpo::text {
 namespace {
@@ -15,7 +15,7 @@ struct Span {
   bool matched;
 };
 
-// The matches and what lies between them, in order, without holes.
+// The matches and what is between them, in order, without gaps.
 template <typename FindMatches>
 std::vector<Span> spans_of(std::string_view text, const FindMatches& find_matches) {
   std::vector<Span> spans;
@@ -29,7 +29,7 @@ std::vector<Span> spans_of(std::string_view text, const FindMatches& find_matche
   return spans;
 }
 
-// Joins neighbours: spans[i] goes into the last group if `joins(i)`, else it starts a new one.
+// Joins neighbours: spans[i] extends the last group if `joins(i)`, else it starts a new one.
 template <typename Joins>
 std::vector<Span> grouped(const std::vector<Span>& spans, const Joins& joins) {
   std::vector<Span> groups;
@@ -67,9 +67,9 @@ void put(const Piece& piece, const std::vector<Span>& spans, std::vector<Piece>&
       out.push_back({piece.text.substr(span.start, span.end - span.start), piece.first && span.start == 0});
 }
 
-class Words : public PreTokenizerStep {
+class WordPreTokenizer : public PreTokenizerStep {
  public:
-  explicit Words(WordPattern pattern) : pattern_(pattern) {}
+  explicit WordPreTokenizer(WordPattern pattern) : pattern_(pattern) {}
   void apply(const Piece& piece, std::vector<Piece>& out, Arena&) const override {
     for (std::size_t at = 0; at < piece.text.size();) {
       const std::size_t end = word_end(pattern_, piece.text, at);
@@ -82,9 +82,9 @@ class Words : public PreTokenizerStep {
   WordPattern pattern_;
 };
 
-class Split : public PreTokenizerStep {
+class SplitPreTokenizer : public PreTokenizerStep {
  public:
-  Split(TextPattern pattern, SplitBehavior behavior, bool invert)
+  SplitPreTokenizer(TextPattern pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
   void apply(const Piece& piece, std::vector<Piece>& out, Arena&) const override {
@@ -100,9 +100,10 @@ class Split : public PreTokenizerStep {
   bool invert_;
 };
 
-class ClassSplit : public PreTokenizerStep {
+class ClassSplitPreTokenizer : public PreTokenizerStep {
  public:
-  ClassSplit(std::uint8_t char_class, SplitBehavior behavior) : class_(char_class), behavior_(behavior) {}
+  ClassSplitPreTokenizer(std::uint8_t char_class, SplitBehavior behavior)
+      : class_(char_class), behavior_(behavior) {}
 
   void apply(const Piece& piece, std::vector<Piece>& out, Arena&) const override {
     const auto find_matches = [&](const auto& found) {
@@ -120,7 +121,7 @@ class ClassSplit : public PreTokenizerStep {
   SplitBehavior behavior_;
 };
 
-class PrefixSpace : public PreTokenizerStep {
+class PrefixSpacePreTokenizer : public PreTokenizerStep {
  public:
   void apply(const Piece& piece, std::vector<Piece>& out, Arena& arena) const override {
     if (piece.text.starts_with(' '))
@@ -130,16 +131,16 @@ class PrefixSpace : public PreTokenizerStep {
   }
 };
 
-class MapBytes : public PreTokenizerStep {
+class ByteLevelPreTokenizer : public PreTokenizerStep {
  public:
   void apply(const Piece& piece, std::vector<Piece>& out, Arena& arena) const override {
-    out.push_back({arena.emplace_back(map_bytes(piece.text)), piece.first});
+    out.push_back({arena.emplace_back(to_byte_level(piece.text)), piece.first});
   }
 };
 
-class Metaspace : public PreTokenizerStep {
+class MetaspacePreTokenizer : public PreTokenizerStep {
  public:
-  Metaspace(std::string replacement, PrependScheme scheme, bool split)
+  MetaspacePreTokenizer(std::string replacement, PrependScheme scheme, bool split)
       : space_{" ", std::nullopt},
         replacement_{std::move(replacement), std::nullopt},
         scheme_(scheme),
@@ -167,26 +168,32 @@ class Metaspace : public PreTokenizerStep {
 }  // namespace
 
 std::unique_ptr<const PreTokenizerStep> word_step(WordPattern pattern) {
-  return std::make_unique<Words>(pattern);
+  return std::make_unique<WordPreTokenizer>(pattern);
 }
 
 std::unique_ptr<const PreTokenizerStep> split_step(TextPattern pattern, SplitBehavior behavior, bool invert) {
-  return std::make_unique<Split>(std::move(pattern), behavior, invert);
+  return std::make_unique<SplitPreTokenizer>(std::move(pattern), behavior, invert);
 }
 
 std::unique_ptr<const PreTokenizerStep> class_split_step(std::uint8_t char_class, SplitBehavior behavior) {
-  return std::make_unique<ClassSplit>(char_class, behavior);
+  return std::make_unique<ClassSplitPreTokenizer>(char_class, behavior);
 }
 
-std::unique_ptr<const PreTokenizerStep> prefix_space_step() { return std::make_unique<PrefixSpace>(); }
+std::unique_ptr<const PreTokenizerStep> prefix_space_step() {
+  return std::make_unique<PrefixSpacePreTokenizer>();
+}
 
-std::unique_ptr<const PreTokenizerStep> map_bytes_step() { return std::make_unique<MapBytes>(); }
+std::unique_ptr<const PreTokenizerStep> byte_level_step() {
+  return std::make_unique<ByteLevelPreTokenizer>();
+}
 
-bool maps_bytes(const PreTokenizerStep& step) { return dynamic_cast<const MapBytes*>(&step) != nullptr; }
+bool is_byte_level(const PreTokenizerStep& step) {
+  return dynamic_cast<const ByteLevelPreTokenizer*>(&step) != nullptr;
+}
 
 std::unique_ptr<const PreTokenizerStep> metaspace_step(std::string replacement, PrependScheme scheme,
                                                        bool split) {
-  return std::make_unique<Metaspace>(std::move(replacement), scheme, split);
+  return std::make_unique<MetaspacePreTokenizer>(std::move(replacement), scheme, split);
 }
 
 void PreTokenizer::apply(std::vector<Piece>& pieces, std::vector<Piece>& other, Arena& arena) const {

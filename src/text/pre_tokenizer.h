@@ -11,16 +11,16 @@
 
 namespace dpo::text {
 
-// A part of a text. `first`: it starts where the whole text starts.
+// A part of a text. `first`: it is at the start of the whole text.
 struct Piece {
   std::string_view text;
   bool first;
 };
 
-// Texts that steps make; pieces point into them.
+// New texts that steps create; pieces point into them.
 using Arena = std::deque<std::string>;
 
-// Cuts and rewrites pieces. Immutable.
+// Splits and rewrites pieces. Immutable.
 class PreTokenizerStep {
  public:
   virtual ~PreTokenizerStep() = default;
@@ -28,7 +28,7 @@ class PreTokenizerStep {
 };
 using PreTokenizerSteps = std::vector<std::unique_ptr<const PreTokenizerStep>>;
 
-// What becomes of the matches that a text is split at.
+// What happens to the matches that a text is split at, as in the `tokenizers` library.
 enum class SplitBehavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
 
 enum class PrependScheme { First, Never, Always };
@@ -37,8 +37,8 @@ std::unique_ptr<const PreTokenizerStep> word_step(WordPattern pattern);
 std::unique_ptr<const PreTokenizerStep> split_step(TextPattern pattern, SplitBehavior behavior, bool invert);
 std::unique_ptr<const PreTokenizerStep> class_split_step(std::uint8_t char_class, SplitBehavior behavior);
 std::unique_ptr<const PreTokenizerStep> prefix_space_step();
-std::unique_ptr<const PreTokenizerStep> map_bytes_step();
-bool maps_bytes(const PreTokenizerStep& step);
+std::unique_ptr<const PreTokenizerStep> byte_level_step();
+bool is_byte_level(const PreTokenizerStep& step);
 std::unique_ptr<const PreTokenizerStep> metaspace_step(std::string replacement, PrependScheme scheme,
                                                        bool split);
 
@@ -46,7 +46,7 @@ class PreTokenizer {
  public:
   explicit PreTokenizer(PreTokenizerSteps steps = {}) : steps_(std::move(steps)) {}
 
-  // Replaces `pieces` by their parts; `other` is memory to work in.
+  // Replaces `pieces` with their parts; `other` is scratch memory.
   void apply(std::vector<Piece>& pieces, std::vector<Piece>& other, Arena& arena) const;
 
  private:

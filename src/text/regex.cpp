@@ -28,7 +28,7 @@ std::string message_of(int error) {
 
 PCRE2_SPTR units_of(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
 
-// What one search needs; a Regex is shared by threads, so each search has its own.
+// The state of one search; threads share a Regex, so each search has its own.
 class Search {
  public:
   explicit Search(const pcre2_code& code)
@@ -46,7 +46,7 @@ class Search {
                                    context_.get());
     if (result == PCRE2_ERROR_NOMATCH) return false;
     if (result < 0)
-      throw UserError(fmt::format("the tokenizer's regular expression gave up on a text of {} bytes: {}",
+      throw UserError(fmt::format("the tokenizer's regular expression failed on a text of {} bytes: {}",
                                   text.size(), message_of(result)));
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(data_.get());
     start = offsets[0];
@@ -77,8 +77,8 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
   Owned<pcre2_code> code(pcre2_compile(units_of(translated), translated.size(),
                                        PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &at, context.get()));
   if (!code)
-    throw UserError(fmt::format("{}: {} is not a regular expression: {}", where, pattern, message_of(error)));
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without a JIT it matches as well, only slower
+    throw UserError(fmt::format("{}: invalid regular expression {}: {}", where, pattern, message_of(error)));
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without a JIT it is only slower
   code_ = std::make_unique<const Code>(Code{std::move(code)});
 }
 

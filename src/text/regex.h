@@ -10,7 +10,7 @@ namespace dpo::text {
 // A regular expression of a tokenizer.json: Oniguruma's (Ruby's) syntax and Unicode 16, run by PCRE2.
 class Regex {
  public:
-  // A UserError, which starts with `where`, if it uses something that the two engines read differently.
+  // A construct that the two engines treat differently is a UserError that starts with `where`.
   Regex(const std::string& pattern, const std::string& where);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "text/regex.h"
-#include "text/unicode_data.h"
+#include "text/unicode.h"
 
 namespace dpo::text {
 namespace {
@@ -62,8 +62,8 @@ class Translator {
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
-    throw UserError(fmt::format("{}: the regular expression {} uses {}, which is not supported here", where_,
-                                pattern_, what));
+    throw UserError(
+        fmt::format("{}: the regular expression {} uses {}, which is not supported", where_, pattern_, what));
   }
 
   void copy(std::size_t count) {
@@ -95,7 +95,7 @@ class Translator {
     }
   }
 
-  // A set of characters, written as members of a class; outside of one it gets brackets of its own.
+  // A set of characters, written as members of a class; outside a class it gets its own brackets.
   void put_set(const std::string& members, bool negated, bool in_class) {
     if (in_class && negated) refuse("a negated set within a class");
     out_ += in_class ? members : fmt::format("[{}{}]", negated ? "^" : "", members);

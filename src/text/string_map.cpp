@@ -21,7 +21,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-// Words are short: up to 16 bytes are two loads, which overlap where the word is shorter than that.
+// Words are short: up to 16 bytes are two loads, which overlap if there are fewer.
 std::uint64_t hash_bytes(std::string_view bytes) {
   const char* data = bytes.data();
   std::size_t left = bytes.size();
@@ -39,7 +39,7 @@ std::uint64_t hash_bytes(std::string_view bytes) {
 StringMap::StringMap(std::size_t expected)
     : slots_(std::bit_ceil(std::max<std::size_t>(8, expected * 2))), mask_(slots_.size() - 1) {}
 
-void StringMap::place(const Slot& slot) {
+void StringMap::add_slot(const Slot& slot) {
   std::size_t at = slot.hash & mask_;
   while (slots_[at].value != kAbsent) at = (at + 1) & mask_;
   slots_[at] = slot;
@@ -51,10 +51,10 @@ bool StringMap::insert(std::string_view key, std::int32_t value) {
     const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
     mask_ = slots_.size() - 1;
     for (const Slot& slot : old)
-      if (slot.value != kAbsent) place(slot);
+      if (slot.value != kAbsent) add_slot(slot);
   }
-  place({static_cast<std::uint32_t>(hash_bytes(key)), static_cast<std::uint32_t>(keys_.size()),
-         static_cast<std::uint32_t>(key.size()), value});
+  add_slot({static_cast<std::uint32_t>(hash_bytes(key)), static_cast<std::uint32_t>(keys_.size()),
+            static_cast<std::uint32_t>(key.size()), value});
   keys_ += key;
   ++size_;
   return true;

@@ -9,12 +9,12 @@ namespace dpo::text {
 
 std::uint64_t hash_bytes(std::string_view bytes);
 
-// Strings to values, built once: open addressing in one array, the strings one after another in another.
+// Strings to values, built once: open addressing in one array, the keys concatenated in another.
 class StringMap {
  public:
   explicit StringMap(std::size_t expected = 0);
 
-  // False if the key is there already; its value is kept.
+  // False if the key exists; it keeps its value.
   bool insert(std::string_view key, std::int32_t value);
 
   // The value, or kAbsent.
@@ -39,7 +39,7 @@ class StringMap {
   };
 
   std::string_view key_of(const Slot& slot) const { return {keys_.data() + slot.start, slot.length}; }
-  void place(const Slot& slot);
+  void add_slot(const Slot& slot);
 
   std::vector<Slot> slots_;
   std::size_t mask_ = 0;

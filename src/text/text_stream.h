@@ -9,25 +9,24 @@
 
 namespace dpo::text {
 
-// The text of tokens that come one by one, up to a stop string. Tokens are decoded together, since a
-// character may be spread over several and a decoder may look at neighbours.
+// Decodes tokens as they are generated, up to a stop string. All tokens are decoded together, since a
+// character may span several and a decoder may look at neighbours.
 class TextStream {
  public:
   using Decode = std::function<std::string(std::span<const Token>)>;
 
   TextStream(Decode decode, std::vector<std::string> stops);
 
-  // What is certain to follow the text returned so far: no half of a character, and nothing that may turn out
-  // to be the beginning of a stop string.
+  // The new text that is certain: no partial character, and nothing that may be the start of a stop string.
   std::string add(Token token);
 
-  // The rest of the text, when no token follows.
+  // The rest of the text, after the last token.
   std::string finish();
 
-  // Whether the text ended before a stop string; add() must not be called any more.
+  // Whether a stop string was found; do not call add() after that.
   bool stopped() const { return stopped_; }
 
-  // All that was returned.
+  // Everything returned so far.
   std::string text() const { return text_.substr(0, shown_); }
 
  private:
@@ -36,7 +35,7 @@ class TextStream {
   Decode decode_;
   std::vector<std::string> stops_;
   std::vector<Token> tokens_;
-  std::string text_;  // of all tokens, or what is left of it before a stop string
+  std::string text_;  // of all tokens, up to a stop string
   std::size_t shown_ = 0;
   bool stopped_ = false;
 };

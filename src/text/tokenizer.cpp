@@ -5,10 +5,7 @@
 #include "base/error.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
-#include "text/folder.h"
-#include "text/gpt2_folder.h"
-#include "text/pipeline.h"
-#include "text/sentencepiece_engine.h"
+#include "text/codec.h"
 
 namespace dpo::text {
 namespace {
@@ -25,22 +22,20 @@ Kind kind_of(const TokenizerFolder& folder) {
       folder.path_of(""), run_folder_hint(std::filesystem::path(folder.path_of("")).parent_path())));
 }
 
-std::unique_ptr<const Engine> load_engine(Kind kind, TokenizerFolder& folder,
-                                          const SpecialTokenFiles& specials) {
+std::unique_ptr<const Codec> load_codec(Kind kind, TokenizerFolder& folder,
+                                        const SpecialTokenFiles& specials) {
   if (kind == Kind::Gpt2) return load_gpt2(folder, specials);
   if (kind == Kind::SentencePiece) return load_sentencepiece(folder, specials);
-  const auto json = folder.read_json_if_there("tokenizer.json");
-  return std::make_unique<Pipeline>(read_tokenizer_json(json->root(), &specials),
-                                    folder.path_of("tokenizer.json"));
+  return load_tokenizer_json(folder, specials);
 }
 
-// Padding may be named without being there, since nothing here pads; a run cannot do without the others.
-std::optional<Token> special_id(const Engine& engine, const SpecialTokenFiles& specials,
+// A named padding token may be missing, since nothing here pads; the others are required.
+std::optional<Token> special_id(const Codec& codec, const SpecialTokenFiles& specials,
                                 const std::string& role, Kind kind) {
   const auto named = specials.find(role);
   if (!named)
-    return kind == Kind::Gpt2 && role != "pad_token" ? engine.id_of(kGpt2SpecialToken) : std::nullopt;
-  const auto id = engine.id_of(named->token.content);
+    return kind == Kind::Gpt2 && role != "pad_token" ? codec.id_of(kGpt2SpecialToken) : std::nullopt;
+  const auto id = codec.id_of(named->token.content);
   if (!id && role != "pad_token") named->field.refuse("a token of the vocabulary");
   return id;
 }
@@ -48,7 +43,7 @@ std::optional<Token> special_id(const Engine& engine, const SpecialTokenFiles& s
 }  // namespace
 
 struct Tokenizer::Parts {
-  std::unique_ptr<const Engine> engine;
+  std::unique_ptr<const Codec> codec;
   std::optional<Token> bos;
   std::optional<Token> eos;
   std::optional<Token> pad;
@@ -65,10 +60,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const Kind kind = kind_of(folder);
   const SpecialTokenFiles specials(folder);
   auto parts = std::make_unique<Parts>();
-  parts->engine = load_engine(kind, folder, specials);
-  parts->bos = special_id(*parts->engine, specials, "bos_token", kind);
-  parts->eos = special_id(*parts->engine, specials, "eos_token", kind);
-  parts->pad = special_id(*parts->engine, specials, "pad_token", kind);
+  parts->codec = load_codec(kind, folder, specials);
+  parts->bos = special_id(*parts->codec, specials, "bos_token", kind);
+  parts->eos = special_id(*parts->codec, specials, "eos_token", kind);
+  parts->pad = special_id(*parts->codec, specials, "pad_token", kind);
   parts->fingerprint = folder.fingerprint();
   return Tokenizer(std::move(parts));
 }
@@ -76,23 +71,23 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const {
   std::vector<Token> ids;
   ids.reserve(text.size() / 4);
-  if (first_invalid_utf8(text) == text.size())
-    parts_->engine->encode(text, special, ids);
+  if (is_valid_utf8(text))
+    parts_->codec->encode(text, special, ids);
   else
-    parts_->engine->encode(replace_invalid_utf8(text), special, ids);
+    parts_->codec->encode(replace_invalid_utf8(text), special, ids);
   return ids;
 }
 
 std::string Tokenizer::decode(std::span<const Token> ids, bool skip_special) const {
-  return parts_->engine->decode(ids, skip_special);
+  return parts_->codec->decode(ids, skip_special);
 }
 
 std::optional<Token> Tokenizer::bos() const { return parts_->bos; }
 std::optional<Token> Tokenizer::eos() const { return parts_->eos; }
 std::optional<Token> Tokenizer::pad() const { return parts_->pad; }
-std::optional<Token> Tokenizer::id_of(std::string_view token) const { return parts_->engine->id_of(token); }
-std::string Tokenizer::token_of(Token id) const { return parts_->engine->token_of(id); }
-std::int64_t Tokenizer::size() const { return parts_->engine->size(); }
+std::optional<Token> Tokenizer::id_of(std::string_view token) const { return parts_->codec->id_of(token); }
+std::string Tokenizer::token_of(Token id) const { return parts_->codec->token_of(id); }
+std::int64_t Tokenizer::size() const { return parts_->codec->size(); }
 const std::string& Tokenizer::fingerprint() const { return parts_->fingerprint; }
 
 }  // namespace dpo::text

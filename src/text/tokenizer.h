@@ -17,18 +17,18 @@ using Token = std::int32_t;
 // Immutable after loading; encode and decode may be called from many threads at once.
 class Tokenizer {
  public:
-  // From a folder: tokenizer.json, else vocab.json + merges.txt, else tokenizer.model. What it asks for and
-  // we lack is a UserError that names the file and the field.
+  // From a folder: tokenizer.json, else vocab.json and merges.txt, else tokenizer.model. An unsupported
+  // feature is a UserError that names file and field.
   static Tokenizer load(const std::filesystem::path& folder);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Ids of a text; with `special`, what the post-processor adds (BOS and the like) is added.
+  // With `special`, the post-processor adds its tokens (BOS and the like).
   std::vector<Token> encode(std::string_view text, bool special = false) const;
 
-  // The text of ids; with `skip_special`, special tokens leave nothing.
+  // With `skip_special`, special tokens are skipped.
   std::string decode(std::span<const Token> ids, bool skip_special = false) const;
 
   std::optional<Token> bos() const;
@@ -36,9 +36,9 @@ class Tokenizer {
   std::optional<Token> pad() const;
   std::optional<Token> id_of(std::string_view token) const;
   std::string token_of(Token id) const;
-  std::int64_t size() const;  // one more than the largest id
+  std::int64_t size() const;  // the largest id + 1
 
-  // A hash of everything that encoding depends on: the key of caches.
+  // A hash of everything that encoding depends on; the key of token caches.
   const std::string& fingerprint() const;
 
  private:

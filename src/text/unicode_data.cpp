@@ -1,5 +1,5 @@
 // Made by scripts/unicode_ranges.py; do not edit.
-#include "text/unicode_data.h"
+#include "text/unicode.h"
 
 namespace dpo::text {
 namespace {

@@ -1,7 +1,7 @@
 #include "text/word_matcher.h"
 
 #include "base/utf8.h"
-#include "text/char_class.h"
+#include "text/unicode.h"
 
 namespace dpo::text {
 namespace {
@@ -37,7 +37,7 @@ class Reader {
     return at;
   }
 
-  // \s+(?!\S)|\s+ where whitespace starts: a run leaves its last character to the word that follows.
+  // \s+(?!\S)|\s+ at the start of whitespace: a run leaves its last character to the next word.
   std::size_t space_end(std::size_t at, std::size_t end) const {
     if (end == text_.size()) return end;
     const std::size_t last = previous_start(text_, end);
@@ -56,7 +56,7 @@ class Reader {
     const char second = letter(at + 2);
     if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l'))
       return at + 3;
-    if (any_case && text_.substr(at + 1, 2) == "\u017F") return at + 3;  // a long s is an s of another case
+    if (any_case && text_.substr(at + 1, 2) == "\u017F") return at + 3;  // case-insensitive: a long s is an s
     return at;
   }
 
@@ -90,7 +90,7 @@ std::size_t cl100k_end(const Reader& reader, std::size_t at, std::size_t digits)
     return end;
   }
   const std::size_t end = reader.run_end(at, kSpace);
-  std::size_t newline = end;  // \s*[\r\n]+ reaches to the last line end of the run
+  std::size_t newline = end;  // \s*[\r\n]+ extends to the last newline of the run
   while (newline > at && !reader.is_newline(newline - 1)) --newline;
   return newline > at ? newline : reader.space_end(at, end);
 }

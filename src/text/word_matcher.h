@@ -1,5 +1,5 @@
-// Matchers written by hand for the patterns that most tokenizers use: a regular-expression engine costs more
-// than everything else together. Tests hold them equal to the engine.
+// Hand-written matchers for the patterns that most tokenizers use: a regular-expression engine would take
+// more time than everything else together. Tests compare them with the engine.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace dpo::text {
 
 enum class WordPattern {
-  Gpt2,    // what the ByteLevel pre-tokenizer splits by
+  Gpt2,    // that of the ByteLevel pre-tokenizer
   Cl100k,  // Llama 3 and its relatives: digits in groups of up to three
   Qwen2,   // the same with single digits
 };
@@ -17,8 +17,7 @@ enum class WordPattern {
 std::string_view pattern_text(WordPattern pattern);
 std::optional<WordPattern> known_pattern(std::string_view text);
 
-// Where the word that starts at `at` ends. These patterns leave no gaps: a word starts where the last one
-// ended.
+// Where the word that starts at `at` ends. There are no gaps: a word starts where the last one ended.
 std::size_t word_end(WordPattern pattern, std::string_view text, std::size_t at);
 
 }  // namespace dpo::text

@@ -1,9 +1,9 @@
-// One input is a byte that chooses a tokenizer, and a text. Encoding must not fail; byte-level tokenizers
-// must give the text back; the matchers written by hand must cut it as the regular expressions do.
+// An input is a byte that chooses a tokenizer, and a text. Encoding must not fail; byte-level tokenizers must
+// decode to the same text; the hand-written matchers must split it as the regular expressions do.
 #include <string>
 #include <string_view>
 
-#include "../unit/text/samples.h"
+#include "../unit/text/tiny_tokenizers.h"
 #include "base/utf8.h"
 #include "target.h"
 #include "text/regex.h"
@@ -13,35 +13,35 @@ namespace fuzz::tokenizer_encode {
 namespace {
 
 using dpo::text::WordPattern;
-namespace samples = dpo::text::samples;
+namespace tiny = dpo::text::tiny;
 
-struct Sample {
-  std::unique_ptr<const dpo::text::Pipeline> engine;
-  bool gives_back;
+struct Tokenizer {
+  std::unique_ptr<const dpo::text::Pipeline> codec;
+  bool lossless;
 };
 
-samples::Json with_pattern(WordPattern pattern, const char* normalizer) {
-  samples::Json json = samples::gpt2();
-  json["pre_tokenizer"] = samples::sequence(
-      "pretokenizers", {samples::split_by(std::string(pattern_text(pattern))), samples::byte_level(false)});
+tiny::Json with_pattern(WordPattern pattern, const char* normalizer) {
+  tiny::Json json = tiny::gpt2();
+  json["pre_tokenizer"] = tiny::sequence(
+      "pretokenizers", {tiny::split_by(std::string(pattern_text(pattern))), tiny::byte_level(false)});
   if (normalizer != nullptr) json["normalizer"] = {{"type", normalizer}};
   return json;
 }
 
-std::vector<Sample> make_samples() {
-  std::vector<Sample> made;
-  made.push_back({samples::load(samples::gpt2()), true});
-  made.push_back({samples::load(with_pattern(WordPattern::Cl100k, nullptr)), true});
-  made.push_back({samples::load(with_pattern(WordPattern::Qwen2, "NFC")), false});
-  made.push_back({samples::load(with_pattern(WordPattern::Qwen2, "NFKD")), false});
-  made.push_back({samples::load(samples::llama()), false});
-  samples::Json flags = samples::gpt2();
+std::vector<Tokenizer> make_tokenizers() {
+  std::vector<Tokenizer> made;
+  made.push_back({tiny::load(tiny::gpt2()), true});
+  made.push_back({tiny::load(with_pattern(WordPattern::Cl100k, nullptr)), true});
+  made.push_back({tiny::load(with_pattern(WordPattern::Qwen2, "NFC")), false});
+  made.push_back({tiny::load(with_pattern(WordPattern::Qwen2, "NFKD")), false});
+  made.push_back({tiny::load(tiny::llama()), false});
+  tiny::Json flags = tiny::gpt2();
   flags["normalizer"] = {{"type", "Lowercase"}};
   flags["added_tokens"][0]["lstrip"] = flags["added_tokens"][0]["rstrip"] = true;
-  samples::Json word = samples::added(flags["added_tokens"][0]["id"].get<int>() + 1, "XY", false);
+  tiny::Json word = tiny::added(flags["added_tokens"][0]["id"].get<int>() + 1, "XY", false);
   word["single_word"] = word["rstrip"] = true;
   flags["added_tokens"].push_back(word);
-  made.push_back({samples::load(flags), false});
+  made.push_back({tiny::load(flags), false});
   return made;
 }
 
@@ -68,14 +68,14 @@ void check_matchers(std::string_view text) {
 }
 
 bool try_input(std::string_view input) {
-  static const std::vector<Sample> kSamples = make_samples();
+  static const std::vector<Tokenizer> kTokenizers = make_tokenizers();
   if (input.empty()) return false;
-  const Sample& sample = kSamples[static_cast<unsigned char>(input[0]) % kSamples.size()];
+  const Tokenizer& tokenizer = kTokenizers[static_cast<unsigned char>(input[0]) % kTokenizers.size()];
   const std::string text = dpo::replace_invalid_utf8(input.substr(1));
-  const auto ids = samples::encode(*sample.engine, text);
-  const std::string decoded = sample.engine->decode(ids, false);
-  if (sample.gives_back && decoded != text) fail("decoding does not give the text back", text);
-  if (dpo::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", text);
+  const auto ids = tiny::encode(*tokenizer.codec, text);
+  const std::string decoded = tokenizer.codec->decode(ids, false);
+  if (tokenizer.lossless && decoded != text) fail("decoding gives another text", text);
+  if (!dpo::is_valid_utf8(decoded)) fail("decoding gave invalid UTF-8", text);
   check_matchers(text);
   return decoded == text;
 }

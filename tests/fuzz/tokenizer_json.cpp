@@ -1,9 +1,9 @@
-// One input is the text of a tokenizer.json. Whatever it is, only a UserError with printable lines may
-// escape; what is accepted must encode and decode any text.
+// An input is a tokenizer.json. It is refused with a UserError of printable lines, or encodes and decodes any
+// text.
 #include <string>
 #include <string_view>
 
-#include "../unit/text/samples.h"
+#include "../unit/text/tiny_tokenizers.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "target.h"
@@ -11,32 +11,31 @@
 namespace fuzz::tokenizer_json {
 namespace {
 
-void try_texts(const dpo::text::Engine& engine) {
+void try_texts(const dpo::text::Codec& codec) {
   for (const std::string_view text :
        {"Hello  world, it's 12 o'clock\r\n", "\u2581a b é \u0301漢字😀<s></s>[X]", " ", ""}) {
-    const auto ids = dpo::text::samples::encode(engine, text, true);
+    const auto ids = dpo::text::tiny::encode(codec, text, true);
     for (const auto id : ids)
-      if (id < 0 || id >= engine.size()) fail("an id outside of the vocabulary", std::to_string(id));
-    const std::string decoded = engine.decode(ids, false);
-    if (dpo::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", decoded);
+      if (id < 0 || id >= codec.size()) fail("an id outside of the vocabulary", std::to_string(id));
+    const std::string decoded = codec.decode(ids, false);
+    if (!dpo::is_valid_utf8(decoded)) fail("decoding gave invalid UTF-8", decoded);
   }
 }
 
 bool try_input(std::string_view input) {
   try {
-    const auto engine = dpo::text::samples::load(std::string(input));
-    try_texts(*engine);
+    const auto codec = dpo::text::tiny::load(std::string(input));
+    try_texts(*codec);
     return true;
   } catch (const dpo::UserError& error) {
     for (const std::string& problem : error.problems())
-      if (problem.empty() || dpo::first_invalid_utf8(problem) != problem.size())
-        fail("a bad message", problem);
+      if (problem.empty() || !dpo::is_valid_utf8(problem)) fail("a bad message", problem);
     return false;
   }
 }
 
-using dpo::text::samples::Json;
-namespace samples = dpo::text::samples;
+using dpo::text::tiny::Json;
+namespace tiny = dpo::text::tiny;
 
 // Values that a field might get.
 const char* const kValues[] = {
@@ -113,16 +112,16 @@ void change_value(Mutator& mutator, Json& file) {
 Json doubling(Json file) {
   const std::vector<Json> steps(40,
                                 {{"type", "Replace"}, {"pattern", {{"Regex", "[a-z]"}}}, {"content", "aa"}});
-  file["normalizer"] = samples::sequence("normalizers", steps);
-  file["decoder"] = samples::sequence("decoders", steps);
+  file["normalizer"] = tiny::sequence("normalizers", steps);
+  file["decoder"] = tiny::sequence("decoders", steps);
   return file;
 }
 
 std::string make(Mutator& mutator) {
   // Small, so that a million of them take minutes.
   static const Json kGpt2 =
-      samples::gpt2({"h", "e", "l", "o", "w", "1", "2", "a", "b", dpo::text::map_bytes(" ")});
-  static const Json kSeeds[] = {kGpt2, kGpt2, kGpt2, samples::llama(4), samples::llama(4), doubling(kGpt2)};
+      tiny::gpt2({"h", "e", "l", "o", "w", "1", "2", "a", "b", dpo::text::to_byte_level(" ")});
+  static const Json kSeeds[] = {kGpt2, kGpt2, kGpt2, tiny::llama(4), tiny::llama(4), doubling(kGpt2)};
   Json file = mutator.pick(kSeeds);
   for (std::size_t i = mutator.below(4); i > 0; --i) change_value(mutator, file);
   std::string text = file.dump();

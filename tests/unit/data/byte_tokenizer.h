@@ -1,11 +1,10 @@
-// A tokenizer whose tokens are the bytes of the text (ids are the bytes themselves) and the end of the text
-// (256).
+// A tokenizer whose ids are the bytes of the text, and 256 for the end of the text.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
-#include "base/utf8.h"
 #include "data/example.h"
+#include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "unit/data/files.h"
 
@@ -13,16 +12,10 @@ namespace dpo::data {
 
 constexpr Token kEos = 256;
 
-// GPT-2's name of a byte: itself if it is a visible character, else one from U+0100 on.
 inline nlohmann::json byte_vocabulary() {
   nlohmann::json vocabulary;
-  char32_t next = 256;
-  for (int byte = 0; byte < 256; ++byte) {
-    const bool visible = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
-    std::string name;
-    append_utf8(name, visible ? static_cast<char32_t>(byte) : next++);
-    vocabulary[name] = byte;
-  }
+  for (int byte = 0; byte < kEos; ++byte)
+    vocabulary[text::to_byte_level(std::string(1, static_cast<char>(byte)))] = byte;
   vocabulary["<|endoftext|>"] = kEos;
   return vocabulary;
 }

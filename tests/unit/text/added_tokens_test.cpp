@@ -44,7 +44,7 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_EQ(found(finder, "a"), "a");
 }
 
-TEST(AddedTokens, FlagsTakeSpacesAlong) {
+TEST(AddedTokens, FlagsIncludeSpaces) {
   EXPECT_EQ(found(finder_of({token(1, "[X]", true)}), "a \u3000[X] b"), "a|<1>| b");
   EXPECT_EQ(found(finder_of({token(1, "[X]", false, true)}), "a [X] \n b"), "a |<1>|b");
   EXPECT_EQ(found(finder_of({token(1, "[X]", true, true)}), " [X]  [X] "), "<1>|<1>");

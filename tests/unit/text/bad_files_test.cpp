@@ -1,16 +1,16 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "samples.h"
+#include "tiny_tokenizers.h"
 
 namespace dpo::text {
 namespace {
 
-using samples::Json;
+using tiny::Json;
 
 std::string error_of(const std::string& text) {
   try {
-    samples::load(text);
+    tiny::load(text);
   } catch (const UserError& error) {
     return error.what();
   }
@@ -18,9 +18,9 @@ std::string error_of(const std::string& text) {
 }
 
 struct BadFile {
-  const char* pointer;  // what is replaced in a good file
+  const char* pointer;  // what is replaced in a valid file
   const char* value;
-  const char* message;  // a piece of what must be said
+  const char* message;  // part of the expected message
 };
 
 const BadFile kBadFiles[] = {
@@ -52,7 +52,7 @@ const BadFile kBadFiles[] = {
     {"/added_tokens", "{}", "added_tokens is an object with 0 members; expected an array"},
     {"/added_tokens/0/id", "99999", "added_tokens[0].id is 99999; expected the id 263"},
     {"/added_tokens/0/id", "\"x\"", "added_tokens[0].id is \"x\"; expected a whole number"},
-    {"/added_tokens/0/content", "\"\"", "added_tokens[0].content is \"\"; expected a text that is not empty"},
+    {"/added_tokens/0/content", "\"\"", "added_tokens[0].content is \"\"; expected a non-empty string"},
     {"/added_tokens/0/lstrip", "\"yes\"", "added_tokens[0].lstrip is \"yes\"; expected true or false"},
     {"/normalizer", R"({"type":"BertNormalizer"})",
      "normalizer.type is \"BertNormalizer\"; expected one of Lowercase, NFC"},
@@ -63,7 +63,7 @@ const BadFile kBadFiles[] = {
      "normalizer.normalizers[0].type is \"Nmt\""},
     {"/pre_tokenizer", R"({"type":"BertPreTokenizer"})", "pre_tokenizer.type is \"BertPreTokenizer\""},
     {"/pre_tokenizer", R"({"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"})",
-     "pre_tokenizer.pattern.Regex: ( is not a regular"},
+     "pre_tokenizer.pattern.Regex: invalid regular expression ("},
     {"/pre_tokenizer", R"({"type":"Split","pattern":{"Glob":"*"},"behavior":"Isolated"})",
      "expected an object with String or Regex"},
     {"/pre_tokenizer", R"({"type":"Split","pattern":{"String":"x"},"behavior":"Keep"})",
@@ -88,12 +88,12 @@ const BadFile kBadFiles[] = {
      "id is \"B\"; expected A"},
     {"/decoder", R"({"type":"WordPiece"})", "decoder.type is \"WordPiece\"; expected one of ByteFallback"},
     {"/decoder", R"({"type":"Strip","content":" ","start":-1,"stop":0})",
-     "decoder.start is -1; expected a number that is not negative"},
+     "decoder.start is -1; expected a number >= 0"},
 };
 
-TEST(BadFiles, EachIsRefusedByTheNameOfItsField) {
+TEST(BadFiles, EachErrorNamesItsField) {
   for (const BadFile& bad : kBadFiles) {
-    Json file = samples::gpt2();
+    Json file = tiny::gpt2();
     file[Json::json_pointer(bad.pointer)] = Json::parse(bad.value);
     const std::string error = error_of(file.dump());
     EXPECT_TRUE(error.starts_with("tokenizer.json: ")) << error;
@@ -102,16 +102,16 @@ TEST(BadFiles, EachIsRefusedByTheNameOfItsField) {
   }
 }
 
-TEST(BadFiles, WhatIsNoJson) {
+TEST(BadFiles, InvalidJson) {
   EXPECT_NE(error_of("").find("not valid JSON at byte"), std::string::npos);
   EXPECT_NE(error_of("{\"version\":").find("is the file complete?"), std::string::npos);
-  EXPECT_NE(error_of("[1e999]").find("a number that is too large"), std::string::npos);
+  EXPECT_NE(error_of("[1e999]").find("a number is too large"), std::string::npos);
   EXPECT_NE(error_of("{\"a\":\"\xFF\"}").find("not valid JSON"), std::string::npos);
-  const std::string whole = samples::gpt2().dump();
+  const std::string whole = tiny::gpt2().dump();
   EXPECT_NE(error_of(whole.substr(0, whole.size() / 2)).find("not valid JSON"), std::string::npos);
 }
 
-TEST(BadFiles, DeepNestingIsRefusedBeforeItIsParsed) {
+TEST(BadFiles, DeepNestingIsRefusedBeforeParsing) {
   EXPECT_NE(error_of(std::string(100000, '[')).find("nested deeper"), std::string::npos);
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += R"({"normalizer":)";
@@ -121,12 +121,13 @@ TEST(BadFiles, DeepNestingIsRefusedBeforeItIsParsed) {
             std::string::npos);
 }
 
-TEST(BadFiles, TokensThatCannotBeToldApart) {
-  Json file = samples::gpt2();
+TEST(BadFiles, AddedTokensThatCannotBeDistinguished) {
+  Json file = tiny::gpt2();
   file["normalizer"] = {{"type", "Lowercase"}};
-  file["added_tokens"].push_back(samples::added(264, "XY", false));
-  file["added_tokens"].push_back(samples::added(265, "xy", false));
-  EXPECT_NE(error_of(file.dump()).find("the added token xy cannot be told from another"), std::string::npos);
+  file["added_tokens"].push_back(tiny::added(264, "XY", false));
+  file["added_tokens"].push_back(tiny::added(265, "xy", false));
+  EXPECT_NE(error_of(file.dump()).find("the added token xy cannot be distinguished from another"),
+            std::string::npos);
 }
 
 }  // namespace

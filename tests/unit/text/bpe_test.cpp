@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "samples.h"
+#include "tiny_tokenizers.h"
 
 namespace dpo::text {
 namespace {
@@ -33,16 +33,15 @@ TEST(Bpe, MergesTheLowestRankFirst) {
   EXPECT_EQ(encode(bpe, "bcd"), (Ids{1, 5}));  // cd before bc
   EXPECT_EQ(encode(bpe, "abc"), (Ids{4, 2}));
   EXPECT_EQ(encode(bpe, "bcbc"), (Ids{7, 7}));
-  EXPECT_EQ(encode(bpe, "axb"),
-            (Ids{4}));  // a character that is not known leaves nothing, and its neighbours meet
+  EXPECT_EQ(encode(bpe, "axb"), (Ids{4}));  // an unknown character is dropped, and its neighbours merge
 }
 
 TEST(Bpe, IgnoreMergesTakesWholeWordsFromTheVocabulary) {
-  EXPECT_EQ(encode(small(), "dd"), (Ids{3, 3}));  // in the vocabulary, but no merge leads there
+  EXPECT_EQ(encode(small(), "dd"), (Ids{3, 3}));  // in the vocabulary, but no merge produces it
   EXPECT_EQ(encode(small(true), "dd"), (Ids{8}));
 }
 
-// Three ways to merge: as specified, by scan, by heap.
+// Merging as specified, to compare with the scan and the heap.
 std::vector<Token> merge_plainly(const MergeTable& merges, std::vector<Token> symbols) {
   for (;;) {
     std::uint32_t lowest = kNoRank;
@@ -89,29 +88,29 @@ TEST(MergeWord, WorkGrowsLinearlyWithTheWord) {
 }
 
 TEST(Bpe, ByteFallbackUnknownAndFusing) {
-  const auto llama = samples::load(samples::llama());
-  EXPECT_EQ(samples::encode(*llama, "é"), (Ids{*llama->id_of("\u2581"), *llama->id_of("é")}));
-  EXPECT_EQ(samples::encode(*llama, "aß"),
+  const auto llama = tiny::load(tiny::llama());
+  EXPECT_EQ(tiny::encode(*llama, "é"), (Ids{*llama->id_of("\u2581"), *llama->id_of("é")}));
+  EXPECT_EQ(tiny::encode(*llama, "aß"),
             (Ids{*llama->id_of("\u2581a"), *llama->id_of("<0xC3>"), *llama->id_of("<0x9F>")}));
-  samples::Json json = samples::llama();
+  tiny::Json json = tiny::llama();
   json["model"]["byte_fallback"] = false;
-  const auto fused = samples::load(json);
-  EXPECT_EQ(samples::encode(*fused, "aßß"), (Ids{*fused->id_of("\u2581a"), 0}));
+  const auto fused = tiny::load(json);
+  EXPECT_EQ(tiny::encode(*fused, "aßß"), (Ids{*fused->id_of("\u2581a"), 0}));
   json["model"]["fuse_unk"] = false;
-  const auto single = samples::load(json);
-  EXPECT_EQ(samples::encode(*single, "aßß"), (Ids{*single->id_of("\u2581a"), 0, 0}));
+  const auto single = tiny::load(json);
+  EXPECT_EQ(tiny::encode(*single, "aßß"), (Ids{*single->id_of("\u2581a"), 0, 0}));
 }
 
-// Cutting at metaspaces is allowed only where no merge reaches over one from the left.
-TEST(Bpe, CutsAtMetaspacesGiveTheSameIds) {
-  samples::Json json = samples::llama();
-  const auto cut = samples::load(json);
+// Splitting at metaspaces is allowed only if no merge joins one to what is on its left.
+TEST(Bpe, SplittingAtMetaspacesGivesTheSameIds) {
+  tiny::Json json = tiny::llama();
+  const auto cut = tiny::load(json);
   const Token word = *cut->id_of("\u2581ab");
-  EXPECT_EQ(samples::encode(*cut, "ab ab  ab"), (Ids{word, word, *cut->id_of("\u2581"), word}));
+  EXPECT_EQ(tiny::encode(*cut, "ab ab  ab"), (Ids{word, word, *cut->id_of("\u2581"), word}));
   json["model"]["vocab"]["b\u2581a"] = json["model"]["vocab"].size();
-  json["model"]["merges"].insert(json["model"]["merges"].begin(), samples::Json{"b", "\u2581a"});
-  const auto crossing = samples::load(json);
-  const std::vector<Token> ids = samples::encode(*crossing, "ab ab");
+  json["model"]["merges"].insert(json["model"]["merges"].begin(), tiny::Json{"b", "\u2581a"});
+  const auto crossing = tiny::load(json);
+  const std::vector<Token> ids = tiny::encode(*crossing, "ab ab");
   EXPECT_NE(std::find(ids.begin(), ids.end(), *crossing->id_of("b\u2581a")), ids.end());
 }
 

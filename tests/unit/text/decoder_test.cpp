@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "samples.h"
+#include "tiny_tokenizers.h"
 
 namespace dpo::text {
 namespace {

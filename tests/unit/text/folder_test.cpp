@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "samples.h"
+#include "tiny_tokenizers.h"
 
 namespace dpo::text {
 namespace {
@@ -43,7 +43,7 @@ class Folder : public testing::Test {
 
 using Ids = std::vector<Token>;
 
-TEST_F(Folder, Gpt2FilesAloneHaveEndOfTextForEverySpecialToken) {
+TEST_F(Folder, Gpt2FilesAloneUseEndOfTextForEverySpecialToken) {
   write_gpt2();
   const Tokenizer tokenizer = Tokenizer::load(path_);
   EXPECT_EQ(tokenizer.encode("ab<|endoftext|>a"), (Ids{2, 4, 0}));
@@ -64,8 +64,8 @@ TEST_F(Folder, ConfigSaysWhatAGpt2FolderAdds) {
   EXPECT_EQ(tokenizer.pad(), 5);
 }
 
-TEST_F(Folder, TheMapGoesBeforeAConfigOfTheOlderKind) {
-  write("tokenizer.json", samples::llama().dump());
+TEST_F(Folder, TheMapOverridesAnOlderConfig) {
+  write("tokenizer.json", tiny::llama().dump());
   write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"<s>"})");
   write("special_tokens_map.json", R"({"eos_token":"</s>"})");
   EXPECT_EQ(Tokenizer::load(path_).eos(), 2);
@@ -84,7 +84,7 @@ TEST_F(Folder, TokensOfOtherFilesAreAdded) {
 }
 
 TEST_F(Folder, SpecialTokensMustBeInTheVocabularyExceptPadding) {
-  write("tokenizer.json", samples::llama().dump());
+  write("tokenizer.json", tiny::llama().dump());
   write("tokenizer_config.json", R"({"eos_token":"</s>","pad_token":"[PAD]"})");
   EXPECT_EQ(Tokenizer::load(path_).pad(), std::nullopt);
   write("tokenizer_config.json", R"({"eos_token":"<end>"})");
@@ -108,7 +108,7 @@ TEST_F(Folder, FingerprintDependsOnEveryFileThatIsRead) {
 }
 
 TEST_F(Folder, InvalidUtf8IsReplaced) {
-  write("tokenizer.json", samples::gpt2().dump());
+  write("tokenizer.json", tiny::gpt2().dump());
   const Tokenizer tokenizer = Tokenizer::load(path_);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("a\xFF\xE2\x82z")), "a\uFFFD\uFFFDz");
 }
@@ -130,7 +130,7 @@ TEST_F(Folder, FoldersWithoutATokenizer) {
       << error_of_load();
   std::filesystem::remove(path_ / "merges.txt");
   write("tokenizer.model", "not a model");
-  EXPECT_NE(error_of_load().find("tokenizer.model: not a model of sentencepiece"), std::string::npos)
+  EXPECT_NE(error_of_load().find("tokenizer.model: not a sentencepiece model"), std::string::npos)
       << error_of_load();
   std::filesystem::remove_all(path_);
   EXPECT_NE(error_of_load().find("is not a folder"), std::string::npos);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "samples.h"
+#include "tiny_tokenizers.h"
 
 namespace dpo::text {
 namespace {
@@ -53,22 +53,22 @@ TEST(Normalizer, Steps) {
 }
 
 std::string doubling(const std::string& list, int times) {
-  std::vector<samples::Json> steps;
+  std::vector<tiny::Json> steps;
   for (int i = 0; i < times; ++i)
     steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
-  return samples::sequence(list, steps).dump();
+  return tiny::sequence(list, steps).dump();
 }
 
-TEST(Normalizer, RefusesToMultiplyATextWithoutEnd) {
+TEST(Normalizer, RefusesToMultiplyAText) {
   EXPECT_EQ(normalized(doubling("normalizers", 4).c_str(), "a"), std::string(16, 'a'));
   EXPECT_THROW(normalized(doubling("normalizers", 40).c_str(), "a"), UserError);
-  // One step is enough where what it puts in is long, or where it matches between all characters.
+  // One step is enough if its content is long, or if it matches between all characters.
   const std::string content(1 << 20, 'x');
-  const samples::Json step = {{"type", "Replace"}, {"pattern", {{"Regex", "a|"}}}, {"content", content}};
+  const tiny::Json step = {{"type", "Replace"}, {"pattern", {{"Regex", "a|"}}}, {"content", content}};
   EXPECT_THROW(normalized(step.dump().c_str(), std::string(1 << 20, 'a')), UserError);
-  const samples::Json prefix = {{"type", "Prepend"}, {"prepend", content}};
+  const tiny::Json prefix = {{"type", "Prepend"}, {"prepend", content}};
   EXPECT_THROW(normalized(prefix.dump().c_str(), "a"), UserError);
-  // What is in use grows too: 18 characters of one, and spaces of three bytes.
+  // Real tokenizers expand texts too: one character becomes 18.
   const std::string long_form = normalized(R"({"type":"NFKD"})", std::string("\uFDFA"));
   EXPECT_EQ(long_form.size(), 33u);
   std::string many;
@@ -76,12 +76,12 @@ TEST(Normalizer, RefusesToMultiplyATextWithoutEnd) {
   EXPECT_EQ(normalized(R"({"type":"NFKD"})", many).size(), 330000u);
 }
 
-TEST(Decoder, RefusesToMultiplyATextWithoutEnd) {
+TEST(Decoder, RefusesToMultiplyAText) {
   const JsonFile file(doubling("decoders", 40), "test");
   EXPECT_THROW(read_decoder(file.root()).apply({"a", "b"}), UserError);
 }
 
-TEST(Normalizer, KnowsWhetherTheStartIsStillThere) {
+TEST(Normalizer, TracksWhetherTheStartIsKept) {
   EXPECT_TRUE(keeps_start(R"({"type":"Prepend","prepend":"_"})", "a"));
   EXPECT_FALSE(keeps_start(R"({"type":"Strip","strip_left":true,"strip_right":false})", " a"));
   EXPECT_TRUE(keeps_start(R"({"type":"Strip","strip_left":true,"strip_right":false})", "a"));

@@ -38,7 +38,7 @@ TEST(Regex, LinesEndAtLineFeeds) {
   EXPECT_EQ(matches(".$", "ab\ncd\re"), (Strings{"b", "e"}));
 }
 
-TEST(Regex, RefusesWhatTheEnginesReadDifferently) {
+TEST(Regex, RefusesWhatTheEnginesTreatDifferently) {
   for (const char* pattern : {R"(\bword)", R"(\w+)", R"([[:alpha:]])", R"([a&&b])", R"((?m:.))", R"((?s).)",
                               R"(a{1,2}+)", R"(\p{Foo})", R"(\h)", R"([\P{L}])", R"((?<name>a))", R"(\1)",
                               R"([])", R"([a)", R"(\)", R"(\u12)", R"(\pL)"}) {
@@ -53,12 +53,12 @@ TEST(Regex, RefusesWhatTheEnginesReadDifferently) {
   }
 }
 
-TEST(Regex, RefusesWhatIsNoRegularExpression) {
+TEST(Regex, RefusesAnInvalidPattern) {
   try {
     Regex("(a", "here");
     ADD_FAILURE();
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("here: (a is not a regular expression"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("here: invalid regular expression (a"), std::string::npos)
         << error.what();
   }
 }

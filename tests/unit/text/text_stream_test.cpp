@@ -7,7 +7,7 @@
 namespace dpo::text {
 namespace {
 
-// Every token is a piece of bytes; what is no whole character becomes U+FFFD, as in byte-level tokenizers.
+// Every token is some bytes; a partial character becomes U+FFFD, as in byte-level tokenizers.
 TextStream stream_of(std::vector<std::string> pieces, std::vector<std::string> stops = {}) {
   return {[pieces = std::move(pieces)](std::span<const Token> tokens) {
             std::string bytes;
@@ -17,7 +17,7 @@ TextStream stream_of(std::vector<std::string> pieces, std::vector<std::string> s
           std::move(stops)};
 }
 
-// What comes of the tokens 0, 1, ... one after the other, and at the end.
+// What add() returns for the tokens 0, 1, ..., and then finish().
 std::vector<std::string> pieces_of(TextStream stream, Token count) {
   std::vector<std::string> shown;
   for (Token token = 0; token < count && !stream.stopped(); ++token) shown.push_back(stream.add(token));

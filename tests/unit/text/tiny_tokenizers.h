@@ -1,4 +1,4 @@
-// Small tokenizers as texts of tokenizer.json, for tests and fuzz targets.
+// Small tokenizers as JSON of tokenizer.json, for tests and fuzz targets.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,13 @@
 
 #include "text/byte_level.h"
 #include "text/json_field.h"
-#include "text/pipeline.h"
-#include "text/read_parts.h"
+#include "text/tokenizer_json.h"
 
-namespace dpo::text::samples {
+namespace dpo::text::tiny {
 
 using Json = nlohmann::json;
 
-// Vocabulary: `alphabet` first, then what the merges make.
+// Vocabulary: `alphabet` first, then the results of the merges.
 inline Json bpe(const std::vector<std::string>& alphabet,
                 const std::vector<std::pair<std::string, std::string>>& merges) {
   Json vocab = Json::object();
@@ -33,7 +32,7 @@ inline Json bpe(const std::vector<std::string>& alphabet,
 inline std::vector<std::string> all_bytes() {
   std::vector<std::string> alphabet;
   for (int byte = 0; byte < 256; ++byte)
-    alphabet.push_back(map_bytes(std::string(1, static_cast<char>(byte))));
+    alphabet.push_back(to_byte_level(std::string(1, static_cast<char>(byte))));
   return alphabet;
 }
 
@@ -55,9 +54,9 @@ inline Json added(int id, const std::string& content, bool special = true) {
           {"lstrip", false}, {"rstrip", false},    {"single_word", false}};
 }
 
-// GPT-2's kind, with a few merges.
+// Like GPT-2's, with a few merges.
 inline Json gpt2(const std::vector<std::string>& alphabet = all_bytes()) {
-  const std::string space = map_bytes(" ");
+  const std::string space = to_byte_level(" ");
   Json model =
       bpe(alphabet,
           {{"h", "e"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}, {space, "w"}, {space, space}, {"1", "2"}});
@@ -71,7 +70,7 @@ inline Json gpt2(const std::vector<std::string>& alphabet = all_bytes()) {
           {"model", model}};
 }
 
-// Llama's kind: ▁ for a space, and bytes for what the vocabulary lacks.
+// Like Llama's: ▁ for a space, and byte tokens for what is not in the vocabulary.
 inline Json llama(int bytes = 256) {
   std::vector<std::string> alphabet = {"<unk>", "<s>", "</s>"};
   for (int byte = 0; byte < bytes; ++byte) {
@@ -116,10 +115,10 @@ inline std::unique_ptr<const Pipeline> load(const std::string& text) {
 }
 inline std::unique_ptr<const Pipeline> load(const Json& json) { return load(json.dump()); }
 
-inline std::vector<Token> encode(const Engine& engine, std::string_view text, bool special = false) {
+inline std::vector<Token> encode(const Codec& codec, std::string_view text, bool special = false) {
   std::vector<Token> ids;
-  engine.encode(text, special, ids);
+  codec.encode(text, special, ids);
   return ids;
 }
 
-}  // namespace dpo::text::samples
+}  // namespace dpo::text::tiny

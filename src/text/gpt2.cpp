@@ -1,10 +1,8 @@
-#include "text/gpt2_folder.h"
-
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/pipeline.h"
+#include "text/tokenizer_json.h"
 
 namespace dpo::text {
 namespace {
@@ -20,8 +18,7 @@ std::vector<MergeText> read_merges(const std::string& text, const std::string& f
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version")) continue;
     const std::size_t space = line.find(' ');
-    if (space == line.npos || line.find(' ', space + 1) != line.npos ||
-        first_invalid_utf8(line) != line.size())
+    if (space == line.npos || line.find(' ', space + 1) != line.npos || !is_valid_utf8(line))
       throw UserError(fmt::format("{}:{}: expected two tokens with a space between them", file, number));
     merges.push_back({std::string(line.substr(0, space)), std::string(line.substr(space + 1))});
   }
@@ -48,9 +45,9 @@ std::vector<AddedToken> added_tokens(const Vocabulary& vocabulary, const Special
 
 }  // namespace
 
-std::unique_ptr<const Engine> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
+std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
   PipelineParts parts;
-  parts.model.vocabulary = read_vocabulary(folder.read_json_if_there("vocab.json")->root());
+  parts.model.vocabulary = read_vocabulary(folder.read_json_if_present("vocab.json")->root());
   const std::string file = folder.path_of("merges.txt");
   parts.model.merges =
       resolve_merges(read_merges(folder.read("merges.txt"), file), parts.model.vocabulary, file);
@@ -64,7 +61,7 @@ std::unique_ptr<const Engine> load_gpt2(TokenizerFolder& folder, const SpecialTo
   if (specials.flag("add_prefix_space", false)) steps.push_back(prefix_space_step());
   steps.push_back(word_step(WordPattern::Gpt2));
   parts.pre_tokenizer = PreTokenizer(std::move(steps));
-  parts.bytes_of_text = true;
+  parts.byte_level = true;
   DecoderSteps decoder;
   decoder.push_back(byte_level_decoder());
   parts.decoder = Decoder(std::move(decoder));

@@ -1,8 +1,6 @@
-#include "text/char_class.h"
+#include "text/unicode.h"
 
 #include <vector>
-
-#include "text/unicode_data.h"
 
 namespace dpo::text {
 namespace {

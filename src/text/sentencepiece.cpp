@@ -1,20 +1,19 @@
-#include "text/sentencepiece_engine.h"
-
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
 #include "base/error.h"
+#include "text/codec.h"
 
 namespace dpo::text {
 namespace {
 
-class SentencePieceEngine : public Engine {
+class SentencePieceCodec : public Codec {
  public:
-  SentencePieceEngine(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
+  SentencePieceCodec(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
     const std::string file = folder.path_of("tokenizer.model");
     const auto status = processor_.LoadFromSerializedProto(folder.read("tokenizer.model"));
     if (!status.ok())
-      throw UserError(fmt::format("{}: not a model of sentencepiece; is the file complete?", file));
+      throw UserError(fmt::format("{}: not a sentencepiece model; is the file complete?", file));
     Vocabulary vocabulary;
     for (Token id = 0; id < processor_.GetPieceSize(); ++id)
       vocabulary.emplace_back(processor_.IdToPiece(id), id);
@@ -121,8 +120,8 @@ class SentencePieceEngine : public Engine {
 
 }  // namespace
 
-std::unique_ptr<const Engine> load_sentencepiece(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
-  return std::make_unique<SentencePieceEngine>(folder, specials);
+std::unique_ptr<const Codec> load_sentencepiece(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
+  return std::make_unique<SentencePieceCodec>(folder, specials);
 }
 
 }  // namespace dpo::text

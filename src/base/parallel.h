@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace dpo {
+
+// Calls work(0) ... work(count - 1) on `threads` threads (0: one per core that this process may use), each of
+// which takes `grain` indices at a time. Of several exceptions the one of the lowest index is thrown, after
+// all threads have stopped.
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::size_t threads = 0, std::size_t grain = 16);
+
+}  // namespace dpo

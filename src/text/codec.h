@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/folder.h"
+#include "text/tokenizer.h"
+
+namespace dpo::text {
+
+// What a Tokenizer encodes and decodes with: our own pipeline, or the sentencepiece library. Immutable; texts
+// are valid UTF-8.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual void encode(std::string_view text, bool special, std::vector<Token>& out) const = 0;
+  virtual std::string decode(std::span<const Token> ids, bool skip_special) const = 0;
+  virtual std::optional<Token> id_of(std::string_view token) const = 0;
+  virtual std::string token_of(Token id) const = 0;
+  virtual std::int64_t size() const = 0;
+};
+
+// tokenizer.json.
+std::unique_ptr<const Codec> load_tokenizer_json(TokenizerFolder& folder, const SpecialTokenFiles& specials);
+
+// vocab.json and merges.txt of a byte-level BPE tokenizer. A special token that no file names, except
+// padding, is kGpt2SpecialToken.
+std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials);
+constexpr char kGpt2SpecialToken[] = "<|endoftext|>";
+
+// tokenizer.model, through the sentencepiece library. Special tokens in a text (control symbols of the model
+// such as </s>, and tokens that the folder's other files add) are split off first; each part between them is
+// encoded on its own. With `special`, BOS and EOS are added as add_bos_token and add_eos_token of
+// tokenizer_config.json say; by default BOS only.
+std::unique_ptr<const Codec> load_sentencepiece(TokenizerFolder& folder, const SpecialTokenFiles& specials);
+
+}  // namespace dpo::text
