@@ -29,7 +29,7 @@ void remember(int) {
 
 }  // namespace
 
-void stop_in_order() {
+void handle_stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, remember);
 }
 
