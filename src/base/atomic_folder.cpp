@@ -73,13 +73,13 @@ void check_absent(const fs::path& path) {
   if (fs::is_directory(status)) {
     if (!fs::is_empty(place, none))
       throw UserError(
-          fmt::format("{} exists and is not empty; choose another place, or remove it", path.string()));
+          fmt::format("{} exists and is not empty; choose another path, or remove it", path.string()));
   } else if (fs::exists(status)) {
-    throw UserError(fmt::format("{} exists; choose another place, or remove it", path.string()));
+    throw UserError(fmt::format("{} exists; choose another path, or remove it", path.string()));
   }
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
   if (!fs::is_directory(parent, none))
-    throw UserError(fmt::format("{} cannot be made: there is no folder {}", path.string(), parent.string()));
+    throw UserError(fmt::format("cannot create {}: there is no folder {}", path.string(), parent.string()));
 }
 
 }  // namespace dpo

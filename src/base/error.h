@@ -7,8 +7,8 @@
 
 namespace dpo {
 
-// Something the user can mend: bad input, a missing file, a full disk. Each problem is one complete
-// message (who, what came, what is expected, what to try); several are reported together.
+// Something the user can fix: bad input, a missing file, a full disk. Each problem is one complete message
+// (who, what, got, expected, what to try); several are reported together.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(std::string problem);
@@ -20,7 +20,7 @@ class UserError : public std::runtime_error {
   std::vector<std::string> problems_;
 };
 
-// What an exception says, without the stack trace that LibTorch adds; with it where DPO_TRACE=1 is set.
+// What an exception says, without the stack trace that LibTorch adds unless DPO_TRACE=1 is set.
 std::string message_of(const std::exception& error);
 
 }  // namespace dpo

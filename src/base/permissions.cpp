@@ -23,7 +23,7 @@ mode_t permission_mask() {
 
 void make_own_folder(const std::filesystem::path& folder) {
   const auto fail = [&](const std::string& why) {
-    throw UserError(fmt::format("the folder {} cannot be used: {}; local_dirs=[DIR] names another place",
+    throw UserError(fmt::format("cannot use the folder {}: {}; choose another with local_dirs=[DIR]",
                                 folder.string(), why));
   };
   std::error_code failed;
@@ -34,9 +34,9 @@ void make_own_folder(const std::filesystem::path& folder) {
   if (!made && errno != EEXIST) fail(std::strerror(errno));
   struct stat found {};
   if (::stat(folder.c_str(), &found) != 0) fail(std::strerror(errno));
-  if (!S_ISDIR(found.st_mode)) fail("it is no folder");
+  if (!S_ISDIR(found.st_mode)) fail("it is not a folder");
   if (found.st_uid != ::geteuid())
-    fail(made ? "this file system gives what is made there to another user" : "it belongs to another user");
+    fail(made ? "files created on this file system belong to another user" : "it belongs to another user");
   if ((found.st_mode & kOthersWrite) != 0 &&
       ::chmod(folder.c_str(), found.st_mode & 07777 & ~kOthersWrite) != 0)
     fail(std::strerror(errno));

@@ -5,7 +5,7 @@
 
 namespace dpo {
 
-// Numbers as a person would say them.
+// Numbers in readable form.
 std::string with_commas(std::int64_t number);  // 487,424
 std::string short_count(std::int64_t number);  // 8,000, 487k, 124M, 2.78B
 std::string file_size(std::int64_t bytes);     // 256 B, 16.7 MB: powers of 1000, as files are given

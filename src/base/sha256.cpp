@@ -46,12 +46,12 @@ std::string to_hex(std::span<const std::byte> bytes) {
 Sha256::Sum sha256_of_file(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
+  if (!in) throw UserError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
   Sha256 hash;
   std::vector<char> piece(1u << 20);
   while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0)
     hash.add(std::string_view(piece.data(), static_cast<std::size_t>(in.gcount())));
-  if (in.bad()) throw UserError(fmt::format("{}: reading failed", path.string()));
+  if (in.bad()) throw UserError(fmt::format("reading {} failed", path.string()));
   return hash.finish();
 }
 

@@ -10,7 +10,7 @@
 
 namespace dpo {
 
-// A SHA-256 sum, made piece by piece.
+// A SHA-256 sum, computed piece by piece.
 class Sha256 {
  public:
   using Sum = std::array<std::byte, 32>;

@@ -5,6 +5,8 @@
 #include <ctime>
 #include <initializer_list>
 
+#include "base/exit_status.h"
+
 namespace dpo {
 namespace {
 
@@ -21,13 +23,13 @@ void remember(int) {
     requested_at = now;
     requested = 1;
   } else if (now - requested_at >= kOneRequest) {
-    std::_Exit(kExitStopped);
+    std::_Exit(kStopped);
   }
 }
 
 }  // namespace
 
-void stop_in_order() {
+void handle_stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, remember);
 }
 

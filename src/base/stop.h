@@ -4,15 +4,11 @@
 
 namespace dpo {
 
-// The exit status after such a stop, as the shell reports it for SIGTERM.
-inline constexpr int kExitStopped = 143;
+// From now on SIGINT, SIGTERM and SIGUSR1 set a flag instead of ending the process, so that it can finish
+// cleanly. Another signal two seconds later or more ends it: one request may arrive as several signals.
+void handle_stop_signals();
 
-// From now on SIGINT, SIGTERM and SIGUSR1 do not end the process at once but are remembered, so that the work
-// under way can end in order. Another one, two seconds later or more, ends the process: one request may come
-// as several signals.
-void stop_in_order();
-
-// Whether such a signal came.
+// Whether such a signal arrived.
 bool stop_requested();
 
 // Thrown by work that ends early because a signal asked for it; the exit status says so.

@@ -41,7 +41,7 @@ std::size_t byte_of_character(std::string_view text, std::size_t index);
 
 void append_utf8(std::string& out, char32_t code);
 
-// Where the first byte stands that does not belong to valid UTF-8; the size if there is none.
+// The position of the first byte that is not valid UTF-8; the size if there is none.
 std::size_t first_invalid_utf8(std::string_view text);
 
 // Every maximal part that cannot start a character becomes one U+FFFD, as Python's errors="replace" does it.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/exit_status.h"
 #include "base/stop.h"
 
 namespace dpo::comm {
@@ -81,7 +82,7 @@ std::optional<Message::Kind> kind_of(const std::string& name) {
 }  // namespace
 
 std::string describe(const RankFailure& failure) {
-  const char* verb = !failure.reported ? "" : failure.status == kExitStopped ? "was " : "failed: ";
+  const char* verb = !failure.reported ? "" : failure.status == kStopped ? "was " : "failed: ";
   return fmt::format("rank {} (host {}, pid {}) {}{}", failure.rank, failure.host, failure.pid, verb,
                      failure.what);
 }

@@ -15,12 +15,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/stop.h"
 
 namespace dpo::comm {
 namespace {
-
-constexpr int kFailed = 2;
 
 // Blocked, and received by wait() alone, so that no signal is missed.
 class BlockedSignals {
@@ -70,7 +69,7 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
   if (child < 0) throw UserError(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
   if (child > 0) return child;
   ::prctl(PR_SET_PDEATHSIG, signal_at_our_death);
-  if (::getppid() != parent) ::_exit(kFailed);
+  if (::getppid() != parent) ::_exit(kTrainingFailed);
   ::setpgid(0, 0);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   signals.restore();
@@ -81,9 +80,9 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
 // mpirun exits with 128 + signal if a signal killed a rank; 143 is also the status of ranks that stopped in
 // order.
 int exit_status_of(int status) {
-  if (!WIFEXITED(status)) return kFailed;
+  if (!WIFEXITED(status)) return kTrainingFailed;
   const int code = WEXITSTATUS(status);
-  return code > 128 && code != kExitStopped ? kFailed : code;
+  return code > 128 && code != kStopped ? kTrainingFailed : code;
 }
 
 class Children {

@@ -14,24 +14,23 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
 
 [[noreturn]] void fail(const Override& change, const std::string& what, const std::string& hint = "") {
   throw UserError(
-      fmt::format("{}: {} (command line: {}){}", shown(change.key), what, shown(change.word), hint));
+      fmt::format("{}: {} (command line: {}){}", shown(change.key), what, shown(change.text), hint));
 }
 
 [[noreturn]] void fail_unknown(const Node& tree, const Override& change, const std::string& key) {
   if (key == "hydra" || key.starts_with("hydra."))
-    fail(change, "Hydra's own settings do not exist here; the run folder is set by local_run_dir");
+    fail(change, "Hydra's own settings are not supported; the run folder is set by local_run_dir");
   const Path path = split_path(key);
   const Node* const list = find_node(tree, {path.begin(), path.end() - 1});
   if (list && list->kind == Kind::List)
-    fail(change,
-         fmt::format("there is no such place in the list, which has {} value(s)", list->children.size()),
+    fail(change, fmt::format("index out of range, the list has {} value(s)", list->children.size()),
          fmt::format("; write the whole list: {}=[...]", join_path({path.begin(), path.end() - 1})));
   const std::string hint = did_you_mean_key(key);
-  fail(change, key == change.key ? "there is no such key" : fmt::format("there is no key '{}'", shown(key)),
-       hint.empty() ? fmt::format("; to add it nevertheless, write +{}", shown(change.word)) : hint);
+  fail(change, key == change.key ? "unknown key" : fmt::format("unknown key '{}'", shown(key)),
+       hint.empty() ? fmt::format("; to add it anyway, write +{}", shown(change.text)) : hint);
 }
 
-// The node at `path`, made (with the maps above it) where it is not there yet.
+// The node at `path`, created (with the maps above it) if it does not exist.
 Node& make_place(Node& tree, const Path& path, const Origin& origin) {
   Node* node = &tree;
   std::string key;
@@ -52,7 +51,7 @@ Node& make_place(Node& tree, const Path& path, const Origin& origin) {
   return *node;
 }
 
-// Lays `value` on what stands at `key`; a map may only bring keys that are there or known.
+// Merges `value` into the node at `key`; a map may only hold keys that exist or are known.
 void change_value(Node& tree, const Override& change, const std::string& key, const Node& value) {
   const Node* const present = find_node(tree, split_path(key));
   if (!present && !is_known(key)) fail_unknown(tree, change, key);
@@ -71,8 +70,8 @@ void add_value(Node& tree, const Override& change) {
   const Node* const present = find_node(tree, split_path(change.key));
   const bool taken = present && !present->is_unset() && change.value->is_scalar();
   if (taken && change.kind == Override::Kind::Add)
-    fail(change, fmt::format("it is there already, with the value {}", shown(*present)),
-         fmt::format("; write {} to change it", shown(std::string_view(change.word).substr(1))));
+    fail(change, fmt::format("already set to {}", shown(*present)),
+         fmt::format("; write {} to change it", shown(std::string_view(change.text).substr(1))));
   Node& place = make_place(tree, split_path(change.key), change.value->origin);
   merge(place, *change.value);
   if (is_section(change.key)) mark_added(place, change.key);
@@ -86,11 +85,10 @@ void delete_value(Node& tree, const Override& change) {
   if (change.value && present && !equal_values(*present, *change.value))
     fail(change, fmt::format("its value is {}, not {}", shown(*present), shown(*change.value)));
   if (is_section(change.key) || (field && !field->nullable))
-    fail(change, "a run needs it, it cannot be removed",
-         fmt::format("; give it another value: {}=...", change.key));
+    fail(change, "required, cannot be removed", fmt::format("; give it another value: {}=...", change.key));
   if (field)
     return assign(make_place(tree, path, {}),
-                  make_scalar(Kind::Null, "null", {Origin::Kind::CommandLine, change.word}));
+                  make_scalar(Kind::Null, "null", {Origin::Kind::CommandLine, change.text}));
   Node& parent = *find_node(tree, {path.begin(), path.end() - 1});
   parent.children.erase(parent.children.begin() + (present - parent.children.data()));
 }

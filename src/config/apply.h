@@ -8,8 +8,8 @@
 
 namespace dpo::config {
 
-// Does to the tree what one word of the command line asks. What it may not do (an unknown key without '+',
-// an existing one with it) is thrown as a UserError.
+// Applies one argument of the command line to the tree. What it may not do (an unknown key without '+', an
+// existing one with it) is a UserError.
 void apply(Node& tree, const Override& change);
 
 }  // namespace dpo::config

@@ -27,8 +27,8 @@ struct Choice {
 };
 using Choices = std::map<std::string, Choice>;
 
-// The words of the command line: presets to choose, and changes to make in order.
-struct Words {
+// The arguments of the command line: presets to choose, and changes to make in order.
+struct Arguments {
   Choices choices;
   std::vector<Override> changes;
 };
@@ -43,41 +43,41 @@ void collect(Problems& problems, Work work) {
   }
 }
 
-void choose(Words& words, const Override& word) {
+void choose(Arguments& arguments, const Override& change) {
   const auto fail = [&](const std::string& what) {
-    throw UserError(fmt::format("{}: {} (command line: {})", word.key, what, shown(word.word)));
+    throw UserError(fmt::format("{}: {} (command line: {})", change.key, what, shown(change.text)));
   };
-  if (word.kind == Override::Kind::Delete)
-    fail(fmt::format("a run needs it, it cannot be removed; choose another preset: {}=NAME", word.key));
-  if (word.kind != Override::Kind::Change)
-    fail(fmt::format("it has a preset already; write {}=NAME without '+' to choose another", word.key));
-  if (word.value->kind != Kind::Text || word.value->text.empty())
-    fail(fmt::format("got {}, expected the name of one preset", shown(*word.value)));
-  words.choices[word.key] = {word.value->text, word.value->origin};
+  if (change.kind == Override::Kind::Delete)
+    fail(fmt::format("required, cannot be removed; choose another preset: {}=NAME", change.key));
+  if (change.kind != Override::Kind::Change)
+    fail(fmt::format("a preset is already chosen; write {}=NAME without '+' to choose another", change.key));
+  if (change.value->kind != Kind::Text || change.value->text.empty())
+    fail(fmt::format("got {}, expected the name of one preset", shown(*change.value)));
+  arguments.choices[change.key] = {change.value->text, change.value->origin};
 }
 
-Words read_words(std::span<const std::string> overrides, Problems& problems) {
-  Words words;
+Arguments read_arguments(std::span<const std::string> overrides, Problems& problems) {
+  Arguments arguments;
   for (const std::string& text : overrides)
     collect(problems, [&] {
-      Override word = parse_override(text);
-      const bool is_map = word.value && word.value->kind == Kind::Map;
-      if (is_group(word.key) && !is_map)
-        choose(words, word);
+      Override change = parse_override(text);
+      const bool is_map = change.value && change.value->kind == Kind::Map;
+      if (is_group(change.key) && !is_map)
+        choose(arguments, change);
       else
-        words.changes.push_back(std::move(word));
+        arguments.changes.push_back(std::move(change));
     });
-  return words;
+  return arguments;
 }
 
-// One step of putting the tree together: a document's own values (group empty), or a preset.
+// One layer of the tree: a document's own values (group empty), or a preset.
 struct Layer {
   std::string group;
   Choice preset;
   Node values;
 };
 
-// Takes what a document says about the groups that the command line chooses out of it, and says so.
+// Removes from a document the groups that the command line chooses, and notes it.
 void drop_replaced(Node& values, const Choices& choices, Texts& notes) {
   std::erase_if(values.children, [&](const Node& child) {
     const auto chosen = choices.find(child.name);
@@ -93,8 +93,8 @@ void drop_replaced(Node& values, const Choices& choices, Texts& notes) {
   });
 }
 
-// The layers of all documents in order. A group that a later document names takes its place from there; one
-// that the command line chooses also replaces what a document without a defaults list says about it.
+// The layers of all documents in order. A group that a later document names moves there; one that the command
+// line chooses also replaces what a document without a defaults list says about it.
 std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& choices, Texts& notes) {
   std::vector<Layer> layers;
   for (Document& document : documents) {
@@ -124,7 +124,7 @@ Node section(std::string name, Node values) {
   return wrapped;
 }
 
-// A section written as a plain value in a file would hide what the presets say; say so here, with the remedy.
+// A section written as a plain value in a file would hide what the presets say.
 void check_sections(const Node& values, Problems& problems) {
   for (const Node& child : values.children) {
     if (!is_section(child.name) || child.kind == Kind::Map) continue;
@@ -137,7 +137,7 @@ void check_sections(const Node& values, Problems& problems) {
   }
 }
 
-// A preset that cannot be had leaves a Broken section, so that its keys are not reported as missing too.
+// A preset that cannot be loaded leaves a Broken section, so that its keys are not reported as missing too.
 Node load_preset(const Sources& sources, const std::string& group, const Choice& choice, Problems& problems) {
   Node values;
   values.kind = Kind::Broken;
@@ -159,7 +159,7 @@ Node compose_tree(const Request& request, const Choices& choices, Problems& prob
   return tree;
 }
 
-// Marks required keys that are not set, and need not be, as dealt with.
+// Marks required keys that this command does without, so that they are not reported as missing.
 void excuse(Node& tree, const std::vector<std::string>& not_needed) {
   for (const std::string& key : not_needed)
     if (Node* const node = find_node(tree, split_path(key)); node && node->kind == Kind::Missing)
@@ -187,25 +187,26 @@ Resolved finish(Node tree, const std::vector<Override>& changes, Problems proble
 Resolved compose(const Request& request) {
   Problems problems;
   Texts notes;
-  const Words words = read_words(request.overrides, problems);
+  const Arguments arguments = read_arguments(request.overrides, problems);
   Node tree;
   bool complete = false;
   collect(problems, [&] {
-    tree = compose_tree(request, words.choices, problems, notes);
+    tree = compose_tree(request, arguments.choices, problems, notes);
     complete = true;
   });
   if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
-  return finish(std::move(tree), words.changes, std::move(problems), std::move(notes), request.not_needed);
+  return finish(std::move(tree), arguments.changes, std::move(problems), std::move(notes),
+                request.not_needed);
 }
 
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {
   Problems problems;
-  const Words words = read_words(overrides, problems);
+  const Arguments arguments = read_arguments(overrides, problems);
   Node tree = write_tree(base);
   const Sources built_in({});
-  for (const auto& [group, choice] : words.choices)
+  for (const auto& [group, choice] : arguments.choices)
     assign(*find_child(tree, group), load_preset(built_in, group, choice, problems));
-  return finish(std::move(tree), words.changes, std::move(problems), {}).values;
+  return finish(std::move(tree), arguments.changes, std::move(problems), {}).values;
 }
 
 std::string origin_of(const Resolved& resolved, std::string_view key) {

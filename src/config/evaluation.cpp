@@ -13,9 +13,10 @@ EvaluationSize evaluation_size(const RunConfig& run, std::int64_t test_examples)
     return {run.eval_batch_size, run.n_eval_examples};
   return {
       test_examples, std::min(test_examples, run.n_eval_examples),
-      fmt::format("eval_batch_size={}: the test split has only {}, so an evaluation takes all in one batch "
-                  "(data.test_share=0.1 keeps a tenth of your own files for testing)",
-                  run.eval_batch_size, plural(test_examples, "example"))};
+      fmt::format(
+          "eval_batch_size={}: the test split has only {}, so an evaluation uses all of them in one batch "
+          "(data.test_share=0.1 keeps a tenth of your own files for testing)",
+          run.eval_batch_size, plural(test_examples, "example"))};
 }
 
 }  // namespace dpo::config

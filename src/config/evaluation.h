@@ -7,8 +7,8 @@
 
 namespace dpo::config {
 
-// What an evaluation looks at: eval_batch_size and n_eval_examples, or all examples once where the test split
-// has fewer than a batch. `note` says so then.
+// What an evaluation uses: eval_batch_size and n_eval_examples, or all examples in one batch if the test
+// split has fewer than a batch; then `note` says so.
 struct EvaluationSize {
   std::int64_t batch = 0, examples = 0;
   std::string note = {};

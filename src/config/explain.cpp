@@ -14,31 +14,30 @@
 namespace dpo::config {
 namespace {
 
-// In the order in which one thinks of them.
+// In the order of use.
 constexpr const char* kMainKeys[] = {"model.name_or_path", "model.archive", "datasets", "loss.name",
                                      "loss.beta",          "exp_name",      "lr",       "batch_size",
                                      "n_epochs",           "max_length"};
 
-std::string default_words(const Field& field) {
-  return field.default_text == "???" ? "must be set" : field.default_text;
+std::string default_or_required(const Field& field) {
+  return field.default_text == "???" ? "required" : field.default_text;
 }
 
 std::string entry(const Field& field) {
   constexpr const char* kIndent = "      ";
-  return fmt::format("  {:<28} {}\n", field.key, default_words(field)) +
+  return fmt::format("  {:<28} {}\n", field.key, default_or_required(field)) +
          wrapped(field.help, kIndent, kIndent);
 }
 
 std::string presets_line(const std::string& group) {
-  return wrapped(
-      fmt::format("{}=NAME chooses a preset of them all: {}.", group, fmt::join(assets_in(group), ", ")),
-      "  ", "  ");
+  return wrapped(fmt::format("{}=NAME chooses a preset: {}.", group, fmt::join(assets_in(group), ", ")), "  ",
+                 "  ");
 }
 
 // The value that the configuration has now.
 std::string value_line(const Field& field, const Resolved& resolved) {
   const Node* const node = find_node(*resolved.tree, split_path(field.key));
-  if (!node) return fmt::format("not in use: the loss is {}", resolved.values.loss.name);
+  if (!node) return fmt::format("not used with loss={}", resolved.values.loss.name);
   if (node->kind == Node::Kind::Broken) return "not set";
   if (node->origin.kind == Origin::Kind::Default) return "the default";
   return fmt::format("{} ({})", shown(field.write(resolved.values)), node->origin.phrase());
@@ -51,7 +50,7 @@ std::string explain_key(const Field& field, const Resolved& resolved) {
   std::string out = field.key + "\n" + wrapped(field.help, "  ", "  ");
   out += line("type", field.expected);
   if (!field.names.empty()) out += line("names", fmt::format("{}", fmt::join(field.names, ", ")));
-  out += line("default", default_words(field));
+  out += line("default", default_or_required(field));
   if (!field.losses.empty()) out += line("losses", fmt::format("{}", fmt::join(field.losses, ", ")));
   if (!field.optimizers.empty())
     out += line("only for", fmt::format("optimizer={}", fmt::join(field.optimizers, ", ")));
@@ -65,7 +64,7 @@ std::string main_keys_text() {
   std::string out;
   for (const char* key : kMainKeys) {
     const Field& field = *find_field(key);
-    out += wrapped(field.help, fmt::format("  {:<19} {:<12} ", field.key, default_words(field)),
+    out += wrapped(field.help, fmt::format("  {:<19} {:<12} ", field.key, default_or_required(field)),
                    std::string(35, ' '));
   }
   return out;
@@ -93,7 +92,7 @@ std::string explain(const std::string& name, const Resolved& resolved) {
     std::vector<std::string> names = all_keys();
     names.insert(names.end(), sections().begin(), sections().end());
     const std::string near = did_you_mean_key(name);
-    throw UserError(fmt::format("{}: there is no such key ('dpo config' alone lists all){}", shown(name),
+    throw UserError(fmt::format("{}: unknown key ('dpo config' alone lists all){}", shown(name),
                                 near.empty() ? did_you_mean(name, names) : near));
   }
   std::string out = fmt::format("{}: a section of keys\n", name);

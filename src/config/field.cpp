@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-// The environment holds only text; where a number or a boolean is wanted, it is read as a file's would be.
+// The environment holds only text; a number or a boolean is parsed as in a file.
 Node typed(const Node& node) {
   const bool untyped = node.kind == Kind::Text && node.origin.kind == Origin::Kind::Environment;
   return untyped ? yaml_scalar(node.text, node.origin) : node;

@@ -18,13 +18,13 @@ namespace dpo::config {
 // One key of the configuration, bound to its member of RunConfig.
 struct Field {
   std::string key;           // "model.archive"
-  std::string default_text;  // as YAML; ??? must be set by the user
+  std::string default_text;  // as YAML; ???: required
   std::string expected;      // "a whole number >= 1"
   std::string help;
   std::vector<std::string> choices;     // when only these are valid
   std::vector<std::string> names;       // of a map, when only these are valid
-  std::vector<std::string> losses;      // when only these losses have the key
-  std::vector<std::string> optimizers;  // when it must be null for all but these
+  std::vector<std::string> losses;      // the key applies only to these losses
+  std::vector<std::string> optimizers;  // it must be null for all but these
   bool nullable = false;
   bool is_text = false;
 
@@ -38,7 +38,7 @@ struct Check {
   std::string expected;
   std::function<bool(const T&)> holds;
   std::vector<std::string> choices = {};
-  std::function<T(T)> cleaned = {};  // the value as the run uses it: ~/x becomes /home/me/x
+  std::function<T(T)> cleaned = {};  // the value as used: ~/x becomes /home/me/x
   std::vector<std::string> names = {};
 };
 

@@ -17,7 +17,7 @@ using Kind = Node::Kind;
 constexpr std::size_t kLongestChain = 16;  // of references to references
 constexpr std::size_t kLongestText = 1u << 16;
 
-// Why one value could not be resolved; whoever catches it says which and where.
+// Why a value could not be resolved; the catcher adds which and where.
 struct Unresolvable {
   std::string reason;
 };
@@ -33,7 +33,7 @@ std::string_view trimmed(std::string_view text) {
 std::size_t closing_brace(std::string_view text, std::size_t open) {
   std::size_t depth = 0;
   for (std::size_t i = open; i < text.size(); ++i) {
-    if (text[i] == '{' && ++depth > kLongestChain) throw Unresolvable{"too many '{' in each other"};
+    if (text[i] == '{' && ++depth > kLongestChain) throw Unresolvable{"'{' nested too deeply"};
     if (text[i] == '}' && --depth == 0) return i;
   }
   throw Unresolvable{"'${' is not closed by '}'"};
@@ -70,9 +70,9 @@ class Resolver {
   }
 
  private:
-  // Also what a reference points at comes through here before it is copied: every value is worked out once.
+  // What a reference points at is visited before it is copied, so every value is resolved once.
   void visit(Node& node, Path& path) {
-    if (is_active(node)) throw Unresolvable{"it refers back to itself"};
+    if (is_active(node)) throw Unresolvable{"it refers to itself"};
     if (node.kind == Kind::Text && node.text.find("${") != std::string::npos) return resolve(node, path);
     for (std::size_t i = 0; i < node.children.size(); ++i) {
       path.push_back(node.kind == Kind::List ? fmt::format("{}", i) : node.children[i].name);
@@ -126,7 +126,7 @@ class Resolver {
       Node value = evaluate(trimmed(text.substr(dollar + 2, end - dollar - 2)), path, origin);
       if (dollar == 0 && end + 1 == text.size()) return value;
       out += as_text(value);
-      if (out.size() > kLongestText) throw Unresolvable{"the text becomes too long"};
+      if (out.size() > kLongestText) throw Unresolvable{"the text is too long"};
       i = end + 1;
     }
     return make_scalar(Kind::Text, std::move(out), origin);
@@ -138,7 +138,7 @@ class Resolver {
       case Kind::Null: return "None";
       case Kind::Bool: return value.text == "true" ? "True" : "False";
       case Kind::List:
-      case Kind::Map: throw Unresolvable{fmt::format("{} cannot stand inside a text", shown(value))};
+      case Kind::Map: throw Unresolvable{fmt::format("{} cannot be part of a text", shown(value))};
       default: return value.text;
     }
   }
@@ -193,19 +193,18 @@ class Resolver {
     Path target_path = absolute(reference, path);
     Node* const target = find_node(root_, target_path);
     if (!target || target_path.empty())
-      throw Unresolvable{
-          fmt::format("there is no key '{}'{}", shown(reference), did_you_mean_key(reference))};
+      throw Unresolvable{fmt::format("unknown key '{}'{}", shown(reference), did_you_mean_key(reference))};
     visit(*target, target_path);
     if (target->kind == Kind::Broken) throw AlreadyReported{};
     if (target->kind == Kind::Missing) throw Unresolvable{fmt::format("'{}' is not set", reference)};
-    unfolded_ += bytes_of(*target);
-    if (unfolded_ > kMostUnfolded) throw Unresolvable{"the references unfold to too much"};
+    expanded_ += bytes_of(*target);
+    if (expanded_ > kMostExpanded) throw Unresolvable{"the references expand to too much"};
     Node copy = *target;
     if (copy.origin.kind != Origin::Kind::Environment) copy.origin = origin;
     return copy;
   }
 
-  // "a.b", "a[0]", and ".b" or "..b" relative to the map that the value stands in.
+  // "a.b", "a[0]", and ".b" or "..b" relative to the map that holds the value.
   static Path absolute(std::string& reference, const Path& path) {
     for (std::size_t open; (open = reference.find('[')) != std::string::npos;) {
       const std::size_t close = reference.find(']', open);
@@ -225,7 +224,7 @@ class Resolver {
   Node& root_;
   std::vector<std::string>& problems_;
   std::vector<const Node*> active_;
-  std::size_t unfolded_ = 0;
+  std::size_t expanded_ = 0;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace dpo::config {
 namespace {
 
-// Every key may be as large as a number can be; products stop here, far above any number of ranks.
+// Keys may be huge; products are capped here, far above any number of ranks.
 constexpr std::int64_t kMostRanks = 1'000'000'000;
 
 std::int64_t limited_product(std::int64_t a, std::int64_t b) {
@@ -21,7 +21,7 @@ std::int64_t limited_product(std::int64_t a, std::int64_t b) {
 
 bool is_basic(const RunConfig& run) { return run.trainer == "BasicTrainer"; }
 
-// The key that takes the ranks which the others leave, where it is not given itself.
+// The key that takes the remaining ranks, if it is not given.
 const char* open_key(const RunConfig& run) {
   return run.trainer == "TensorParallelTrainer" ? "mesh.tensor" : "mesh.shard";
 }
@@ -56,7 +56,7 @@ std::string contradiction(const RunConfig& run, std::int64_t ranks) {
   const bool open = run.trainer == "TensorParallelTrainer" ? !run.mesh.tensor : !run.mesh.shard;
   return fmt::format(
       "{} {} {}{}, but there {} {}; start that many, or choose numbers whose product is {} (they are "
-      "among {}); {}=null takes what the others leave",
+      "among {}); {}=null takes the remaining ranks",
       fmt::join(keys, ", "), keys.size() == 1 ? "needs" : "need", open ? "a multiple of " : "",
       counted(ranks_asked_for(run)), ranks == 1 ? "is" : "are", ranks, ranks,
       fmt::join(divisors(ranks), ", "), open_key(run));

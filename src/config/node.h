@@ -10,30 +10,30 @@
 
 namespace dpo::config {
 
-// Bounds that keep hostile input from exhausting the stack or the memory. No honest configuration comes near.
+// Limits that keep hostile input from exhausting the stack or the memory, far above any real configuration.
 inline constexpr std::size_t kDeepestNesting = 64;
 inline constexpr std::size_t kMostNodes = 100'000;
 inline constexpr std::size_t kLongestName = 256;
-inline constexpr std::size_t kMostUnfolded = 4u << 20;  // bytes that aliases and references may copy
+inline constexpr std::size_t kMostExpanded = 4u << 20;  // bytes that aliases and references may copy
 
 // Where a value was written, for messages and for `dpo config`.
 struct Origin {
   enum class Kind { Default, File, CommandLine, Environment };
 
   Kind kind = Kind::Default;
-  std::string detail;  // "my.yaml:12", the word of the command line, or the variable's name
+  std::string detail;  // "my.yaml:12", the argument of the command line, or the variable's name
 
   std::string label() const;   // "default", "my.yaml:12", "command line", "environment variable X"
-  std::string phrase() const;  // the same in a message: the word of the command line is shown
+  std::string phrase() const;  // the same in a message, with the argument of the command line
 };
 
-// A value before the schema has given it a type. Numbers keep their text: only the key that they are for
-// knows whether it wants an integer or a fraction, and what range.
+// A value before the schema has given it a type. Numbers keep their text: only the key decides whether it is
+// an integer or a float, and its range.
 struct Node {
   enum class Kind {
     Null,
-    Missing,  // ???, to be set by the user
-    Broken,   // already reported; whoever meets it stays silent
+    Missing,  // ???: required
+    Broken,   // already reported, so not reported again
     Bool,
     Int,
     Float,
@@ -43,7 +43,7 @@ struct Node {
   };
 
   std::string name;    // in a map
-  bool added = false;  // by +name=value: a key that nothing of ours reads
+  bool added = false;  // by +name=value: a key that dpo does not read
   Kind kind = Kind::Null;
   std::string text;  // of a scalar, in canonical form
   std::vector<Node> children;
@@ -67,10 +67,10 @@ Node* find_child(Node& parent, std::string_view name);
 const Node* find_node(const Node& root, const Path& path);
 Node* find_node(Node& root, const Path& path);
 
-// Puts `value` in the place of `target`, which keeps its name.
+// Replaces `target` by `value`, but keeps its name.
 void assign(Node& target, Node value);
 
-// Lays `over` on `base`: maps are joined key by key, anything else replaces.
+// Merges `over` into `base`: maps key by key, anything else replaces.
 void merge(Node& base, Node over);
 
 bool equal_values(const Node& a, const Node& b);

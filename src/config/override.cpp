@@ -22,15 +22,15 @@ bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 class Reader {
  public:
-  explicit Reader(const std::string& word) : word_(word) {}
+  explicit Reader(const std::string& argument) : text_(argument) {}
 
   Override read() {
     Override result;
-    result.word = word_;
+    result.text = text_;
     result.kind = read_prefix();
     result.key = read_key();
     if (at_end() && result.kind == Override::Kind::Delete) return result;
-    if (at_end()) fail("there is no '='; expected KEY=VALUE");
+    if (at_end()) fail("missing '='; expected KEY=VALUE");
     if (next() != '=') fail_key();
     ++at_;
     skip_blanks();
@@ -40,39 +40,41 @@ class Reader {
     }
     result.value = read_element(0);
     if (!at_end() && next() == ',')
-      fail("several values are a sweep, and a run has one; for a list write [a,b], for text quote it: 'a,b'");
+      fail(
+          "several values are a sweep, which is not supported; for a list write [a,b], for text quote it: "
+          "'a,b'");
     if (!at_end()) fail_at("is not expected here; to take it as text, put the value in quotes");
     return result;
   }
 
  private:
-  bool at_end() const { return at_ >= word_.size(); }
-  char next() const { return word_[at_]; }
-  Origin origin() const { return {Origin::Kind::CommandLine, word_}; }
+  bool at_end() const { return at_ >= text_.size(); }
+  char next() const { return text_[at_]; }
+  Origin origin() const { return {Origin::Kind::CommandLine, text_}; }
   void skip_blanks() {
     while (!at_end() && is_blank(next())) ++at_;
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(fmt::format("{}: {} (command line)", shown(word_), what));
+    throw UserError(fmt::format("{}: {} (command line)", shown(text_), what));
   }
 
   [[noreturn]] void fail_at(const std::string& what) const {
     std::size_t length = 1;
-    while (at_ + length < word_.size() && (word_[at_ + length] & 0xC0) == 0x80) ++length;
-    fail(fmt::format("'{}' at character {} {}", shown(std::string_view(word_).substr(at_, length)), at_ + 1,
+    while (at_ + length < text_.size() && (text_[at_ + length] & 0xC0) == 0x80) ++length;
+    fail(fmt::format("'{}' at character {} {}", shown(std::string_view(text_).substr(at_, length)), at_ + 1,
                      what));
   }
 
   [[noreturn]] void fail_key() const {
-    if (next() == '@') fail("packages (group@package) do not exist here; expected KEY=VALUE");
+    if (next() == '@') fail("packages (group@package) are not supported; expected KEY=VALUE");
     fail_at("cannot be part of a key; expected names joined by dots, then '='");
   }
 
   Override::Kind read_prefix() {
-    if (word_.starts_with("++")) return at_ = 2, Override::Kind::Force;
-    if (word_.starts_with("+")) return at_ = 1, Override::Kind::Add;
-    if (word_.starts_with("~")) return at_ = 1, Override::Kind::Delete;
+    if (text_.starts_with("++")) return at_ = 2, Override::Kind::Force;
+    if (text_.starts_with("+")) return at_ = 1, Override::Kind::Add;
+    if (text_.starts_with("~")) return at_ = 1, Override::Kind::Delete;
     return Override::Kind::Change;
   }
 
@@ -93,11 +95,11 @@ class Reader {
       }
       ++at_;
     }
-    if (at_ == start) fail("there is no key; expected KEY=VALUE");
+    if (at_ == start) fail("missing key; expected KEY=VALUE");
     if (part_starts) fail("the key ends in a dot; expected names joined by dots");
     if (at_ - start > kLongestName) fail(fmt::format("the key is longer than {} characters", kLongestName));
     if (parts > kDeepestNesting) fail(fmt::format("the key has more than {} parts", kDeepestNesting));
-    return word_.substr(start, at_ - start);
+    return text_.substr(start, at_ - start);
   }
 
   Node read_element(std::size_t depth) {
@@ -145,7 +147,7 @@ class Reader {
       const bool quoted = next() == '\'' || next() == '"';
       const std::string name = quoted ? read_quoted().text : read_plain("/-\\+.$%*@?|_", "name").text;
       if (name.size() > kLongestName) fail(fmt::format("a name is longer than {} characters", kLongestName));
-      if (at_end() || next() != ':') fail("a map is written {name: value}; there is no ':' after a name");
+      if (at_end() || next() != ':') fail("a map is written {name: value}; missing ':' after a name");
       ++at_;
       skip_blanks();
       if (at_end()) fail("the map is not closed; expected '}'");
@@ -189,23 +191,23 @@ class Reader {
     }
     if (at_end()) fail("'${' is not closed; expected '}'");
     ++at_;
-    text.append(word_, start, at_ - start);
+    text.append(text_, start, at_ - start);
   }
 
   Node read_plain(std::string_view punctuation, std::string_view what) {
     std::string text;
     // Hydra refuses this, but a shell leaves the ~ of key=~/path to the program.
-    if (std::string_view(word_).substr(at_).starts_with("~/")) text += word_[at_++];
+    if (std::string_view(text_).substr(at_).starts_with("~/")) text += text_[at_++];
     bool verbatim = true;       // no escape in it: it may be a number
     std::size_t blanks_at = 0;  // up to where trailing blanks do not count
     while (!at_end()) {
       const char c = next();
-      if (c == '\\' && at_ + 1 < word_.size() && kEscapable.find(word_[at_ + 1]) != std::string_view::npos) {
-        text += word_[at_ + 1];
+      if (c == '\\' && at_ + 1 < text_.size() && kEscapable.find(text_[at_ + 1]) != std::string_view::npos) {
+        text += text_[at_ + 1];
         at_ += 2;
         verbatim = false;
         blanks_at = text.size();
-      } else if (c == '$' && at_ + 1 < word_.size() && word_[at_ + 1] == '{') {
+      } else if (c == '$' && at_ + 1 < text_.size() && text_[at_ + 1] == '{') {
         read_interpolation(text);
         blanks_at = text.size();
       } else if (is_letter(c) || is_digit(c) || is_blank(c) ||
@@ -220,14 +222,14 @@ class Reader {
     text.resize(blanks_at);
     if (!at_end() && next() == '(') fail_function(text);
     if (text.empty()) fail_empty(what);
-    return verbatim ? word_scalar(std::move(text), origin())
+    return verbatim ? argument_scalar(std::move(text), origin())
                     : make_scalar(Kind::Text, std::move(text), origin());
   }
 
   [[noreturn]] void fail_function(const std::string& name) const {
     if (name == "choice" || name == "range" || name == "interval" || name == "glob")
-      fail(fmt::format("{}() is a sweep, and a run has one value; write the value", name));
-    fail_at("starts a function, and there are none here; write the value, or quote the text");
+      fail(fmt::format("{}() is a sweep, which is not supported; write one value", name));
+    fail_at("starts a function, which is not supported; write the value, or quote the text");
   }
 
   [[noreturn]] void fail_empty(std::string_view what) const {
@@ -235,20 +237,20 @@ class Reader {
     fail_at(fmt::format("where a {} is expected; to take it as text, put the {} in quotes", what, what));
   }
 
-  const std::string& word_;
+  const std::string& text_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-Override parse_override(const std::string& word) {
-  const std::size_t bad = first_bad_byte(word);
+Override parse_override(const std::string& argument) {
+  const std::size_t bad = first_bad_byte(argument);
   if (bad != std::string::npos)
-    throw UserError(
-        fmt::format("{}: byte 0x{:02x} is not text; expected UTF-8 without control characters "
-                    "(command line)",
-                    shown(std::string_view(word).substr(0, bad)), static_cast<unsigned char>(word[bad])));
-  return Reader(word).read();
+    throw UserError(fmt::format(
+        "{}: byte 0x{:02x} is not text; expected UTF-8 without control characters "
+        "(command line)",
+        shown(std::string_view(argument).substr(0, bad)), static_cast<unsigned char>(argument[bad])));
+  return Reader(argument).read();
 }
 
 }  // namespace dpo::config

@@ -7,18 +7,18 @@
 
 namespace dpo::config {
 
-// One word of the command line: key=value, +key=value, ++key=value, ~key or ~key=value.
+// One argument of the command line: key=value, +key=value, ++key=value, ~key or ~key=value.
 struct Override {
   enum class Kind { Change, Add, Force, Delete };
 
   Kind kind = Kind::Change;
   std::string key;            // "model.archive"
   std::optional<Node> value;  // none only in ~key
-  std::string word;           // as given
+  std::string text;           // the argument as given
 };
 
-// Reads a word by the grammar of Hydra 1.3. Sweeps and functions are refused. Throws a UserError that shows
-// the word and where in it the reading stopped.
-Override parse_override(const std::string& word);
+// Parses an argument by the grammar of Hydra 1.3. Sweeps and functions are refused. Throws a UserError that
+// shows the argument and where in it parsing stopped.
+Override parse_override(const std::string& argument);
 
 }  // namespace dpo::config

@@ -26,16 +26,16 @@ std::string loss_name(const Node& tree) {
   return name ? name->text : "";
 }
 
-// Which names in a map are not among those that it may have.
+// The first name in a map that is not among those that it may have.
 std::string unknown_names(const Field& field, const Node& map) {
   for (const Node& child : map.children)
     if (std::find(field.names.begin(), field.names.end(), child.name) == field.names.end())
-      return fmt::format("; '{}' is not known, expected one of {}{}", shown(child.name),
+      return fmt::format("; unknown name '{}', expected one of {}{}", shown(child.name),
                          fmt::join(field.names, ", "), did_you_mean(child.name, field.names));
   return "";
 }
 
-// The end of a message: what the user probably wanted to write.
+// The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
@@ -53,45 +53,45 @@ std::string hint(const Field& field, const Node& node) {
 }
 
 std::string unset_problem(const Field& field, const Node& node) {
-  std::string remedy = fmt::format("write {}=VALUE, {}", field.key, field.expected);
+  std::string remedy = fmt::format("set {}=VALUE, {}", field.key, field.expected);
   if (field.key == "model.name_or_path")
     remedy =
         fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(assets_in("model"), ", "), remedy);
   const std::string origin =
       node.origin.kind == Origin::Kind::Default ? "" : fmt::format(" ({})", node.origin.phrase());
-  return fmt::format("{}: not set, and a run needs it; {}{}", field.key, remedy, origin);
+  return fmt::format("{}: required; {}{}", field.key, remedy, origin);
 }
 
-// "only the loss dpo or robust", or where those are many "every loss but sft".
+// "only to loss=dpo or robust", or where those are many "to every loss but sft".
 std::string owners_of(const Field& field) {
   Texts others;
   for (const std::string& loss : find_field("loss.name")->choices)
     if (!applies(field, loss)) others.push_back(loss);
   if (others.size() < field.losses.size())
-    return fmt::format("every loss but {}", fmt::join(others, " and "));
-  return fmt::format("only the loss {}", fmt::join(field.losses, " or "));
+    return fmt::format("to every loss but {}", fmt::join(others, " and "));
+  return fmt::format("only to loss={}", fmt::join(field.losses, " or "));
 }
 
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
                 Texts& problems) {
   if (node.kind == Kind::Broken) return;
   if (!applies(field, loss))
-    return problems.push_back(fmt::format("{}: {} has it, and the loss is {} ({})", field.key,
-                                          owners_of(field), shown(loss), node.origin.phrase()));
+    return problems.push_back(fmt::format("{} applies {}; the loss is {} ({})", field.key, owners_of(field),
+                                          shown(loss), node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));
   if (!field.read(node, config))
     problems.push_back(fmt::format("{}: got {}, expected {} ({}){}", field.key, shown(node), field.expected,
                                    node.origin.phrase(), hint(field, node)));
 }
 
-// A setting that the optimizer does not have would be ignored without a word.
+// A setting that the optimizer does not have would be ignored silently.
 void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems) {
   for (const Field& field : schema()) {
     const Texts& owners = field.optimizers;
     if (owners.empty() || field.write(config).kind == Kind::Null) continue;
     if (std::find(owners.begin(), owners.end(), config.optimizer) != owners.end()) continue;
-    problems.push_back(fmt::format("{}: only the optimizers {} have it, and the optimizer is {} ({})",
-                                   field.key, fmt::join(owners, ", "), config.optimizer,
+    problems.push_back(fmt::format("{} applies only to optimizer={}; the optimizer is {} ({})", field.key,
+                                   fmt::join(owners, " or "), config.optimizer,
                                    find_node(tree, split_path(field.key))->origin.phrase()));
   }
 }
@@ -104,9 +104,9 @@ void check_name(const Node& node, const std::string& key, Texts& problems, Texts
         fmt::format("{}: nothing reads this key ({}){}", shown(key), node.origin.phrase(), near));
   if (key == "hydra")
     return problems.push_back(
-        fmt::format("hydra: Hydra's own settings do not exist here; remove them ({})", node.origin.phrase()));
+        fmt::format("hydra: Hydra's own settings are not supported; remove them ({})", node.origin.phrase()));
   problems.push_back(fmt::format(
-      "{}: there is no such key ({}){}", shown(key), node.origin.phrase(),
+      "{}: unknown key ({}){}", shown(key), node.origin.phrase(),
       near.empty() ? fmt::format("; to keep a key that nothing reads, call it +{}", shown(node.name))
                    : near));
 }
@@ -125,13 +125,13 @@ void check_names(const Node& tree, Texts& problems, Texts& notes) {
   }
 }
 
-// A tracker that was asked for, and that nothing is sent to.
+// A tracker that was asked for but is not supported.
 void note_tracker(const Node& tree, Texts& notes) {
   const Node* const enabled = find_node(tree, {"wandb", "enabled"});
   if (!enabled || enabled->text != "true" || enabled->origin.kind == Origin::Kind::Default) return;
   notes.push_back(
-      fmt::format("wandb.enabled: nothing is sent to Weights & Biases, dpo has no tracker yet; the metrics "
-                  "are in metrics.jsonl of the run folder ({})",
+      fmt::format("wandb.enabled: not supported yet, nothing is sent to Weights & Biases; metrics are in "
+                  "metrics.jsonl in the run folder ({})",
                   enabled->origin.phrase()));
 }
 
@@ -168,7 +168,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
   note_tracker(tree, notes);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
-        "n_epochs, n_examples: both are null ({}; {}), and a run needs an end; write n_epochs=1 or "
+        "n_epochs, n_examples: both are null ({}; {}), so the run would never end; set n_epochs=1 or "
         "n_examples=NUMBER",
         find_child(tree, "n_epochs")->origin.phrase(), find_child(tree, "n_examples")->origin.phrase()));
   return config;

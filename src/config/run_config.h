@@ -35,7 +35,7 @@ struct LossConfig {
   double undesirable_weight = 1;
 };
 
-// How many processes share the work in each way; null: what the trainer makes of all processes.
+// How many ranks share the work in each way; null: decided by the trainer.
 struct MeshConfig {
   std::optional<std::int64_t> replica;
   std::optional<std::int64_t> shard;
@@ -55,7 +55,7 @@ struct DatasetPaths {
 };
 
 struct DataConfig {
-  std::map<std::string, std::string> columns;  // our name of a column: the file's
+  std::map<std::string, std::string> columns;  // our name of a column: the name in the file
   std::map<std::string, double> weights;       // by data set, as `datasets` names it
   std::map<std::string, std::int64_t> limits;  // the same
   std::optional<double> test_share;
@@ -71,7 +71,7 @@ struct PlanConfig {
   std::optional<std::string> lengths;
 };
 
-// Every key of a run. Defaults, help and checks stand in schema.cpp, once.
+// Every key of a run. Defaults, help and checks are in schema.cpp.
 struct RunConfig {
   std::int64_t seed = 0;
   std::int64_t data_seed = 0;

@@ -74,7 +74,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Decimal digits as they are, without sign and leading zeros where those say nothing.
+// Decimal digits without leading zeros, and without the sign of zero.
 std::string decimal_text(std::string_view digits, bool negative) {
   const std::size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
   const std::string_view rest = digits.substr(first);
@@ -103,7 +103,7 @@ std::optional<std::string> sexagesimal_text(std::string_view text, bool negative
   return decimal_text(fmt::format("{}", total), negative);
 }
 
-// What came is an integer of YAML 1.1; one in another base that does not fit 64 bits stays text.
+// An integer of YAML 1.1; one in another base that does not fit 64 bits stays text.
 std::optional<std::string> yaml_int_text(std::string_view written) {
   const std::string clean = without_underscores(written);
   std::string_view digits = clean;
@@ -158,13 +158,13 @@ bool is_yaml_float(std::string_view text) {
   return (whole || exponent_sign) && cursor.eat_run(kDigits) && cursor.at_end();
 }
 
-bool is_word_int(std::string_view text) {
+bool is_argument_int(std::string_view text) {
   Cursor cursor(text);
   cursor.eat("+-");
   return cursor.eat_whole() && cursor.at_end();
 }
 
-bool is_word_float(std::string_view text) {
+bool is_argument_float(std::string_view text) {
   Cursor cursor(text);
   cursor.eat("+-");
   const std::string_view name = text.substr(text.find_first_not_of("+-") == 0 ? 0 : 1);
@@ -199,16 +199,16 @@ Node yaml_scalar(std::string_view text, Origin origin) {
   return make_scalar(Kind::Text, std::string(text), std::move(origin));
 }
 
-Node word_scalar(std::string text, Origin origin) {
+Node argument_scalar(std::string text, Origin origin) {
   const std::string low = text.size() <= 5 ? lower(text) : std::string();
   if (low == "null") return make_scalar(Kind::Null, "null", std::move(origin));
   if (low == "true" || low == "false") return make_scalar(Kind::Bool, low, std::move(origin));
   if (may_be_number(text)) {
-    if (is_word_int(text)) {
+    if (is_argument_int(text)) {
       const std::string digits = without_underscores(text.substr(text.find_first_not_of("+-")));
       return make_scalar(Kind::Int, decimal_text(digits, text.front() == '-'), std::move(origin));
     }
-    if (is_word_float(text)) return make_scalar(Kind::Float, canonical_float(text), std::move(origin));
+    if (is_argument_float(text)) return make_scalar(Kind::Float, canonical_float(text), std::move(origin));
   }
   return make_scalar(Kind::Text, std::move(text), std::move(origin));
 }

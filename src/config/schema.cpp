@@ -33,44 +33,44 @@ std::vector<std::string> with(std::vector<std::string> names, const std::vector<
 std::vector<Field> run_fields() {
   using R = RunConfig;
   return {
-      field("seed", &R::seed, "0", at_least(0), "Seed of everything random but the order of the data."),
+      field("seed", &R::seed, "0", at_least(0), "Random seed of everything except the order of the data."),
       field("data_seed", &R::data_seed, "0", between(0, kLargestNumpySeed),
-            "Seed of the order of the data. The original always uses 0."),
+            "Random seed of the order of the data. The original always uses 0."),
       field("exp_name", &R::exp_name, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, "4", count_from(1),
-            "Examples per update over all GPUs. Each GPU works on batch_size / (gradient_accumulation_steps "
-            "* GPUs) "
-            "at a time."),
+            "Examples per update across all GPUs. Each GPU works on batch_size / "
+            "(gradient_accumulation_steps * GPUs) at a time."),
       field("eval_batch_size", &R::eval_batch_size, "16", count_from(1),
             "Examples per step of evaluation and sampling."),
-      field("debug", &R::debug, "false", yes_or_no(), "Try things out: no logging service, no checkpoints."),
+      field("debug", &R::debug, "false", yes_or_no(),
+            "For trying things out: no logging service, no checkpoints."),
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
-            "Port where the processes of a sharded run meet; null picks a free one."),
+            "Port on which the processes of a sharded run connect; null: a free one."),
       field("datasets", &R::datasets, "[hh]",
             paths("a list of one or more data sets such as [hh] or [hh, my.jsonl]"),
-            "Data sets to train on, mixed: hh, shp, se, or files, folders and Hugging Face names of your own "
-            "(docs/data.md)."),
+            "Data sets to train on, mixed together: hh, shp, se, or your own files, folders and Hugging Face "
+            "names (docs/data.md)."),
       field("local_dirs", &R::local_dirs, "[/scr-ssd, /scr, .cache]", paths("a list of one or more folders"),
-            "The first of these folders that exists holds runs and caches; if none does, the last is made."),
+            "Runs and caches go into the first of these folders that exists; if none does, the last is "
+            "created."),
       field("local_run_dir", &R::local_run_dir, "null", path("a folder"),
-            "The run folder itself; null makes LOCAL_DIR/USER/EXP_NAME_TIME."),
+            "The run folder; null: LOCAL_DIR/USER/EXP_NAME_TIME."),
       field("sample_during_eval", &R::sample_during_eval, "true", yes_or_no(),
-            "Generate text in every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
+            "Generate text at every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
       field("n_eval_model_samples", &R::n_eval_model_samples, "16", count_from(1),
-            "Texts to generate per evaluation."),
+            "Samples to generate per evaluation."),
       field("do_first_eval", &R::do_first_eval, "true", yes_or_no(),
             "Evaluate once before the first update, unless eval_every is null."),
       field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
       field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", count_from(1),
-            "Parts that a batch is worked through in; more parts need less memory."),
-      field("max_grad_norm", &R::max_grad_norm, "10.0", above(0),
-            "The global gradient norm is clipped to this."),
+            "Microbatches per update; more of them need less memory."),
+      field("max_grad_norm", &R::max_grad_norm, "10.0", above(0), "Clip the global gradient norm to this."),
       field("max_length", &R::max_length, "512", count_from(1),
-            "Most tokens of prompt and response together."),
+            "Maximum tokens of prompt and response together."),
       field("max_prompt_length", &R::max_prompt_length, "256", count_from(1),
-            "Most tokens of a prompt, where prompt and response together are too long."),
-      field("n_epochs", &R::n_epochs, "1", count_from(1), "Passes over the data; null: until n_examples."),
+            "Maximum tokens of a prompt; applies only where prompt and response exceed max_length."),
+      field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: until n_examples."),
       field("n_examples", &R::n_examples, "null", count_from(1),
             "Examples to train on; null: until n_epochs. With both, whichever ends first."),
       field("n_eval_examples", &R::n_eval_examples, "256", count_from(1), "Examples to evaluate on."),
@@ -80,60 +80,56 @@ std::vector<Field> run_fields() {
             "(FSDPTrainer), or "
             "every layer split (TensorParallelTrainer)."),
       field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
-            "What a rank of FSDPTrainer sums gradients in over gradient_accumulation_steps: its shard, after "
-            "every part, or the whole, which needs more memory and is exchanged once."),
+            "How FSDPTrainer accumulates gradients over microbatches: sharded reduces them after each one; "
+            "whole keeps them all, reduces once per update, and needs more memory."),
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32", one_of({"float32", "bfloat16"}),
-            "Type in which gradients are summed over ranks."),
+            "Dtype in which gradients are summed over ranks."),
       field("rank_timeout_secs", &R::rank_timeout_secs, "60", between(1, 86400),
-            "Seconds without a sign of life after which a process counts as lost and the others end."),
+            "Seconds without a heartbeat after which a process counts as failed and the run ends."),
       field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
       setting_of(
           {"Adam", "AdamW"},
           field("optimizer_betas", &R::optimizer_betas, "null",
                 two_numbers("a list of two numbers >= 0 and < 1 such as [0.9, 0.95]", from_to_below(0, 1)),
-                "How slowly the means of gradients and of their squares change; null: PyTorch's "
+                "Decay rates of the running averages of the gradient and of its square; null: PyTorch's "
                 "default, [0.9, 0.999].")),
       setting_of({"RMSprop", "Adam", "AdamW"},
                  field("optimizer_eps", &R::optimizer_eps, "null", above(0),
-                       "Added to what an update is divided by; null: PyTorch's default, 1e-8.")),
-      field(
-          "weight_decay", &R::weight_decay, "null", not_below(0),
-          "Weight decay of all parameters, as PyTorch's optimizer has it; null: its default, 0.01 for AdamW "
-          "and 0 for the others."),
+                       "Added to the denominator of an update; null: PyTorch's default, 1e-8.")),
+      field("weight_decay", &R::weight_decay, "null", not_below(0),
+            "Weight decay of all parameters, as in PyTorch; null: its default, 0.01 for AdamW and 0 for the "
+            "others."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
       field("lr_schedule", &R::lr_schedule, "constant", one_of({"constant", "linear", "cosine"}),
-            "The learning rate after warm-up: it stays, as in the original, or falls to 0 at the end of the "
+            "Learning rate after warm-up: constant, as in the original, or falling to 0 at the end of the "
             "run."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field(
-          "eval_every", &R::eval_every, "20_000", count_from(1),
-          "Evaluate after this many examples, a multiple of batch_size; null: never, and no evaluation data "
-          "is read."),
+      field("eval_every", &R::eval_every, "20_000", count_from(1),
+            "Evaluate after this many examples, a multiple of batch_size; null: never, and no evaluation "
+            "data is read."),
       field("save_every", &R::save_every, "null", count_from(1),
             "Save after this many examples, a multiple of batch_size, and at the end; null: at every "
             "evaluation but the first, and at the end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
-            "Least seconds between two logged updates."),
+            "Minimum seconds between two logged updates."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
-            "Go on from the newest checkpoint of a run, or from a checkpoint, bit for bit; "
-            "auto: from the newest run of this exp_name, or start anew if there is none."),
+            "Resume a run from its newest checkpoint, or from the given checkpoint, bit for bit; auto: the "
+            "newest run of this exp_name, or a new run if there is none."),
       field("overwrite", &R::overwrite, "false", yes_or_no(),
-            "Begin anew in a local_run_dir that holds a run: the old one is renamed, to local_run_dir.old-1 "
-            "and so on."),
+            "Start a new run in a local_run_dir that already holds one; the old one is renamed to "
+            "local_run_dir.old-1, and so on."),
       field("keep_last", &R::keep_last, "null", count_from(1),
-            "Keep only so many of the newest checkpoints, and the best; null: all."),
+            "Keep only this many of the newest checkpoints, and the best; null: all."),
       field("best_metric", &R::best_metric, "null",
             one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
-            "Point BEST at the checkpoint that is best by this metric of the evaluation: the lowest loss, or "
-            "the "
-            "highest of the others. A save_every beside it must be a multiple of eval_every."),
-      field(
-          "reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
-          "Reference log-probabilities: computed beside the policy (live), once before training (cached), or "
-          "whichever is faster and fits (auto)."),
+            "Point BEST at the checkpoint with the lowest loss/eval, or with the highest value of one of the "
+            "other metrics. If save_every is set, it must be a multiple of eval_every."),
+      field("reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
+            "Reference log-probabilities: computed at every update (live), once before training (cached), or "
+            "whichever is faster and fits (auto)."),
   };
 }
 
@@ -144,18 +140,18 @@ std::vector<Field> model_fields() {
       field("model.name_or_path", kModel, &M::name_or_path, "???", path("a folder or a Hugging Face name"),
             "The model: a folder, or a name such as EleutherAI/pythia-2.8b."),
       field("model.tokenizer_name_or_path", kModel, &M::tokenizer_name_or_path, "null",
-            path("a folder or a Hugging Face name"), "The tokenizer, where it is not the model's."),
+            path("a folder or a Hugging Face name"), "The tokenizer; null: the model's own."),
       field("model.archive", kModel, &M::archive, "null", path("a file or a checkpoint folder"),
             "Weights to start from instead of the model's own, such as those of an SFT run."),
       field("model.block_name", kModel, &M::block_name, "null", text("the name of a block class"),
-            "The original's name for a transformer block; kept for its command lines, the model decides."),
+            "Accepted for the original's command lines; not used."),
       field("model.policy_dtype", kModel, &M::policy_dtype, "float32", one_of(kDtypes),
-            "Type of the trained weights and of the optimizer's state."),
+            "Dtype of the trained weights and of the optimizer state."),
       field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(with(kDtypes, {"auto"})),
-            "Type to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
+            "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
             "is faster on the run's device."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
-            "Type of the reference model; null: the type that the policy computes in. The original's is "
+            "Dtype of the reference model; null: the dtype that the policy computes in. The original uses "
             "float16."),
   };
 }
@@ -165,13 +161,13 @@ std::vector<Field> mesh_fields() {
   constexpr auto kMesh = &RunConfig::mesh;
   return {
       field("mesh.replica", kMesh, &M::replica, "null", count_from(1),
-            "Groups that hold the whole model and divide the batch, for slow links between machines; null: "
-            "1."),
+            "Groups of ranks that each hold the whole model and split the batch, for slow links between "
+            "machines; null: 1."),
       field("mesh.shard", kMesh, &M::shard, "null", count_from(1),
-            "Ranks that divide parameters, gradients, optimizer and batch; null: all ranks of FSDPTrainer "
-            "that the others leave, 1 for TensorParallelTrainer."),
+            "Ranks that split parameters, gradients, optimizer state and batch; null: all remaining ranks "
+            "for FSDPTrainer, 1 for TensorParallelTrainer."),
       field("mesh.tensor", kMesh, &M::tensor, "null", count_from(1),
-            "Ranks that divide every layer; null: 1 for FSDPTrainer, all ranks that the others leave for "
+            "Ranks that split every layer; null: 1 for FSDPTrainer, all remaining ranks for "
             "TensorParallelTrainer."),
   };
 }
@@ -190,36 +186,34 @@ std::vector<Field> loss_fields() {
   };
   return {
       field("loss.name", kLoss, &L::name, "sft", one_of(with({"sft"}, preference)),
-            "The loss; choose it by loss=NAME."),
+            "The loss; choose it with loss=NAME."),
       only_for(
           preference,
-          field(
-              "loss.beta", kLoss, &L::beta, "???", above(0),
-              "How strongly the policy is held to the reference; 0.1 is usual, less lets it move further.")),
+          field("loss.beta", kLoss, &L::beta, "???", above(0),
+                "How closely the policy is kept to the reference; 0.1 is usual, less lets it move further.")),
       only_for({"dpo", "robust", "exo_pair", "aot"},
                field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
-                     "Share of pairs taken to be labelled the wrong way round (conservative DPO).")),
+                     "Assumed share of pairs with swapped labels (conservative DPO).")),
       only_for({"dpo"}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
-                              "Take a uniform distribution for the reference.")),
+                              "Use a uniform distribution as the reference.")),
       only_for({"dpo"}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
                               one_of({"reverse_kl", "forward_kl", "js"}),
-                              "The divergence from the reference that the score comes from.")),
+                              "Divergence from the reference that the rewards are derived from.")),
       only_for({"ipo"}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
-                              "Log-probabilities per token instead of sums.")),
+                              "Use log-probabilities per token instead of sums.")),
       only_for({"simpo"}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
-                                "By how much the better response should lead.")),
+                                "Margin by which the chosen response should lead.")),
       only_for(
           with(kPairLosses, {"plackett_luce"}),
           field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
-                "Weight of the better response's negative log-likelihood per token, added to the loss.")),
-      only_for(kPairLosses,
-               field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
-                     "Weight of the tokens of the longer response beyond the length of the shorter one "
-                     "(length-desensitised).")),
+                "Weight of the chosen response's negative log-likelihood per token, added to the loss.")),
+      only_for(kPairLosses, field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
+                                  "Weight of the tokens by which the longer response exceeds the shorter one "
+                                  "(length-desensitised).")),
       only_for({"discopop"}, field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
-                                   "How sharply the two parts of the loss are told apart.")),
-      weight("loss.desirable_weight", &L::desirable_weight, "Weight of responses that are wanted."),
-      weight("loss.undesirable_weight", &L::undesirable_weight, "Weight of responses that are not."),
+                                   "Temperature of the blend of the loss's two parts; lower is sharper.")),
+      weight("loss.desirable_weight", &L::desirable_weight, "Weight of desirable responses."),
+      weight("loss.undesirable_weight", &L::undesirable_weight, "Weight of undesirable responses."),
   };
 }
 
@@ -233,36 +227,37 @@ std::vector<Field> data_fields() {
   const Check<std::string> policy = one_of({"keep", "drop", "fail"});
   return {
       field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
-            "Where the files of Anthropic/hh-rlhf are; null: in the Hugging Face cache."),
+            "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
       field("dataset_paths.shp", kPaths, &DatasetPaths::shp, "null", folder,
-            "Where the files of stanfordnlp/SHP are; null: in the Hugging Face cache."),
-      field("dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
-            "Where the files of HuggingFaceH4/stack-exchange-preferences are; null: in the Hugging Face "
-            "cache."),
+            "Folder with the files of stanfordnlp/SHP; null: the Hugging Face cache."),
+      field(
+          "dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
+          "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
       field("data.columns", kData, &D::columns, "{}",
             map_of("a map of columns such as {prompt: question, chosen: good}",
                    one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight",
                            "margin"}),
                    name),
             "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
-            "scores, ranking, weight or margin; {margin: none} reads no such column."),
-      field("data.weights", kData, &D::weights, "{}",
-            map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
-            "How often a data set's prompts come in an epoch of training: 2 is twice, 0.5 every other one."),
+            "scores, ranking, weight or margin; {margin: none} ignores that column."),
+      field(
+          "data.weights", kData, &D::weights, "{}",
+          map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
+          "How often a data set's prompts appear in an epoch of training: 2 is twice, 0.5 every other one."),
       field("data.limits", kData, &D::limits, "{}",
             map_of("a map of whole numbers >= 1 such as {hh: 1000}", dataset, at_least(1)),
-            "Most rows to take of a data set's split, the first of its files."),
+            "Maximum rows to read of each split of a data set, from the start of its files."),
       field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
-            "Share of prompts that are kept for testing, where your own files are not named train and test; "
-            "null: 0.01, and of less than 1600 rows what gives about 16 prompts, 0.1 at most."),
+            "Share of prompts held out for testing, where your own files are not named train and test; null: "
+            "0.01, or with fewer than 1600 rows what gives about 16 prompts, at most 0.1."),
       field("data.on_error", kData, &D::on_error, "fail", one_of({"fail", "skip"}),
-            "A row that cannot be read stops the program, or is left out and counted."),
+            "What to do with a row that cannot be read: fail, or skip and count it."),
       field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
-            "Examples whose text holds the end-of-text token. The original stops."),
+            "Examples whose text contains the end-of-text token. The original stops."),
       field("data.empty_response", kData, &D::empty_response, "drop", policy,
             "Examples with an empty response."),
       field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
-            "Pairs whose responses are equal, as far as they are not cut off."),
+            "Pairs whose responses are equal after truncation."),
       field("data.no_room", kData, &D::no_room, "drop", policy,
             "Examples whose prompt leaves no room for a response within max_length."),
   };
@@ -273,19 +268,18 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(),
-            "Kept for the original's command lines: nothing is sent to Weights & Biases; metrics go to "
+            "Accepted for the original's command lines: nothing is sent to Weights & Biases; metrics go to "
             "metrics.jsonl in the run folder."),
       field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
-            "Kept for the original's command lines; not used."),
+            "Accepted for the original's command lines; not used."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
-            text("a project name"), "Kept for the original's command lines; not used."),
+            text("a project name"), "Accepted for the original's command lines; not used."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
-            "Make the plan's warnings errors."),
+            "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
             path("a name of configs/lengths or a file"),
-            "Length statistics to plan with; null: what is counted of the data where it is on this machine, "
-            "else the "
-            "shipped ones."),
+            "Length statistics to plan with; null: counted from the data where it is on this machine, else "
+            "the shipped ones."),
   };
 }
 

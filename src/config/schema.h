@@ -8,14 +8,14 @@
 
 namespace dpo::config {
 
-// Every key, in the order in which it is printed. Parsing, defaults, checks, configs/config.yaml and
+// Every key, in the order of printing. Parsing, defaults, checks, configs/config.yaml and
 // docs/configuration.md all derive from this list.
 const std::vector<Field>& schema();
 
 const Field* find_field(std::string_view key);
 std::vector<std::string> all_keys();
 
-// The maps of keys: model, loss, wandb, plan. Those that presets fill are groups.
+// The maps of keys: model, loss, ... Those that presets fill are groups.
 const std::vector<std::string>& sections();
 const std::vector<std::string>& groups();
 bool is_section(std::string_view name);

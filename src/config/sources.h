@@ -9,7 +9,7 @@
 
 namespace dpo::config {
 
-// A file of configuration, without its `defaults` list, which stands beside it.
+// A configuration file, split into its values and its `defaults` list.
 struct Document {
   struct Default {
     std::string group;  // empty: another preset of the same group
@@ -19,10 +19,10 @@ struct Document {
 
   Node values;
   bool has_defaults = false;
-  std::vector<Default> defaults;  // with _self_, which comes last where the file does not say
+  std::vector<Default> defaults;  // with _self_, which comes last unless the file says otherwise
 };
 
-// The configuration files that can be named: those of the user's folders first, then the built-in ones.
+// The configuration files: first those of the user's folders, then the built-in ones.
 class Sources {
  public:
   explicit Sources(std::vector<std::filesystem::path> folders);

@@ -6,8 +6,8 @@
 
 namespace dpo::config {
 
-// Where `text` stops being UTF-8 that a configuration can hold (no control characters but tab and line
-// ends), or npos.
+// The first byte that a configuration may not hold (invalid UTF-8, control characters but tab and line ends),
+// or npos.
 std::size_t first_bad_byte(std::string_view text);
 
 // The text for a message: on one line, shortened, with what cannot be printed as \xNN.

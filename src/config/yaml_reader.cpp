@@ -20,7 +20,7 @@ using Kind = Node::Kind;
 
 constexpr std::string_view kYamlTag = "tag:yaml.org,2002:";
 
-// Builds nodes from the parser's events. yaml-cpp's own tree would unfold aliases without bound, forget
+// Builds nodes from the parser's events. yaml-cpp's own tree would expand aliases without bound, forget
 // duplicate keys and recurse as deep as the input says.
 class Builder : public YAML::EventHandler {
  public:
@@ -38,10 +38,10 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) fail(mark, "an alias refers to the value that it stands in");
+    if (found == anchors_.end()) fail(mark, "an alias refers to the value that contains it");
     nodes_ += count_nodes(found->second);
-    unfolded_ += bytes_of(found->second);
-    if (unfolded_ > kMostUnfolded) fail(mark, "the aliases unfold to too much");
+    expanded_ += bytes_of(found->second);
+    if (expanded_ > kMostExpanded) fail(mark, "the aliases expand to too much");
     if (open_.size() + depth_of(found->second) > kDeepestNesting) fail_deep(mark);
     add(found->second, mark, YAML::NullAnchor);
   }
@@ -174,14 +174,15 @@ class Builder : public YAML::EventHandler {
   Node root_;
   bool done_ = false;
   std::size_t nodes_ = 0;
-  std::size_t unfolded_ = 0;
+  std::size_t expanded_ = 0;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Node> anchors_;
 };
 
 void check_bytes(std::string_view text, const std::string& name) {
   if (text.size() > kLargestFile)
-    throw UserError(fmt::format("{}: larger than {} bytes; this is no configuration", name, kLargestFile));
+    throw UserError(
+        fmt::format("{}: larger than {} bytes, too large for a configuration", name, kLargestFile));
   const std::size_t bad = first_bad_byte(text);
   if (bad == std::string_view::npos) return;
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
@@ -189,14 +190,14 @@ void check_bytes(std::string_view text, const std::string& name) {
                               name, line, static_cast<unsigned char>(text[bad])));
 }
 
-// Tabs are the usual reason why a file that looks right is refused.
+// The usual reason why a file that looks right is refused.
 std::string tab_hint(std::string_view text, int line) {
   std::size_t start = 0;
   for (; line > 0 && start < text.size(); --line)
     start = std::min(text.find('\n', start), text.size() - 1) + 1;
   const std::size_t indent_end = std::min(text.find_first_not_of(" \t", start), text.size());
   const bool has_tab = text.substr(start, indent_end - start).find('\t') != std::string_view::npos;
-  return has_tab ? "; the line is indented by a tab, and YAML wants spaces" : "";
+  return has_tab ? "; the line is indented with a tab, and YAML needs spaces" : "";
 }
 
 }  // namespace

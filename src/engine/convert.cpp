@@ -45,7 +45,7 @@ int run_convert(const commands::ConvertArguments& arguments) {
   check_absent(arguments.out);
   const Input input = input_of(arguments);
   const at::ScalarType dtype = dtype_to_write(arguments, input);
-  stop_in_order();
+  handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::load_model(input.config, dtype, at::kCPU, input.weights, shown_progress("reading"));
   // What the configuration asks for and training ignores makes no difference here.

@@ -17,7 +17,7 @@ int run_init(const commands::InitArguments& arguments) {
   check_absent(arguments.out);
   const at::ScalarType dtype = arguments.dtype.empty() ? checkpoint::configured_dtype(arguments.config)
                                                        : scalar_type_named(arguments.dtype);
-  stop_in_order();
+  handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::new_model(arguments.config, dtype, at::kCPU, arguments.seed);
   checkpoint::save_model(arguments.out, model, kShardBytes, shown_progress("writing"));

@@ -164,7 +164,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
                            const comm::World& world) {
   const bool first = world.all->rank() == 0;
   const train::Listener& listener = first ? display.listener : kSilent;
-  stop_in_order();
+  handle_stop_signals();
   if (first) commands::print_notes(resolved.notes);
   const run::Start start = agree_on_start(resolved.values, *world.all);
   // What is worth telling of the data is said when it is tokenized.

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A hierarchy of control groups: where it is mounted, and from which group on that shows it.
+// A hierarchy of control groups: where it is mounted, and its root group there.
 struct Mount {
   fs::path at;
   std::string from;

@@ -5,10 +5,10 @@
 
 namespace dpo::hardware {
 
-// What the control groups of this process allow it, of both versions; nothing: no limit.
+// The limits of this process's control groups, of both versions; nothing: no limit.
 struct Limits {
   std::optional<double> memory;  // bytes
-  std::optional<double> used;    // of them; what the kernel keeps of files is not counted
+  std::optional<double> used;    // of it, without the page cache that the kernel can drop
   std::optional<double> cores;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 // The parts of CUDA's driver API that are called here, with the numbers of cuda.h.
 constexpr int kNoDevice = 100;
-constexpr int kStubLibrary = 34;  // of a toolkit, which stands in for the driver where programs are built
+constexpr int kStubLibrary = 34;  // of a toolkit, a substitute for the driver in builds
 
 enum Attribute {
   kClock = 13,  // kHz
@@ -34,7 +34,7 @@ class Library {
 
   explicit operator bool() const { return handle_ != nullptr; }
 
-  // The result of a function of the driver; an error where this driver is too old to have it.
+  // The result of a driver function; an error if this driver is too old to have it.
   template <class... Arguments>
   int call(const char* name, Arguments... arguments) const {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(::dlsym(handle_, name));
@@ -50,7 +50,7 @@ class Library {
   void* handle_;
 };
 
-// Of the slot: "16.0 GT/s PCIe" times 16 lanes, 8 bits to a byte. The kernel knows it; in WSL it does not.
+// Of the slot: "16.0 GT/s PCIe" times 16 lanes, 8 bits per byte. The kernel knows it, except in WSL.
 double pcie_of(const Library& driver, int device) {
   const std::string folder =
       fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/", driver.attribute(device, kPciDomain),

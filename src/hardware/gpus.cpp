@@ -14,20 +14,20 @@ constexpr int kCudaWithoutVolta = 13;
 
 std::string obstacle_of(const DriverAnswer& driver, std::optional<int> cuda) {
   if (driver.error != 0)
-    return fmt::format("the GPU's driver does not start (CUDA error {}): nvidia-smi says more", driver.error);
+    return fmt::format("the GPU driver does not start (CUDA error {}); run nvidia-smi for details",
+                       driver.error);
   if (driver.gpus.empty()) return "";
-  if (cuda == 0)
-    return "this dpo was built without the CUDA part of LibTorch: ./run build, on this machine, builds it in";
+  if (cuda == 0) return "this dpo was built without CUDA; run ./run build on this machine";
   if (cuda && driver.cuda / 1000 < *cuda)
     return fmt::format(
-        "this dpo was built with CUDA {}, and the GPU's driver serves CUDA {}.{} at most: install a newer "
-        "driver, or LIBTORCH=DIR ./run build with a LibTorch for CUDA {}",
+        "this dpo was built with CUDA {}, and the GPU driver supports at most CUDA {}.{}; install a newer "
+        "driver, or build with a LibTorch for CUDA {}: LIBTORCH=DIR ./run build",
         *cuda, driver.cuda / 1000, driver.cuda % 1000 / 10, driver.cuda / 1000);
   const auto old = std::ranges::find_if(driver.gpus, [](const Gpu& gpu) { return !gpu.at_least(7, 5); });
   if (cuda.value_or(0) >= kCudaWithoutVolta && old != driver.gpus.end())
     return fmt::format(
-        "this dpo was built with CUDA {}, which has nothing for a GPU of compute capability {} ({}): "
-        "LIBTORCH=DIR ./run build with a LibTorch for CUDA 12.6",
+        "this dpo was built with CUDA {}, which does not support compute capability {} ({}); "
+        "build with a LibTorch for CUDA 12.6: LIBTORCH=DIR ./run build",
         *cuda, old->compute_capability(), old->name);
   return "";
 }

@@ -1,4 +1,4 @@
-// hardware: what this machine has, asked of the GPU's driver and of the kernel. The plan, the engine and
+// hardware: what this machine has, according to the GPU driver and the kernel. The plan, the engine and
 // `dpo doctor` all ask here, so that they cannot disagree.
 #pragma once
 
@@ -29,19 +29,18 @@ struct Gpu {
 // The GPUs that the driver shows to this process: it knows CUDA_VISIBLE_DEVICES, containers, WSL and MIG.
 struct Gpus {
   std::vector<Gpu> found;
-  std::string obstacle;  // why this build cannot compute on them, and what to do; empty: it can
+  std::string obstacle;  // why this build cannot use them, and what to do; empty: it can
 
   std::vector<Gpu> usable() const { return obstacle.empty() ? found : std::vector<Gpu>(); }
 };
 
-// The CUDA that this build was made with: 13 for 13.0; 0: built without LibTorch's CUDA part. Nothing: with
-// one whose version is not known.
+// The CUDA version of this build: 13 for 13.0; 0: built without CUDA; nothing: unknown.
 std::optional<int> cuda_of_this_build();
 
 // Asks the driver (libcuda.so.1), once in a process.
 const Gpus& find_gpus();
 
-// The same for a build with another CUDA, without remembering: what the above is made of.
+// The same for a build with another CUDA, not cached.
 Gpus ask_driver(std::optional<int> cuda_of_build);
 
 }  // namespace dpo::hardware

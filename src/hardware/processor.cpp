@@ -42,7 +42,7 @@ Facts read_facts(const fs::path& file) {
   return facts;
 }
 
-// The name that the kernel has; for ARM, where it has none, the numbers that stand for one.
+// The name according to the kernel; on ARM, where it has none, the numbers of implementer and part.
 std::string name_in(const Facts& cpu) {
   if (const std::string name = cpu.of("model name"); !name.empty()) return name;
   const std::string maker = cpu.of("CPU implementer"), part = cpu.of("CPU part");
@@ -61,7 +61,7 @@ Bf16 bf16_in(const Facts& cpu) {
 
 double kib(const std::string& text) { return std::strtod(text.c_str(), nullptr) * 1024; }
 
-// A cpuset is in it: the kernel never lets a process run elsewhere.
+// Includes cpusets: the kernel never lets a process run elsewhere.
 int cores_of_affinity() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

@@ -9,20 +9,20 @@ namespace dpo::hub {
 
 enum class RepositoryKind { Model, Dataset };
 
-// The folder where the Hugging Face libraries of this user keep what they fetched.
+// The folder in which the Hugging Face libraries cache their downloads.
 std::filesystem::path cache_folder();
 
 // Whether a text can be the name of a repository: NAME or OWNER/NAME.
 bool is_repository_name(const std::string& name);
 
-// The files of a repository in the cache, as of its main branch; nothing if it is not there. They are links
-// to where the contents are, and possibly not all of the repository's.
+// The cached files of a repository's main branch; nothing if it is not cached. They are links to the
+// contents, and possibly not all files of the repository.
 std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const std::string& repository);
 
-// Whether a name that is nothing on this machine may be one of the hub's: not a path, nor a file's name.
+// Whether a name that is not found on this machine may be a repository of the hub: not a path or file name.
 bool may_be_on_the_hub(const std::string& name);
 
-// The command that puts a repository (or some of its files) into the cache.
+// The command that downloads a repository (or some of its files) into the cache.
 std::string fetch_command(RepositoryKind kind, const std::string& repository, const std::string& files = "");
 
 }  // namespace dpo::hub

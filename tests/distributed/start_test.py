@@ -88,7 +88,7 @@ class Start(TinyRuns):
         self.check_once(run(mpirun(1, *self.command("n_examples=40", "n_epochs=null"))))
 
     def test_errors_are_printed_once(self):
-        for words, text in ((["no_such_key=1"], "error: no_such_key: there is no such key"),
+        for words, text in ((["no_such_key=1"], "error: no_such_key: unknown key"),
                             (["trainer=BasicTrainer"], "error: trainer=BasicTrainer is one process, but there are 2 ranks"),
                             (["model.name_or_path=/nowhere"], "error: ")):
             with self.subTest(words=words):

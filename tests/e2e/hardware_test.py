@@ -40,7 +40,7 @@ class Hardware(TinyRuns):
             return
         # This build cannot use them: everybody says so, with what to do, and the run goes on the processor.
         self.assertEqual([seen["usable"] for seen in report["gpus"]], [False, False])
-        advice = "built without the CUDA part of LibTorch: ./run build"
+        advice = "built without CUDA; run ./run build"
         self.assertIn(advice, next(item["advice"] for item in report["missing"] if "GPU" in item["what"]))
         warning = next(rule for rule in here["rules"] if rule["id"] == "gpus")
         self.assertEqual(warning["verdict"], "warning")

@@ -25,7 +25,7 @@ TEST(Keys, AllAreListedWithTheirDefaults) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
   for (const Field& field : schema()) {
-    const std::string value = field.default_text == "???" ? "must be set" : field.default_text;
+    const std::string value = field.default_text == "???" ? "required" : field.default_text;
     const auto at = text.find("\n  " + field.key + " ");
     ASSERT_NE(at, std::string::npos) << field.key;
     EXPECT_TRUE(text.substr(at + 1, text.find('\n', at + 1) - at - 1).ends_with(" " + value)) << field.key;
@@ -50,14 +50,14 @@ TEST(Explain, AKey) {
             "  now      the default\n");
   expect_has(explained("lr", {"lr=3e-6"}), "  now      3e-06 (command line: lr=3e-6)\n");
   expect_has(explained("trainer"), "  type     one of BasicTrainer, FSDPTrainer, TensorParallelTrainer\n");
-  expect_has(explained("exp_name"), "  default  must be set\n  now      not set\n");
-  expect_has(explained("loss.gamma"), "  losses   simpo\n  now      not in use: the loss is sft\n");
+  expect_has(explained("exp_name"), "  default  required\n  now      not set\n");
+  expect_has(explained("loss.gamma"), "  losses   simpo\n  now      not used with loss=sft\n");
   expect_has(explained("data.columns"), "  names    prompt, chosen, rejected");
 }
 
 TEST(Explain, ASection) {
   const std::string text = explained("loss");
-  expect_has(text, "loss=NAME chooses a preset of them all: aot, ");
+  expect_has(text, "loss=NAME chooses a preset: aot, ");
   for (const Field& field : schema())
     EXPECT_EQ(text.find("\n" + field.key + "\n") != std::string::npos, field.key.starts_with("loss."))
         << field.key;
@@ -71,10 +71,10 @@ TEST(Explain, SuggestsTheNearest) {
       return std::string(error.what());
     }
   };
-  EXPECT_EQ(problem("lrr"), "lrr: there is no such key ('dpo config' alone lists all); did you mean 'lr'?");
+  EXPECT_EQ(problem("lrr"), "lrr: unknown key ('dpo config' alone lists all); did you mean 'lr'?");
   expect_has(problem("beta"), "did you mean 'loss.beta'?");
   expect_has(problem("los"), "did you mean 'loss'?");
-  expect_has(problem("zzzzz"), "there is no such key");
+  expect_has(problem("zzzzz"), "unknown key");
 }
 
 TEST(Paths, MayBeginWithATilde) {

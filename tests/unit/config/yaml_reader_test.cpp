@@ -93,10 +93,10 @@ TEST(YamlReader, HostileSizesAreBounded) {
     for (int k = 0; k < 10; ++k) bomb += (k ? ", *a" : "*a") + std::to_string(i - 1);
     bomb += "]\n";
   }
-  EXPECT_TRUE(reading(bomb).ends_with("the aliases unfold to too much"));
+  EXPECT_TRUE(reading(bomb).ends_with("the aliases expand to too much"));
   std::string heavy = "a: &a " + std::string(100'000, 'x') + "\nb: [*a";
   for (int i = 0; i < 10'000; ++i) heavy += ", *a";
-  EXPECT_TRUE(reading(heavy + "]\n").ends_with("the aliases unfold to too much"));
+  EXPECT_TRUE(reading(heavy + "]\n").ends_with("the aliases expand to too much"));
   std::string many = "a: [1";
   for (int i = 0; i < 100'001; ++i) many += ",1";
   EXPECT_TRUE(reading(many + "]\n").ends_with("more than 100000 values"));

@@ -160,7 +160,7 @@ TEST_F(Tokens, AreSharedByManyAtOnce) {
 
 TEST_F(Tokens, NeedAPlaceThatCanBeWritten) {
   cache_.folder = write("file", "x") / "tokens";
-  EXPECT_NE(problem_of([&] { load(); }).find("local_dirs=[DIR] names another place"), std::string::npos);
+  EXPECT_NE(problem_of([&] { load(); }).find("choose another with local_dirs=[DIR]"), std::string::npos);
 }
 
 TEST_F(Tokens, TellAboutColumnsThatNothingReadsEachTime) {

@@ -53,12 +53,12 @@ TEST_F(Driver, ABuildThatCannotUseThemSaysWhatToDo) {
   const Gpus without = ask(kRtx3090, 0);
   EXPECT_EQ(without.found.size(), 1u);
   EXPECT_TRUE(without.usable().empty());
-  EXPECT_NE(without.obstacle.find("without the CUDA part of LibTorch: ./run build"), std::string::npos);
+  EXPECT_NE(without.obstacle.find("built without CUDA; run ./run build"), std::string::npos);
 
   ::setenv("FAKE_CUDA_VERSION", "12020", 1);
   const Gpus old = ask(kRtx3090, 13);
   EXPECT_TRUE(old.usable().empty());
-  EXPECT_NE(old.obstacle.find("built with CUDA 13, and the GPU's driver serves CUDA 12.2 at most"),
+  EXPECT_NE(old.obstacle.find("built with CUDA 13, and the GPU driver supports at most CUDA 12.2"),
             std::string::npos)
       << old.obstacle;
   EXPECT_EQ(ask(kRtx3090, 12).usable().size(), 1u);
