@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "cli/commands.h"
 #include "cli/data_report.h"
 #include "cli/progress.h"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "ops/devices.h"
 #include "ops/measure.h"
 #include "plan/device_file.h"

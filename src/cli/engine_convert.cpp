@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"

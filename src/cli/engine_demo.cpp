@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_file.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"

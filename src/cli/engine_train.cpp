@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "cli/data_lengths.h"
 #include "cli/engine_commands.h"

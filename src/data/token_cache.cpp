@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/permissions.h"
+#include "base/output_files.h"
 #include "config/text.h"
 #include "data/parallel.h"
 

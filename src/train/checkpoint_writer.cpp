@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_folder.h"
-#include "base/files.h"
+#include "base/output_files.h"
 #include "train/checkpoint.h"
 #include "train/failures.h"
 
