@@ -4,16 +4,35 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/user_path.h"
 
 namespace dpo {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
 
 std::string read_text_file(const std::filesystem::path& path, const std::string& what, std::size_t limit) {
   std::error_code ignored;
@@ -51,15 +70,70 @@ bool stays_in_folder(std::string_view file) {
   return true;
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const std::filesystem::path place = folder.empty() ? "." : folder;
-  const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems do not open folders; they have nothing to sync either
-  const bool failed = ::fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP;
-  const int reason = errno;
-  ::close(descriptor);
-  if (failed)
-    throw UserError(fmt::format("writing the folder {} failed: {}", place.string(), std::strerror(reason)));
+MappedFile::MappedFile(const std::filesystem::path& path, const std::string& what) {
+  const auto fail = [&](const std::string& why) {
+    throw UserError(fmt::format("{}: cannot read {}: {}", what, path.string(), why));
+  };
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("not a regular file");
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ == 0) return;  // an empty file cannot be mapped, and needs no mapping
+  void* address = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number(), 0);
+  if (address == MAP_FAILED) fail(std::strerror(errno));
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+PositionedFile::PositionedFile(std::filesystem::path path, std::string what)
+    : path_(std::move(path)), what_(std::move(what)), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0)
+    throw UserError(fmt::format("{}: cannot read {}: {}", what_, path_.string(), std::strerror(errno)));
+}
+
+PositionedFile::~PositionedFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+PositionedFile::PositionedFile(PositionedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      what_(std::move(other.what_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+PositionedFile& PositionedFile::operator=(PositionedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(what_, other.what_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+void PositionedFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      throw UserError(fmt::format("{}: reading {} at byte {} failed: {}", what_, path_.string(), offset,
+                                  count == 0 ? "the file ends there" : std::strerror(errno)));
+    offset += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void PositionedFile::prefetch(std::uint64_t offset, std::uint64_t size) const {
+  posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 
 }  // namespace dpo

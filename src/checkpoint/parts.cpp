@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/shared_file.h"
+#include "base/output_files.h"
 
 namespace dpo::checkpoint {
 namespace {

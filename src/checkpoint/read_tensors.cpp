@@ -88,9 +88,9 @@ void read_job(const WeightFiles& files, const Job& job) {
   if (!source.is_contiguous()) return read_job_strided(files, job);
   const at::Tensor& numbers = job.to->numbers;
   const std::size_t size = size_of(source.dtype);
-  Cursor announced = job.runs, runs = job.runs;
-  announced.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
-    files.announce(source, static_cast<std::uint64_t>(from) * size, static_cast<std::uint64_t>(count) * size);
+  Cursor prefetched = job.runs, runs = job.runs;
+  prefetched.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
+    files.prefetch(source, static_cast<std::uint64_t>(from) * size, static_cast<std::uint64_t>(count) * size);
   });
   const auto read_into = [&](void* memory, std::int64_t elements) {
     auto* next = static_cast<std::byte*>(memory);

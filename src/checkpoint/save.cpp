@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
-#include "base/atomic_folder.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/output_files.h"
 #include "checkpoint/formats/policy_writer.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/read_tensors.h"

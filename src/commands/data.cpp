@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "commands/commands.h"
 #include "commands/progress.h"
 #include "config/evaluation.h"

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/output_files.h"
 #include "base/parallel.h"
-#include "base/permissions.h"
 #include "config/text.h"
 
 namespace dpo::data {

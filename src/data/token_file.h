@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
+#include "base/output_files.h"
 #include "base/sha256.h"
 #include "data/example.h"
 #include "data/source.h"

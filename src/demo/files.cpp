@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
+#include "base/output_files.h"
 #include "text/byte_level.h"
 
 namespace dpo::demo {

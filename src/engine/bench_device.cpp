@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "engine/commands.h"
 #include "ops/devices.h"
 #include "ops/measure.h"

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"

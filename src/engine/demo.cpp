@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_file.h"
 #include "base/exit_status.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"

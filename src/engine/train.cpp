@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_files.h"
 #include "plan/surroundings.h"
 
 namespace dpo::run {

@@ -12,10 +12,9 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
-#include "base/atomic_file.h"
-#include "base/atomic_folder.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_files.h"
 
 namespace dpo::run {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_files.h"
 #include "base/sha256.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"

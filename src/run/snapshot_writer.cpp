@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_folder.h"
 #include "base/files.h"
+#include "base/output_files.h"
 #include "run/snapshot.h"
 #include "train/failures.h"
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/output_files.h"
 #include "run/folder.h"
 #include "run/snapshot.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/permissions.h"
+#include "base/output_files.h"
 #include "base/sha256.h"
 #include "comm/group.h"
 #include "data/digest.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/permissions.h"
+#include "base/output_files.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace dpo::train {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
+#include "base/output_files.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace dpo::checkpoint {

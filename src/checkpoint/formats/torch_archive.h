@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "checkpoint/formats/pickle.h"
 
 namespace dpo::checkpoint {

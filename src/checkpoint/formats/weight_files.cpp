@@ -126,8 +126,8 @@ void WeightFiles::read(const StoredTensor& tensor, std::uint64_t from, std::span
   files_[tensor.file].read(tensor.offset + from, bytes);
 }
 
-void WeightFiles::announce(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const {
-  files_[tensor.file].announce(tensor.offset + from, size);
+void WeightFiles::prefetch(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const {
+  files_[tensor.file].prefetch(tensor.offset + from, size);
 }
 
 void WeightFiles::open_folder(const fs::path& folder) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/positioned_file.h"
+#include "base/files.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace dpo::checkpoint {
@@ -40,7 +40,7 @@ class WeightFiles {
   void read(const StoredTensor& tensor, std::uint64_t from, std::span<std::byte> bytes) const;
 
   // Tells the system that these bytes of a tensor will be read now, so that it fetches them at once.
-  void announce(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const;
+  void prefetch(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const;
 
  private:
   void open_folder(const std::filesystem::path& folder);

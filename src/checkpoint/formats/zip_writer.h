@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/output_files.h"
 
 namespace dpo::checkpoint {
 

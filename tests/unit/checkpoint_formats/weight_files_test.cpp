@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "checkpoint/formats/policy_writer.h"
 
 namespace dpo::checkpoint {
