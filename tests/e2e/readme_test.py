@@ -1,29 +1,42 @@
-"""The README shows a command with its output: the program must still print exactly that."""
+"""The README shows a plan and a chart: the program must still print the one, docs/benchmarks.md still give the other.
+
+In the plan a line `...` stands for lines left out. The README's other commands are run by recipes_test.py.
+"""
 
 import os
-import pathlib
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
 
 
-def main() -> int:
-    source = pathlib.Path(os.environ["DPO_SOURCE_DIR"])
-    text = (source / "README.md").read_text()
+def check_plan():
+    text = (SOURCE / "README.md").read_text()
     shown = re.search(r"^    \./run (plan (?:.*\\\n)*.*)\n\n```text\n(.*?)```", text, re.MULTILINE | re.DOTALL)
     if not shown:
-        print("README.md holds no './run plan' command followed by its output")
-        return 1
-    words = shlex.split(shown.group(1).replace("\\\n", " "))
-    # From the root of the file system, so that files lying about in the checkout do not change the plan.
-    ran = subprocess.run([os.environ["DPO_PROGRAM"], *words], capture_output=True, text=True, cwd="/")
-    if ran.returncode != 0 or ran.stdout != shown.group(2):
-        print(f"dpo {shlex.join(words)} (exit {ran.returncode}) does not print what README.md shows, but:\n")
-        print(ran.stdout + ran.stderr)
-        return 1
-    return 0
+        return "README.md shows no './run plan' command followed by its output"
+    arguments = shlex.split(shown.group(1).replace("\\\n", " "))
+    expected = r"(?:.*\n)+?".join(re.escape(part) for part in shown.group(2).split("...\n"))
+    # From the root of the file system, so that files in the checkout do not change the plan.
+    ran = subprocess.run([os.environ["DPO_PROGRAM"], *arguments], capture_output=True, text=True, cwd="/")
+    if ran.returncode != 0 or not re.fullmatch(expected, ran.stdout):
+        return (f"dpo {shlex.join(arguments)} (exit {ran.returncode}) does not print what README.md shows, but:\n\n"
+                + ran.stdout + ran.stderr)
+    return None
+
+
+def check_chart():
+    with tempfile.NamedTemporaryFile() as drawn:
+        subprocess.run([sys.executable, SOURCE / "scripts" / "speed_chart.py", drawn.name], check=True)
+        if Path(drawn.name).read_bytes() != (SOURCE / "docs" / "speed.svg").read_bytes():
+            return "docs/speed.svg is not what docs/benchmarks.md gives; draw it again: python3 scripts/speed_chart.py"
+    return None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    problems = [problem for problem in (check_plan(), check_chart()) if problem]
+    sys.exit("\n".join(problems) or 0)

@@ -1,8 +1,8 @@
-"""The commands of docs/recipes, one after the other as a reader types them, on a tiny model and made-up data.
+"""The commands of docs/recipes and the README, in order as a reader types them, on a tiny model and made-up data.
 
-Blocks marked sh are run; blocks marked console fetch and build, which is done here instead. The rows of the block
-marked json are in the file that is trained on. To the long commands of hh-pythia.md words are added that make the model
-tiny and the run short; what the page says stays in front of them.
+Blocks marked sh are run; blocks marked console download and build, which is done here instead. The rows of the block
+marked json are in the file that is trained on. To the long commands of hh-pythia.md arguments are added that make the
+model tiny and the run short; what the page says stays in front of them.
 """
 
 import gzip
@@ -17,14 +17,15 @@ import unittest
 from pathlib import Path
 
 PROGRAM = Path(os.environ["DPO_PROGRAM"])
-RECIPES = Path(os.environ["DPO_SOURCE_DIR"], "docs", "recipes")
+SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
+OWN_JSONL, HH_PYTHIA = "docs/recipes/own-jsonl.md", "docs/recipes/hh-pythia.md"
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64,
           "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 260, "max_position_embeddings": 512}
 
 
 def blocks(page, kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```", (RECIPES / page).read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{kind}\n(.*?)^```", (SOURCE / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 def byte_letters():
@@ -95,10 +96,17 @@ class Recipes(unittest.TestCase):
     def metrics(self, run):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
 
+    def test_readme(self):
+        (row,) = blocks("README.md", "json")
+        make_pairs(self.folder / "pairs.jsonl", 100, row)
+        self.type(page_as_script("README.md"))
+        self.assertAlmostEqual(self.metrics("dpo")[0]["loss/eval"], 0.693147, places=5)
+        self.assertTrue((self.folder / "my-model/model.safetensors").exists())
+
     def test_own_jsonl(self):
-        (shown,) = blocks("own-jsonl.md", "json")
+        (shown,) = blocks(OWN_JSONL, "json")
         make_pairs(self.folder / "pairs.jsonl", 400, shown)
-        _, errors = self.type(page_as_script("own-jsonl.md"))
+        _, errors = self.type(page_as_script(OWN_JSONL))
         self.assertNotIn("no length statistics", errors)
         metrics = self.metrics("runs/dpo")
         updates = [line for line in metrics if "loss/train" in line]
@@ -106,7 +114,7 @@ class Recipes(unittest.TestCase):
         evaluations = [line["loss/eval"] for line in metrics if "loss/eval" in line]  # updates are logged by the clock
         self.assertLess(evaluations[-1], evaluations[0])
         self.assertEqual(metrics[0]["rewards_eval/accuracies"], 0)
-        names = re.findall(r"`((?:loss|rewards|drift|tokens)_?\w*/\w+)`", (RECIPES / "own-jsonl.md").read_text())
+        names = re.findall(r"`((?:loss|rewards|drift|tokens)_?\w*/\w+)`", (SOURCE / OWN_JSONL).read_text())
         self.assertGreater(len(names), 5)
         self.assertLessEqual(set(names), {name for line in metrics for name in line})
         self.assertTrue(list((self.folder / "runs/dpo/eval").glob("step-*.jsonl")))
@@ -119,7 +127,7 @@ class Recipes(unittest.TestCase):
         make_hh(self.folder / "hh", 80)
         short = "batch_size=8 eval_batch_size=8 n_eval_examples=8 eval_every=32 n_examples=64 warmup_steps=0 local_dirs=[.] " \
                 "minimum_log_interval_secs=0 model.name_or_path=pythia-70m dataset_paths.hh=hh"
-        output, _ = self.type(page_as_script("hh-pythia.md", f"""
+        output, _ = self.type(page_as_script(HH_PYTHIA, f"""
             dpo() {{
               case $1 in
                 train | plan | data) command dpo "$@" {short} ;;

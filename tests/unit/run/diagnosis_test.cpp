@@ -5,9 +5,7 @@
 namespace dpo::run {
 namespace {
 
-Metrics update(double number, double norm) {
-  return {{"grad_norm", norm}, {"counters/updates", number}};
-}
+Metrics update(double number, double norm) { return {{"grad_norm", norm}, {"counters/updates", number}}; }
 
 Metrics evaluation(double chosen, double margin, double accuracy) {
   return {{"loss/eval", 0.6},

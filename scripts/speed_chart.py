@@ -1,0 +1,78 @@
+"""Draws docs/speed.svg, the chart of the README, from the tables of docs/benchmarks.md.
+
+    python3 scripts/speed_chart.py [OUT]
+
+The colours follow the reader's light or dark theme.
+"""
+
+import sys
+from html import escape
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH, LABELS, BARS, ROW = 760, 190, 470, 26
+STYLE = """
+  text { font: 13px system-ui, sans-serif; fill: #1f2328; }
+  .title { font-size: 15px; font-weight: 600; }
+  .note { fill: #59636e; }
+  .card { fill: #ffffff; stroke: #d1d9e0; }
+  .dpo { fill: #0b6e4f; }
+  .other { fill: #a3adb8; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3; }
+    .note { fill: #9198a1; }
+    .card { fill: #0d1117; stroke: #3d444d; }
+    .dpo { fill: #3fb68b; }
+    .other { fill: #656c76; }
+  }
+"""
+# Title, note, heading in docs/benchmarks.md, and the rows of its table to draw: {name there: label here}, or all.
+PANELS = [
+    ("Two CPU cores: preference pairs per second (longer is better)",
+     "Pythia-70M shape, 64 pairs of HH a step, AdamW, live reference",
+     "Training beside Python on two CPU cores", None),
+    ("One H200: preference pairs per second",
+     "Pythia-2.8B shape, 64 pairs of HH's lengths a step, AdamW, bfloat16; no alternative benchmarked here yet",
+     "Training on one H200",
+     {"AdamW": "dpo, live reference", "AdamW, `reference=cached`": "dpo, cached reference"}),
+]
+
+
+def pairs_per_second(heading):
+    """{first column: pairs/s} of the first table below a heading."""
+    lines = (ROOT / "docs" / "benchmarks.md").read_text().split(f"## {heading}\n", 1)[1].splitlines()
+    table = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: not line.startswith("|"), lines))
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return {row[0]: float(row[header.index("pairs/s")]) for row in rows}
+
+
+def panel(title, note, values, top):
+    out = [f'<text class="title" x="20" y="{top + 16}">{escape(title)}</text>',
+           f'<text class="note" x="20" y="{top + 36}">{escape(note)}</text>']
+    most = max(values.values())
+    for i, (name, value) in enumerate(values.items()):
+        y = top + 50 + ROW * i
+        length = BARS * value / most
+        kind = "dpo" if name.startswith("dpo") else "other"
+        out.append(f'<text x="{LABELS - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>'
+                   f'<rect class="{kind}" x="{LABELS}" y="{y}" width="{length:.1f}" height="{ROW - 7}" rx="2"/>'
+                   f'<text x="{LABELS + length + 8:.1f}" y="{y + 14}">{value:g}</text>')
+    return out, top + 50 + ROW * len(values) + 20
+
+
+def draw():
+    body, top = [], 18
+    for title, note, heading, labels in PANELS:
+        table = pairs_per_second(heading)
+        values = {label: table[name] for name, label in labels.items()} if labels else table
+        lines, top = panel(title, note, values, top)
+        body += lines
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{top - 1}" rx="6"/>', *body, "</svg>"]) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "speed.svg").write_text(draw())
