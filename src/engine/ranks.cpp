@@ -139,11 +139,11 @@ comm::WatchdogOptions watchdog_options(const comm::Launch& launch,
 // The work of a process that a launcher started.
 int work_as_rank(const comm::Launch& launch, const config::Request& request, const RankWork& work) {
   std::optional<config::Resolved> resolved;
-  std::exception_ptr failure;
+  std::exception_ptr bad_input;
   try {
     resolved = config::compose(request);
   } catch (const UserError&) {
-    failure = std::current_exception();  // every rank has it: said below, once
+    bad_input = std::current_exception();  // every rank has it: said below, once
   }
   const comm::World world = comm::connect(launch);
   const int rank = world.all->rank();
@@ -151,7 +151,7 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
       *world.all, watchdog_options(launch, resolved),
       [&world, rank](const comm::RankFailure& failure) { end_after(failure, world, rank); });
   try {
-    if (failure) std::rethrow_exception(failure);
+    if (bad_input) std::rethrow_exception(bad_input);
     config::mesh_of(resolved->values, world.all->size());
     share_cores(world);
     const int status = work(*resolved, world);

@@ -84,7 +84,7 @@ TEST_F(Save, RefusesAPlaceThatIsTaken) {
     return message_of([&] { save_model(folder_ / name, model_, kOneFile); });
   };
   EXPECT_NE(save_to("in").find("exists and is not empty"), std::string::npos);
-  EXPECT_NE(save_to("file").find("exists; choose another place"), std::string::npos);
+  EXPECT_NE(save_to("file").find("exists; choose another path"), std::string::npos);
   EXPECT_NE(save_to("no/such").find("there is no folder"), std::string::npos);
   fs::create_directories(folder_ / "empty");
   EXPECT_EQ(save_to("empty/"), "accepted");
