@@ -139,11 +139,11 @@ comm::WatchdogOptions watchdog_options(const comm::Launch& launch,
 // The work of a process that a launcher started.
 int work_as_rank(const comm::Launch& launch, const config::Request& request, const RankWork& work) {
   std::optional<config::Resolved> resolved;
-  std::exception_ptr bad_input;
+  std::exception_ptr error;
   try {
     resolved = config::compose(request);
   } catch (const UserError&) {
-    bad_input = std::current_exception();  // every rank has it: said below, once
+    error = std::current_exception();  // every rank has it: said below, once
   }
   const comm::World world = comm::connect(launch);
   const int rank = world.all->rank();
@@ -151,16 +151,16 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
       *world.all, watchdog_options(launch, resolved),
       [&world, rank](const comm::RankFailure& failure) { end_after(failure, world, rank); });
   try {
-    if (bad_input) std::rethrow_exception(bad_input);
+    if (error) std::rethrow_exception(error);
     config::mesh_of(resolved->values, world.all->size());
     share_cores(world);
     const int status = work(*resolved, world);
     world.all->barrier();  // nobody says goodbye before all are done
     return status;
   } catch (...) {
-    failure = std::current_exception();
+    error = std::current_exception();
   }
-  const End end = end_of(failure);
+  const End end = end_of(error);
   watchdog.fail(end.words, end.status);
   end_process(last_lines(rank, end.words, end.status), end.status);
 }

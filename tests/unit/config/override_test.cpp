@@ -20,7 +20,7 @@ TEST(Override, KindsAndKeys) {
   EXPECT_FALSE(parse_override("~key").value);
   EXPECT_EQ(spelled(*parse_override("~key=1").value), "1");
   EXPECT_EQ(parse_override("list.0=x").key, "list.0");
-  EXPECT_EQ(parse_override("a=b").argument, "a=b");
+  EXPECT_EQ(parse_override("a=b").text, "a=b");
 }
 
 TEST(Override, Scalars) {
