@@ -28,8 +28,9 @@ Model make_model(const ModelConfig& config) {
   return {config, tensor_table(config.shape), functions_of(config.shape.layer_kind())};
 }
 
-Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions) {
-  Context context{tokens, positions, {}, {}, {}};
+Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
+                     Attention attention) {
+  Context context{tokens, positions, {}, {}, 0, std::move(attention)};
   if (const Rotary& rotary = model.config.settings.rotary; rotary.dim > 0) {
     const at::Tensor frequencies = at::tensor(rotary_frequencies(rotary), at::kFloat).to(tokens.device());
     const at::Tensor angles = at::outer(positions.to(at::kFloat), frequencies);

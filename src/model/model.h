@@ -11,14 +11,21 @@
 
 namespace dpo::model {
 
+// Attention of a layer, counted from 0: queries, keys, values and the result are [tokens, heads, head_dim].
+using Attention = std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
+                                           const at::Tensor& v)>;
+
 // What a layer needs to know besides its weights and its input.
 struct Context {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
   at::Tensor cos, sin;   // float32 [tokens, pairs]; undefined for models without rotary embeddings
+  std::size_t layer = 0;
+  Attention attention;
 
-  // Attention: queries, keys, values and the result are [tokens, heads, head_dim].
-  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> attend;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+    return attention(layer, q, k, v);
+  }
 };
 
 // The three kinds of blocks of a family, which do not know about sharding, devices or recomputation.
@@ -42,8 +49,9 @@ struct Model {
 
 Model make_model(const ModelConfig& config);
 
-// The context of tokens at these positions, without attention.
-Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions);
+// The context of tokens at these positions, for the first layer.
+Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
+                     Attention attention);
 
 // The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);

@@ -15,12 +15,11 @@ namespace dpo::model {
 namespace {
 
 Context forest_context(const Model& model, const Batch& batch) {
-  Context context = make_context(model, batch.tokens, batch.positions);
-  context.attend = [layout = batch.layout, scale = model.attention_scale()](
-                       const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return ops::forest_attention(q, k, v, layout, scale);
-  };
-  return context;
+  return make_context(model, batch.tokens, batch.positions,
+                      [layout = batch.layout, scale = model.attention_scale()](
+                          std::size_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+                        return ops::forest_attention(q, k, v, layout, scale);
+                      });
 }
 
 struct DeviceBatch {
@@ -33,8 +32,8 @@ class DeviceBatches {
  public:
   DeviceBatches(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
 
-  const DeviceBatch& on(at::Device device) {
-    for (const DeviceBatch& made : made_)
+  DeviceBatch& on(at::Device device) {
+    for (DeviceBatch& made : made_)
       if (made.batch.tokens.device() == device) return made;
     Batch batch = to_device(batch_, device);
     Context context = forest_context(model_, batch);
@@ -49,10 +48,12 @@ class DeviceBatches {
 
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                         const DeviceBatch& here) {
+                         DeviceBatch& here) {
   switch (model.table.blocks[i].kind) {
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
-    case BlockKind::layer: return model.functions.layer(model.config, weights, x, here.context);
+    case BlockKind::layer:
+      here.context.layer = i - 1;  // block 0 is the embedding
+      return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
   // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
@@ -122,7 +123,7 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   if (is_empty(batch)) return no_scores();
-  const DeviceBatch& here = batches.on(store.device(last));
+  DeviceBatch& here = batches.on(store.device(last));
   x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
   return score(*head, head_input(model, *head, *matrix, here.batch, x, options), options.entropy);
@@ -162,8 +163,9 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   const at::NoGradGuard no_grad;
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
-                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                       const DeviceBatch& here) { return compute_block(model, i, weights, x, here); });
+                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+                     return compute_block(model, i, weights, x, here);
+                   });
   store.end_pass();
   return scores;
 }
@@ -172,7 +174,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             Tape& tape) {
   ops::ResponseScores scores = pass_forward(
       model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, const DeviceBatch& here) {
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
         BlockRecord record{leaves_of(weights), x.defined() ? x.detach().requires_grad_() : x, {}};
