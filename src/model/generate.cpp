@@ -5,7 +5,6 @@
 #include <functional>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -89,9 +88,7 @@ at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   const at::Tensor hidden = model.functions.final_norm(model.config, *head, x.to(store.device(last)));
-  const at::Tensor bias = head_bias(*head);
-  const at::Tensor logits =
-      at::linear(hidden, *matrix, bias.defined() ? std::optional(bias) : std::nullopt).to(at::kFloat);
+  const at::Tensor logits = linear(hidden, *matrix, head_bias(*head)).to(at::kFloat);
   return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 

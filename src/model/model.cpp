@@ -47,8 +47,8 @@ std::size_t head_matrix_block(const Model& model) {
 }
 
 at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
-  const at::Tensor* own = block.find(model.table.head_name);
-  return own ? *own : block(model.table.embedding_name);
+  const NamedTensor* own = block.find(model.table.head_name);
+  return own ? own->tensor : block(model.table.embedding_name);
 }
 
 HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
@@ -56,12 +56,9 @@ HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& hea
   const std::size_t block = head_matrix_block(model);
   const bool is_tied = block + 1 != store.blocks();
   if (is_tied) lease_.emplace(store, block, next);
-  matrix_ = head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device());
+  matrix_ = {head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device())};
 }
 
-at::Tensor head_bias(const BlockWeights& head) {
-  const at::Tensor* bias = head.find("lm_head.bias");
-  return bias ? *bias : at::Tensor();
-}
+at::Tensor head_bias(const BlockWeights& head) { return head.bias("lm_head"); }
 
 }  // namespace dpo::model

@@ -65,11 +65,11 @@ class HeadMatrix {
  public:
   HeadMatrix(const Model& model, Store& store, const BlockWeights& head, std::optional<std::size_t> next);
 
-  const at::Tensor& operator*() const { return matrix_; }
+  const Matrix& operator*() const { return matrix_; }
 
  private:
   std::optional<Lease> lease_;
-  at::Tensor matrix_;
+  Matrix matrix_;
 };
 
 }  // namespace dpo::model

@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -64,10 +63,10 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
-ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at::Tensor& matrix,
+ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,
-          matrix,
+          matrix.weight,
           head_bias(head),
           batch.targets,
           batch.row_starts,
@@ -89,7 +88,7 @@ ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::em
 BlockWeights leaves_of(const BlockWeights& weights) {
   BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)
-    leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_()});
+    leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_(), named.transposed});
   return leaves;
 }
 
@@ -218,10 +217,8 @@ at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   }
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
-  const at::Tensor bias = head_bias(*head);
   x = model.functions.final_norm(model.config, *head, to_device(x, store.device(last)));
-  return gather_logits(*head, at::linear(x, *matrix, bias.defined() ? std::optional(bias) : std::nullopt),
-                       model.config.shape.vocabulary);
+  return gather_logits(*head, linear(x, *matrix, head_bias(*head)), model.config.shape.vocabulary);
 }
 
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
