@@ -77,7 +77,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
 
 ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
   if (!head.tensor_group) return score_responses(input, entropy);
-  const ops::PartialScores parts = score_shard(input);
+  const ops::ShardScores parts = score_shard(input);
   combine_lse(head, parts.lse);
   all_reduce_over_tensor_group(head, parts.target_logits);
   return scores_from(input, parts);
