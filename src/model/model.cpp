@@ -25,7 +25,8 @@ double Model::attention_scale() const {
 }
 
 Model make_model(const ModelConfig& config) {
-  return {config, tensor_table(config.shape), functions_of(config.shape.layer_kind())};
+  const TensorTable table = tensor_table(config.shape);
+  return {config, table, /*trained=*/table, functions_of(config.shape.layer_kind())};
 }
 
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
@@ -47,8 +48,9 @@ std::size_t head_matrix_block(const Model& model) {
 }
 
 at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
-  const NamedTensor* own = block.find(model.table.head_name);
-  return own ? own->tensor : block(model.table.embedding_name);
+  for (const std::string& name : {model.table.head_name, model.table.embedding_name})
+    if (const NamedTensor* named = block.find(name)) return named->tensor;
+  return {};
 }
 
 HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,

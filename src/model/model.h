@@ -42,6 +42,9 @@ extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama;
 struct Model {
   ModelConfig config;
   TensorTable table;
+  // The tensors that are trained, in the same blocks: the leaves of autograd and the gradients follow it. All
+  // of the table; the optimizer updates whole blocks.
+  TensorTable trained;
   BlockFunctions functions;
 
   double attention_scale() const;
@@ -56,7 +59,7 @@ Context make_context(const Model& model, const at::Tensor& tokens, const at::Ten
 // The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);
 
-// That matrix, and the head's bias, undefined if there is none.
+// That matrix (or its gradient), and the head's bias, undefined if the block has none.
 at::Tensor head_matrix(const Model& model, const BlockWeights& block);
 at::Tensor head_bias(const BlockWeights& head);
 

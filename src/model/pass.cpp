@@ -1,5 +1,6 @@
 #include "model/pass.h"
 
+#include <algorithm>
 #include <deque>
 
 #include <ATen/core/grad_mode.h>
@@ -85,10 +86,15 @@ ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
 
-BlockWeights leaves_of(const BlockWeights& weights) {
+BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
+  const auto is_trained = [&trained](const std::string& name) {
+    return std::ranges::any_of(trained.tensors,
+                               [&](const Tensor& tensor) { return tensor.name == trained.prefix + name; });
+  };
   BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)
-    leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_(), named.transposed});
+    leaves.tensors.push_back(
+        {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
   return leaves;
 }
 
@@ -97,10 +103,13 @@ BlockWeights leaves_of(const BlockWeights& weights) {
 at::Tensor backward_through(const BlockRecord& record, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
-  for (const NamedTensor& named : record.weights.tensors) inputs.push_back(named.tensor);
+  for (const NamedTensor& named : record.weights.tensors)
+    if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
   if (record.input.defined()) inputs.push_back(record.input);
-  const auto found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
-                                           /*create_graph=*/false, /*allow_unused=*/true);
+  std::vector<at::Tensor> found;
+  if (!inputs.empty())
+    found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
+                                  /*create_graph=*/false, /*allow_unused=*/true);
   BlockWeights& sums = gradients.gradients(block);
   for (std::size_t i = 0; i < sums.tensors.size(); ++i)
     if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
@@ -141,15 +150,16 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
     const at::Device device = store.device(last);
     const at::Tensor matrix_gradient = head_matrix(model, sums);
     // The gradient of a tied matrix on another device is computed here and added there.
-    const at::Tensor here = matrix_gradient.device() == device
-                                ? matrix_gradient
-                                : at::zeros_like(matrix_gradient, matrix_gradient.options().device(device));
+    const bool is_elsewhere = matrix_gradient.defined() && matrix_gradient.device() != device;
+    const at::Tensor here = is_elsewhere
+                                ? at::zeros_like(matrix_gradient, matrix_gradient.options().device(device))
+                                : matrix_gradient;
     gradient = score_responses_backward(
         head_input(model, *head, *matrix, to_device(batch, device), tape.blocks.back().output.detach(),
                    options),
         tape.lse, by_response.to(device), here,
         matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
-    if (!here.is_same(matrix_gradient)) matrix_gradient.add_(here.to(matrix_gradient.device()));
+    if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
   }
   if (matrix_block != last) gradients.complete(matrix_block);
   return gradient;
@@ -176,7 +186,8 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
-        BlockRecord record{leaves_of(weights), x.defined() ? x.detach().requires_grad_() : x, {}};
+        BlockRecord record{
+            leaves_of(weights, model.trained.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
         const at::Tensor output = compute_block(model, i, record.weights, record.input, here);
         if (keep) record.output = output;
         tape.blocks.push_back(std::move(record));
