@@ -2,7 +2,7 @@
 //
 //   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY IN.safetensors OUT.safetensors
 //
-// A setting may be "null". // In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
+// A setting may be "null". In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
 // steps.
 #include <iostream>
 #include <map>
