@@ -18,7 +18,7 @@ void write_file(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-ordered_json row_of(const Conversation& talk) {  // a list of one reply: there is nothing to compare
+ordered_json row_of(const Conversation& talk) {  // a ranking of one response
   return {{"prompt", talk.request.prompt}, {"responses", {talk.reply}}, {"scores", {1}}};
 }
 
@@ -33,13 +33,13 @@ void write_rows(const fs::path& path, const std::vector<Row>& rows) {
   write_file(path, lines);
 }
 
-// GPT-2's name of a byte: itself where it is a visible character, else one from U+0100 on.
+// GPT-2's character for each byte: itself where it is printable, else one from U+0100 on.
 std::vector<std::string> names_of_bytes() {
   std::vector<std::string> names;
   unsigned next = 0x100;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool visible = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
-    const unsigned code = visible ? byte : next++;
+    const bool printable = (33 <= byte && byte <= 126) || (161 <= byte && byte <= 172) || byte >= 174;
+    const unsigned code = printable ? byte : next++;
     names.push_back(code < 0x80 ? std::string(1, static_cast<char>(code))
                                 : std::string{static_cast<char>(0xC0 | code >> 6),
                                               static_cast<char>(0x80 | (code & 0x3F))});
@@ -47,7 +47,7 @@ std::vector<std::string> names_of_bytes() {
   return names;
 }
 
-// A byte-level tokenizer that knows the task's words whole and spells all others.
+// A byte-level tokenizer with a token for each word of the task; other words are split into bytes.
 ordered_json tokenizer() {
   const std::vector<std::string> bytes = names_of_bytes();
   ordered_json vocabulary;
