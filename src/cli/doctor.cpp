@@ -7,13 +7,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/quantity.h"
+
 namespace dpo {
 namespace {
 
 using nlohmann::json;
 
 std::string gib(const json& bytes) {
-  return bytes.is_null() ? "unknown" : fmt::format("{:.1f} GiB", bytes.get<double>() / (1ull << 30));
+  return bytes.is_null() ? "unknown" : fmt::format("{:.1f} GiB", bytes.get<double>() / kGib);
 }
 
 std::string text_or(const json& value, const std::string& otherwise) {

@@ -17,8 +17,6 @@
 namespace dpo::cli {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
 void print_result(const train::BenchResult& r, const plan::Plan& plan, bool as_json) {
   if (as_json) {
     const nlohmann::ordered_json report = {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "ops/devices.h"
 #include "ops/measure.h"
-#include "plan/device_file.h"
+#include "plan/device.h"
 
 namespace dpo::cli {
 namespace {
