@@ -5,6 +5,8 @@
 
 namespace dpo {
 
+inline constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
 // Numbers in readable form.
 std::string with_commas(std::int64_t number);  // 487,424
 std::string short_count(std::int64_t number);  // 8,000, 487k, 124M, 2.78B

@@ -14,9 +14,8 @@
 namespace dpo::plan {
 namespace {
 
-constexpr double kLargestFigure = 1e15;  // no figure is larger, and sums and products of them stay finite
+constexpr double kLargestFigure = 1e15;  // sums and products of figures stay finite
 
-// Whether the text is a number that a figure can be.
 bool read_number(const YAML::Node& node, double least, double& value) {
   return YAML::convert<double>::decode(node, value) && value >= least && value <= kLargestFigure;
 }
@@ -45,7 +44,7 @@ std::string list_of(const std::vector<std::string>& names) {
 struct FactFile::Content {
   std::string origin;
   YAML::Node root;
-  std::set<std::string> asked;  // top-level keys
+  std::set<std::string> read;  // top-level keys
 };
 
 FactFile::FactFile(const std::string& folder, const std::string& name)
@@ -59,7 +58,7 @@ FactFile::FactFile(const std::string& folder, const std::string& name)
     text = read_text_file(name, folder + " figures", 1 << 20);
   } else {
     const auto names = config::assets_in(folder);
-    throw UserError(fmt::format("no {} is called '{}' (built in: {}; or give a YAML file){}", folder, name,
+    throw UserError(fmt::format("no {} named '{}' (built in: {}; or give a YAML file){}", folder, name,
                                 list_of(names), did_you_mean(name, names)));
   }
   try {
@@ -67,19 +66,18 @@ FactFile::FactFile(const std::string& folder, const std::string& name)
   } catch (const YAML::Exception& error) {
     fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, config::shown(error.msg)));
   }
-  if (!content_->root.IsMap()) fail("expected keys with values");
+  if (!content_->root.IsMap()) fail("expected a map of keys to values");
 }
 
 FactFile::~FactFile() = default;
 
 std::optional<double> FactFile::optional_number(const std::string& key, double least) {
-  content_->asked.insert(key.substr(0, key.find('.')));
+  content_->read.insert(key.substr(0, key.find('.')));
   const YAML::Node node = find(content_->root, key);
   if (!node.IsDefined() || node.IsNull()) return std::nullopt;
   double value = 0;
   if (!node.IsScalar() || !read_number(node, least, value))
-    fail(fmt::format("'{}' is {}, expected a number of at least {}, and of {} at most", key, shown(node),
-                     least, kLargestFigure));
+    fail(fmt::format("'{}' is {}, expected a number from {} to {}", key, shown(node), least, kLargestFigure));
   return value;
 }
 
@@ -89,10 +87,10 @@ double FactFile::number(const std::string& key, double least) {
   return *value;
 }
 
-bool FactFile::flag(const std::string& key, bool otherwise) {
-  content_->asked.insert(key);
+bool FactFile::flag(const std::string& key, bool fallback) {
+  content_->read.insert(key);
   const YAML::Node node = find(content_->root, key);
-  if (!node.IsDefined() || node.IsNull()) return otherwise;
+  if (!node.IsDefined() || node.IsNull()) return fallback;
   bool value = false;
   if (!node.IsScalar() || !YAML::convert<bool>::decode(node, value))
     fail(fmt::format("'{}' is {}, expected true or false", key, shown(node)));
@@ -100,13 +98,13 @@ bool FactFile::flag(const std::string& key, bool otherwise) {
 }
 
 std::vector<std::string> FactFile::texts(const std::string& key) {
-  content_->asked.insert(key);
+  content_->read.insert(key);
   const YAML::Node node = find(content_->root, key);
   std::vector<std::string> values;
   if (!node.IsDefined() || node.IsNull()) return values;
   if (!node.IsSequence()) fail(fmt::format("'{}' is {}, expected a list", key, shown(node)));
   for (const YAML::Node& item : node) {
-    if (!item.IsScalar()) fail(fmt::format("'{}' holds {}, expected text", key, shown(item)));
+    if (!item.IsScalar()) fail(fmt::format("'{}' contains {}, expected text", key, shown(item)));
     values.push_back(item.Scalar());
   }
   return values;
@@ -117,17 +115,18 @@ std::vector<double> FactFile::numbers(const std::string& key, double least) {
   for (const std::string& text : texts(key)) {
     double value = 0;
     if (!read_number(YAML::Node(text), least, value))
-      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, config::shown(text), least));
+      fail(fmt::format("'{}' contains '{}', expected numbers of at least {}", key, config::shown(text),
+                       least));
     values.push_back(value);
   }
   return values;
 }
 
 void FactFile::finish() const {
-  const std::vector<std::string> known(content_->asked.begin(), content_->asked.end());
+  const std::vector<std::string> known(content_->read.begin(), content_->read.end());
   for (const auto& entry : content_->root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "(a list or map)";
-    if (!content_->asked.count(key))
+    if (!content_->read.count(key))
       fail(fmt::format("unknown key '{}'{}", config::shown(key), did_you_mean(key, known)));
   }
 }

@@ -8,7 +8,7 @@
 namespace dpo::plan {
 
 // A small YAML file of facts (device figures, length statistics), from configs/FOLDER by name or from the
-// user's own file. Every error names the file and the key; finish() refuses keys that nobody asked for.
+// user's own file. Every error names the file and the key; finish() rejects keys that were not read.
 class FactFile {
  public:
   // `name` is a built-in name of configs/FOLDER, or else a path.
@@ -19,9 +19,9 @@ class FactFile {
 
   double number(const std::string& key, double least);
   std::optional<double> optional_number(const std::string& key, double least);
-  bool flag(const std::string& key, bool otherwise);
+  bool flag(const std::string& key, bool fallback);
   std::vector<std::string> texts(const std::string& key);
-  std::vector<double> numbers(const std::string& key, double least);  // as listed
+  std::vector<double> numbers(const std::string& key, double least);
   void finish() const;
 
   [[noreturn]] void fail(const std::string& what) const;
