@@ -198,7 +198,7 @@ TEST_F(Load, AHeadThatDiffersUnties) {
   ASSERT_EQ(loaded.notes.size(), 1u);
   EXPECT_NE(loaded.notes[0].find("treated as untied"), std::string::npos);
   EXPECT_EQ(tensors_of(loaded).size(), tensors_of(model_).size() + 1);
-  EXPECT_TRUE(at::equal(*loaded.weights.blocks.back().find("lm_head.weight"), head));
+  EXPECT_TRUE(at::equal(loaded.weights.blocks.back().find("lm_head.weight")->tensor, head));
 }
 
 TEST_F(Load, AFileInsteadOfTheFoldersOwn) {

@@ -256,9 +256,10 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
   const config::EvaluationSize size = config::evaluation_size(config_, examples.size());
   EXPECT_EQ(size.batch, 2);
   EXPECT_EQ(size.examples, 2);
-  EXPECT_NE(size.note.find(
-                "eval_batch_size=16: the test split has only 2 examples, so an evaluation uses all of them in one"),
-            std::string::npos);
+  EXPECT_NE(
+      size.note.find(
+          "eval_batch_size=16: the test split has only 2 examples, so an evaluation uses all of them in one"),
+      std::string::npos);
   // Where there is a batch, examples come again in further epochs, as in the original.
   config_.eval_batch_size = 2;
   EXPECT_EQ(config::evaluation_size(config_, examples.size()).examples, 256);
