@@ -8,8 +8,6 @@
 namespace dpo {
 namespace {
 
-constexpr int kExitStopped = 143;
-
 // One request may arrive twice, from a job's manager and from the process that started this one.
 constexpr std::time_t kOneRequest = 2;  // seconds
 

@@ -4,6 +4,9 @@
 
 namespace dpo {
 
+// The exit status after such a stop, as the shell reports it for SIGTERM.
+inline constexpr int kExitStopped = 143;
+
 // From now on SIGINT, SIGTERM and SIGUSR1 do not end the process at once but are remembered, so that the work
 // under way can end in order. Another one, two seconds later or more, ends the process: one request may come
 // as several signals.

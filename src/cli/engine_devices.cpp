@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/engine_commands.h"
-#include "comm/bodies.h"
+#include "comm/backends.h"
 #include "ops/devices.h"
 #include "ops/fused.h"
 

@@ -17,13 +17,11 @@
 #include "base/stop.h"
 #include "cli/exit_status.h"
 #include "cli/program.h"
-#include "comm/bodies.h"
-#include "comm/connect.h"
-#include "comm/exchange.h"
-#include "comm/launch.h"
+#include "comm/backends.h"
 #include "comm/sockets.h"
 #include "comm/start.h"
-#include "comm/watch.h"
+#include "comm/watchdog.h"
+#include "comm/world.h"
 #include "config/mesh.h"
 #include "hardware/processor.h"
 #include "ops/devices.h"
@@ -55,10 +53,9 @@ int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t g
                     ranks, kMost));
   const int size = static_cast<int>(ranks);
   if (ranks > gpus || !comm::has_nccl())
-    return comm::start_and_wait({comm::ranks_of_mpirun(own_command(), size)}, comm::Forwarding::as_usr1);
-  const std::uint16_t port = comm::open_door(port_of(run)).port;
-  return comm::start_and_wait(comm::ranks_of_this_machine(own_command(), size, port),
-                              comm::Forwarding::as_they_are);
+    return comm::start_and_wait({comm::mpirun_ranks(own_command(), size)}, comm::Forwarding::as_usr1);
+  const std::uint16_t port = comm::listen_on(port_of(run)).port;
+  return comm::start_and_wait(comm::local_ranks(own_command(), size, port), comm::Forwarding::unchanged);
 }
 
 // Ranks that may use the same cores of a machine, be it all of them, those of a container, or those that
@@ -116,20 +113,21 @@ std::string error_of_rank(int rank, const std::string& text) {
   std::_Exit(status);
 }
 
-// Said once on every machine: by its first rank, or by the second where the first rank of all is the one that
-// is gone. Ends the process without destructors, which would wait for the lost rank.
-[[noreturn]] void end_for(const comm::Loss& loss, const comm::World& world, int rank) {
+// Printed once on every machine: by its first rank, or by the second where rank 0 is the one that is gone.
+// Ends the process without destructors, which would wait for the failed rank.
+[[noreturn]] void end_after(const comm::RankFailure& failure, const comm::World& world, int rank) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const bool first_is_gone = loss.rank == 0 && !loss.spoke && loss.host == host.data();
-  const bool speaks = world.local_rank == (first_is_gone ? 1 : 0);
-  const bool own_words = loss.rank == rank && loss.spoke;
-  end_process(speaks ? error_of_rank(rank, own_words ? loss.what : comm::describe(loss)) : "", loss.status);
+  const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == host.data();
+  const bool prints = world.local_rank == (first_is_gone ? 1 : 0);
+  const bool is_own = failure.rank == rank && failure.reported;
+  end_process(prints ? error_of_rank(rank, is_own ? failure.what : comm::describe(failure)) : "",
+              failure.status);
 }
 
-// fsdp_port is where ranks meet; those that MASTER_PORT told have met there already.
-comm::WatchOptions watch_options(const comm::Launch& launch,
-                                 const std::optional<config::Resolved>& resolved) {
+// fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).
+comm::WatchdogOptions watchdog_options(const comm::Launch& launch,
+                                       const std::optional<config::Resolved>& resolved) {
   if (!resolved) return {};
   const bool met = launch.launcher == comm::Launcher::variables;
   return {std::chrono::seconds(resolved->values.rank_timeout_secs),
@@ -147,8 +145,8 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
   }
   const comm::World world = comm::connect(launch);
   const int rank = world.all->rank();
-  comm::Watch watch(*world.all, watch_options(launch, resolved),
-                    [&world, rank](const comm::Loss& loss) { end_for(loss, world, rank); });
+  comm::Watchdog watchdog(*world.all, watchdog_options(launch, resolved),
+                          [&world, rank](const comm::RankFailure& cause) { end_after(cause, world, rank); });
   try {
     if (failure) std::rethrow_exception(failure);
     config::mesh_of(resolved->values, world.all->size());
@@ -160,7 +158,7 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
     failure = std::current_exception();
   }
   const End end = end_of(failure);
-  watch.fail(end.words, end.status);
+  watchdog.fail(end.words, end.status);
   end_process(error_of_rank(rank, end.words), end.status);
 }
 

@@ -16,7 +16,7 @@
 #include "cli/exit_status.h"
 #include "cli/progress.h"
 #include "cli/train_arguments.h"
-#include "comm/exchange.h"
+#include "comm/group.h"
 #include "config/print.h"
 #include "demo/runs.h"
 #include "plan/output.h"

@@ -19,7 +19,7 @@ struct Sum {
   }
 };
 
-// A number that is none wins, as it does in a sum.
+// NaN wins, as it does in a sum.
 struct Max {
   template <typename T>
   T operator()(T a, T b) const {
@@ -27,7 +27,7 @@ struct Max {
   }
 };
 
-// Block by block, so that what was summed is still in the cache when the next part comes.
+// Block by block, so that the sums are still in cache when the next part is added.
 template <typename Stored, typename Computed, typename Operation>
 void combine_as(Operation operation, void* into, std::span<const void* const> parts, std::size_t count) {
   constexpr std::size_t kBlock = 2048;
@@ -55,7 +55,7 @@ void combine_by(c10::ScalarType type, Operation operation, void* into, std::span
     case c10::ScalarType::BFloat16: return combine_as<c10::BFloat16, float>(operation, into, parts, count);
     case c10::ScalarType::Half: return combine_as<c10::Half, float>(operation, into, parts, count);
     default:
-      throw std::invalid_argument(std::string("ranks cannot sum tensors of type ") + c10::toString(type));
+      throw std::invalid_argument(std::string("ranks cannot reduce tensors of dtype ") + c10::toString(type));
   }
 }
 

@@ -1,20 +1,22 @@
-// comm: processes that work together: their groups and what they exchange, how they are started, and what
-// happens when one of them fails.
+// comm: the processes (ranks) of a run: their groups and collective operations, how they are started, and
+// what happens when one of them fails.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 namespace dpo::comm {
 
-// An exchange under way. Its tensors may be read or changed after wait() alone. On a GPU wait() makes the
-// current stream wait, not the host.
+// A collective operation in progress. Its tensors may be read or changed only after wait(). On a GPU wait()
+// makes the current stream wait, not the host.
 class Pending {
  public:
-  Pending() = default;  // of something that is complete
+  Pending() = default;  // already complete
   explicit Pending(std::function<void()> wait) : wait_(std::move(wait)) {}
 
   void wait() {
@@ -27,9 +29,9 @@ class Pending {
 
 enum class Reduction { sum, max };
 
-// Ranks that exchange tensors. All of them call the same functions in the same order, with contiguous tensors
-// of the same type and size. What begins with the same numbers ends with the same bits on every rank, in
-// every run. A group of one is the identity.
+// Ranks that communicate. All of them call the same functions in the same order, with contiguous tensors of
+// the same dtype and size. The same inputs give the same bits on every rank, in every run. A group of one is
+// the identity.
 class Group {
  public:
   virtual ~Group() = default;
@@ -38,19 +40,25 @@ class Group {
   virtual int size() const = 0;
 
   virtual Pending all_reduce(const at::Tensor& tensor, Reduction reduction = Reduction::sum) = 0;
-  // `into` holds the `own` of every rank, in their order. `own` may be that part of `into` already.
+  // `into` receives the `own` of every rank, in rank order. `own` may be this rank's part of `into`.
   virtual Pending all_gather(const at::Tensor& into, const at::Tensor& own) = 0;
-  // The sum of every rank's `from`, of which `own` gets this rank's part of equal parts. `own` may be that
-  // part of `from`.
+  // `own` receives this rank's part of the sum of every rank's `from`, which is divided into equal parts. It
+  // may be that part of `from`.
   virtual Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) = 0;
   virtual Pending broadcast(const at::Tensor& tensor, int root) = 0;
   virtual void barrier() = 0;
 
-  // The group of the ranks that give the same colour, in the order of their ranks here.
+  // The group of the ranks with the same colour, in the order of their ranks here.
   virtual std::shared_ptr<Group> split(int colour) = 0;
 };
 
-// One process alone.
+// A group of this process alone.
 std::shared_ptr<Group> single();
+
+// The root's text, on every rank.
+std::string broadcast_text(Group& group, const std::string& text, int root);
+
+// Every rank's text, in rank order.
+std::vector<std::string> gather_texts(Group& group, const std::string& own);
 
 }  // namespace dpo::comm

@@ -11,9 +11,9 @@
 namespace dpo::comm {
 namespace {
 
-constexpr const char* kAdvice = "unset what does not belong to this run, or start it with one launcher";
+constexpr const char* kAdvice = "unset the variables of other runs, or use a single launcher";
 
-// The names of one launcher's variables.
+// The names of a launcher's variables.
 struct Names {
   Launcher launcher;
   const char *rank, *size, *local_rank, *local_size;
@@ -27,7 +27,7 @@ class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
-  // Set, and not to nothing.
+  // Null if unset or empty.
   const std::string* text(const std::string& name) const {
     const auto found = environment_.find(name);
     return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
@@ -54,15 +54,15 @@ class Reader {
 
 constexpr int kMostRanks = 1'000'000;
 
-// `index` is one of `count` things, where both are said.
+// index < count, where both are set.
 void check_below(const Reader& reader, const char* index, const char* count) {
   if (reader.text(index) && reader.text(count) &&
       *reader.number(index, 0, kMostRanks) >= *reader.number(count, 1, kMostRanks))
-    throw UserError(fmt::format("{} is not below {}; ranks count from 0. Each process needs its own",
+    throw UserError(fmt::format("{} must be below {}: ranks count from 0, and each process has its own",
                                 reader.shown(index), reader.shown(count)));
 }
 
-// One launcher's variables, if it set them.
+// The launch by one launcher, if it set its variables.
 std::optional<Launch> read_names(const Reader& reader, const Names& names) {
   const auto rank = reader.number(names.rank, 0, kMostRanks), size = reader.number(names.size, 1, kMostRanks);
   const auto local_rank = reader.number(names.local_rank, 0, kMostRanks),
@@ -70,7 +70,7 @@ std::optional<Launch> read_names(const Reader& reader, const Names& names) {
   if (!rank && !size && !local_rank) return std::nullopt;
   for (const char* name : {names.rank, names.size})
     if (!reader.text(name))
-      throw UserError(fmt::format("{} is set, but {} is not; a launcher sets both, {}",
+      throw UserError(fmt::format("{} is set, but {} is not; a launcher sets both: {}",
                                   reader.shown(rank   ? names.rank
                                                : size ? names.size
                                                       : names.local_rank),
@@ -78,7 +78,7 @@ std::optional<Launch> read_names(const Reader& reader, const Names& names) {
   check_below(reader, names.rank, names.size);
   check_below(reader, names.local_rank, names.local_size);
   if (local_size && *local_size > *size)
-    throw UserError(fmt::format("{} is more than {}; {}", reader.shown(names.local_size),
+    throw UserError(fmt::format("{} is larger than {}; {}", reader.shown(names.local_size),
                                 reader.shown(names.size), kAdvice));
   return Launch{.launcher = names.launcher,
                 .rank = *rank,
@@ -91,8 +91,8 @@ std::optional<Launch> read_names(const Reader& reader, const Names& names) {
                 .attempt = 0};
 }
 
-// A task of a step of several that srun started. A batch script and an interactive shell have the job's
-// variables too, without being one of its tasks.
+// A task of an srun step with several tasks. A batch script and an interactive shell have the job's variables
+// too, but are not tasks.
 std::optional<Launch> read_slurm(const Reader& reader) {
   const bool in_step =
       reader.text("SLURM_STEP_NUM_TASKS") || reader.text("SLURM_STEP_ID") || !reader.text("SLURM_JOB_ID");
@@ -116,11 +116,10 @@ std::optional<Launch> read_slurm(const Reader& reader) {
 void check_equal(const Reader& reader, const char* first, const char* second) {
   if (reader.text(first) && reader.text(second) &&
       *reader.number(first, 0, kMostRanks) != *reader.number(second, 0, kMostRanks))
-    throw UserError(fmt::format("{} and {} contradict each other; {}", reader.shown(first),
-                                reader.shown(second), kAdvice));
+    throw UserError(fmt::format("{} contradicts {}; {}", reader.shown(first), reader.shown(second), kAdvice));
 }
 
-void read_meeting(const Reader& reader, Launch& launch) {
+void read_rendezvous(const Reader& reader, Launch& launch) {
   const std::string* address = reader.text("MASTER_ADDR");
   const auto port = reader.number("MASTER_PORT", 1, 65535);
   if (address) launch.address = *address;
@@ -155,7 +154,7 @@ Launch read_launch(const Environment& environment) {
     check_equal(reader, kVariables.size, kOpenMpi.size);
     check_equal(reader, kVariables.local_rank, kOpenMpi.local_rank);
   }
-  // mpirun and torchrun may themselves be tasks of Slurm, one on each machine.
+  // srun may have started mpirun or torchrun, once on each machine.
   const auto slurm = mpi || reader.text("TORCHELASTIC_RUN_ID") ? std::nullopt : read_slurm(reader);
   if (variables && slurm) {
     check_equal(reader, kVariables.rank, "SLURM_PROCID");
@@ -164,7 +163,7 @@ Launch read_launch(const Environment& environment) {
   }
   if (mpi) check_equal(reader, kOpenMpi.rank, "PMIX_RANK");
   Launch launch = mpi.value_or(variables.value_or(slurm.value_or(Launch{})));
-  read_meeting(reader, launch);
+  read_rendezvous(reader, launch);
   return launch;
 }
 

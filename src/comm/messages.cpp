@@ -15,14 +15,14 @@ struct KindName {
   Message::Kind kind;
   const char* name;
 };
-constexpr std::array<KindName, 6> kKinds = {{{Message::Kind::alive, "alive"},
+constexpr std::array<KindName, 6> kKinds = {{{Message::Kind::heartbeat, "heartbeat"},
                                              {Message::Kind::hello, "hello"},
                                              {Message::Kind::welcome, "welcome"},
                                              {Message::Kind::goodbye, "goodbye"},
                                              {Message::Kind::failed, "failed"},
-                                             {Message::Kind::loss, "loss"}}};
+                                             {Message::Kind::abort, "abort"}}};
 
-// The members of a message; one that is missing or of another type makes it no message.
+// The members of a message. One that is missing or of the wrong type makes it invalid.
 class Members {
  public:
   explicit Members(const json& message) : message_(message) {}
@@ -59,15 +59,15 @@ class Members {
   bool good_ = true;
 };
 
-Loss loss_of(Members& members) {
-  Loss loss;
-  loss.rank = members.number<int>("rank");
-  loss.host = members.text("host");
-  loss.pid = members.number<std::int64_t>("pid");
-  loss.what = members.text("what");
-  loss.spoke = members.flag("spoke");
-  loss.status = members.number<int>("status");
-  return loss;
+RankFailure failure_of(Members& members) {
+  RankFailure failure;
+  failure.rank = members.number<int>("rank");
+  failure.host = members.text("host");
+  failure.pid = members.number<std::int64_t>("pid");
+  failure.what = members.text("what");
+  failure.reported = members.flag("reported");
+  failure.status = members.number<int>("status");
+  return failure;
 }
 
 std::optional<Message::Kind> kind_of(const std::string& name) {
@@ -78,38 +78,37 @@ std::optional<Message::Kind> kind_of(const std::string& name) {
 
 }  // namespace
 
-std::string describe(const Loss& loss) {
-  return fmt::format("rank {} (host {}, pid {}) {}{}", loss.rank, loss.host, loss.pid,
-                     loss.spoke ? "failed: " : "", loss.what);
+std::string describe(const RankFailure& failure) {
+  return fmt::format("rank {} (host {}, pid {}) {}{}", failure.rank, failure.host, failure.pid,
+                     failure.reported ? "failed: " : "", failure.what);
 }
 
-std::string text_of(const Invitation& invitation) {
-  return json{{"addresses", invitation.addresses}, {"port", invitation.port}, {"word", invitation.word}}
-      .dump();
+std::string text_of(const Endpoint& endpoint) {
+  return json{{"addresses", endpoint.addresses}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
 }
 
-Invitation parse_invitation(const std::string& text) {
-  const json said = json::parse(text);
-  return {said.at("addresses"), said.at("port"), said.at("word")};
+Endpoint parse_endpoint(const std::string& text) {
+  const json object = json::parse(text);
+  return {object.at("addresses"), object.at("port"), object.at("token")};
 }
 
 std::string line_of(const Message& message) {
   json line = {{"kind", kKinds[static_cast<std::size_t>(message.kind)].name}};
   switch (message.kind) {
     case Message::Kind::hello: line["rank"] = message.rank; [[fallthrough]];
-    case Message::Kind::welcome: line["word"] = message.word; break;
+    case Message::Kind::welcome: line["token"] = message.token; break;
     case Message::Kind::failed:
-    case Message::Kind::loss: {
-      const Loss& loss = message.loss;
-      line.update({{"rank", loss.rank},
-                   {"host", loss.host},
-                   {"pid", loss.pid},
-                   {"what", loss.what},
-                   {"spoke", loss.spoke},
-                   {"status", loss.status}});
+    case Message::Kind::abort: {
+      const RankFailure& failure = message.failure;
+      line.update({{"rank", failure.rank},
+                   {"host", failure.host},
+                   {"pid", failure.pid},
+                   {"what", failure.what},
+                   {"reported", failure.reported},
+                   {"status", failure.status}});
       break;
     }
-    case Message::Kind::alive:
+    case Message::Kind::heartbeat:
     case Message::Kind::goodbye: break;
   }
   return line.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
@@ -123,8 +122,8 @@ std::optional<Message> parse_message(std::string_view line) {
   if (!kind) return std::nullopt;
   Message message{.kind = *kind};
   if (*kind == Message::Kind::hello) message.rank = members.number<int>("rank");
-  if (*kind == Message::Kind::hello || *kind == Message::Kind::welcome) message.word = members.text("word");
-  if (*kind == Message::Kind::failed || *kind == Message::Kind::loss) message.loss = loss_of(members);
+  if (*kind == Message::Kind::hello || *kind == Message::Kind::welcome) message.token = members.text("token");
+  if (*kind == Message::Kind::failed || *kind == Message::Kind::abort) message.failure = failure_of(members);
   return members.good() ? std::optional(message) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
-// What ranks say to each other over the watch's connections: lines of JSON. Whoever can reach the port of the
-// first rank can send anything, so nothing of a line is believed before it was looked at.
+// What ranks send each other over the watchdog's connections: lines of JSON. Anyone who can reach rank 0's
+// port can send anything, so every line is checked.
 #pragma once
 
 #include <cstdint>
@@ -10,50 +10,52 @@
 
 namespace dpo::comm {
 
-// Why the ranks of a run end: one of them.
-struct Loss {
+// Why a run ends: the rank that failed.
+struct RankFailure {
   int rank = 0;
   std::string host;
   std::int64_t pid = 0;
-  std::string what;    // "died ...", "gave no sign of life ...", or its last words
-  bool spoke = false;  // these are its own last words
-  int status = 2;      // that every rank's process is to end with
+  std::string what;       // its error, or what another rank noticed: "exited ...", "sent no heartbeat ..."
+  bool reported = false;  // by the rank itself
+  int status = 2;         // the exit status of every rank
 };
 
 // "rank 2 (host a, pid 123) failed: ..."
-std::string describe(const Loss& loss);
+std::string describe(const RankFailure& failure);
 
-// Where the first rank listens, and the word that its visitors know.
-struct Invitation {
+// Where rank 0 listens, and the token that its peers must know.
+struct Endpoint {
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
-  std::string word;
+  std::string token;
 };
 
-std::string text_of(const Invitation& invitation);
-Invitation parse_invitation(const std::string& text);  // of the first rank, which all believe
+std::string text_of(const Endpoint& endpoint);
+Endpoint parse_endpoint(const std::string& text);  // text from rank 0, which is trusted
 
 struct Message {
-  enum class Kind { alive, hello, welcome, goodbye, failed, loss };
+  // hello and welcome are the handshake. A rank reports its own failure (failed); rank 0 then ends all
+  // (abort).
+  enum class Kind { heartbeat, hello, welcome, goodbye, failed, abort };
 
-  Kind kind = Kind::alive;
-  std::string word = {};  // of hello and welcome: what the ranks of this run alone know
-  int rank = 0;           // of hello: who comes
-  Loss loss = {};         // of failed and loss
+  Kind kind = Kind::heartbeat;
+  std::string token = {};    // of hello and welcome: a secret of this run
+  int rank = 0;              // of hello: the sender
+  RankFailure failure = {};  // of failed and abort
 };
 
 std::string line_of(const Message& message);
 
-// Nothing where the line (without its end) is no message.
+// Null if the line (without its end) is not a message.
 std::optional<Message> parse_message(std::string_view line);
 
-// The messages of a connection, whose bytes come in pieces.
+// The messages of a connection, whose bytes arrive in pieces.
 class MessageReader {
  public:
   // The messages that end in this piece.
   std::vector<Message> add(std::string_view bytes);
 
-  // Longer than any message; what comes without a line end for so long is forgotten.
+  // Longer than any message. A longer line is discarded.
   static constexpr std::size_t kLongestLine = 256u << 10;
 
  private:

@@ -14,7 +14,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <mpi.h>
 
-#include "comm/bodies.h"
+#include "comm/backends.h"
 #include "comm/combine.h"
 
 namespace dpo::comm {
@@ -29,7 +29,7 @@ void check(int code, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + text);
 }
 
-// `bytes` of them, the next of which lie `stride` further on.
+// An MPI datatype of `bytes` bytes, with elements `stride` bytes apart.
 class StridedType {
  public:
   StridedType(std::size_t bytes, std::size_t stride) {
@@ -49,16 +49,16 @@ class StridedType {
   MPI_Datatype type_;
 };
 
-// The one thread of a process that calls MPI, from its start to its end, and does one job after the other.
-class Lane {
+// The only thread of the process that calls MPI, from MPI_Init to MPI_Finalize. Runs one job at a time.
+class MpiThread {
  public:
-  Lane() : thread_([this] { work(); }) {
+  MpiThread() : thread_([this] { work(); }) {
     const std::shared_future<void> started = post([] {
-      // A rank that waits leaves its core to those that compute.
+      // A waiting rank leaves its core to those that compute.
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
       int provided = MPI_THREAD_SINGLE;
       check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-      if (provided < MPI_THREAD_FUNNELED) throw std::runtime_error("this MPI cannot be used beside threads");
+      if (provided < MPI_THREAD_FUNNELED) throw std::runtime_error("this MPI does not support threads");
       check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     });
     try {
@@ -69,8 +69,8 @@ class Lane {
     }
   }
 
-  // An end in order takes all ranks; a failure of this one would wait for the others in vain.
-  ~Lane() {
+  // MPI_Finalize needs all ranks: after a failure in this one it might wait forever.
+  ~MpiThread() {
     if (std::uncaught_exceptions() == 0) post([] { MPI_Finalize(); });
     close();
   }
@@ -86,7 +86,7 @@ class Lane {
     return done;
   }
 
-  // For jobs: memory that stays, since taking it anew costs as much as filling it.
+  // Memory for jobs, kept because allocating it costs as much as filling it.
   char* buffer(std::size_t bytes) {
     if (buffer_.size() < bytes) buffer_.resize(bytes);
     return buffer_.data();
@@ -111,7 +111,7 @@ class Lane {
       jobs_.pop_front();
       lock.unlock();
       task();
-      task = {};  // with the tensors that it holds
+      task = {};  // frees the tensors that it holds
       lock.lock();
     }
   }
@@ -124,16 +124,16 @@ class Lane {
   std::thread thread_;
 };
 
-// A tensor in the host's memory: itself, or for one of a GPU a copy of what its stream has computed so far.
-class OnHost {
+// A tensor in host memory: itself, or a copy of a GPU tensor as its stream has computed it so far.
+class HostCopy {
  public:
-  OnHost(const at::Tensor& tensor, bool with_content) : tensor_(tensor), host_(tensor) {
+  HostCopy(const at::Tensor& tensor, bool with_content) : tensor_(tensor), host_(tensor) {
     if (tensor.device().is_cpu()) return;
     host_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
     if (with_content) fill(host_, tensor);
   }
 
-  // `host` gets what `tensor` holds; for parts of a tensor as well.
+  // Copies `tensor` to `host`, which may be a part of get().
   void fill(const at::Tensor& host, const at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     host.copy_(tensor, /*non_blocking=*/true);
@@ -142,13 +142,13 @@ class OnHost {
     copied_->record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
   }
 
-  // In the lane, before it is read.
+  // In the MPI thread, before it is read.
   void wait() const {
     if (copied_) copied_->synchronize();
   }
 
-  // In the caller, after the exchange.
-  void give_back() const {
+  // In the caller, after the operation.
+  void copy_back() const {
     const at::NoGradGuard no_grad;
     if (!tensor_.is_same(host_)) tensor_.copy_(host_, /*non_blocking=*/true);
   }
@@ -162,11 +162,11 @@ class OnHost {
 
 char* bytes_of(const at::Tensor& tensor) { return static_cast<char*>(tensor.mutable_data_ptr()); }
 
-// What the jobs of a group do, in the lane. They hold it by value: a group may be gone while its last job
-// runs.
-class Channel {
+// What a group's jobs do, in the MPI thread. Jobs hold it by value, since they may outlive the group.
+class Communicator {
  public:
-  Channel(Lane& lane, MPI_Comm comm, const MpiLimits& limits) : lane_(&lane), comm_(comm), limits_(limits) {
+  Communicator(MpiThread& thread, MPI_Comm comm, const MpiLimits& limits)
+      : thread_(&thread), comm_(comm), limits_(limits) {
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
@@ -174,9 +174,8 @@ class Channel {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // The sum is ours and not MPI's: its order of adding may differ from rank to rank, and it does not know
-  // 16-bit floating point. Every rank sums its part; what is too small to be divided, every rank sums for
-  // itself. The order is the same in both.
+  // Not MPI_Allreduce, whose order of summation may differ between ranks and which has no 16-bit floats. Each
+  // rank sums its part; all ranks sum what is too small to divide. The order is the same in both.
   void reduce(const at::Tensor& tensor, Reduction reduction) const {
     const std::size_t element = tensor.element_size(), ranks = static_cast<std::size_t>(size_);
     const auto count = static_cast<std::size_t>(tensor.numel());
@@ -190,7 +189,7 @@ class Channel {
     if (count > divided) reduce_whole(tensor, data + divided * element, count - divided, reduction);
   }
 
-  // `into` has this rank's part in its place already; all parts have `bytes`.
+  // `into` already has this rank's part in place; each part has `bytes` bytes.
   void gather(char* into, std::size_t bytes) const {
     for_pieces(bytes, [&](std::size_t start, std::size_t width) {
       const StridedType parts(width, bytes);
@@ -199,7 +198,7 @@ class Channel {
     });
   }
 
-  // `own` gets this rank's part, of `count` elements, of the sum of all ranks' `from`.
+  // `own` receives this rank's part, of `count` elements, of the sum of all ranks' `from`.
   void reduce_parts(const at::Tensor& like, const char* from, char* own, std::size_t count,
                     Reduction reduction) const {
     const std::size_t element = like.element_size(), ranks = static_cast<std::size_t>(size_);
@@ -207,7 +206,7 @@ class Channel {
         std::max<std::size_t>(1, std::min(limits_.buffer_bytes / ranks, limits_.piece_bytes) / element);
     for (std::size_t start = 0; start < count; start += most) {
       const std::size_t width = std::min(most, count - start), bytes = width * element;
-      char* received = lane_->buffer(bytes * ranks);
+      char* received = thread_->buffer(bytes * ranks);
       const StridedType parts(bytes, count * element);
       check(MPI_Alltoall(from + start * element, 1, parts.get(), received, static_cast<int>(bytes), MPI_BYTE,
                          comm_),
@@ -231,7 +230,7 @@ class Channel {
   }
 
  private:
-  static constexpr std::size_t kSmall = 64 << 10;  // bytes: where an exchange costs its start alone
+  static constexpr std::size_t kSmall = 64 << 10;  // bytes: latency costs more than transfer
 
   template <typename Work>
   void for_pieces(std::size_t bytes, Work work) const {
@@ -241,7 +240,7 @@ class Channel {
 
   void reduce_whole(const at::Tensor& like, char* data, std::size_t count, Reduction reduction) const {
     const std::size_t bytes = count * like.element_size();
-    char* received = lane_->buffer(bytes * static_cast<std::size_t>(size_));
+    char* received = thread_->buffer(bytes * static_cast<std::size_t>(size_));
     check(MPI_Allgather(data, static_cast<int>(bytes), MPI_BYTE, received, static_cast<int>(bytes), MPI_BYTE,
                         comm_),
           "MPI_Allgather");
@@ -256,72 +255,72 @@ class Channel {
     combine(like.scalar_type(), reduction, into, parts, count);
   }
 
-  Lane* lane_;
+  MpiThread* thread_;
   MPI_Comm comm_;
   MpiLimits limits_;
   int rank_ = 0, size_ = 1;
 };
 
-class Mpi : public Group {
+class MpiGroup : public Group {
  public:
-  Mpi(std::shared_ptr<Lane> lane, Channel channel, const MpiLimits& limits)
-      : lane_(std::move(lane)), channel_(channel), limits_(limits) {}
+  MpiGroup(std::shared_ptr<MpiThread> thread, Communicator communicator, const MpiLimits& limits)
+      : thread_(std::move(thread)), communicator_(communicator), limits_(limits) {}
 
-  int rank() const override { return channel_.rank(); }
-  int size() const override { return channel_.size(); }
+  int rank() const override { return communicator_.rank(); }
+  int size() const override { return communicator_.size(); }
 
   Pending all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     if (size() == 1) return {};
-    const OnHost host(tensor, /*with_content=*/true);
-    return pending(host, [=, channel = channel_] { channel.reduce(host.get(), reduction); });
+    const HostCopy host(tensor, /*with_content=*/true);
+    return pending(host, [=, comm = communicator_] { comm.reduce(host.get(), reduction); });
   }
 
   Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
-    OnHost host(into, /*with_content=*/false);
+    HostCopy host(into, /*with_content=*/false);
     const std::int64_t count = own.numel();
-    const at::Tensor place = host.get().view({-1}).narrow(0, rank() * count, count);
-    if (place.const_data_ptr() != own.const_data_ptr()) host.fill(place, own.view({-1}));
-    return pending(host, [=, channel = channel_] { channel.gather(bytes_of(host.get()), place.nbytes()); });
+    const at::Tensor part = host.get().view({-1}).narrow(0, rank() * count, count);
+    if (part.const_data_ptr() != own.const_data_ptr()) host.fill(part, own.view({-1}));
+    return pending(host, [=, comm = communicator_] { comm.gather(bytes_of(host.get()), part.nbytes()); });
   }
 
   Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
-    const OnHost result(own, /*with_content=*/false), source(from, /*with_content=*/true);
-    return pending(result, [=, channel = channel_] {
+    const HostCopy result(own, /*with_content=*/false), source(from, /*with_content=*/true);
+    return pending(result, [=, comm = communicator_] {
       source.wait();
-      channel.reduce_parts(from, bytes_of(source.get()), bytes_of(result.get()),
-                           static_cast<std::size_t>(result.get().numel()), Reduction::sum);
+      comm.reduce_parts(from, bytes_of(source.get()), bytes_of(result.get()),
+                        static_cast<std::size_t>(result.get().numel()), Reduction::sum);
     });
   }
 
   Pending broadcast(const at::Tensor& tensor, int root) override {
-    const OnHost host(tensor, /*with_content=*/rank() == root);
-    return pending(host, [=, channel = channel_] { channel.broadcast(host.get(), root); });
+    const HostCopy host(tensor, /*with_content=*/rank() == root);
+    return pending(host, [=, comm = communicator_] { comm.broadcast(host.get(), root); });
   }
 
   void barrier() override {
-    lane_->post([channel = channel_] { channel.barrier(); }).get();
+    thread_->post([comm = communicator_] { comm.barrier(); }).get();
   }
 
   std::shared_ptr<Group> split(int colour) override {
-    std::optional<Channel> part;
-    lane_->post([&] { part.emplace(*lane_, channel_.split(colour), limits_); }).get();
-    return std::make_shared<Mpi>(lane_, *part, limits_);
+    std::optional<Communicator> part;
+    thread_->post([&] { part.emplace(*thread_, communicator_.split(colour), limits_); }).get();
+    return std::make_shared<MpiGroup>(thread_, *part, limits_);
   }
 
  private:
-  Pending pending(const OnHost& host, std::function<void()> exchange) {
-    const auto done = lane_->post([host, exchange = std::move(exchange)] {
+  Pending pending(const HostCopy& host, std::function<void()> work) {
+    const auto done = thread_->post([host, work = std::move(work)] {
       host.wait();
-      exchange();
+      work();
     });
     return Pending([done, host] {
       done.get();
-      host.give_back();
+      host.copy_back();
     });
   }
 
-  std::shared_ptr<Lane> lane_;
-  Channel channel_;
+  std::shared_ptr<MpiThread> thread_;
+  Communicator communicator_;
   MpiLimits limits_;
 };
 
@@ -330,20 +329,21 @@ class Mpi : public Group {
 bool has_mpi() { return true; }
 
 World mpi_world(const MpiLimits& limits) {
-  const auto lane = std::make_shared<Lane>();
+  const auto thread = std::make_shared<MpiThread>();
   World world;
-  std::optional<Channel> all;
-  lane->post([&] {
+  std::optional<Communicator> all;
+  thread
+      ->post([&] {
         MPI_Comm machine;
         check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
               "MPI_Comm_split_type");
         MPI_Comm_rank(machine, &world.local_rank);
         MPI_Comm_size(machine, &world.local_size);
         MPI_Comm_free(&machine);
-        all.emplace(*lane, MPI_COMM_WORLD, limits);
+        all.emplace(*thread, MPI_COMM_WORLD, limits);
       })
       .get();
-  world.all = std::make_shared<Mpi>(lane, *all, limits);
+  world.all = std::make_shared<MpiGroup>(thread, *all, limits);
   return world;
 }
 

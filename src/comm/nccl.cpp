@@ -14,8 +14,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
-#include "comm/bodies.h"
-#include "comm/exchange.h"
+#include "comm/backends.h"
 #include "comm/sockets.h"
 
 namespace dpo::comm {
@@ -26,37 +25,37 @@ using Backend = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
 Backend make_backend(const Store& store, int rank, int size) {
   const auto options = c10d::ProcessGroupNCCL::Options::create();
-  // The watch finds ranks that are gone; the others may take their time.
+  // The watchdog notices failed ranks; slow ones may take their time.
   options->timeout = std::chrono::hours(24);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }
 
-// A tensor on the GPU: itself, or for one of the host a copy, which the caller gets back.
-class OnGpu {
+// A tensor on the GPU: itself, or a copy of a host tensor.
+class GpuCopy {
  public:
-  OnGpu(const at::Tensor& tensor, at::Device gpu)
-      : tensor_(tensor), near_(tensor.is_cuda() ? tensor : tensor.to(gpu)) {}
+  GpuCopy(const at::Tensor& tensor, at::Device gpu)
+      : tensor_(tensor), on_gpu_(tensor.is_cuda() ? tensor : tensor.to(gpu)) {}
 
-  at::Tensor& get() { return near_; }
-  void give_back() const {
+  at::Tensor& get() { return on_gpu_; }
+  void copy_back() const {
     const at::NoGradGuard no_grad;
-    if (!tensor_.is_same(near_)) tensor_.copy_(near_);
+    if (!tensor_.is_same(on_gpu_)) tensor_.copy_(on_gpu_);
   }
 
  private:
-  at::Tensor tensor_, near_;
+  at::Tensor tensor_, on_gpu_;
 };
 
-class Nccl : public Group {
+class NcclGroup : public Group {
  public:
-  Nccl(Store store, int rank, int size, at::Device gpu, std::shared_ptr<Group> below)
+  NcclGroup(Store store, int rank, int size, at::Device gpu, std::shared_ptr<Group> bootstrap)
       : store_(std::move(store)),
         backend_(make_backend(store_, rank, size)),
         gpu_(gpu),
-        below_(std::move(below)) {}
+        bootstrap_(std::move(bootstrap)) {}
 
-  // Other ranks may wait in an exchange that a failure here has left out: then there is no orderly end.
-  ~Nccl() override {
+  // After a failure here the other ranks may be stuck in a collective: no orderly shutdown then.
+  ~NcclGroup() override {
     if (std::uncaught_exceptions() > 0)
       backend_.release();
     else
@@ -67,34 +66,34 @@ class Nccl : public Group {
   int size() const override { return backend_->getSize(); }
 
   Pending all_reduce(const at::Tensor& tensor, Reduction reduction) override {
-    OnGpu near(tensor, gpu_);
+    GpuCopy copy(tensor, gpu_);
     c10d::AllreduceOptions options;
     options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
-    std::vector<at::Tensor> tensors = {near.get()};
-    return pending(backend_->allreduce(tensors, options), near);
+    std::vector<at::Tensor> tensors = {copy.get()};
+    return pending(backend_->allreduce(tensors, options), copy);
   }
 
   Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
-    OnGpu all(into, gpu_), part(own, gpu_);
+    GpuCopy all(into, gpu_), part(own, gpu_);
     return pending(backend_->_allgather_base(all.get(), part.get()), all, part.get());
   }
 
   Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
-    OnGpu part(own, gpu_), all(from, gpu_);
+    GpuCopy part(own, gpu_), all(from, gpu_);
     return pending(backend_->_reduce_scatter_base(part.get(), all.get()), part, all.get());
   }
 
   Pending broadcast(const at::Tensor& tensor, int root) override {
-    OnGpu near(tensor, gpu_);
+    GpuCopy copy(tensor, gpu_);
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    std::vector<at::Tensor> tensors = {near.get()};
-    return pending(backend_->broadcast(tensors, options), near);
+    std::vector<at::Tensor> tensors = {copy.get()};
+    return pending(backend_->broadcast(tensors, options), copy);
   }
 
   void barrier() override {
     const at::Tensor one = at::ones({1}, at::kFloat);
-    all_reduce(one, Reduction::sum).wait();  // back on the host, so the host has waited
+    all_reduce(one, Reduction::sum).wait();  // a host tensor, so the host waits
   }
 
   std::shared_ptr<Group> split(int colour) override {
@@ -108,48 +107,48 @@ class Nccl : public Group {
     }
     const auto store =
         c10::make_intrusive<c10d::PrefixStore>(fmt::format("split{}/{}", splits_++, colour), store_);
-    return std::make_shared<Nccl>(store, before, members, gpu_, below_);
+    return std::make_shared<NcclGroup>(store, before, members, gpu_, bootstrap_);
   }
 
  private:
-  // `kept`: what the exchange reads must not be freed before it ends.
-  Pending pending(const c10::intrusive_ptr<c10d::Work>& work, const OnGpu& result,
+  // `kept`: what the operation reads must not be freed before it ends.
+  Pending pending(const c10::intrusive_ptr<c10d::Work>& work, const GpuCopy& result,
                   const at::Tensor& kept = {}) {
     return Pending([work, result, kept] {
       work->wait();
-      result.give_back();
+      result.copy_back();
     });
   }
 
   Store store_;
   Backend backend_;
   at::Device gpu_;
-  std::shared_ptr<Group> below_;  // over which these ranks met; lives as long
+  std::shared_ptr<Group> bootstrap_;  // that connected the ranks; lives as long as this group
   int splits_ = 0;
 };
 
-Store open_store(const Meeting& meeting, bool hosts) {
+Store open_store(const Rendezvous& rendezvous, bool hosts) {
   c10d::TCPStoreOptions options;
-  options.port = meeting.port;
+  options.port = rendezvous.port;
   options.isServer = hosts;
   options.waitWorkers = false;
   try {
-    return c10::make_intrusive<c10d::TCPStore>(meeting.address, options);
+    return c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    throw UserError(fmt::format(
-        "the ranks of this run cannot meet at {}:{} (MASTER_ADDR and MASTER_PORT, or fsdp_port): {}",
-        meeting.address, meeting.port, text.substr(0, text.find('\n'))));
+    throw UserError(
+        fmt::format("cannot connect the ranks at {}:{} (MASTER_ADDR and MASTER_PORT, or fsdp_port): {}",
+                    rendezvous.address, rendezvous.port, text.substr(0, text.find('\n'))));
   }
 }
 
 std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, int gpu,
-                                       std::shared_ptr<Group> below) {
+                                       std::shared_ptr<Group> bootstrap) {
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(gpu));
-  const auto all =
-      std::make_shared<Nccl>(c10::make_intrusive<c10d::PrefixStore>("dpo", store), rank, size,
-                             at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu)), std::move(below));
-  all->barrier();  // what keeps them from talking is said now
+  const auto all = std::make_shared<NcclGroup>(
+      c10::make_intrusive<c10d::PrefixStore>("dpo", store), rank, size,
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu)), std::move(bootstrap));
+  all->barrier();  // reports connection problems now
   return all;
 }
 
@@ -157,27 +156,28 @@ std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, i
 
 bool has_nccl() { return true; }
 
-std::shared_ptr<Group> nccl_group(const Meeting& meeting, int rank, int size, int gpu) {
-  const Store store = open_store(meeting, rank == 0 && !meeting.hosted);
+std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int size, int gpu) {
+  const Store store = open_store(rendezvous, rank == 0 && !rendezvous.hosted);
   return connected_group(
-      c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt{}", meeting.attempt), store), rank, size,
+      c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt{}", rendezvous.attempt), store), rank, size,
       gpu, nullptr);
 }
 
 std::shared_ptr<Group> nccl_group(const World& connected, int gpu) {
   Group& all = *connected.all;
   const bool hosts = all.rank() == 0;
-  Meeting meeting;
+  Rendezvous rendezvous;
   Store store;
   if (hosts) {
     // One machine needs no network.
-    meeting.address = connected.local_size == all.size() ? "127.0.0.1" : own_addresses().front();
-    meeting.port = open_door(std::nullopt).port;
-    store = open_store(meeting, hosts);
+    rendezvous.address = connected.local_size == all.size() ? "127.0.0.1" : own_addresses().front();
+    rendezvous.port = listen_on(std::nullopt).port;
+    store = open_store(rendezvous, hosts);
   }
-  meeting.address = broadcast_text(all, meeting.address, 0);
-  meeting.port = static_cast<std::uint16_t>(std::stoi(broadcast_text(all, std::to_string(meeting.port), 0)));
-  if (!hosts) store = open_store(meeting, hosts);
+  rendezvous.address = broadcast_text(all, rendezvous.address, 0);
+  rendezvous.port =
+      static_cast<std::uint16_t>(std::stoi(broadcast_text(all, std::to_string(rendezvous.port), 0)));
+  if (!hosts) store = open_store(rendezvous, hosts);
   return connected_group(store, all.rank(), all.size(), gpu, connected.all);
 }
 

@@ -1,18 +1,18 @@
 #include "base/error.h"
-#include "comm/bodies.h"
+#include "comm/backends.h"
 
 namespace dpo::comm {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw UserError("this dpo was built without NCCL, over which processes with a GPU each talk");
+  throw UserError("several processes with a GPU each need NCCL, and this dpo was built without it");
 }
 
 }  // namespace
 
 bool has_nccl() { return false; }
 
-std::shared_ptr<Group> nccl_group(const Meeting&, int, int, int) { refuse(); }
+std::shared_ptr<Group> nccl_group(const Rendezvous&, int, int, int) { refuse(); }
 
 std::shared_ptr<Group> nccl_group(const World&, int) { refuse(); }
 

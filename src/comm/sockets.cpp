@@ -23,8 +23,8 @@
 namespace dpo::comm {
 namespace {
 
-// Both kinds of addresses where the machine has IPv6, else the old ones.
-Descriptor new_door() {
+// For IPv6 and IPv4 where the machine has IPv6, otherwise for IPv4.
+Descriptor new_socket() {
   Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!both.is_open()) return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int off = 0;
@@ -56,9 +56,9 @@ std::uint16_t port_of(int socket) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-bool is_connected_within(int socket, std::chrono::milliseconds patience) {
+bool is_connected_within(int socket, std::chrono::milliseconds timeout) {
   pollfd waiting{socket, POLLOUT, 0};
-  if (::poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return false;
+  if (::poll(&waiting, 1, static_cast<int>(timeout.count())) != 1) return false;
   int error = 0;
   socklen_t size = sizeof error;
   return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
@@ -76,46 +76,46 @@ std::string host_name() {
   return name.data();
 }
 
-Door open_door(std::optional<std::uint16_t> port) {
-  Door door{new_door(), 0};
+ListeningSocket listen_on(std::optional<std::uint16_t> port) {
+  ListeningSocket listening{new_socket(), 0};
   const int on = 1;
-  ::setsockopt(door.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind_to_all(door.socket.get(), port.value_or(0)) != 0 || ::listen(door.socket.get(), SOMAXCONN) != 0) {
+  ::setsockopt(listening.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind_to_all(listening.socket.get(), port.value_or(0)) != 0 ||
+      ::listen(listening.socket.get(), SOMAXCONN) != 0) {
     const int reason = errno;
     if (port)
-      throw UserError(
-          fmt::format("fsdp_port={} cannot be used: {}; choose another, or null, which finds a free one",
-                      *port, std::strerror(reason)));
+      throw UserError(fmt::format("fsdp_port={} cannot be used: {}; choose another, or null for a free one",
+                                  *port, std::strerror(reason)));
     throw UserError(
-        fmt::format("no port can be opened for the processes of this run: {}", std::strerror(reason)));
+        fmt::format("cannot open a port for the processes of this run: {}", std::strerror(reason)));
   }
-  door.port = port_of(door.socket.get());
-  return door;
+  listening.port = port_of(listening.socket.get());
+  return listening;
 }
 
 std::vector<std::string> own_addresses() {
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return {"127.0.0.1"};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(found, ::freeifaddrs);
-  std::vector<std::string> old_kind, new_kind;
+  std::vector<std::string> ipv4, ipv6;
   for (const ifaddrs* at = list.get(); at; at = at->ifa_next) {
     if (!at->ifa_addr || (at->ifa_flags & IFF_LOOPBACK) || !(at->ifa_flags & IFF_UP)) continue;
     char text[INET6_ADDRSTRLEN] = {};
     if (at->ifa_addr->sa_family == AF_INET) {
       const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-      old_kind.emplace_back(::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text));
+      ipv4.emplace_back(::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text));
     } else if (at->ifa_addr->sa_family == AF_INET6) {
       const auto* address = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
       if (IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) continue;
-      new_kind.emplace_back(::inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text));
+      ipv6.emplace_back(::inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text));
     }
   }
-  old_kind.insert(old_kind.end(), new_kind.begin(), new_kind.end());
-  old_kind.emplace_back("127.0.0.1");
-  return old_kind;
+  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
+  ipv4.emplace_back("127.0.0.1");
+  return ipv4;
 }
 
-Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds patience) {
+Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds timeout) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -125,7 +125,7 @@ Descriptor connect_to(const std::string& address, std::uint16_t port, std::chron
     Descriptor socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.is_open()) continue;
     const int done = ::connect(socket.get(), at->ai_addr, at->ai_addrlen);
-    if (done != 0 && (errno != EINPROGRESS || !is_connected_within(socket.get(), patience))) continue;
+    if (done != 0 && (errno != EINPROGRESS || !is_connected_within(socket.get(), timeout))) continue;
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return socket;

@@ -9,7 +9,7 @@
 
 namespace dpo::comm {
 
-// An open file, closed at the end.
+// A file descriptor, closed by its destructor.
 class Descriptor {
  public:
   explicit Descriptor(int value = -1) : value_(value) {}
@@ -28,22 +28,21 @@ class Descriptor {
   int value_;
 };
 
-// A socket that others can connect to, on every network of this machine.
-struct Door {
+// A listening socket, on all network interfaces.
+struct ListeningSocket {
   Descriptor socket;
   std::uint16_t port = 0;
 };
 
-// A port that is taken is a UserError that names it; null: one that is free.
-Door open_door(std::optional<std::uint16_t> port);
+// Null: a free port. A port that is in use is a UserError that names it.
+ListeningSocket listen_on(std::optional<std::uint16_t> port);
 
-// What this machine calls itself.
 std::string host_name();
 
-// What others may call this machine, the likeliest first.
+// Addresses under which other machines may reach this one, the likeliest first.
 std::vector<std::string> own_addresses();
 
-// A connection, or one that is not open.
-Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds patience);
+// A connected socket; not open if that failed.
+Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds timeout);
 
 }  // namespace dpo::comm

@@ -15,13 +15,14 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/stop.h"
 
 namespace dpo::comm {
 namespace {
 
-constexpr int kFailed = 2, kStopped = 143;
+constexpr int kFailed = 2;
 
-// Blocked here and waited for, so that no signal is missed between two looks.
+// Blocked, and received by wait() alone, so that no signal is missed.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -35,9 +36,9 @@ class BlockedSignals {
 
   void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  // The next one, or 0 when the time is over.
-  int wait(std::chrono::milliseconds time) const {
-    const timespec limit{time.count() / 1000, time.count() % 1000 * 1'000'000};
+  // The next signal, or 0 after the timeout.
+  int wait(std::chrono::milliseconds timeout) const {
+    const timespec limit{timeout.count() / 1000, timeout.count() % 1000 * 1'000'000};
     const int signal = ::sigtimedwait(&set_, nullptr, &limit);
     return signal < 0 ? 0 : signal;
   }
@@ -53,42 +54,41 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return list;
 }
 
-std::vector<std::string> environment_with(const Environment& more) {
+std::vector<std::string> environment_with(const Environment& added) {
   Environment all = this_environment();
-  for (const auto& [name, value] : more) all[name] = value;
+  for (const auto& [name, value] : added) all[name] = value;
   std::vector<std::string> texts;
   for (const auto& [name, value] : all) texts.push_back(name + "=" + value);
   return texts;
 }
 
-// In a process group of its own: a Ctrl-C reaches this process alone, which passes it on once.
+// In a process group of its own: Ctrl-C then reaches this process alone, which forwards it once.
 pid_t start(const Process& process, const BlockedSignals& signals, int signal_at_our_death) {
-  std::vector<std::string> words = process.command, variables = environment_with(process.more);
-  const std::vector<char*> argv = pointers(words), environment = pointers(variables);
+  std::vector<std::string> arguments = process.command, variables = environment_with(process.variables);
+  const std::vector<char*> argv = pointers(arguments), environment = pointers(variables);
   const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) throw UserError(fmt::format("{} cannot be started: {}", words[0], std::strerror(errno)));
+  if (child < 0) throw UserError(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
   if (child > 0) return child;
   ::prctl(PR_SET_PDEATHSIG, signal_at_our_death);
   if (::getppid() != parent) ::_exit(kFailed);
   ::setpgid(0, 0);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   signals.restore();
   ::execve(argv[0], argv.data(), environment.data());
   ::_exit(127);
 }
 
-// Of a rank that a signal killed mpirun makes 128 + signal; 143 is what ranks say that ended in order.
-int result_of(int status) {
+// mpirun exits with 128 + signal if a signal killed a rank; 143 is also the status of ranks that stopped in
+// order.
+int exit_status_of(int status) {
   if (!WIFEXITED(status)) return kFailed;
-  const int result = WEXITSTATUS(status);
-  return result > 128 && result != kStopped ? kFailed : result;
+  const int code = WEXITSTATUS(status);
+  return code > 128 && code != kExitStopped ? kFailed : code;
 }
 
 class Children {
  public:
-  Children(Forwarding forwarding, std::chrono::milliseconds moment)
-      : forwarding_(forwarding), moment_(moment) {}
+  Children(Forwarding forwarding, std::chrono::milliseconds grace) : forwarding_(forwarding), grace_(grace) {}
   ~Children() {
     send(SIGKILL);
     while (!running_.empty() && reap(0)) {
@@ -103,7 +103,7 @@ class Children {
       if (signal != 0 && signal != SIGCHLD) send(forwarding_ == Forwarding::as_usr1 ? SIGUSR1 : signal);
       while (!running_.empty() && reap(WNOHANG)) {
       }
-      if (status_ != 0 && Clock::now() > end_) send(SIGKILL);
+      if (status_ != 0 && Clock::now() > deadline_) send(SIGKILL);
     }
     return status_;
   }
@@ -120,19 +120,19 @@ class Children {
     const pid_t ended = ::waitpid(-1, &status, options);
     if (ended <= 0) return ended < 0 && errno == EINTR;
     std::erase(running_, ended);
-    const int result = result_of(status);
-    if (result != 0 && status_ == 0) {
-      status_ = result;
-      end_ = Clock::now() + moment_;
+    const int code = exit_status_of(status);
+    if (code != 0 && status_ == 0) {
+      status_ = code;
+      deadline_ = Clock::now() + grace_;
     }
     return true;
   }
 
   Forwarding forwarding_;
-  std::chrono::milliseconds moment_;
+  std::chrono::milliseconds grace_;
   std::vector<pid_t> running_;
-  int status_ = 0;  // of the first that failed
-  Clock::time_point end_;
+  int status_ = 0;              // of the first that failed
+  Clock::time_point deadline_;  // for the others
 };
 
 std::string find_program(const std::string& name) {
@@ -145,25 +145,24 @@ std::string find_program(const std::string& name) {
     start = end + 1;
   }
   throw UserError(
-      fmt::format("several processes on one machine without a GPU for each are started by {}, which is not "
-                  "in the PATH; install openmpi-bin or load your cluster's module",
+      fmt::format("{} is not in the PATH, and is needed to start several processes without a GPU for each; "
+                  "install openmpi-bin or load your cluster's module",
                   name));
 }
 
 }  // namespace
 
 int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding,
-                   std::chrono::milliseconds moment) {
+                   std::chrono::milliseconds grace) {
   const BlockedSignals signals;
-  Children children(forwarding, moment);
-  // mpirun takes its ranks along when it is asked to end.
+  Children children(forwarding, grace);
+  // mpirun ends its ranks on SIGTERM.
   const int at_our_death = forwarding == Forwarding::as_usr1 ? SIGTERM : SIGKILL;
   for (const Process& process : processes) children.add(start(process, signals, at_our_death));
   return children.wait_for_all(signals);
 }
 
-std::vector<Process> ranks_of_this_machine(const std::vector<std::string>& command, int size,
-                                           std::uint16_t port) {
+std::vector<Process> local_ranks(const std::vector<std::string>& command, int size, std::uint16_t port) {
   std::vector<Process> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.push_back({command,
@@ -176,12 +175,12 @@ std::vector<Process> ranks_of_this_machine(const std::vector<std::string>& comma
   return ranks;
 }
 
-Process ranks_of_mpirun(const std::vector<std::string>& command, int size) {
-  std::vector<std::string> words = {
+Process mpirun_ranks(const std::vector<std::string>& command, int size) {
+  std::vector<std::string> arguments = {
       find_program("mpirun"), "-n", std::to_string(size), "--oversubscribe", "--bind-to", "none", "--quiet"};
-  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  words.insert(words.end(), command.begin(), command.end());
-  return {std::move(words)};
+  if (::geteuid() == 0) arguments.emplace_back("--allow-run-as-root");
+  arguments.insert(arguments.end(), command.begin(), command.end());
+  return {std::move(arguments)};
 }
 
 }  // namespace dpo::comm

@@ -6,12 +6,13 @@
 
 namespace dpo::comm {
 
-// A link over which bytes go one after the other at a given speed.
+// A simulated network link of a given speed.
 class Link {
  public:
   explicit Link(double bytes_per_second) : speed_(bytes_per_second) {}
 
-  // Sends bytes from the time `now` on, in seconds; returns when the last of them arrives.
+  // Sends bytes at the time `now`, in seconds, after those still being sent; returns when the last one
+  // arrives.
   double send(double bytes, double now);
   double sent() const { return sent_; }  // bytes
 
@@ -21,8 +22,8 @@ class Link {
   double busy_until_ = 0;
 };
 
-// A group, and all that are split off it, whose exchanges take no less time than the link of each rank needs
-// for the bytes that a ring sends over it: for measurements of what a slower network would do.
+// The same group, and all that are split from it, as if over a slower network: a collective takes at least as
+// long as a rank's link needs for the bytes that a ring algorithm sends. For benchmarks.
 std::shared_ptr<Group> throttled(std::shared_ptr<Group> group, std::shared_ptr<Link> link);
 
 }  // namespace dpo::comm

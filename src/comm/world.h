@@ -1,13 +1,18 @@
 #pragma once
 
 #include "comm/group.h"
+#include "comm/launch.h"
 
 namespace dpo::comm {
 
-// All processes of a run, and which of those on its machine this one is.
+// All ranks of a run, and this one's place among the ranks of its machine.
 struct World {
   std::shared_ptr<Group> all = single();
   int local_rank = 0, local_size = 1;
 };
+
+// Connects this process with the others that its launcher started: over NCCL where each has a GPU of its own,
+// otherwise over MPI. A UserError where neither is possible.
+World connect(const Launch& launch);
 
 }  // namespace dpo::comm

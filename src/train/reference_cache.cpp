@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/permissions.h"
 #include "base/sha256.h"
-#include "comm/exchange.h"
+#include "comm/group.h"
 #include "train/batches.h"
 #include "train/exchange.h"
 #include "train/failures.h"

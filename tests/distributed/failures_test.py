@@ -1,4 +1,4 @@
-"""A rank that is killed, stopped or fails ends all others, with its name and its last words, and leaves no process."""
+"""A rank that fails, is killed or is stopped ends all others, with its number and its error, and no process is left."""
 
 import os
 import re
@@ -10,22 +10,21 @@ import uuid
 
 from ranks import main, mpirun, processes_of, wait_until
 
-PROBE = os.environ["DPO_WATCH_PROBE"]
+PROBE = os.environ["DPO_WATCHDOG_PROBE"]
 RANKS = 4
-# The launcher is told to leave the end to the ranks: what ends them is the watch and nothing else. (It then forgets
-# their status as well.)
-LEFT_ALONE = ("--enable-recovery",)
+# With this mpirun does not end the ranks: only the watchdog does. (It also ignores their exit status.)
+ONLY_WATCHDOG = ("--enable-recovery",)
 
 
 class Failures(unittest.TestCase):
-    def start(self, seconds, failure, culprit, options=()):
-        """Starts ranks; waits until all of them work. Their ids, by rank."""
+    def start(self, timeout, failure, failing_rank, options=()):
+        """Starts ranks and waits until all of them work. Returns their process ids, by rank."""
         self.mark = f"DPO_TEST_MARK={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self.addCleanup(self.out.close)
         self.addCleanup(self.err.close)
-        self.ranks = subprocess.Popen(mpirun(RANKS, PROBE, seconds, failure, culprit, options=options), stdout=self.out,
+        self.ranks = subprocess.Popen(mpirun(RANKS, PROBE, timeout, failure, failing_rank, options=options), stdout=self.out,
                                       stderr=self.err, env=os.environ | {name: value})
         self.addCleanup(self.end)
         pids = {}
@@ -53,56 +52,56 @@ class Failures(unittest.TestCase):
     def said(self):
         return self.text(self.err)
 
-    def check_end(self, culprit, words, pid, speakers):
-        """All ranks end; of them the speakers say why."""
+    def check_end(self, failed, error, pid, reporters):
+        """All ranks end; the reporters print why."""
         wait_until(lambda: self.ranks.poll() is not None, "the launcher ends")
         wait_until(lambda: not processes_of(self.mark), "no process is left")
         endings = dict(re.findall(r"rank (\d) ends: (.*)", self.said()))
-        for rank in speakers:
-            self.assertRegex(endings.get(str(rank), "silence"), rf"rank {culprit} \(host \S+, pid {pid}\) {words}",
+        for rank in reporters:
+            self.assertRegex(endings.get(str(rank), "nothing"), rf"rank {failed} \(host \S+, pid {pid}\) {error}",
                              self.said())
 
     def test_a_rank_that_throws(self):
-        for culprit in (0, 2):
-            with self.subTest(culprit=culprit):
-                pids = self.start(60, "throw", culprit, LEFT_ALONE)
-                self.check_end(culprit, "failed: the data is not to my liking", pids[culprit], range(RANKS))
+        for failed in (0, 2):
+            with self.subTest(failed=failed):
+                pids = self.start(60, "throw", failed, ONLY_WATCHDOG)
+                self.check_end(failed, "failed: the data is bad", pids[failed], range(RANKS))
 
     def test_the_status_of_a_failure(self):
         pids = self.start(60, "throw", 1)
-        self.check_end(1, "failed: the data is not to my liking", pids[1], [0])
+        self.check_end(1, "failed: the data is bad", pids[1], [0])
         self.assertEqual(self.ranks.returncode, 2, self.said())
 
     def test_a_rank_without_memory(self):
-        pids = self.start(60, "memory", 1, LEFT_ALONE)
+        pids = self.start(60, "memory", 1, ONLY_WATCHDOG)
         self.check_end(1, "failed: std::bad_alloc", pids[1], range(RANKS))
 
     def test_a_rank_that_is_killed(self):
-        for culprit in (0, 1, 3):
-            with self.subTest(culprit=culprit):
-                pids = self.start(60, "wait", 0, LEFT_ALONE)
-                os.kill(pids[culprit], signal.SIGKILL)
-                self.check_end(culprit, "died without a word", pids[culprit], set(range(RANKS)) - {culprit})
+        for failed in (0, 1, 3):
+            with self.subTest(failed=failed):
+                pids = self.start(60, "wait", 0, ONLY_WATCHDOG)
+                os.kill(pids[failed], signal.SIGKILL)
+                self.check_end(failed, "exited without reporting an error", pids[failed], set(range(RANKS)) - {failed})
 
     def test_a_rank_that_is_killed_under_a_launcher_that_sees_it(self):
-        """It ends the others as well and may be faster; then it is the one who says so."""
+        """mpirun ends the others too and may be faster; then it prints the reason."""
         pids = self.start(60, "wait", 0)
         os.kill(pids[2], signal.SIGKILL)
         self.check_end(2, "", pids[2], ())
         self.assertNotEqual(self.ranks.returncode, 0, self.said())
-        self.assertRegex(self.said(), "rank 2 .*(died without a word|signal 9)")
+        self.assertRegex(self.said(), "rank 2 .*(exited without reporting an error|signal 9)")
 
     def test_a_rank_that_is_stopped(self):
-        """The launcher ends it when the others have ended, so that one of these may not come to say it."""
-        for culprit in (0, 2):
-            with self.subTest(culprit=culprit):
+        """mpirun ends it once others have exited, so that not all of them may print the reason."""
+        for failed in (0, 2):
+            with self.subTest(failed=failed):
                 pids = self.start(3, "wait", 0)
-                os.kill(pids[culprit], signal.SIGSTOP)
-                self.check_end(culprit, "", pids[culprit], ())
+                os.kill(pids[failed], signal.SIGSTOP)
+                self.check_end(failed, "", pids[failed], ())
                 self.assertEqual(self.ranks.returncode, 2, self.said())
-                self.assertRegex(self.said(), rf"ends: rank {culprit} .*gave no sign of life for 3 s")
+                self.assertRegex(self.said(), rf"ends: rank {failed} .*sent no heartbeat for 3 s")
 
-    def test_nothing_happens_to_ranks_that_work(self):
+    def test_working_ranks_are_left_alone(self):
         self.start(3, "none", 0)
         wait_until(lambda: self.ranks.poll() is not None, "the launcher ends")
         self.assertEqual(self.ranks.returncode, 0, self.said())

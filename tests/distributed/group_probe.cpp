@@ -1,4 +1,5 @@
-// Every exchange of a group, in every type, checked against what it should give; run by several ranks.
+// Every collective operation of a group, in every dtype, checked against its expected result; run by several
+// ranks.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -9,23 +10,21 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
-#include "comm/bodies.h"
-#include "comm/connect.h"
-#include "comm/exchange.h"
+#include "comm/backends.h"
 
 namespace dpo::comm {
 namespace {
 
 const std::vector<at::ScalarType> kTypes = {at::kFloat, at::kDouble, at::kLong, at::kBFloat16, at::kHalf};
 
-// What rank `rank` holds: numbers whose sum depends on the order of adding.
+// What rank `rank` holds: numbers whose sum depends on the order of summation.
 at::Tensor content(int rank, std::int64_t count, at::ScalarType type) {
   const at::Tensor index = at::arange(count, at::kDouble);
   const at::Tensor values = at::sin(index * 0.37 + rank) * at::pow(10.0, index.remainder(4)) + rank;
   return (type == at::kLong ? values * 1000 : values).to(type);
 }
 
-// The sum in the order of ranks, 16 bits in float32.
+// The sum in rank order, of 16-bit floats in float32.
 at::Tensor sum_of(int size, std::int64_t count, at::ScalarType type) {
   const bool narrow = type == at::kBFloat16 || type == at::kHalf;
   at::Tensor sum = content(0, count, type).to(narrow ? at::kFloat : type);
@@ -102,14 +101,14 @@ class Probe {
     }
   }
 
-  // Types that are moved and never added.
+  // A dtype that is copied but cannot be reduced.
   void bytes() const {
     const at::Tensor into = at::zeros({size()}, at::TensorOptions(at::kByte).device(device_));
     group_->all_gather(into, at::full({1}, rank() + 1, at::TensorOptions(at::kByte).device(device_))).wait();
     require(into.cpu().equal(at::arange(1, size() + 1, at::kByte)), "bytes");
   }
 
-  // Exchanges that are under way together, and waited for in another order.
+  // Operations that are in progress together, and waited for in another order.
   void many_at_once() const {
     constexpr int kMany = 20;
     std::vector<at::Tensor> tensors;
@@ -122,7 +121,7 @@ class Probe {
     for (int i = 0; i < kMany; ++i)
       require(tensors[static_cast<std::size_t>(i)].cpu().equal(sum_of(size(), 1000 * i + 1, at::kFloat)),
               "many at once");
-    group_->all_reduce(at::ones({5}, at::TensorOptions().device(device_)));  // nobody waits for this one
+    group_->all_reduce(at::ones({5}, at::TensorOptions().device(device_)));  // no wait for this one
     group_->barrier();
   }
 
@@ -136,7 +135,7 @@ class Probe {
       require(all[static_cast<std::size_t>(other)].size() == static_cast<std::size_t>(other), "gather_texts");
   }
 
-  // What goes wrong in an exchange is thrown by its wait, and the next one works.
+  // An error in an operation is thrown by its wait, and the next operation works.
   void refusals() const {
     if (size() == 1) return;
     Pending wrong = group_->all_reduce(at::ones({3}, at::TensorOptions(at::kBool).device(device_)));
@@ -145,10 +144,10 @@ class Probe {
     } catch (const std::invalid_argument&) {
       return group_->barrier();
     }
-    throw std::runtime_error("truth values were summed");
+    throw std::runtime_error("booleans were summed");
   }
 
-  // Ranks of one colour are a group, in their order.
+  // Ranks of one colour are a group, in rank order.
   void splits() const {
     const int colour = rank() % 2;
     const auto part = group_->split(colour);
@@ -170,8 +169,7 @@ class Probe {
   at::Device device_;
 };
 
-// group_probe DEVICE [PIECE BUFFER]: over MPI with these limits; NCCL, where DEVICE is a GPU of each rank's
-// own.
+// group_probe DEVICE [PIECE BUFFER]: over MPI with these limits; over NCCL if every rank has a GPU to itself.
 int probe(int argc, char** argv) {
   const at::Device device(argc > 1 ? argv[1] : "cpu");
   MpiLimits limits;
@@ -180,15 +178,15 @@ int probe(int argc, char** argv) {
   const Probe all(world.all, device);
   all.everything();
   all.splits();
-  // What every rank has computed is the same: compared bit by bit over ranks.
+  // All ranks have the same bits.
   const at::Tensor sum = content(all.rank(), 100'003, at::kFloat).to(device);
   world.all->all_reduce(sum).wait();
   const at::Tensor sums = at::zeros({all.size(), sum.numel()}, sum.options());
   world.all->all_gather(sums, sum).wait();
   for (int other = 0; other < all.size(); ++other)
-    require(sums[other].equal(sum), "ranks have different sums");
+    require(sums[other].equal(sum), "the sums differ between ranks");
   if (all.rank() == 0)
-    fmt::print("{} ranks, {} here: all exchanges as they should be\n", all.size(), world.local_size);
+    fmt::print("{} ranks, {} here: all operations correct\n", all.size(), world.local_size);
   return 0;
 }
 

@@ -1,4 +1,4 @@
-"""Groups over MPI: every exchange in every type at several numbers of ranks, in one go and in small pieces."""
+"""Groups over MPI: every collective operation in every dtype, on several numbers of ranks, whole and in small pieces."""
 
 import os
 import unittest
@@ -12,15 +12,15 @@ class Groups(unittest.TestCase):
     def check(self, ranks, *arguments):
         done = run(mpirun(ranks, PROBE, "cpu", *arguments))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, f"{ranks} ranks, {ranks} here: all exchanges as they should be\n")
+        self.assertEqual(done.stdout, f"{ranks} ranks, {ranks} here: all operations correct\n")
 
-    def test_every_exchange(self):
+    def test_every_operation(self):
         for ranks in (1, 2, 3, 4):
             with self.subTest(ranks=ranks):
                 self.check(ranks)
 
     def test_in_pieces(self):
-        """Limits that divide every exchange in many calls, as an exchange of gigabytes is."""
+        """Limits that divide every operation into many MPI calls, as happens with gigabytes."""
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
                 self.check(ranks, 4096, 10_000)

@@ -1,5 +1,5 @@
-"""One job on two hosts over TCP. The hosts are network namespaces of this machine with a cable between them; a script stands
-for ssh. Not run where namespaces cannot be made."""
+"""One job on two hosts over TCP. The hosts are network namespaces of this machine with a virtual cable between them; a
+script takes the place of ssh. Skipped where namespaces cannot be created."""
 
 import os
 import shutil
@@ -15,18 +15,18 @@ from ranks import main, run
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from tiny_run import TinyRuns  # noqa: E402
 
-GROUP_PROBE, WATCH_PROBE = os.environ["DPO_GROUP_PROBE"], os.environ["DPO_WATCH_PROBE"]
+GROUP_PROBE, WATCHDOG_PROBE = os.environ["DPO_GROUP_PROBE"], os.environ["DPO_WATCHDOG_PROBE"]
 PREFIX = f"dpo{uuid.uuid4().hex[:6]}"
 HOSTS = [f"{PREFIX}a", f"{PREFIX}b"]
 ADDRESSES = ["10.123.45.1", "10.123.45.2"]
 
 
-def ip(*words):
-    return subprocess.run(["ip", *words], capture_output=True, text=True)
+def ip(*arguments):
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True)
 
 
 def make_hosts():
-    """What did not work, if something did not."""
+    """Returns the error, if any."""
     cables = [f"{PREFIX}v{i}" for i in range(2)]
     commands = [["netns", "add", host] for host in HOSTS]
     commands.append(["link", "add", cables[0], "type", "veth", "peer", "name", cables[1]])
@@ -52,7 +52,7 @@ class Hosts(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = Path(scratch.name)
-        # mpirun calls it as ssh: the host's address, then a command.
+        # mpirun calls it like ssh: the host's address, then a command.
         shell = self.folder / "shell"
         cases = "".join(f"  {address}) host={host} ;;\n" for host, address in zip(HOSTS, ADDRESSES))
         shell.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
@@ -68,10 +68,10 @@ class Hosts(unittest.TestCase):
         return ["ip", "netns", "exec", HOSTS[0], "mpirun", *root, "--host", ",".join(f"{a}:2" for a in ADDRESSES),
                 "-n", "4", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.shell), *network, *map(str, command)]
 
-    def test_every_exchange(self):
+    def test_every_operation(self):
         done = run(self.mpirun(GROUP_PROBE, "cpu"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, "4 ranks, 2 here: all exchanges as they should be\n")
+        self.assertEqual(done.stdout, "4 ranks, 2 here: all operations correct\n")
 
     def test_training(self):
         """Shards over the cable, tensor ranks within a host: the losses and norms of one process."""
@@ -91,12 +91,12 @@ class Hosts(unittest.TestCase):
                 if key.startswith(("loss", "logps", "grad_norm")):
                     self.assertLessEqual(abs(mine[key] - theirs[key]), 1e-5 * max(1e-3, abs(theirs[key])), key)
 
-    def test_watch_over_the_network(self):
-        done = run(self.mpirun(WATCH_PROBE, 30, "none", 0))
+    def test_watchdog_over_the_network(self):
+        done = run(self.mpirun(WATCHDOG_PROBE, 30, "none", 0))
         self.assertEqual(done.returncode, 0, done.stderr)
-        done = run(self.mpirun(WATCH_PROBE, 30, "throw", 3))
+        done = run(self.mpirun(WATCHDOG_PROBE, 30, "throw", 3))
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertRegex(done.stderr, r"rank 0 ends: rank 3 \(host .*\) failed: the data is not to my liking")
+        self.assertRegex(done.stderr, r"rank 0 ends: rank 3 \(host .*\) failed: the data is bad")
 
 
 if __name__ == "__main__":

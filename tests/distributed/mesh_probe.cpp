@@ -1,4 +1,4 @@
-// What the tests of meshes ask of the program's insides.
+// Trains on a mesh of ranks and writes what mesh_test.py compares.
 //
 //   mpirun -n RANKS mesh_probe REQUEST.json FOLDER
 //
@@ -6,7 +6,7 @@
 // "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
 // "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device"}...]}. Every case trains on all batches.
 // FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
-// "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the better responses) and "norms";
+// "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the chosen responses) and "norms";
 // the final "weight.TENSOR"s; "gathered", the most blocks that were gathered at once.
 #include <fstream>
 #include <iostream>
@@ -19,8 +19,7 @@
 #include "../parity/read_examples.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
-#include "comm/connect.h"
-#include "comm/launch.h"
+#include "comm/world.h"
 #include "data/forest.h"
 #include "ops/devices.h"
 #include "shard/sharded.h"
@@ -66,7 +65,7 @@ train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
   return trainee;
 }
 
-// The whole of what every rank holds a part of, as float32 on the CPU.
+// Gathers the parts of all ranks, as float32 on the CPU.
 model::Weights whole(const model::TensorTable& table, const model::Weights& parts, const shard::Mesh& mesh) {
   const at::NoGradGuard no_grad;
   const model::Layout layout = mesh.layout();

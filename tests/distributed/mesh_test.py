@@ -25,8 +25,8 @@ PROBE = os.environ["DPO_MESH_PROBE"]
 RANKS = int(sys.argv[1])
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 TOLERANCE = 1e-5  # relative, float32
-ALL = "DPO_TEST_ALL" in os.environ  # else three models and three ways for each mesh
-ROUNDING = 2**-8  # the last of a bfloat16's 8 bits
+ALL = "DPO_TEST_ALL" in os.environ  # otherwise three models and three settings for each mesh
+ROUNDING = 2**-8  # the last bit of a bfloat16
 UPDATES = 10
 
 # 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
@@ -36,14 +36,14 @@ MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
           3: [{"shard": 3}, {"replica": 3}],
           4: [{"shard": 4}, {"tensor": 4}, {"shard": 2, "tensor": 2}, {"replica": 2, "shard": 2}, {"replica": 2, "tensor": 2}]}
-# SGD: rules that divide by the gradient's size turn the rounding of one that should be 0 into an update of full size.
+# SGD: an optimizer that divides by the gradient's size turns the rounding of a zero gradient into a full update.
 PLAIN = {"optimizer": "SGD", "lr": 0.05}
-WAYS = {"plain": PLAIN, "recompute": PLAIN | {"recompute": True}, "accumulated": PLAIN | {"microbatches": 2},
-        "whole": PLAIN | {"microbatches": 3, "whole": True}, "AdamW": {"optimizer": "AdamW", "lr": 1e-4}}
+SETTINGS = {"plain": PLAIN, "recompute": PLAIN | {"recompute": True}, "accumulated": PLAIN | {"microbatches": 2},
+            "whole": PLAIN | {"microbatches": 3, "whole": True}, "AdamW": {"optimizer": "AdamW", "lr": 1e-4}}
 ALWAYS = ("plain", "AdamW")
 if not ALL:
     del MODELS["qwen3"]
-    WAYS = {way: WAYS[way] for way in ("plain", "whole", "AdamW")}
+    SETTINGS = {setting: SETTINGS[setting] for setting in ("plain", "whole", "AdamW")}
 
 
 def batches(seed):
@@ -62,16 +62,16 @@ def run(ranks, request, folder):
     folder.mkdir()
     file = folder / "request.json"
     file.write_text(json.dumps(request))
-    words = [PROBE, str(file), str(folder)]
+    command = [PROBE, str(file), str(folder)]
     if ranks > 1:
-        words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *words]
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1200)
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1200)
     assert done.returncode == 0, f"{ranks} ranks: {done.stderr[-3000:]}"
     return {case["name"]: load_file(folder / f"{case['name']}.safetensors") for case in request["cases"]}
 
 
 def distance(found, expected):
-    """The largest difference, against the largest number of the tensor."""
+    """The largest difference, relative to the largest number of the tensor."""
     scale = expected.abs().max().item()
     return (found - expected).abs().max().item() / max(scale, 1e-12)
 
@@ -83,9 +83,9 @@ def compare(name, found, expected, tolerance, worst, adaptive):
         if key == "gathered":
             assert found[key].item() <= 2, f"{name}: {found[key].item()} blocks were gathered at once"
             continue
-        # A bias before a softmax over positions has no gradient but rounding: it is compared with its block's numbers.
+        # The gradient of a bias before a softmax over positions is rounding only: it is compared with the norm.
         scale = expected["norm"].item() if key.startswith("gradient.") else 0
-        if key.startswith("weight.") and adaptive:  # see PLAIN: of such weights those with a gradient that counts
+        if key.startswith("weight.") and adaptive:  # see PLAIN: only weights with a gradient above rounding
             gradient = expected["gradient." + key.removeprefix("weight.")].abs()
             counts = gradient > 1e-3 * gradient.max()
             found[key], expected[key] = found[key] * counts, expected[key] * counts
@@ -96,19 +96,19 @@ def compare(name, found, expected, tolerance, worst, adaptive):
         assert off <= tolerance, f"{name}: {key} is off by {off:.2e}"
 
 
-def name_of(family, mesh, way):
-    return f"{family} " + "x".join(f"{size} {kind}" for kind, size in mesh.items()) + f" {way}"
+def name_of(family, mesh, setting):
+    return f"{family} " + "x".join(f"{size} {kind}" for kind, size in mesh.items()) + f" {setting}"
 
 
 def exact(folder, models):
     """float32: to 1e-5."""
     data, worst = batches(1), {}
-    base = lambda family, way: {"model": str(models[family]), "device": "cuda:0" if DEVICE == "cuda" else "cpu", **WAYS[way]}
-    expected = run(1, {"batches": data, "cases": [{"name": f"{family} {way}", "mesh": {}, **base(family, way)}
-                                                  for family in MODELS for way in ALWAYS]}, folder / "one")
-    cases = [{"name": name_of(family, mesh, way), "family": family, "mesh": mesh, **base(family, way)}
-             for family in MODELS for mesh in MESHES[RANKS] for way in WAYS
-             if family != "qwen3" or way == "plain"]
+    base = lambda family, setting: {"model": str(models[family]), "device": "cuda:0" if DEVICE == "cuda" else "cpu", **SETTINGS[setting]}
+    expected = run(1, {"batches": data, "cases": [{"name": f"{family} {setting}", "mesh": {}, **base(family, setting)}
+                                                  for family in MODELS for setting in ALWAYS]}, folder / "one")
+    cases = [{"name": name_of(family, mesh, setting), "family": family, "mesh": mesh, **base(family, setting)}
+             for family in MODELS for mesh in MESHES[RANKS] for setting in SETTINGS
+             if family != "qwen3" or setting == "plain"]
     found = run(RANKS, {"batches": data, "cases": cases}, folder / "many")
     for case in cases:
         alone = expected[f"{case['family']} {'AdamW' if case['optimizer'] == 'AdamW' else 'plain'}"]
@@ -120,7 +120,7 @@ def exact(folder, models):
 
 
 def one_rank_is_plain(folder, models):
-    """A mesh of one is the plain run, bit for bit, whatever its trainer would be."""
+    """A mesh of one rank is the plain run, bit for bit, with any trainer."""
     data = batches(2)
     case = PLAIN | {"name": "plain", "model": str(models["gpt_neox"]), "mesh": {}}
     plain = run(1, {"batches": data, "cases": [case]}, folder / "plain")["plain"]
@@ -130,7 +130,7 @@ def one_rank_is_plain(folder, models):
 
 
 def rounded(folder, models):
-    """bfloat16 over float32 weights: as far from float32 as one process is, within a factor and a last bit."""
+    """bfloat16 over float32 weights: as close to float32 as one process is, within a factor of 2 and a last bit."""
     data = batches(3)
     cases = lambda mesh, computed: [PLAIN | {"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
                                     for family in ("gpt_neox", "llama")]
@@ -147,7 +147,7 @@ def rounded(folder, models):
                 worst[key] = max(worst[key], off)
                 assert off <= 2 * own[key] + ROUNDING, (f"bfloat16 {family} {mesh}: {key} is off by {off:.2e}, "
                                                         f"one process by {own[key]:.2e}")
-    print(f"bfloat16 on {RANKS} ranks (in one process) is from float32 at most: " +
+    print(f"bfloat16 on {RANKS} ranks (in one process) differs from float32 by at most: " +
           ", ".join(f"{key} {worst[key]:.1e} ({own[key]:.1e})" for key in own))
 
 

@@ -1,4 +1,4 @@
-"""What tests with several processes share: how they are started, and that none is left."""
+"""Shared by tests with several processes: how they are started, and that none is left."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def run(command, **options):
 
 
 def processes_of(mark):
-    """Ids of the processes that have this text in their environment: whoever they are started by."""
+    """Ids of the processes with this variable in their environment, whatever started them."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -37,7 +37,7 @@ def processes_of(mark):
 
 
 def wait_until(condition, what, seconds=120):
-    """A bound for what must happen at some time, far above what it takes."""
+    """The limit is far above what it takes."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

@@ -1,4 +1,4 @@
-"""dpo train as several ranks: started by itself and by mpirun; what is printed once; signals; failures of whole runs."""
+"""dpo train with several ranks, started by itself and by mpirun: what is printed once, signals, failures."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from tiny_run import TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
-ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine is done with less before it is hit
+ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine would finish fewer before the test acts
 
 
 class Start(TinyRuns):
@@ -33,7 +33,7 @@ class Start(TinyRuns):
         return self.words(self.run_folder, FSDP, *more)
 
     def begin(self, command):
-        """Starts a long run and waits for its first updates; the ids of its ranks, by rank."""
+        """Starts a long run and waits for its first updates. Returns the process ids, by rank."""
         self.out = tempfile.TemporaryFile("w+")
         self.addCleanup(self.out.close)
         self.process = subprocess.Popen(command, stdout=self.out, stderr=subprocess.STDOUT, env=self.environment)
@@ -63,20 +63,20 @@ class Start(TinyRuns):
         return self.process.returncode
 
     def check_once(self, done):
-        """What only the first rank says stands there once."""
+        """What only rank 0 prints appears once."""
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
         for text in ("\nMemory", "run folder ", "update 1 ", "saving step-40"):
             self.assertEqual(done.stderr.count(text), 1, text + "\n" + done.stderr)
         self.assertEqual(len(self.updates(self.run_folder)), 10)
 
-    def test_ranks_of_its_own(self):
+    def test_started_by_itself(self):
         self.check_once(run(self.command("mesh.shard=2", "n_examples=40", "n_epochs=null")))
 
-    def test_ranks_of_mpirun(self):
+    def test_started_by_mpirun(self):
         self.check_once(run(mpirun(2, *self.command("n_examples=40", "n_epochs=null"))))
 
-    def test_a_folder_that_holds_the_time(self):
+    def test_a_folder_named_by_the_time(self):
         """Every rank has its own clock; they agree on one folder."""
         command = [word for word in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
                    if not word.startswith("local_run_dir")]
@@ -84,10 +84,10 @@ class Start(TinyRuns):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((Path(done.stdout.strip()) / "COMPLETE").exists(), done.stdout)
 
-    def test_one_rank_of_mpirun_is_a_run_like_any_other(self):
+    def test_one_rank_under_mpirun(self):
         self.check_once(run(mpirun(1, *self.command("n_examples=40", "n_epochs=null"))))
 
-    def test_errors_are_said_once(self):
+    def test_errors_are_printed_once(self):
         for words, text in ((["no_such_key=1"], "error: no_such_key: there is no such key"),
                             (["trainer=BasicTrainer"], "error: trainer=BasicTrainer is one process, but there are 2 ranks"),
                             (["model.name_or_path=/nowhere"], "error: ")):
@@ -100,7 +100,7 @@ class Start(TinyRuns):
     def test_contradicting_variables_are_named(self):
         done = run(self.command(), env=os.environ | {"RANK": "3", "WORLD_SIZE": "2"})
         self.assertEqual(done.returncode, 1)
-        self.assertIn("RANK=3 is not below WORLD_SIZE=2", done.stderr)
+        self.assertIn("RANK=3 must be below WORLD_SIZE=2", done.stderr)
 
     def test_torchrun_without_gpus(self):
         variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
@@ -108,7 +108,7 @@ class Start(TinyRuns):
         self.assertEqual(done.returncode, 1)
         self.assertIn("start them with mpirun -n 2", done.stderr)
 
-    def test_a_port_that_is_taken(self):
+    def test_a_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("", 0))
             taken.listen()
@@ -117,8 +117,8 @@ class Start(TinyRuns):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(f"fsdp_port={port} cannot be used", done.stderr)
 
-    def test_a_signal_ends_all_in_order(self):
-        """To the process that the user sees, and to one rank."""
+    def test_a_signal_stops_all_ranks(self):
+        """Sent to the process that the user started, and to one rank."""
         for signal_sent, to_rank in ((signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)):
             with self.subTest(signal=signal_sent, to_rank=to_rank):
                 pids = self.begin(self.command("mesh.shard=2", *ENDLESS, f"local_run_dir={self.run_folder}{signal_sent}"))
@@ -131,15 +131,15 @@ class Start(TinyRuns):
         pids = self.begin(self.command("mesh.shard=3", *ENDLESS, "batch_size=6"))
         os.kill(pids[2], signal.SIGKILL)
         self.assertEqual(self.wait_for_end(), 2, self.said())
-        self.assertRegex(self.said(), rf"error: rank 2 \(host .*, pid {pids[2]}\) died without a word")
+        self.assertRegex(self.said(), rf"error: rank 2 \(host .*, pid {pids[2]}\) exited without reporting an error")
 
     def test_a_rank_that_is_stopped(self):
         pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=3"))
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(self.wait_for_end(), 2, self.said())
-        self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) gave no sign of life for 3 s")
+        self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) sent no heartbeat for 3 s")
 
-    def test_the_process_that_started_them_is_killed(self):
+    def test_the_starting_process_is_killed(self):
         self.begin(self.command("mesh.shard=2", *ENDLESS))
         self.process.kill()
         self.wait_for_end()
@@ -147,7 +147,7 @@ class Start(TinyRuns):
     @unittest.skipIf(platform.machine() == "aarch64",
                      "on ARM the libraries under LibTorch (NVPL, oneDNN) crash where they get no memory")
     def test_out_of_memory_on_one_rank(self):
-        # What is allocated asks the system for it, and that will say no.
+        # Every allocation then goes to the system, which refuses it.
         self.environment |= {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_ARENA_MAX": "1"}
         pids = self.begin(self.command("mesh.shard=2", "batch_size=64", "eval_every=640", "n_examples=6400"))
         resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))

@@ -1,5 +1,5 @@
-"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, and what becomes of a run when
-the number of its ranks changes or one of them dies.
+"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, and resuming after the number
+of ranks changes or one of them is killed.
 
 Ranks are started by `dpo train` itself, under mpirun.
 """
@@ -18,8 +18,8 @@ from safetensors.numpy import load_file  # noqa: E402
 from tiny_run import TinyRuns  # noqa: E402
 
 TOLERANCE = 1e-5  # relative, float32
-# SGD: rules that divide by the gradient's size turn rounding into updates of full size.
-# Batches of 12 divide by every number of ranks here.
+# SGD: optimizers that divide by the gradient's size turn rounding into full updates.
+# Batches of 12 are divisible by every number of ranks here.
 SHORT = ["batch_size=12", "n_examples=240", "eval_every=120", "eval_batch_size=12", "n_eval_examples=12", "data.test_share=0.1",
          "optimizer=SGD", "lr=0.01"]
 MESHES = {"2 shards": ["trainer=FSDPTrainer", "mesh.shard=2"],
@@ -78,7 +78,7 @@ class Training(TinyRuns):
             self.close(run, alone)
             for file in sorted((alone / "samples").iterdir()):
                 self.assertEqual((run / "samples" / file.name).read_text(), file.read_text())
-            # Scores do not depend on who computed them: the second run found those of the first.
+            # Scores do not depend on the mesh: the second run finds those of the first.
             self.assertEqual(len(list(local.glob("*/references/*.safetensors"))), 2)
 
     def test_not_finite_stops_all(self):
@@ -87,8 +87,8 @@ class Training(TinyRuns):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("is not finite"), 1, done.stderr)
 
-    def test_what_one_rank_alone_computes_stops_all(self):
-        """NaN in one example: of one rank, and of one of its microbatches. Nothing is updated, and nothing is saved."""
+    def test_nan_on_one_rank_stops_all(self):
+        """NaN in one example, so on one rank and in one of its microbatches. Nothing is updated or saved."""
         words = ["n_examples=240", "batch_size=12", "eval_every=null", f"model.name_or_path={self.spoilt_model()}",
                  "gradient_accumulation_steps=3"]
         for i, mesh in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"])):
@@ -98,7 +98,7 @@ class Training(TinyRuns):
             self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is not finite .*nothing was changed")
             self.assertEqual(list(run.glob("step-*")), [])
 
-    def test_a_signal_ends_in_order(self):
+    def test_a_signal_stops_in_order(self):
         run = self.folder / "signalled"
         process = subprocess.Popen(self.words(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:
@@ -109,7 +109,7 @@ class Training(TinyRuns):
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
 
     def killed(self, run, *words):
-        """A run of four ranks of which one is killed some updates after its first checkpoint."""
+        """A run of four ranks, one of which is killed some updates after its first checkpoint."""
         mark = f"DPO_TEST_RUN={run.name}"
         process = subprocess.Popen(self.words(run, *SHORT, "n_examples=480", *words), stderr=subprocess.PIPE, text=True,
                                    env=os.environ | dict([mark.split("=")]))
@@ -135,7 +135,7 @@ class Training(TinyRuns):
         done = self.train(run, *SHORT, *resumed, "trainer=FSDPTrainer", "mesh.shard=2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.close(run, whole)
-        # The same checkpoint under every other division of the model.
+        # The same checkpoint on every other mesh.
         for i, words in enumerate((["trainer=BasicTrainer"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
                                    ["trainer=FSDPTrainer", "mesh.shard=3"],
                                    ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"])):

@@ -1,4 +1,4 @@
-// One input is what another process sends to the watch of a rank, or the variables of a launcher.
+// An input is what another process sends to the watchdog of a rank, or the variables of a launcher.
 #include "comm/launch.h"
 #include "comm/messages.h"
 #include "target.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace std::string_literals;
 using namespace dpo::comm;
 
-// In pieces or whole, the messages are the same; and each is read as it would be written.
+// The messages are the same in pieces and whole, and are read as they are written.
 bool try_messages(std::string_view input) {
   MessageReader whole, by_pieces;
   std::string lines, lines_of_pieces;
@@ -17,7 +17,7 @@ bool try_messages(std::string_view input) {
   const std::size_t piece = 1 + input.size() % 7;
   for (std::size_t at = 0; at < input.size(); at += piece)
     for (const Message& message : by_pieces.add(input.substr(at, piece))) lines_of_pieces += line_of(message);
-  if (lines != lines_of_pieces) fail("pieces give other messages", lines + lines_of_pieces);
+  if (lines != lines_of_pieces) fail("pieces give different messages", lines + lines_of_pieces);
   std::string again;
   for (const Message& message : MessageReader().add(lines)) again += line_of(message);
   if (again != lines) fail("read again, it differs", lines + again);
@@ -34,17 +34,17 @@ bool try_launch(std::string_view input) {
   }
   Launch launch;
   if (!accepts([&] { launch = read_launch(environment); }, check_some_message)) return false;
-  if (launch.rank < 0 || launch.rank >= launch.size) fail("a rank of none");
+  if (launch.rank < 0 || launch.rank >= launch.size) fail("rank out of range");
   return true;
 }
 
 const std::string kLines[] = {
-    line_of({.kind = Message::Kind::alive}),
-    line_of({.kind = Message::Kind::hello, .word = "1234", .rank = 3}),
-    line_of({.kind = Message::Kind::welcome, .word = "1234"}),
+    line_of({.kind = Message::Kind::heartbeat}),
+    line_of({.kind = Message::Kind::hello, .token = "1234", .rank = 3}),
+    line_of({.kind = Message::Kind::welcome, .token = "1234"}),
     line_of({.kind = Message::Kind::goodbye}),
-    line_of({.kind = Message::Kind::failed, .loss = {2, "host", 77, "out of \"memory\"\n", true, 2}}),
-    line_of({.kind = Message::Kind::loss, .loss = {0, "é", 1, "died", false, 143}}),
+    line_of({.kind = Message::Kind::failed, .failure = {2, "host", 77, "out of \"memory\"\n", true, 2}}),
+    line_of({.kind = Message::Kind::abort, .failure = {0, "é", 1, "exited", false, 143}}),
 };
 const std::string kVariables[] = {
     "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=a\nMASTER_PORT=29500\n",
@@ -52,13 +52,13 @@ const std::string kVariables[] = {
     "SLURM_JOB_ID=7\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=2\nSLURM_LOCALID=1\n",
     "TORCHELASTIC_RUN_ID=x\nTORCHELASTIC_RESTART_COUNT=1\nTORCHELASTIC_USE_AGENT_STORE=True\n",
 };
-const std::string kTokens[] = {"{",          "}",          "[",          "]",
-                               ",",          ":",          "\"",         "\\",
-                               "\n",         "null",       "true",       "-1",
-                               "1.5",        "1e999",      "4294967297", "9223372036854775808",
-                               "\xff",       "\\ud800",    "\\u0000",    "\"kind\": ",
-                               "\"rank\": ", "\"word\": ", "\"what\": ", "=",
-                               " ",          "0x1",        "+1",         "2147483648"};
+const std::string kTokens[] = {"{",          "}",           "[",          "]",
+                               ",",          ":",           "\"",         "\\",
+                               "\n",         "null",        "true",       "-1",
+                               "1.5",        "1e999",       "4294967297", "9223372036854775808",
+                               "\xff",       "\\ud800",     "\\u0000",    "\"kind\": ",
+                               "\"rank\": ", "\"token\": ", "\"what\": ", "=",
+                               " ",          "0x1",         "+1",         "2147483648"};
 
 template <const auto& kSeeds>
 std::string make(Mutator& mutator) {

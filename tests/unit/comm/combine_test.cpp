@@ -40,7 +40,7 @@ TEST(Combine, IntoOneOfTheParts) {
   }
 }
 
-TEST(Combine, TheLargestAndNumbersThatAreNone) {
+TEST(Combine, MaximumAndNaN) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> a = {1, nan, -3}, b = {2, 0, nan};
   std::vector<double> into(3);

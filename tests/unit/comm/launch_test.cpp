@@ -46,7 +46,7 @@ void expect_mentions(const Environment& environment, std::initializer_list<const
     EXPECT_NE(problem.find(text), std::string::npos) << text << " in: " << problem;
 }
 
-TEST(Launch, NobodyStartedIt) {
+TEST(Launch, NoLauncher) {
   const Launch launch = read_launch({{"PATH", "/bin"}, {"MASTER_ADDR", "left over"}, {"MASTER_PORT", "1"}});
   EXPECT_EQ(launch.launcher, Launcher::none);
   EXPECT_EQ(launch.size, 1);
@@ -68,14 +68,14 @@ TEST(Launch, Torchrun) {
   EXPECT_EQ(agent.attempt, 2);
 }
 
-TEST(Launch, KubernetesSaysNothingOfTheMachine) {
+TEST(Launch, KubernetesSetsNoLocalRank) {
   const Launch launch = read_launch(without(without(kTorchrun, "LOCAL_RANK"), "LOCAL_WORLD_SIZE"));
   EXPECT_EQ(launch.rank, 5);
   EXPECT_FALSE(launch.local_rank);
   EXPECT_FALSE(launch.local_size);
 }
 
-TEST(Launch, OneProcessNeedsNoMeeting) {
+TEST(Launch, OneProcessNeedsNoRendezvous) {
   const Launch launch = read_launch({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
   EXPECT_EQ(launch.launcher, Launcher::variables);
   EXPECT_FALSE(launch.address);
@@ -98,7 +98,7 @@ TEST(Launch, Srun) {
   EXPECT_EQ(launch.local_rank, 0);
 }
 
-TEST(Launch, AJobOfSlurmIsNotATaskOfSrun) {
+TEST(Launch, ASlurmJobIsNotAnSrunTask) {
   const Environment batch = {
       {"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(read_launch(batch).launcher, Launcher::none);
@@ -106,8 +106,8 @@ TEST(Launch, AJobOfSlurmIsNotATaskOfSrun) {
             Launcher::none);
 }
 
-TEST(Launch, OtherLaunchersMayBeTasksOfSlurm) {
-  // One torchrun or orted on each machine is what srun started.
+TEST(Launch, SrunMayStartOtherLaunchers) {
+  // srun started a torchrun or orted on each machine.
   EXPECT_EQ(read_launch(with(with(kSrun, kTorchrun), {{"TORCHELASTIC_RUN_ID", "x"}})).launcher,
             Launcher::variables);
   EXPECT_EQ(read_launch(with(kSrun, kMpirun)).launcher, Launcher::open_mpi);
@@ -119,7 +119,7 @@ TEST(Launch, LaunchersThatAgree) {
   EXPECT_EQ(read_launch(with(with(kSrun, same), {{"RANK", "2"}})).launcher, Launcher::variables);
 }
 
-TEST(Launch, LaunchersThatContradictEachOther) {
+TEST(Launch, LaunchersThatDisagree) {
   expect_mentions(with(kMpirun, kTorchrun), {"RANK=5", "OMPI_COMM_WORLD_RANK=3"});
   expect_mentions(with(kMpirun, with(kTorchrun, {{"RANK", "3"}})),
                   {"WORLD_SIZE=8", "OMPI_COMM_WORLD_SIZE=4"});
@@ -128,7 +128,7 @@ TEST(Launch, LaunchersThatContradictEachOther) {
   expect_mentions(with(kSrun, with(kTorchrun, {{"RANK", "2"}})), {"WORLD_SIZE=8", "SLURM_STEP_NUM_TASKS=4"});
 }
 
-TEST(Launch, RanksBeyondTheirNumber) {
+TEST(Launch, RanksThatAreTooLarge) {
   expect_mentions(with(kTorchrun, {{"RANK", "8"}}), {"RANK=8", "WORLD_SIZE=8"});
   expect_mentions(with(kTorchrun, {{"LOCAL_RANK", "4"}}), {"LOCAL_RANK=4", "LOCAL_WORLD_SIZE=4"});
   expect_mentions(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "16"}}), {"LOCAL_WORLD_SIZE=16", "WORLD_SIZE=8"});
@@ -146,7 +146,7 @@ TEST(Launch, HalfOfTheVariables) {
   expect_mentions(without(kTorchrun, "MASTER_PORT"), {"MASTER_PORT is not"});
 }
 
-TEST(Launch, WhatIsNoNumber) {
+TEST(Launch, NotANumber) {
   for (const char* text : {"x", "1x", "-1", "1.5", " 1", "99999999999"})
     expect_mentions(with(kTorchrun, {{"RANK", text}}), {"RANK", text, "whole number"});
   expect_mentions(with(kTorchrun, {{"WORLD_SIZE", "0"}}), {"WORLD_SIZE", "from 1"});

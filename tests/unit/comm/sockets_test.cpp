@@ -9,11 +9,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Sockets, APortThatIsTakenIsNamed) {
-  const Door first = open_door(std::nullopt);
+TEST(Sockets, APortInUseIsNamed) {
+  const ListeningSocket first = listen_on(std::nullopt);
   ASSERT_GT(first.port, 0);
   try {
-    open_door(first.port);
+    listen_on(first.port);
     FAIL() << "the port was given twice";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("fsdp_port=" + std::to_string(first.port)), std::string::npos)
@@ -21,16 +21,16 @@ TEST(Sockets, APortThatIsTakenIsNamed) {
   }
 }
 
-TEST(Sockets, EveryOwnAddressLeadsHere) {
-  const Door door = open_door(std::nullopt);
+TEST(Sockets, OwnAddressesCanBeConnectedTo) {
+  const ListeningSocket listening = listen_on(std::nullopt);
   EXPECT_EQ(own_addresses().back(), "127.0.0.1");
-  EXPECT_TRUE(connect_to("127.0.0.1", door.port, milliseconds(5000)).is_open());
-  EXPECT_TRUE(connect_to("localhost", door.port, milliseconds(5000)).is_open());
+  EXPECT_TRUE(connect_to("127.0.0.1", listening.port, milliseconds(5000)).is_open());
+  EXPECT_TRUE(connect_to("localhost", listening.port, milliseconds(5000)).is_open());
 }
 
-TEST(Sockets, WhereNobodyListensThereIsNoConnection) {
+TEST(Sockets, NothingListensThere) {
   std::uint16_t port = 0;
-  { port = open_door(std::nullopt).port; }
+  { port = listen_on(std::nullopt).port; }
   EXPECT_FALSE(connect_to("127.0.0.1", port, milliseconds(5000)).is_open());
   EXPECT_FALSE(connect_to("no such host.invalid", port, milliseconds(5000)).is_open());
 }

@@ -16,9 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Process shell(const std::string& script, Environment more = {}) {
-  return {{"/bin/sh", "-c", script}, std::move(more)};
-}
+Process shell(const std::string& script) { return {{"/bin/sh", "-c", script}}; }
 
 class Start : public ::testing::Test {
  protected:
@@ -35,47 +33,47 @@ class Start : public ::testing::Test {
 };
 
 TEST_F(Start, EveryProcessHasItsOwnVariables) {
-  std::vector<Process> ranks = ranks_of_this_machine(
+  std::vector<Process> ranks = local_ranks(
       {"/bin/sh", "-c",
        "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT > " + file("$RANK")},
       3, 1234);
-  EXPECT_EQ(start_and_wait(ranks, Forwarding::as_they_are), 0);
+  EXPECT_EQ(start_and_wait(ranks, Forwarding::unchanged), 0);
   EXPECT_EQ(text("0"), "0 0 3 3 127.0.0.1:1234\n");
   EXPECT_EQ(text("2"), "2 2 3 3 127.0.0.1:1234\n");
 }
 
 TEST_F(Start, TheFirstFailureIsTheStatus) {
-  EXPECT_EQ(start_and_wait({shell("exit 0"), shell("exit 7")}, Forwarding::as_they_are), 7);
-  EXPECT_EQ(start_and_wait({shell("kill -9 $$"), shell("exit 0")}, Forwarding::as_they_are), 2);
-  EXPECT_EQ(start_and_wait({shell("exit 137")}, Forwarding::as_usr1), 2);  // a rank of mpirun's
+  EXPECT_EQ(start_and_wait({shell("exit 0"), shell("exit 7")}, Forwarding::unchanged), 7);
+  EXPECT_EQ(start_and_wait({shell("kill -9 $$"), shell("exit 0")}, Forwarding::unchanged), 2);
+  EXPECT_EQ(start_and_wait({shell("exit 137")}, Forwarding::as_usr1), 2);  // from mpirun
   EXPECT_EQ(start_and_wait({shell("exit 143")}, Forwarding::as_usr1), 143);
-  EXPECT_EQ(start_and_wait({{{"/no/such/program"}}}, Forwarding::as_they_are), 127);
+  EXPECT_EQ(start_and_wait({{{"/no/such/program"}}}, Forwarding::unchanged), 127);
 }
 
 TEST_F(Start, AFailureEndsTheOthers) {
-  // One that would not end, not even when it is stopped.
+  // Ignores SIGTERM, and is stopped.
   const Process stuck =
       shell("echo $$ > " + file("pid") + "; trap '' TERM; kill -STOP $$; while :; do sleep 1; done");
   const Process fails = shell("while [ ! -s " + file("pid") + " ]; do sleep 0.1; done; exit 3");
-  EXPECT_EQ(start_and_wait({stuck, fails}, Forwarding::as_they_are, std::chrono::milliseconds(200)), 3);
+  EXPECT_EQ(start_and_wait({stuck, fails}, Forwarding::unchanged, std::chrono::milliseconds(200)), 3);
   EXPECT_NE(::kill(std::stoi(text("pid")), 0), 0);
 }
 
-// Sends this process a signal when the processes have said that they are ready.
+// Sends this process a signal once the files exist.
 std::thread signal_when_ready(int signal, std::vector<std::string> files) {
   return std::thread([=] {
     sigset_t all;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // it is for the thread that waits
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // for the waiting thread to receive it
     while (!std::all_of(files.begin(), files.end(), [](const auto& name) { return fs::exists(name); }))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ::kill(::getpid(), signal);
   });
 }
 
-TEST_F(Start, SignalsArePassedOn) {
-  for (const auto& [sent, forwarding, expected] : {std::tuple(SIGTERM, Forwarding::as_they_are, "TERM\n"),
-                                                   std::tuple(SIGUSR1, Forwarding::as_they_are, "USR1\n"),
+TEST_F(Start, SignalsAreForwarded) {
+  for (const auto& [sent, forwarding, expected] : {std::tuple(SIGTERM, Forwarding::unchanged, "TERM\n"),
+                                                   std::tuple(SIGUSR1, Forwarding::unchanged, "USR1\n"),
                                                    std::tuple(SIGTERM, Forwarding::as_usr1, "USR1\n")}) {
     const std::string script =
         "for s in TERM USR1; do trap \"echo $s > FILE; exit 143\" $s; done; touch READY; while :; do sleep "
@@ -99,22 +97,22 @@ TEST_F(Start, SignalsArePassedOn) {
   }
 }
 
-TEST_F(Start, WithoutMpirunAnErrorSaysSo) {
+TEST_F(Start, WithoutMpirunThereIsAnError) {
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", folder_.c_str(), 1);
   try {
-    ranks_of_mpirun({"x"}, 2);
+    mpirun_ranks({"x"}, 2);
     ADD_FAILURE() << "found";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("mpirun"), std::string::npos);
   }
   std::ofstream(file("mpirun")) << "";
   fs::permissions(file("mpirun"), fs::perms::all);
-  const Process process = ranks_of_mpirun({"program", "word"}, 3);
+  const Process process = mpirun_ranks({"program", "argument"}, 3);
   ::setenv("PATH", path.c_str(), 1);
   EXPECT_EQ(process.command[0], file("mpirun"));
   EXPECT_EQ(process.command[2], "3");
-  EXPECT_EQ(process.command.back(), "word");
+  EXPECT_EQ(process.command.back(), "argument");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, for tests.
+// Ranks as threads of one process, for tests.
 #pragma once
 
 #include <barrier>
@@ -9,8 +9,8 @@
 
 namespace dpo::comm {
 
-struct Meeting {
-  explicit Meeting(int ranks) : size(ranks), turn(ranks), given(static_cast<std::size_t>(ranks)) {}
+struct ThreadWorld {
+  explicit ThreadWorld(int ranks) : size(ranks), turn(ranks), given(static_cast<std::size_t>(ranks)) {}
   const int size;
   std::barrier<> turn;
   std::vector<at::Tensor> given;
@@ -18,28 +18,28 @@ struct Meeting {
 
 class ThreadGroup : public Group {
  public:
-  ThreadGroup(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  ThreadGroup(ThreadWorld& world, int rank) : world_(world), rank_(rank) {}
   int rank() const override { return rank_; }
-  int size() const override { return meeting_.size; }
-  void barrier() override { meeting_.turn.arrive_and_wait(); }
+  int size() const override { return world_.size; }
+  void barrier() override { world_.turn.arrive_and_wait(); }
   Pending broadcast(const at::Tensor& tensor, int root) override {
     give(tensor);
-    tensor.copy_(meeting_.given[static_cast<std::size_t>(root)]);
+    tensor.copy_(world_.given[static_cast<std::size_t>(root)]);
     barrier();
     return {};
   }
   Pending all_reduce(const at::Tensor& tensor, Reduction) override {
     give(tensor);
     tensor.zero_();
-    for (const at::Tensor& other : meeting_.given) tensor.add_(other);
+    for (const at::Tensor& other : world_.given) tensor.add_(other);
     barrier();
     return {};
   }
   Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
     give(own);
-    const at::Tensor parts = into.view({meeting_.size, own.numel()});
-    for (int rank = 0; rank < meeting_.size; ++rank)
-      parts[rank].copy_(meeting_.given[static_cast<std::size_t>(rank)].view({-1}));
+    const at::Tensor parts = into.view({world_.size, own.numel()});
+    for (int rank = 0; rank < world_.size; ++rank)
+      parts[rank].copy_(world_.given[static_cast<std::size_t>(rank)].view({-1}));
     barrier();
     return {};
   }
@@ -48,11 +48,11 @@ class ThreadGroup : public Group {
 
  private:
   void give(const at::Tensor& tensor) {
-    meeting_.given[static_cast<std::size_t>(rank_)] = tensor.clone();
+    world_.given[static_cast<std::size_t>(rank_)] = tensor.clone();
     barrier();
   }
 
-  Meeting& meeting_;
+  ThreadWorld& world_;
   const int rank_;
 };
 

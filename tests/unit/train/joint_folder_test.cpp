@@ -24,12 +24,12 @@ class SharedFolder : public testing::Test {
 
   // What each rank is told: the word, or the error.
   std::vector<std::string> ask(const std::vector<std::string>& folders) {
-    comm::Meeting meeting(static_cast<int>(folders.size()));
+    comm::ThreadWorld world(static_cast<int>(folders.size()));
     std::vector<std::string> answers(folders.size());
     std::vector<std::jthread> ranks;
     for (std::size_t i = 0; i < folders.size(); ++i)
       ranks.emplace_back([&, i] {
-        comm::ThreadGroup group(meeting, static_cast<int>(i));
+        comm::ThreadGroup group(world, static_cast<int>(i));
         try {
           answers[i] = check_shared(folder_ / folders[i], group);
         } catch (const UserError& error) {

@@ -1,9 +1,8 @@
+#include "comm/group.h"
+
 #include <gtest/gtest.h>
 
 #include <ATen/Functions.h>
-
-#include "comm/exchange.h"
-#include "comm/group.h"
 
 namespace dpo::comm {
 namespace {
@@ -25,7 +24,7 @@ TEST(Single, IsTheIdentity) {
   EXPECT_EQ(group->split(7)->size(), 1);
 }
 
-TEST(Single, ExchangesTexts) {
+TEST(Single, BroadcastsAndGathersTexts) {
   const auto group = single();
   EXPECT_EQ(broadcast_text(*group, "a folder", 0), "a folder");
   EXPECT_EQ(broadcast_text(*group, "", 0), "");

@@ -1,12 +1,37 @@
-#include "comm/exchange.h"
+#include "comm/group.h"
 
 #include <algorithm>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/max.h>
 
 namespace dpo::comm {
+namespace {
+
+// `into` and `from` may be the same memory.
+Pending copied(const at::Tensor& into, const at::Tensor& from) {
+  const at::NoGradGuard no_grad;
+  if (into.const_data_ptr() != from.const_data_ptr()) into.copy_(from);
+  return {};
+}
+
+class SingleGroup : public Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Pending all_reduce(const at::Tensor&, Reduction) override { return {}; }
+  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override { return copied(into, own); }
+  Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override { return copied(own, from); }
+  Pending broadcast(const at::Tensor&, int) override { return {}; }
+  void barrier() override {}
+  std::shared_ptr<Group> split(int) override { return single(); }
+};
+
+}  // namespace
+
+std::shared_ptr<Group> single() { return std::make_shared<SingleGroup>(); }
 
 std::string broadcast_text(Group& group, const std::string& text, int root) {
   const at::Tensor length = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
@@ -22,9 +47,9 @@ std::vector<std::string> gather_texts(Group& group, const std::string& own) {
   group.all_gather(lengths, at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong)).wait();
   const std::int64_t width = lengths.max().item<std::int64_t>();
   const at::Tensor bytes = at::empty({group.size(), width}, at::kByte);
-  const at::Tensor mine = at::full({width}, 0, at::kByte);
-  std::ranges::copy(own, static_cast<char*>(mine.mutable_data_ptr()));
-  group.all_gather(bytes, mine).wait();
+  const at::Tensor padded = at::full({width}, 0, at::kByte);
+  std::ranges::copy(own, static_cast<char*>(padded.mutable_data_ptr()));
+  group.all_gather(bytes, padded).wait();
   std::vector<std::string> texts;
   for (int rank = 0; rank < group.size(); ++rank)
     texts.emplace_back(static_cast<const char*>(bytes.const_data_ptr()) + rank * width,

@@ -1,42 +1,38 @@
-#include "comm/connect.h"
+#include "comm/world.h"
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/error.h"
-#include "comm/bodies.h"
-#include "comm/exchange.h"
+#include "comm/backends.h"
+#include "comm/sockets.h"
 
 namespace dpo::comm {
 namespace {
 
-int gpus_here() { return has_nccl() ? static_cast<int>(at::getNumGPUs()) : 0; }
+int local_gpus() { return has_nccl() ? static_cast<int>(at::getNumGPUs()) : 0; }
 
 [[noreturn]] void refuse_without_mpi(const Launch& launch, const std::string& reason) {
   throw UserError(
-      fmt::format("{} processes were started by RANK and WORLD_SIZE (torchrun, for example), and {}, so they "
-                  "would talk over MPI; start them with mpirun -n {} dpo train ...",
+      fmt::format("{} processes were started with RANK and WORLD_SIZE (by torchrun, for example), but {}, so "
+                  "they need MPI; start them with mpirun -n {} dpo train ...",
                   launch.size, reason, launch.size));
 }
 
 int ranks_on_this_machine(Group& all) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  const std::vector<std::string> hosts = gather_texts(all, name.data());
-  return static_cast<int>(std::count(hosts.begin(), hosts.end(), name.data()));
+  return static_cast<int>(std::ranges::count(gather_texts(all, host_name()), host_name()));
 }
 
-// The ranks meet where the launcher says, and NCCL is all they have. Those that see one GPU each may have
-// been given one each; NCCL says if they were not.
+// Without MPI only NCCL is left, at the launcher's rendezvous. Ranks that see one GPU each may have been
+// given one each; NCCL reports an error if they were not.
 World connect_by_variables(const Launch& launch) {
-  const int gpus = gpus_here();
+  const int gpus = local_gpus();
   if (gpus == 0)
-    refuse_without_mpi(launch, has_nccl() ? "this machine shows no GPU" : "this dpo was built without NCCL");
+    refuse_without_mpi(launch,
+                       has_nccl() ? "this machine has no visible GPU" : "this dpo was built without NCCL");
   if (gpus > 1 && launch.local_size.value_or(1) > gpus)
     refuse_without_mpi(launch,
                        fmt::format("{} of them share the {} GPUs of this machine", *launch.local_size, gpus));
@@ -48,9 +44,9 @@ World connect_by_variables(const Launch& launch) {
   return world;
 }
 
-// Whether every rank has a GPU that is no other's.
+// Whether every rank has a GPU to itself.
 bool have_own_gpus(Group& all, int local_rank) {
-  const int gpus = gpus_here();
+  const int gpus = local_gpus();
   const std::vector<std::string> names =
       gather_texts(all, gpus == 0 ? std::string() : gpu_identity(local_rank % gpus));
   const std::set<std::string> distinct(names.begin(), names.end());
@@ -60,15 +56,14 @@ bool have_own_gpus(Group& all, int local_rank) {
 World connect_by_mpi(const Launch& launch) {
   World world = mpi_world();
   if (world.all->size() != launch.size || world.all->rank() != launch.rank)
-    throw UserError(
-        fmt::format("the launcher says rank {} of {}, but MPI says rank {} of {}: {}", launch.rank,
-                    launch.size, world.all->rank(), world.all->size(),
-                    launch.launcher == Launcher::slurm
-                        ? "srun and this Open MPI do not know each other; try srun --mpi=pmix, or mpirun "
-                          "inside of the job"
-                        : "mpirun and the MPI that dpo was built with are not the same installation"));
+    throw UserError(fmt::format(
+        "the launcher says rank {} of {}, but MPI says rank {} of {}: {}", launch.rank, launch.size,
+        world.all->rank(), world.all->size(),
+        launch.launcher == Launcher::slurm
+            ? "srun was run without support for this Open MPI; try srun --mpi=pmix, or mpirun in the job"
+            : "mpirun and the MPI that dpo was built with are different installations"));
   if (has_nccl() && have_own_gpus(*world.all, world.local_rank))
-    world.all = nccl_group(world, world.local_rank % gpus_here());
+    world.all = nccl_group(world, world.local_rank % local_gpus());
   return world;
 }
 
@@ -78,11 +73,11 @@ World connect(const Launch& launch) {
   switch (launch.launcher) {
     case Launcher::none: return {};
     case Launcher::variables:
-      if (launch.size == 1 && (gpus_here() == 0 || !launch.address || !launch.port)) return {};
+      if (launch.size == 1 && (local_gpus() == 0 || !launch.address || !launch.port)) return {};
       return connect_by_variables(launch);
     case Launcher::slurm:
-      // Without MPI in srun, a script says where to meet.
-      if (gpus_here() > 0 && launch.address && launch.port) return connect_by_variables(launch);
+      // Without MPI in srun, a job script sets MASTER_ADDR and MASTER_PORT.
+      if (local_gpus() > 0 && launch.address && launch.port) return connect_by_variables(launch);
       return connect_by_mpi(launch);
     case Launcher::open_mpi: return connect_by_mpi(launch);
   }
