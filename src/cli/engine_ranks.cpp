@@ -96,14 +96,16 @@ End end_of(const std::exception_ptr& thrown) {
   }
 }
 
-// What a rank says last; the first one as a process that is alone.
-std::string error_of_rank(int rank, const std::string& text) {
+// What a rank prints before it exits: an error, or that a signal stopped it. Rank 0 prints it like a run of
+// one process.
+std::string last_lines(int rank, const std::string& text, int status) {
   std::istringstream lines(text);
-  std::string said;
-  const std::string speaker = rank == 0 ? "" : fmt::format("[rank {}] ", rank);
+  std::string all;
+  const std::string prefix = rank == 0 ? "" : fmt::format("[rank {}] ", rank);
+  const char* first = status == kStopped ? "" : "error: ";
   for (std::string line; std::getline(lines, line);)
-    said += fmt::format("{}{}{}\n", speaker, said.empty() ? "error: " : "", line);
-  return said;
+    all += fmt::format("{}{}{}\n", prefix, all.empty() ? first : "", line);
+  return all;
 }
 
 [[noreturn]] void end_process(const std::string& last, int status) {
@@ -121,8 +123,8 @@ std::string error_of_rank(int rank, const std::string& text) {
   const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == host.data();
   const bool prints = world.local_rank == (first_is_gone ? 1 : 0);
   const bool is_own = failure.rank == rank && failure.reported;
-  end_process(prints ? error_of_rank(rank, is_own ? failure.what : comm::describe(failure)) : "",
-              failure.status);
+  const std::string text = is_own ? failure.what : comm::describe(failure);
+  end_process(prints ? last_lines(rank, text, failure.status) : "", failure.status);
 }
 
 // fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).
@@ -159,7 +161,7 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
   }
   const End end = end_of(failure);
   watchdog.fail(end.words, end.status);
-  end_process(error_of_rank(rank, end.words), end.status);
+  end_process(last_lines(rank, end.words, end.status), end.status);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
+
 namespace dpo::comm {
 namespace {
 
@@ -79,8 +81,9 @@ std::optional<Message::Kind> kind_of(const std::string& name) {
 }  // namespace
 
 std::string describe(const RankFailure& failure) {
-  return fmt::format("rank {} (host {}, pid {}) {}{}", failure.rank, failure.host, failure.pid,
-                     failure.reported ? "failed: " : "", failure.what);
+  const char* verb = !failure.reported ? "" : failure.status == kExitStopped ? "was " : "failed: ";
+  return fmt::format("rank {} (host {}, pid {}) {}{}", failure.rank, failure.host, failure.pid, verb,
+                     failure.what);
 }
 
 std::string text_of(const Endpoint& endpoint) {

@@ -25,6 +25,13 @@ TEST(Messages, AreReadAsTheyWereWritten) {
   EXPECT_EQ(reader.add(lines).size(), 3u);
 }
 
+TEST(Messages, DescribeAFailure) {
+  EXPECT_EQ(describe({1, "a", 7, "out of memory", true, 2}), "rank 1 (host a, pid 7) failed: out of memory");
+  EXPECT_EQ(describe({1, "a", 7, "exited", false, 2}), "rank 1 (host a, pid 7) exited");
+  EXPECT_EQ(describe({1, "a", 7, "stopped by a signal", true, 143}),
+            "rank 1 (host a, pid 7) was stopped by a signal");
+}
+
 TEST(Messages, InvalidLinesAreIgnored) {
   for (const char* line :
        {"", "x", "[]", "{}", R"({"kind": 1})", R"({"kind": "other"})", R"({"kind": "hello", "rank": 1})",
