@@ -13,7 +13,7 @@
 #include "cli/progress.h"
 
 namespace dpo::cli {
-checkpoint::Progress shown_progress(const std::string& what) {
+checkpoint::ProgressCallback shown_progress(const std::string& what) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLong{1};
   const auto line = std::make_shared<ProgressLine>();

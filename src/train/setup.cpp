@@ -30,8 +30,8 @@ at::ScalarType type_named(const std::string& name) {
 }
 
 // A signal ends what has only read so far; nothing has been written that would have to be finished.
-checkpoint::Progress shown_by(const Listener& listener, const std::string& what,
-                              const std::string& unit = "bytes") {
+checkpoint::ProgressCallback shown_by(const Listener& listener, const std::string& what,
+                                      const std::string& unit = "bytes") {
   return [&listener, what, unit](std::int64_t done, std::int64_t all) {
     if (stop_requested()) throw dpo::Stopped();
     listener.progress(what, done, all, unit);
