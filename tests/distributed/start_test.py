@@ -78,8 +78,8 @@ class Start(TinyRuns):
 
     def test_a_folder_named_by_the_time(self):
         """Every rank has its own clock; they agree on one folder."""
-        command = [word for word in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
-                   if not word.startswith("local_run_dir")]
+        command = [argument for argument in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
+                   if not argument.startswith("local_run_dir")]
         done = run(command)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((Path(done.stdout.strip()) / "COMPLETE").exists(), done.stdout)
@@ -88,11 +88,11 @@ class Start(TinyRuns):
         self.check_once(run(mpirun(1, *self.command("n_examples=40", "n_epochs=null"))))
 
     def test_errors_are_printed_once(self):
-        for words, text in ((["no_such_key=1"], "error: no_such_key: there is no such key"),
+        for arguments, text in ((["no_such_key=1"], "error: no_such_key: there is no such key"),
                             (["trainer=BasicTrainer"], "error: trainer=BasicTrainer is one process, but there are 2 ranks"),
                             (["model.name_or_path=/nowhere"], "error: ")):
-            with self.subTest(words=words):
-                done = run(mpirun(2, *self.command(*words), options=["--quiet"]))
+            with self.subTest(arguments=arguments):
+                done = run(mpirun(2, *self.command(*arguments), options=["--quiet"]))
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(done.stderr.count(text), 1, done.stderr)
                 self.assertFalse(self.run_folder.exists())
