@@ -282,8 +282,8 @@ class Run {
   void note(bool written) {
     if (written || std::exchange(warned_, true)) return;
     listener_.say(
-        fmt::format("warning: {} takes no more lines (is the disk full?); training goes on without "
-                    "those of log, metrics, evaluation or samples that do not fit",
+        fmt::format("warning: cannot write to {} (is the disk full?); training continues without the log, "
+                    "metrics, evaluation or sample lines that do not fit",
                     folder_.path().string()));
   }
 
