@@ -1,16 +1,15 @@
 #include "checkpoint/read_tensors.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
-#include <thread>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
+
+#include "base/parallel.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -152,27 +151,11 @@ class Meter {
 };
 
 void read_jobs(const WeightFiles& files, const std::vector<Job>& jobs, Meter& meter) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto run = [&] {
-    try {
-      for (std::size_t i = next++; i < jobs.size(); i = next++) {
-        read_job(files, jobs[i]);
-        meter.add(jobs[i].bytes);
-      }
-    } catch (...) {
-      next = jobs.size();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
+  const auto read = [&](std::size_t i) {
+    read_job(files, jobs[i]);
+    meter.add(jobs[i].bytes);
   };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < std::min(kThreads, jobs.size()); ++i) threads.emplace_back(run);
-    run();
-  }
-  if (failure) std::rethrow_exception(failure);
+  for_each_parallel(jobs.size(), read, kThreads, /*grain=*/1);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "cli/engine_commands.h"
 #include "cli/engine_model.h"
 #include "cli/progress.h"
@@ -13,7 +14,6 @@
 #include "cli/stopwatch.h"
 #include "data/examples.h"
 #include "data/forest.h"
-#include "data/parallel.h"
 #include "data/token_cache.h"
 #include "model/pass.h"
 
@@ -32,7 +32,7 @@ struct TokenizedLine {
 std::vector<TokenizedLine> tokenize(const std::vector<PromptLine>& lines, const text::Tokenizer& tokenizer) {
   const Token eos = data::end_of_text(tokenizer);
   std::vector<TokenizedLine> tokenized(lines.size());
-  data::for_each_parallel(lines.size(), [&](std::size_t i) {
+  for_each_parallel(lines.size(), [&](std::size_t i) {
     tokenized[i].prompt = tokenizer.encode(lines[i].prompt);
     for (const std::string& response : lines[i].responses) {
       tokenized[i].responses.push_back(tokenizer.encode(response));

@@ -2,12 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parallel.h"
 #include "cli/commands.h"
 #include "text/tokenizer.h"
 
@@ -109,31 +108,8 @@ std::string decode_line(const text::Tokenizer& tokenizer, const TokenizeArgument
   return (arguments.json ? nlohmann::json(text).dump() : text) + "\n";
 }
 
-// Calls work(i) for i below count, spread over threads; the first error, by order, is thrown.
-void for_each_index(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
-  constexpr std::size_t kGrain = 16;
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> errors((count + kGrain - 1) / kGrain);
-  const auto run = [&] {
-    for (std::size_t start = next.fetch_add(kGrain); start < count; start = next.fetch_add(kGrain)) {
-      try {
-        for (std::size_t i = start; i < std::min(start + kGrain, count); ++i) work(i);
-      } catch (...) {
-        errors[start / kGrain] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min<std::size_t>(threads, errors.size()); ++i) helpers.emplace_back(run);
-    run();
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-}
-
-unsigned thread_count(const TokenizeArguments& arguments) {
-  return arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+std::size_t thread_count(const TokenizeArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : usable_cores();
 }
 
 void print_all(const std::vector<std::string>& answers) {
@@ -149,10 +125,11 @@ int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& ar
   std::size_t done = 0;
   while (reader.next_batch(lines)) {
     std::vector<std::string> answers(lines.size());
-    for_each_index(lines.size(), thread_count(arguments), [&](std::size_t i) {
+    const auto answer = [&](std::size_t i) {
       answers[i] = arguments.decode ? decode_line(tokenizer, arguments, lines[i], done + i + 1)
                                     : encode_line(tokenizer, arguments, lines[i], done + i + 1);
-    });
+    };
+    for_each_parallel(lines.size(), answer, thread_count(arguments));
     print_all(answers);
     done += lines.size();
   }
@@ -173,8 +150,8 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
   std::vector<std::vector<text::Token>> ids(lines.size());
   const auto before = std::chrono::steady_clock::now();
   const std::clock_t cpu_before = std::clock();
-  for_each_index(lines.size(), thread_count(arguments),
-                 [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); });
+  for_each_parallel(
+      lines.size(), [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); }, thread_count(arguments));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - before;
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
   std::size_t bytes = 0, tokens = 0;

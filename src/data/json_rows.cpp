@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "config/text.h"
 #include "data/lines.h"
 #include "data/loader.h"
-#include "data/parallel.h"
 #include "data/rows.h"
 
 namespace dpo::data {

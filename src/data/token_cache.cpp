@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/permissions.h"
 #include "config/text.h"
-#include "data/parallel.h"
 
 namespace dpo::data {
 namespace {

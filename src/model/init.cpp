@@ -9,7 +9,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "data/parallel.h"
+#include "base/parallel.h"
 
 namespace dpo::model {
 namespace {
@@ -61,7 +61,7 @@ void fill_normal(const at::Tensor& flat, const std::vector<Run>& runs, double de
   std::vector<Part> parts;  // that `drawn` has room for
   std::int64_t begin = 0, filled = 0;
   const auto flush = [&] {
-    data::for_each_parallel(parts.size(), [&](std::size_t i) {
+    for_each_parallel(parts.size(), [&](std::size_t i) {
       const auto& [to, run] = parts[i];
       draw({drawn.mutable_data_ptr<float>() + to, static_cast<std::size_t>(run.count)}, run.from,
            static_cast<float>(deviation), key);

@@ -1,0 +1,52 @@
+#include "base/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dpo {
+
+std::size_t usable_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  return std::max<std::size_t>(
+      1, known ? static_cast<std::size_t>(CPU_COUNT(&allowed)) : std::thread::hardware_concurrency());
+}
+
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work, std::size_t threads,
+                       std::size_t grain) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::size_t failed_at = count;
+  const auto run = [&] {
+    for (std::size_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
+      std::size_t i = begin;
+      try {
+        for (; i < std::min(begin + grain, count); ++i) work(i);
+      } catch (...) {
+        next = count;  // every lower index has begun already
+        const std::lock_guard lock(mutex);
+        if (i < failed_at) {
+          failed_at = i;
+          failure = std::current_exception();
+        }
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    const std::size_t useful = std::min(threads > 0 ? threads : usable_cores(), (count + grain - 1) / grain);
+    for (std::size_t i = 1; i < useful; ++i) helpers.emplace_back(run);
+    run();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace dpo
