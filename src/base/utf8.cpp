@@ -90,7 +90,7 @@ std::string replace_invalid_utf8(std::string_view text) {
     if (sequence.valid)
       out.append(text, at, sequence.length);
     else
-      append_utf8(out, 0xFFFD);
+      out += kReplacementCharacter;
     at += sequence.length;
   }
   return out;

@@ -46,5 +46,8 @@ std::size_t first_invalid_utf8(std::string_view text);
 
 // Every maximal part that cannot start a character becomes one U+FFFD, as Python's errors="replace" does it.
 std::string replace_invalid_utf8(std::string_view text);
+inline constexpr std::string_view kReplacementCharacter = "\uFFFD";
+
+inline bool is_valid_utf8(std::string_view text) { return first_invalid_utf8(text) == text.size(); }
 
 }  // namespace dpo

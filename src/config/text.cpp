@@ -4,28 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace dpo::config {
 
 std::size_t first_bad_byte(std::string_view text) {
-  const auto continues = [&](std::size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x80) {
-      if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) return i;
-      ++i;
-      continue;
-    }
-    const std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-    if (c < 0xC2 || c > 0xF4) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if (!continues(i + k)) return i;
-    const auto second = static_cast<unsigned char>(text[i + 1]);
-    const bool overlong = (c == 0xE0 && second < 0xA0) || (c == 0xF0 && second < 0x90);
-    const bool surrogate = c == 0xED && second >= 0xA0;
-    if (overlong || surrogate || (c == 0xF4 && second >= 0x90)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
+  const auto is_control = [](unsigned char c) {
+    return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
+  };
+  const std::string_view valid = text.substr(0, first_invalid_utf8(text));
+  const auto control = std::find_if(valid.begin(), valid.end(), is_control);
+  if (control != valid.end()) return static_cast<std::size_t>(control - valid.begin());
+  return valid.size() < text.size() ? valid.size() : std::string_view::npos;
 }
 
 std::string shown(std::string_view text) {
@@ -34,8 +24,7 @@ std::string shown(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (out.size() >= kLongest && (byte & 0xC0) != 0x80)
-      return out + "...";  // never inside a UTF-8 character
+    if (out.size() >= kLongest && !continues_character(c)) return out + "...";
     if (byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !is_utf8))
       out += fmt::format("\\x{:02x}", byte);
     else

@@ -95,7 +95,7 @@ Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& f
   row.kind = Value::Kind::Map;
   row.names = names;
   for (std::string& field : fields) {
-    if (first_invalid_utf8(field) != field.size()) throw BadRow("invalid UTF-8");
+    if (!is_valid_utf8(field)) throw BadRow("invalid UTF-8");
     row.items.push_back(Value::of(std::move(field)));
   }
   return row;

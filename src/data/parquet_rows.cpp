@@ -26,7 +26,7 @@ T checked(arrow::Result<T> result, const fs::path& file) {
 }
 
 Value text_value(std::string_view view) {
-  if (first_invalid_utf8(view) != view.size()) throw BadRow("invalid UTF-8");
+  if (!is_valid_utf8(view)) throw BadRow("invalid UTF-8");
   return Value::of(std::string(view));
 }
 

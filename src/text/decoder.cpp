@@ -9,8 +9,6 @@
 namespace dpo::text {
 namespace {
 
-constexpr std::string_view kReplacement = "\uFFFD";
-
 std::size_t size_of(const std::vector<std::string>& tokens) {
   std::size_t bytes = 0;
   for (const std::string& token : tokens) bytes += token.size();
@@ -22,7 +20,7 @@ class ByteLevelDecoder : public DecoderStep {
   void apply(std::vector<std::string>& tokens) const override {
     std::string bytes;
     for (const std::string& token : tokens) bytes += from_byte_level(token).value_or(token);
-    tokens = {first_invalid_utf8(bytes) == bytes.size() ? bytes : replace_invalid_utf8(bytes)};
+    tokens = {is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes)};
   }
 };
 
@@ -34,10 +32,10 @@ class ByteFallbackDecoder : public DecoderStep {
     std::string bytes;
     const auto put_bytes = [&] {
       if (bytes.empty()) return;
-      if (first_invalid_utf8(bytes) == bytes.size())
+      if (is_valid_utf8(bytes))
         out.push_back(bytes);
       else
-        out.insert(out.end(), bytes.size(), std::string(kReplacement));
+        out.insert(out.end(), bytes.size(), std::string(kReplacementCharacter));
       bytes.clear();
     };
     for (std::string& token : tokens) {

@@ -18,8 +18,7 @@ std::vector<MergeText> read_merges(const std::string& text, const std::string& f
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version")) continue;
     const std::size_t space = line.find(' ');
-    if (space == line.npos || line.find(' ', space + 1) != line.npos ||
-        first_invalid_utf8(line) != line.size())
+    if (space == line.npos || line.find(' ', space + 1) != line.npos || !is_valid_utf8(line))
       throw UserError(fmt::format("{}:{}: expected two tokens with a space between them", file, number));
     merges.push_back({std::string(line.substr(0, space)), std::string(line.substr(space + 1))});
   }

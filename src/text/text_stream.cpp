@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace dpo::text {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // how decoders show a partial character
 
 // The length of the longest suffix of the text that is a prefix of a stop string.
 std::size_t possible_stop(std::string_view text, const std::vector<std::string>& stops) {
@@ -44,7 +44,8 @@ std::string TextStream::add(Token token) {
     return show_until(stop);
   }
   std::string_view certain = text_;
-  while (certain.ends_with(kReplacement)) certain.remove_suffix(kReplacement.size());
+  while (certain.ends_with(kReplacementCharacter))  // how decoders show a partial character
+    certain.remove_suffix(kReplacementCharacter.size());
   certain.remove_suffix(possible_stop(certain, stops_));
   return show_until(certain.size());
 }

@@ -71,7 +71,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const {
   std::vector<Token> ids;
   ids.reserve(text.size() / 4);
-  if (first_invalid_utf8(text) == text.size())
+  if (is_valid_utf8(text))
     parts_->codec->encode(text, special, ids);
   else
     parts_->codec->encode(replace_invalid_utf8(text), special, ids);

@@ -22,11 +22,10 @@ bool try_responses(std::string_view input) {
   std::vector<dpo::cli::PromptLine> lines;
   if (!accepts([&] { lines = dpo::cli::read_responses(file.path()); })) return false;
   for (const auto& [prompt, responses, origin] : lines) {
-    if (dpo::first_invalid_utf8(prompt) != prompt.size()) fail("a prompt that is not UTF-8", prompt);
+    if (!dpo::is_valid_utf8(prompt)) fail("a prompt that is not UTF-8", prompt);
     if (responses.empty()) fail("a prompt without responses", prompt);
     for (const std::string& response : responses)
-      if (dpo::first_invalid_utf8(response) != response.size())
-        fail("a response that is not UTF-8", response);
+      if (!dpo::is_valid_utf8(response)) fail("a response that is not UTF-8", response);
   }
   return !lines.empty();
 }

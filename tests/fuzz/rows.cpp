@@ -21,7 +21,7 @@ using dpo::data::PromptTexts;
 using dpo::data::Value;
 
 void check_text(const std::string& text) {
-  if (dpo::first_invalid_utf8(text) != text.size()) fail("a text that is not UTF-8", text);
+  if (!dpo::is_valid_utf8(text)) fail("a text that is not UTF-8", text);
 }
 
 void check_prompt(const PromptText& prompt) {

@@ -75,7 +75,7 @@ bool try_input(std::string_view input) {
   const auto ids = tiny::encode(*tokenizer.codec, text);
   const std::string decoded = tokenizer.codec->decode(ids, false);
   if (tokenizer.lossless && decoded != text) fail("decoding gives another text", text);
-  if (dpo::first_invalid_utf8(decoded) != decoded.size()) fail("decoding gave invalid UTF-8", text);
+  if (!dpo::is_valid_utf8(decoded)) fail("decoding gave invalid UTF-8", text);
   check_matchers(text);
   return decoded == text;
 }
