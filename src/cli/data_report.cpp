@@ -53,16 +53,16 @@ struct Shown {
 };
 
 Shown show(const data::Examples& examples, std::uint32_t i) {
-  const data::Place& place = examples.list().places[i];
-  const data::TokenFile& tokens = examples.tokens(place.source);
-  Shown shown{examples.at(i), 0, {}, false, examples.source(place.source).name};
-  shown.prompt_cut = tokens.prompt(place.prompt).size() - shown.example.prompt.size();
-  const std::vector<std::uint32_t> responses = examples.responses_of(place);
+  const data::ExampleOrigin& origin = examples.list().origins[i];
+  const data::TokenFile& tokens = examples.tokens(origin.source);
+  Shown shown{examples.at(i), 0, {}, false, examples.source(origin.source).name};
+  shown.prompt_cut = tokens.prompt(origin.prompt).size() - shown.example.prompt.size();
+  const std::vector<std::uint32_t> responses = examples.responses_of(origin);
   for (std::size_t r = 0; r < shown.example.responses.size(); ++r) {
-    shown.response_cuts.push_back(tokens.response(place.prompt, responses[r]).size() -
+    shown.response_cuts.push_back(tokens.response(origin.prompt, responses[r]).size() -
                                   shown.example.responses[r].size());
   }
-  shown.keeps_end = examples.source(place.source).truncation() == data::Truncation::KeepEnd;
+  shown.keeps_end = examples.source(origin.source).truncation() == data::Truncation::KeepEnd;
   return shown;
 }
 
@@ -110,9 +110,9 @@ std::string counts_text(const data::SourceCounts& c, data::ExampleKind kind) {
   text += fmt::format("{} examples\n", c.examples);
   if (c.weighted + c.with_margin > 0)
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
-  for (std::size_t i = 0; i < data::kReasons; ++i)
+  for (std::size_t i = 0; i < data::kDropReasons; ++i)
     if (c.dropped[i] > 0)
-      text += fmt::format("    dropped for data.{}: {}\n", data::kReasonKeys[i], c.dropped[i]);
+      text += fmt::format("    dropped for data.{}: {}\n", data::kDropReasonKeys[i], c.dropped[i]);
   if (c.cut_prompts + c.cut_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
                         100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
@@ -121,7 +121,7 @@ std::string counts_text(const data::SourceCounts& c, data::ExampleKind kind) {
 
 Json counts_json(const data::SourceCounts& c) {
   Json dropped;
-  for (std::size_t i = 0; i < data::kReasons; ++i) dropped[data::kReasonKeys[i]] = c.dropped[i];
+  for (std::size_t i = 0; i < data::kDropReasons; ++i) dropped[data::kDropReasonKeys[i]] = c.dropped[i];
   return {{"name", c.name},
           {"rows", c.rows},
           {"bad_rows", c.bad_rows},
@@ -275,10 +275,10 @@ std::string order_lines(const config::RunConfig& config, data::Split split, std:
     for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
     texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
-      std::vector<data::Place> places;
+      std::vector<data::ExampleOrigin> origins;
       for (std::uint32_t i = 0; i < data::count_examples(texts[source][p], kind); ++i)
-        places.push_back({source, p, i});
-      all.add_prompt(p, places, data::weight_of(sources[source], config));
+        origins.push_back({source, p, i});
+      all.add_prompt(p, origins, data::weight_of(sources[source], config));
     }
   }
   const data::ExampleList& list = examples ? examples->list() : all;
@@ -289,8 +289,8 @@ std::string order_lines(const config::RunConfig& config, data::Split split, std:
     const auto batch = order.next();
     if (!batch) break;
     for (std::size_t i = 0; i < batch->size() && printed < count; ++i, ++printed) {
-      const data::Place& place = list.places[(*batch)[i]];
-      Json line = order_line(texts[place.source][place.prompt], kind, place.number);
+      const data::ExampleOrigin& origin = list.origins[(*batch)[i]];
+      Json line = order_line(texts[origin.source][origin.prompt], kind, origin.number);
       if (tokens) add_ids(line, examples->at((*batch)[i]), kind);
       lines += dump(line) + "\n";
     }

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "data/bytes.h"
-#include "data/lines.h"
 
 namespace dpo::cli {
 namespace {

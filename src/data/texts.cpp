@@ -24,8 +24,8 @@ std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
 PromptText& PromptTexts::at(std::string prompt) {
   const std::size_t hash = std::hash<std::string>{}(prompt);
   const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto place = begin; place != end; ++place)
-    if (prompts_[place->second].prompt == prompt) return prompts_[place->second];
+  for (auto entry = begin; entry != end; ++entry)
+    if (prompts_[entry->second].prompt == prompt) return prompts_[entry->second];
   by_hash_.emplace(hash, prompts_.size());
   prompts_.push_back({std::move(prompt), {}, {}, {}, 0, {}});
   return prompts_.back();

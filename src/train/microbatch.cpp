@@ -1,12 +1,10 @@
 #include "train/microbatch.h"
 
-#include "data/split.h"
-
 namespace dpo::train {
 
 std::vector<Microbatch> divide_batch(const ExampleBatch& batch, const Division& division,
                                      const model::Shape& shape, at::Device device) {
-  const auto all = data::divide(batch.examples, division.parts * division.ranks, /*budget=*/0).parts;
+  const auto all = data::partition_batch(batch.examples, division.parts * division.ranks, /*budget=*/0).parts;
   std::vector<Microbatch> made;
   for (std::int64_t part = 0; part < division.parts; ++part) {
     const auto& examples = all[static_cast<std::size_t>(division.rank * division.parts + part)];

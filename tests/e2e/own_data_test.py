@@ -101,7 +101,7 @@ class OwnData(TinyRuns):
                 run = [f"local_run_dir={self.folder / 'unread'}"] if command == "train" else []
                 done = self.dpo(command, file, *run)
                 self.check(done)
-                self.assertEqual(done.stderr.count("nothing reads the columns system, topic;"), 1, done.stderr)
+                self.assertEqual(done.stderr.count("unused columns: system, topic;"), 1, done.stderr)
 
     def test_a_column_can_be_switched_off(self):
         file = self.rows("margins.jsonl", 100, margin=lambda i: 1)

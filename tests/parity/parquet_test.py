@@ -54,7 +54,7 @@ class Parquet(unittest.TestCase):
         file = self.write("rows.parquet", TRIPLES[:2] + [{"prompt": "x", "chosen": None, "rejected": "y"}])
         answer = dpo_data("--order", "1", f"datasets=[{file}]", "loss=dpo", "data.test_share=0")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("rows.parquet:3: 'chosen' is null, expected a text", answer.stderr)
+        self.assertIn("rows.parquet:3: 'chosen' is null, expected a string", answer.stderr)
 
     def test_damage(self) -> None:
         file = self.write("rows.parquet", TRIPLES)
