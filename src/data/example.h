@@ -12,13 +12,13 @@ namespace dpo::data {
 using Token = std::int32_t;
 
 // One training example in tokens: a prompt with its responses, truncated, each response with its end-of-text
-// token. SFT has one response; a pair has two, the better first; a ranking has many, the best first. The
+// token. SFT has one response; a pair has two, chosen and rejected; a ranking has many, the best first. The
 // tokens are views into memory of whoever made it.
 struct Example {
   std::span<const Token> prompt;
   std::vector<std::span<const Token>> responses;
   double weight = 1;  // in the loss
-  double margin = 0;  // by how much the better response should lead, in rewards
+  double margin = 0;  // by which the chosen response should lead, in rewards
   // Tokens of a response after its first `full_tokens` count `tail_weight` times in its log-probability.
   std::size_t full_tokens = std::numeric_limits<std::size_t>::max();
   float tail_weight = 1;

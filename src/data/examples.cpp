@@ -60,7 +60,7 @@ std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind) {
 std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
   if (kind == ExampleKind::Target) return {prompt.sft_target};
   if (kind == ExampleKind::Ranking) return prompt.rankings[number].responses;
-  return {prompt.pairs[number].better, prompt.pairs[number].worse};
+  return {prompt.pairs[number].chosen, prompt.pairs[number].rejected};
 }
 
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
@@ -163,7 +163,7 @@ std::vector<std::uint32_t> Examples::responses_of(const ExampleOrigin& origin) c
   if (kind_ == ExampleKind::Target) return {file.sft_target(origin.prompt)};
   if (kind_ == ExampleKind::Ranking) return file.ranking(origin.prompt, origin.number).responses;
   const Pair& pair = file.pairs(origin.prompt)[origin.number];
-  return {pair.better, pair.worse};
+  return {pair.chosen, pair.rejected};
 }
 
 std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) const {

@@ -56,7 +56,7 @@ struct ExampleOrigin {
   std::uint32_t number = 0;  // index of the pair or ranking
 };
 
-// The number of examples of a prompt, and the responses of one (indices), the better first.
+// The number of examples of a prompt, and the responses of one (indices), the preferred first.
 std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind);
 std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number);
 
@@ -95,7 +95,7 @@ class Examples {
   const ExampleList& list() const { return list_; }
 
   ExampleKind kind() const { return kind_; }
-  // The responses of an example (indices into its prompt's), the better first.
+  // The responses of an example (indices into its prompt's), the preferred first.
   std::vector<std::uint32_t> responses_of(const ExampleOrigin& origin) const;
   const TokenFile& tokens(std::uint32_t source) const { return files_[source]; }
   const Source& source(std::uint32_t source) const { return sources_[source]; }

@@ -58,7 +58,7 @@ void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
   forest.row_starts.push_back(end_of(forest.rows));
 }
 
-void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const std::int64_t> chosen) {
+void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const std::int64_t> indices) {
   struct TreeExample {
     std::size_t tree, example;
   };
@@ -66,7 +66,7 @@ void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const s
   for (std::size_t t = 0; t < trees.size(); ++t)
     for (std::size_t e = 0; e < trees[t].examples.size(); ++e) found[trees[t].examples[e]] = {t, e};
   forest.example_starts.push_back(0);
-  for (const std::int64_t index : chosen) {
+  for (const std::int64_t index : indices) {
     const auto [tree, example] = found.at(index);
     for (const std::int32_t response : trees[tree].compared[example])
       forest.compared.push_back(forest.tree_responses[tree] + response);
@@ -126,10 +126,10 @@ std::int64_t Tree::tokens() const {
   return static_cast<std::int64_t>(sum);
 }
 
-std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> chosen) {
+std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> indices) {
   std::vector<Tree> trees;
   std::unordered_map<std::string_view, std::size_t> tree_of_prompt;
-  for (const std::int64_t index : chosen) {
+  for (const std::int64_t index : indices) {
     const Example& example = batch[static_cast<std::size_t>(index)];
     const auto [entry, is_new] = tree_of_prompt.try_emplace(bytes_of(example.prompt), trees.size());
     if (is_new) trees.push_back({example.prompt, {}, {}, {}});
@@ -144,8 +144,8 @@ std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std
 
 std::vector<Tree> grow_trees(std::span<const Example> batch) { return grow_trees(batch, all_indices(batch)); }
 
-Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> chosen) {
-  const std::vector<Tree> trees = grow_trees(batch, chosen);
+Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> indices) {
+  const std::vector<Tree> trees = grow_trees(batch, indices);
   Forest forest;
   forest.prompt_starts.push_back(0);
   for (const Tree& tree : trees) {
@@ -161,7 +161,7 @@ Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t>
   }
   if (std::ranges::all_of(forest.row_weights, [](float weight) { return weight == 1; }))
     forest.row_weights.clear();
-  add_examples(forest, trees, chosen);
+  add_examples(forest, trees, indices);
   return forest;
 }
 

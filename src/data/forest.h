@@ -21,13 +21,13 @@ struct Tree {
   std::span<const Token> prompt;
   std::vector<Leaf> responses;
   std::vector<std::int64_t> examples;               // indices into the batch
-  std::vector<std::vector<std::int32_t>> compared;  // of each example: its responses, the better first
+  std::vector<std::vector<std::int32_t>> compared;  // of each example: its responses, the preferred first
 
   std::int64_t tokens() const;
 };
 
-// The trees of some examples of a batch (of all), in the order of their first examples.
-std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> chosen);
+// The trees of these examples of a batch (of all), in the order of their first examples.
+std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> indices);
 std::vector<Tree> grow_trees(std::span<const Example> batch);
 
 // Trees in one flat array without padding: the tokens of all prompts, then those of all responses. A prompt
@@ -48,7 +48,7 @@ struct Forest {
   std::vector<Token> targets;
   std::vector<float> row_weights;  // of each row in its response's log-probability; empty: all are 1
 
-  // The examples, as indices into the batch, and the responses that each compares, the better first.
+  // The examples, as indices into the batch, and the responses that each compares, the preferred first.
   std::vector<std::int64_t> examples;
   std::vector<std::int32_t> example_starts;  // [examples + 1], into compared
   std::vector<std::int32_t> compared;        // responses
@@ -59,8 +59,8 @@ struct Forest {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
-// Packs some examples of a batch (all of them), in this order.
-Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> chosen);
+// Packs these examples of a batch (all of them), in this order.
+Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> indices);
 Forest make_forest(std::span<const Example> batch);
 
 // A batch divided into parts (microbatches times ranks) of about equal numbers of tokens.

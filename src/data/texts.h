@@ -7,12 +7,12 @@
 
 namespace dpo::data {
 
-// Two responses of a prompt (indices): the first is preferred.
+// Two responses of a prompt (indices).
 struct Pair {
-  std::uint32_t better = 0;
-  std::uint32_t worse = 0;
+  std::uint32_t chosen = 0;
+  std::uint32_t rejected = 0;
   float weight = 1;  // in the loss
-  float margin = 0;  // by how much the better should lead, in rewards
+  float margin = 0;  // by which the chosen should lead, in rewards
 };
 
 // Two or more responses of a prompt (indices), the best first.

@@ -133,7 +133,7 @@ bool TokenFile::tables_agree() const {
   for (std::uint32_t p = 0; p < prompts(); ++p) {
     if (first_texts_[p + 1] < first_texts_[p] + 2 || targets_[p] >= responses(p)) return false;
     for (const Pair& pair : pairs(p))
-      if (std::max(pair.better, pair.worse) >= responses(p)) return false;
+      if (std::max(pair.chosen, pair.rejected) >= responses(p)) return false;
     for (std::uint32_t i = 0; i < rankings(p); ++i) {
       const Ranking ranking = this->ranking(p, i);
       if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= responses(p)) return false;

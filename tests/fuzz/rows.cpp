@@ -31,7 +31,7 @@ void check_prompt(const PromptText& prompt) {
   if (prompt.responses.empty() || prompt.sft_target >= prompt.responses.size())
     fail("no target", prompt.prompt);
   for (const auto& pair : prompt.pairs)
-    if (std::max(pair.better, pair.worse) >= prompt.responses.size())
+    if (std::max(pair.chosen, pair.rejected) >= prompt.responses.size())
       fail("a pair without its responses", prompt.prompt);
   for (const auto& ranking : prompt.rankings)
     if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= prompt.responses.size() ||

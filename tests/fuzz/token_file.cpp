@@ -27,7 +27,7 @@ void read_all(const dpo::data::TokenFile& file) {
       sum += file.response_flags(p, i);
     }
     for (const auto& pair : file.pairs(p))
-      if (std::max(pair.better, pair.worse) >= file.responses(p)) fail("a pair without its responses");
+      if (std::max(pair.chosen, pair.rejected) >= file.responses(p)) fail("a pair without its responses");
     for (std::uint32_t i = 0; i < file.rankings(p); ++i)
       for (const auto response : file.ranking(p, i).responses)
         if (response >= file.responses(p)) fail("a ranking without its responses");

@@ -54,7 +54,7 @@ std::string shown(const PromptText& prompt) {
   std::string out = prompt.prompt + ":";
   for (const std::string& response : prompt.responses) out += " [" + response + "]";
   for (const Pair& pair : prompt.pairs)
-    out += " " + std::to_string(pair.better) + ">" + std::to_string(pair.worse);
+    out += " " + std::to_string(pair.chosen) + ">" + std::to_string(pair.rejected);
   return out + " *" + std::to_string(prompt.sft_target);
 }
 

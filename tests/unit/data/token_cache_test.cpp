@@ -65,7 +65,7 @@ TEST_F(Tokens, HoldEverythingUncut) {
   EXPECT_EQ(file.response_flags(1, 0), kHasEos);
   EXPECT_EQ(file.prompt_flags(0), 0);
   ASSERT_EQ(file.pairs(0).size(), 2u);
-  EXPECT_EQ(file.pairs(0)[1].better, 2u);
+  EXPECT_EQ(file.pairs(0)[1].chosen, 2u);
   EXPECT_EQ(file.sft_target(0), 2u);
 }
 
