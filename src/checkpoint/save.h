@@ -8,6 +8,8 @@
 
 namespace dpo::checkpoint {
 
+inline constexpr std::uint64_t kShardBytes = 5'000'000'000;  // the default of --shard-size
+
 // Writes a model as a folder that Hugging Face's libraries read: config.json, its weights as safetensors (in
 // several files where one would be larger than `shard_bytes`), and of the model's own folder the tokenizer
 // and generation_config.json. Something at `out` is a UserError; the folder is complete or absent.
