@@ -71,7 +71,7 @@ struct ConvertArguments {
   std::string out;
   std::string config;
   std::string dtype;
-  std::uint64_t shard_bytes = 5'000'000'000;
+  std::optional<std::uint64_t> shard_bytes;  // none: checkpoint::kShardBytes
 };
 void describe(CLI::App& command, ConvertArguments& arguments);
 

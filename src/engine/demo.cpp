@@ -160,10 +160,9 @@ class Demonstration {
   }
 
   void make_model() const {
-    constexpr std::uint64_t kShardBytes = 5'000'000'000;
     const checkpoint::LoadedModel model =
         checkpoint::new_model((folder_ / "blank").string(), at::kFloat, at::kCPU, seed_);
-    checkpoint::save_model(folder_ / "model", model, kShardBytes);
+    checkpoint::save_model(folder_ / "model", model, checkpoint::kShardBytes);
     say(fmt::format("{}: {} conversations, {} preferences, {} requests held out\n{}: {}", folder_.string(),
                     kSizes.conversations, kSizes.preferences, kSizes.held_out, (folder_ / "model").string(),
                     summary_of(model)));

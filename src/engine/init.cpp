@@ -10,17 +10,15 @@
 #include "engine/loading.h"
 
 namespace dpo::engine {
-namespace {}  // namespace
 
 int run_init(const commands::InitArguments& arguments) {
-  constexpr std::uint64_t kShardBytes = 5'000'000'000;
   check_absent(arguments.out);
   const at::ScalarType dtype = arguments.dtype.empty() ? checkpoint::configured_dtype(arguments.config)
                                                        : scalar_type_named(arguments.dtype);
   handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::new_model(arguments.config, dtype, at::kCPU, arguments.seed);
-  checkpoint::save_model(arguments.out, model, kShardBytes, shown_progress("writing"));
+  checkpoint::save_model(arguments.out, model, checkpoint::kShardBytes, shown_progress("writing"));
   fmt::print("{}: {}\n", arguments.out, summary_of(model));
   return 0;
 }

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kMarker = "COMPLETE";
 constexpr const char* kProgressFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
-constexpr std::uint64_t kShardBytes = 5'000'000'000;
 
 void write_text(const fs::path& path, const std::string& text) {
   AtomicFile file(path);
@@ -107,7 +106,8 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::We
 void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const std::stop_token& stop) {
   std::vector<checkpoint::TensorFile> model, all;
   if (snapshot.part.writes) {
-    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
+    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(),
+                                    checkpoint::kShardBytes);
     all = model;
     all.push_back({kOptimizerFile, checkpoint::plan_safetensors(
                                        optimizer_entries(snapshot.optimizer, snapshot.model.table))});
