@@ -9,7 +9,7 @@
 #include "engine/ranks.h"
 #include "plan/surroundings.h"
 #include "run/bench.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {

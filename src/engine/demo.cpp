@@ -20,7 +20,7 @@
 #include "engine/train.h"
 #include "model/generate.h"
 #include "plan/output.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {

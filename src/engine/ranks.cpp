@@ -25,7 +25,7 @@
 #include "config/mesh.h"
 #include "hardware/processor.h"
 #include "ops/devices.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {

@@ -177,7 +177,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   if (stop_requested()) throw Stopped();
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
-  } catch (const train::Stopped& stopped) {
+  } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
   } catch (const std::exception& error) {

@@ -16,7 +16,7 @@
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "train/batches.h"
-#include "train/trainee.h"
+#include "train/train_state.h"
 
 namespace dpo::run {
 namespace {
@@ -41,7 +41,7 @@ class RandomBatches : public train::BatchSource {
       const auto prompt = text(lengths_.prompt);
       std::vector<std::span<const data::Token>> responses;
       for (std::int64_t r = 0; r < responses_; ++r) responses.push_back(text(lengths_.response));
-      batch.numbers.push_back(static_cast<std::uint32_t>(i));
+      batch.indices.push_back(static_cast<std::uint32_t>(i));
       batch.examples.push_back(data::truncate(prompt, std::move(responses), data::Truncation::KeepEnd,
                                               config_.max_length, config_.max_prompt_length));
     }
@@ -86,8 +86,8 @@ std::unique_ptr<train::Reference> random_reference(const plan::Plan& plan, const
                                                    const shard::Mesh& mesh) {
   if (plan.reference != plan::Reference::live) return train::no_reference();
   return train::live_reference(
-      {{model, random_weights(model, train::reference_type(plan.resolved), mesh), mesh},
-       train::pass_of(plan.resolved)});
+      {{model, random_weights(model, train::reference_dtype(plan.resolved), mesh), mesh},
+       train::pass_options(plan.resolved)});
 }
 
 // DPO_LINK_GBYTES_PER_SECOND lets ranks exchange no faster than over such links (benchmarks/fsdp_rule.py).
@@ -111,7 +111,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   const model::Model model =
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
   const shard::Mesh mesh = train::mesh_of(config, over_links_asked_for(world));
-  train::Trainee trainee = train::make_trainee(
+  train::TrainState state = train::make_train_state(
       config, mesh, model, random_weights(model, train::precision_of(config, mesh).stored, mesh),
       random_reference(plan, model, mesh));
   RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
@@ -121,7 +121,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   for (std::int64_t i = 0; i < updates + kWarmUp; ++i) {
     const train::ExampleBatch batch = batches.next(i);
     const Clock::time_point start = Clock::now();
-    const train::UpdateResult made = train::update(trainee, batch);
+    const train::UpdateResult made = train::update(state, batch);
     wait_for_gpu();
     if (i < kWarmUp) continue;
     result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());

@@ -14,8 +14,8 @@
 #include "run/diagnosis.h"
 #include "run/joint_folder.h"
 #include "run/metrics.h"
+#include "train/events.h"
 #include "train/reference_cache.h"
-#include "train/stop.h"
 
 namespace dpo::run {
 namespace {
@@ -38,7 +38,7 @@ class Run {
       : p_(prepared),
         folder_(folder),
         listener_(listener),
-        part_(part_of(prepared.trainee.mesh, folder.path())),
+        part_(part_of(prepared.state.mesh, folder.path())),
         writer_(folder.path(), prepared.config.keep_last, part_),
         diagnosis_(prepared.config.max_grad_norm),
         batches_(prepared.train, prepared.training),
@@ -63,7 +63,7 @@ class Run {
       if (is_at_end()) break;
       train_on(batches_.next(p_.progress.updates));
       writer_.check();  // a full disk should not be found hours later
-      if (train::is_stop_asked(mesh())) return stop();
+      if (train::any_rank_asked_to_stop(mesh())) return stop();
       if (const std::int64_t n = p_.progress.examples; is_save_due(n) && !is_evaluation_due(n)) save();
     }
     save();
@@ -79,7 +79,7 @@ class Run {
     return Outcome::stopped;
   }
 
-  const shard::Mesh& mesh() const { return p_.trainee.mesh; }
+  const shard::Mesh& mesh() const { return p_.state.mesh; }
 
   bool is_at_end() const { return p_.progress.updates == batches_.size(); }
 
@@ -101,20 +101,20 @@ class Run {
   bool evaluate_at(std::int64_t examples) {
     std::vector<train::Record> records;
     for (std::size_t i = 0; i < p_.evaluation.size(); ++i) {
-      if (train::is_stop_asked(mesh())) return false;
-      const std::vector<train::Record> more = train::evaluate(p_.trainee, p_.evaluation[i]);
+      if (train::any_rank_asked_to_stop(mesh())) return false;
+      const std::vector<train::Record> more = train::evaluate(p_.state, p_.evaluation[i]);
       records.insert(records.end(), more.begin(), more.end());
       listener_.progress("evaluating", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(p_.evaluation.size()), "batches");
     }
     require_finite(records);
-    Metrics metrics = metrics_of(records, p_.trainee.loss, "eval");
+    Metrics metrics = metrics_of(records, p_.state.loss, "eval");
     remember(metrics);
     say(line_of("evaluation", metrics, "eval"));
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
     note(folder_.add_metrics(metrics));
-    note(folder_.write_records(examples, records, p_.trainee.loss.beta));
+    note(folder_.write_records(examples, records, p_.state.loss.beta));
     say(diagnosis_.after_evaluation(metrics));
     if (p_.config.sample_during_eval) sample(examples);
     p_.progress.evaluated = examples;
@@ -132,13 +132,13 @@ class Run {
     if (culprits.empty()) return;
     const std::string why =
         p_.progress.updates == 0
-            ? "No update was made yet: the model itself computes such numbers, or the reference does"
+            ? "No update was made yet: the model or the reference itself computes such values"
             : fmt::format(
-                  "The policy has diverged, and nothing of it is saved{}. A lower lr is the usual remedy",
+                  "The policy has diverged and was not saved{}. Try a lower lr",
                   last_good());
     throw train::TrainingFailure(fmt::format(
-        "evaluation after {} examples: loss or log-probability of {} of {} examples is not finite "
-        "(the first is example {}). {}",
+        "evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or infinite (first: "
+        "example {}). {}",
         p_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
   }
 
@@ -146,12 +146,12 @@ class Run {
   // one is not finite is not finite.
   void require_finite_weights() const {
     bool finite = true;
-    for (const model::BlockWeights& block : p_.trainee.policy.stored().blocks)
+    for (const model::BlockWeights& block : p_.state.policy.stored().blocks)
       finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
     if (shard::max_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
     throw train::TrainingFailure(fmt::format(
-        "after {} examples the weights of the policy are not finite. It has diverged, and nothing "
-        "of it is saved{}. A lower lr is the usual remedy",
+        "after {} examples the weights of the policy are NaN or infinite. It has diverged and was not "
+        "saved{}. Try a lower lr",
         p_.progress.examples, last_good()));
   }
 
@@ -165,16 +165,16 @@ class Run {
     if (updates_here_++ == 0) first_update_ = start;
     const bool is_first = p_.progress.updates == 0;
     const train::UpdateResult result =
-        train::update(p_.trainee, batch, [&](const train::UpdateResult& computed) {
+        train::update(p_.state, batch, [&](const train::UpdateResult& computed) {
           if (is_first) check_first_update(computed);
         });
     wait_for_gpu();  // what it has not done yet belongs to the time of this update
     ++p_.progress.updates;
     p_.progress.examples += static_cast<std::int64_t>(batch.examples.size());
-    p_.progress.reward_sum = p_.trainee.rewards.sum;
-    p_.progress.rewards = p_.trainee.rewards.count;
+    p_.progress.reward_sum = p_.state.rewards.sum;
+    p_.progress.rewards = p_.state.rewards.count;
     const double seconds = seconds_since(start);
-    Metrics metrics = metrics_of(result.records, p_.trainee.loss, "train");
+    Metrics metrics = metrics_of(result.records, p_.state.loss, "train");
     add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),
               seconds);
     metrics.emplace_back("grad_norm", result.gradient_norm);
@@ -189,9 +189,9 @@ class Run {
 
   // Scores from another run's cache may come from other shapes; those of a live reference do not.
   void check_first_update(const train::UpdateResult& result) const {
-    if (!loss::uses_reference(p_.trainee.loss) || p_.config.model.reference_dtype) return;
+    if (!loss::uses_reference(p_.state.loss) || p_.config.model.reference_dtype) return;
     const bool cached = p_.plan.reference == plan::Reference::cached;
-    train::require_equal_models(result, cached ? train::reference_type(p_.config) : at::kFloat);
+    train::require_equal_models(result, cached ? train::reference_dtype(p_.config) : at::kFloat);
   }
 
   bool is_best(const Metrics& metrics) {
@@ -218,13 +218,13 @@ class Run {
     saved_ = examples;
     writer_.finish();  // there is memory for one snapshot
     writer_.write(
-        take_snapshot(p_.described, p_.trainee.policy.stored(), *p_.trainee.optimizer, p_.progress, part_),
+        take_snapshot(p_.described, p_.state.policy.stored(), *p_.state.optimizer, p_.progress, part_),
         is_best);
     say(fmt::format("saving step-{}{}", p_.progress.examples, is_best ? ", the best so far" : ""));
   }
 
   void sample(std::int64_t examples) {
-    const std::vector<Sample> samples = draw_samples(p_.trainee.policy.model(), p_.trainee.policy.store(),
+    const std::vector<Sample> samples = draw_samples(p_.state.policy.model(), p_.state.policy.store(),
                                                      p_.evaluation, p_.tokenizer, p_.config, *mesh().all);
     note(folder_.write_samples(examples, to_json_lines(samples, p_.reference_samples)));
     say(diagnosis_.after_samples(samples));

@@ -17,9 +17,9 @@
 #include "plan/surroundings.h"
 #include "run/identity.h"
 #include "shard/fingerprint.h"
+#include "train/records.h"
 #include "train/reference_cache.h"
-#include "train/scoring.h"
-#include "train/trainee.h"
+#include "train/train_state.h"
 
 namespace dpo::run {
 namespace {
@@ -77,12 +77,12 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::optional<data::Examples> test;
   if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
-  std::vector<train::Numbers> training = train::training_batches(train, config);
+  std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {
     const std::string note = config::evaluation_size(config, test->size()).note;
     if (!note.empty()) listener.say("note: " + note);
-    for (const train::Numbers& numbers : train::evaluation_batches(*test, config))
+    for (const train::Indices& numbers : train::evaluation_batches(*test, config))
       evaluation.push_back(train::batch_of(*test, data::Split::Test, numbers));
   }
   return {plan,
@@ -155,12 +155,12 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
                                           const train::Listener& listener) {
   if (data.plan.reference == plan::Reference::none) return std::nullopt;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    return load_start(data.config, train::reference_type(data.config), device, mesh.layout(), listener);
+    return load_start(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
   });
   check_vocabulary(data, loaded);
   std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   return FrozenModel{
-      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_of(data.config)},
+      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
       std::move(fingerprint)};
 }
 
@@ -168,7 +168,7 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
 void compare_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
                        const std::optional<fs::path>& checkpoint, RunState& progress) {
   const Identity now = reference
-                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_type(config)),
+                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
                                                    reference->fingerprint)
                            : Identity{};
   if (checkpoint) check_identity(progress.identity, now, *checkpoint);
@@ -221,18 +221,18 @@ Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoi
   });
   for (const std::string& note : loaded.notes) listener.say(note);
   check_vocabulary(data, loaded);
-  train::Trainee trainee = train::make_trainee(config, mesh, model::make_model(loaded.config),
-                                               std::move(loaded.weights), std::move(reference));
+  train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
+                                                    std::move(loaded.weights), std::move(reference));
   loaded.weights = {};
-  trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
+  state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
-    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table, mesh.layout());
-    trainee.optimizer->set_updates(progress.updates);
-    trainee.rewards = {progress.reward_sum, progress.rewards};
+    read_optimizer(*checkpoint, *state.optimizer, loaded.table, mesh.layout());
+    state.optimizer->set_updates(progress.updates);
+    state.rewards = {progress.reward_sum, progress.rewards};
   }
   const auto resumed = checkpoint ? std::optional(progress.examples) : std::nullopt;
-  return {std::move(data),    std::move(samples),  std::move(loaded),
-          std::move(trainee), std::move(progress), resumed};
+  return {std::move(data),  std::move(samples),  std::move(loaded),
+          std::move(state), std::move(progress), resumed};
 }
 
 }  // namespace dpo::run

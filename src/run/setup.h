@@ -15,7 +15,7 @@
 #include "run/snapshot.h"
 #include "text/tokenizer.h"
 #include "train/batches.h"
-#include "train/listener.h"
+#include "train/events.h"
 #include "train/step.h"
 
 namespace dpo::run {
@@ -27,15 +27,15 @@ struct RunData {
   text::Tokenizer tokenizer;
   data::Examples train;
   std::optional<data::Examples> test;  // nothing where nothing is evaluated
-  std::vector<train::Numbers> training;
+  std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
 };
 
 // Everything of a run that is loaded before its first update.
 struct Prepared : RunData {
   std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
-  checkpoint::LoadedModel described;      // the policy's files; the weights are in the trainee
-  train::Trainee trainee;
+  checkpoint::LoadedModel described;      // the policy's files; the weights are in the state
+  train::TrainState state;
   RunState progress;                    // where the run begins
   std::optional<std::int64_t> resumed;  // the examples of the checkpoint that it goes on from
 };

@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/output_files.h"
 #include "run/snapshot.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::run {
 

@@ -15,7 +15,7 @@
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
 #include "run/folder.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::run {
 namespace {
