@@ -10,17 +10,14 @@
 #include <vector>
 
 namespace dpo {
-namespace {
 
-// A container or a job system often gives a process fewer cores than the machine has.
 std::size_t usable_cores() {
   cpu_set_t set;
-  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
-  return known ? static_cast<std::size_t>(CPU_COUNT(&set))
-               : std::max(1u, std::thread::hardware_concurrency());
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
 }
-
-}  // namespace
 
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work, std::size_t threads,
                        std::size_t grain) {

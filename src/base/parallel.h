@@ -5,6 +5,9 @@
 
 namespace dpo {
 
+// The cores that this process may use: a container or a job system often gives fewer than the machine has.
+std::size_t usable_cores();
+
 // Calls work(0) ... work(count - 1) on `threads` threads (0: one per core that this process may use), each of
 // which takes `grain` indices at a time. Of several exceptions the one of the lowest index is thrown, after
 // all threads have stopped.

@@ -23,8 +23,7 @@ std::string shown(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (out.size() >= kLongest && (byte & 0xC0) != 0x80)
-      return out + "...";  // never inside a UTF-8 character
+    if (out.size() >= kLongest && !continues_character(c)) return out + "...";
     if (byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !is_utf8))
       out += fmt::format("\\x{:02x}", byte);
     else

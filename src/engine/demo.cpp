@@ -7,6 +7,7 @@
 
 #include "base/exit_status.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -160,7 +161,6 @@ class Demonstration {
   }
 
   void make_model() const {
-    constexpr std::uint64_t kShardBytes = 5'000'000'000;
     const checkpoint::LoadedModel model =
         checkpoint::new_model((folder_ / "blank").string(), at::kFloat, at::kCPU, seed_);
     checkpoint::save_model(folder_ / "model", model, kShardBytes);
