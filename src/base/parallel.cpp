@@ -12,11 +12,11 @@
 namespace dpo {
 
 std::size_t usable_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  return std::max<std::size_t>(
-      1, known ? static_cast<std::size_t>(CPU_COUNT(&allowed)) : std::thread::hardware_concurrency());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work, std::size_t threads,

@@ -6,6 +6,7 @@
 namespace dpo {
 
 inline constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+inline constexpr std::uint64_t kShardBytes = 5'000'000'000;  // the largest file of weights, by default
 
 // Numbers in readable form.
 std::string with_commas(std::int64_t number);  // 487,424

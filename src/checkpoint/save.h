@@ -8,8 +8,6 @@
 
 namespace dpo::checkpoint {
 
-inline constexpr std::uint64_t kShardBytes = 5'000'000'000;  // the default of --shard-size
-
 // Writes a model as a Hugging Face folder: config.json, the weights as safetensors (in several files if one
 // would be larger than `shard_bytes`), and the tokenizer and generation_config.json of the model's own
 // folder. If `out` exists, a UserError; the folder is complete or absent.

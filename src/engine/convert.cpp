@@ -54,8 +54,7 @@ int run_convert(const commands::ConvertArguments& arguments) {
   if (fs::path(arguments.out).extension() == ".pt")
     checkpoint::save_policy(arguments.out, model, shown_progress("writing"));
   else
-    checkpoint::save_model(arguments.out, model, arguments.shard_bytes.value_or(checkpoint::kShardBytes),
-                           shown_progress("writing"));
+    checkpoint::save_model(arguments.out, model, arguments.shard_bytes, shown_progress("writing"));
   fmt::print("{}: {}\n", arguments.out, summary_of(model));
   return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/exit_status.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -162,7 +163,7 @@ class Demonstration {
   void make_model() const {
     const checkpoint::LoadedModel model =
         checkpoint::new_model((folder_ / "blank").string(), at::kFloat, at::kCPU, seed_);
-    checkpoint::save_model(folder_ / "model", model, checkpoint::kShardBytes);
+    checkpoint::save_model(folder_ / "model", model, kShardBytes);
     say(fmt::format("{}: {} conversations, {} preferences, {} requests held out\n{}: {}", folder_.string(),
                     kSizes.conversations, kSizes.preferences, kSizes.held_out, (folder_ / "model").string(),
                     summary_of(model)));

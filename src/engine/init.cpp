@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -18,7 +19,7 @@ int run_init(const commands::InitArguments& arguments) {
   handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::new_model(arguments.config, dtype, at::kCPU, arguments.seed);
-  checkpoint::save_model(arguments.out, model, checkpoint::kShardBytes, shown_progress("writing"));
+  checkpoint::save_model(arguments.out, model, kShardBytes, shown_progress("writing"));
   fmt::print("{}: {}\n", arguments.out, summary_of(model));
   return 0;
 }

@@ -133,13 +133,12 @@ class Run {
     const std::string why =
         p_.progress.updates == 0
             ? "No update was made yet: the model or the reference itself computes such values"
-            : fmt::format(
-                  "The policy has diverged and was not saved{}. Try a lower lr",
-                  last_good());
-    throw train::TrainingFailure(fmt::format(
-        "evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or infinite (first: "
-        "example {}). {}",
-        p_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
+            : fmt::format("The policy has diverged and was not saved{}. Try a lower lr", last_good());
+    throw train::TrainingFailure(
+        fmt::format("evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or "
+                    "infinite (first: "
+                    "example {}). {}",
+                    p_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
   }
 
   // The same for the weights themselves, which the last update may have spoilt. A sum over numbers of which

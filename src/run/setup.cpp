@@ -46,7 +46,7 @@ checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarTy
   if (fs::is_directory(archive))
     return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
   if (!fs::exists(archive) && archive.filename() == "policy.pt" &&
-      fs::exists(archive.parent_path() / "COMPLETE"))
+      fs::exists(archive.parent_path() / kMarker))
     return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
                                   layout);
   return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/sha256.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMarker = "COMPLETE";
 constexpr const char* kProgressFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
 
@@ -106,8 +106,7 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::We
 void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const std::stop_token& stop) {
   std::vector<checkpoint::TensorFile> model, all;
   if (snapshot.part.writes) {
-    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(),
-                                    checkpoint::kShardBytes);
+    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
     all = model;
     all.push_back({kOptimizerFile, checkpoint::plan_safetensors(
                                        optimizer_entries(snapshot.optimizer, snapshot.model.table))});

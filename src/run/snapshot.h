@@ -23,7 +23,9 @@ struct Part {
 
 // A checkpoint is a Hugging Face model folder with, under state/, what resuming needs: the optimizer's arrays
 // by parameter, so that a run can go on with any other division of the model over ranks. It counts only with
-// its marker, the file COMPLETE, which holds the size and hash of every file.
+// its marker, which holds the size and hash of every file.
+inline constexpr const char* kMarker = "COMPLETE";
+
 struct Snapshot {
   checkpoint::LoadedModel model;  // what this rank holds, as a copy on the host in the stored type
   optim::State optimizer;

@@ -16,7 +16,7 @@ from pathlib import Path
 from ranks import main, mpirun, processes_of, run, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-from tiny_run import TinyRuns  # noqa: E402
+from tiny_run import STOPPED, TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
 ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine would finish fewer before the test acts
@@ -123,7 +123,7 @@ class Start(TinyRuns):
             with self.subTest(signal=signal_sent, to_rank=to_rank):
                 pids = self.begin(self.command("mesh.shard=2", *ENDLESS, f"local_run_dir={self.run_folder}{signal_sent}"))
                 os.kill(self.process.pid if to_rank is None else pids[to_rank], signal_sent)
-                self.assertEqual(self.wait_for_end(), 143, self.said())
+                self.assertEqual(self.wait_for_end(), STOPPED, self.said())
                 self.assertEqual(self.said().count("stopped by a signal"), 1, self.said())
                 self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import tiny_run  # noqa: E402
 from ranks import need_mpirun, processes_of, wait_until  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
-from tiny_run import TinyRuns  # noqa: E402
+from tiny_run import STOPPED, TRAINING_FAILED, TinyRuns  # noqa: E402
 
 TOLERANCE = 1e-5  # relative, float32
 # SGD: optimizers that divide by the gradient's size turn rounding into full updates.
@@ -84,7 +84,7 @@ class Training(TinyRuns):
     def test_not_finite_stops_all(self):
         run = self.folder / "infinite"
         done = self.train(run, *SHORT, "trainer=FSDPTrainer", "mesh.shard=2", "lr=1e30", "max_grad_norm=1e30")
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
         self.assertEqual(done.stderr.count("is NaN or infinite"), 1, done.stderr)
 
     def test_nan_on_one_rank_stops_all(self):
@@ -94,7 +94,7 @@ class Training(TinyRuns):
         for i, mesh in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"])):
             run = self.folder / f"one-rank-{i}"
             done = self.train(run, *arguments, *mesh)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
             self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is NaN or infinite .*was not applied")
             self.assertEqual(list(run.glob("step-*")), [])
 
@@ -105,7 +105,7 @@ class Training(TinyRuns):
             for line in lines:
                 if line.startswith("update 3 "):
                     process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), 143)
+        self.assertEqual(process.wait(), STOPPED)
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
 
     def killed(self, run, *arguments):
@@ -121,7 +121,7 @@ class Training(TinyRuns):
                     rank = lambda pid: b"OMPI_COMM_WORLD_RANK=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
                     os.kill(next(pid for pid in processes_of(mark) if rank(pid)), signal.SIGKILL)
         status = process.wait()
-        self.assertNotIn(status, (0, 143))
+        self.assertNotIn(status, (0, STOPPED))
         self.assertIn("rank 2", "".join(said))
         wait_until(lambda: not processes_of(mark), "all ranks to end")
 
