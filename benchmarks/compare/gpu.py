@@ -72,8 +72,9 @@ class Peer:
     pairs_at_once = PAIRS
 
     def __init__(self, config, attention):
-        make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention).cuda()
-        self.policy, self.reference = make().train(), make().eval()
+        with torch.device("cuda"):
+            make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
+            self.policy, self.reference = make().train(), make().eval()
         self.master = [p.detach().float() for p in self.policy.parameters()]
         for p, m in zip(self.policy.parameters(), self.master, strict=True):
             m.grad = torch.zeros_like(m)
@@ -188,6 +189,7 @@ def measure_dpo(model, reference):
 
 def compare(model):
     config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
+    print(f"\n{model}", flush=True)
     rows = {"dpo": measure_dpo(model, "live"), "dpo, cached reference": measure_dpo(model, "cached")}
     for name, kind in (("tuned Python", Tuned), ("transformers", Original)):
         try:
@@ -197,7 +199,7 @@ def compare(model):
         torch.cuda.empty_cache()
     chosen = [row[2] for row in rows.values() if row and row[2] is not None]
     assert max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
-    print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|")
+    print(f"\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|")
     for name, row in rows.items():
         if row is None:
             print(f"| {name} | out of memory | | |")
