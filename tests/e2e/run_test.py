@@ -210,7 +210,7 @@ class Run(TinyRuns):
         self.check(self.short(self.folder / "logged"))  # leaves the tokens in their cache
         done = self.short(run, "debug=true", preexec_fn=files_of_at_most(15_000))
         self.check(done)
-        self.assertEqual(done.stderr.count("training goes on without"), 1)
+        self.assertEqual(done.stderr.count("training continues"), 1)
         self.assertLessEqual((run / "metrics.jsonl").stat().st_size, 15_000)
         self.assertIn("update 40 ", done.stderr)
 
