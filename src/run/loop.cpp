@@ -73,7 +73,7 @@ class TrainingLoop {
 
   bool is_at_end() const { return run_.progress.updates == batches_.size(); }
 
-  // The end is always evaluated, so that LATEST is.
+  // The end of a run is always evaluated: it is what LATEST points to.
   bool is_evaluation_due() const {
     const std::int64_t examples = run_.progress.examples;
     const std::optional<std::int64_t>& every = run_.config.eval_every;
@@ -88,7 +88,8 @@ class TrainingLoop {
     return examples > 0 && (is_at_end() || (every && examples % *every == 0));
   }
 
-  // Saves after it, if a checkpoint is due too. False: a signal stopped it, and the resumed run repeats it.
+  // Saves afterwards if a checkpoint is due too. False if a signal stopped it; the resumed run starts it
+  // again.
   bool evaluate() {
     std::vector<train::Record> records;
     for (std::size_t i = 0; i < run_.evaluation.size(); ++i) {
@@ -127,7 +128,8 @@ class TrainingLoop {
                     run_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
   }
 
-  // Nor are weights that the last update has made so. A sum is not finite if one of its terms is not.
+  // The same for the weights, which the last update may have broken. A sum with a term that is not finite is
+  // not finite.
   void require_finite_weights() const {
     bool finite = true;
     for (const model::BlockWeights& block : run_.state.policy.stored().blocks)
@@ -189,7 +191,7 @@ class TrainingLoop {
   void save(bool is_best = false) {
     const std::int64_t examples = run_.progress.examples;
     if (run_.config.debug) return;
-    if (examples == saved_) {  // resumed from it, and evaluated only now
+    if (examples == saved_) {  // the run was resumed from it, and evaluated it only now
       if (is_best) writer_.link(examples, is_best);
       return;
     }

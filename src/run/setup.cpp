@@ -35,8 +35,8 @@ checkpoint::Progress progress_to(const train::Listener& listener, const std::str
   };
 }
 
-// The weights that a new run starts from. `model.archive` may be a file, a model folder, or a checkpoint's
-// policy.pt as the original has it, where ours has a model folder.
+// The weights that a new run starts from. `model.archive` may be a file, a model folder, or the original's
+// path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint is ours.
 checkpoint::LoadedModel load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
                                      const model::Layout& layout, const train::Listener& listener) {
   const auto progress = progress_to(listener, "reading weights");

@@ -32,8 +32,8 @@ fs::path step_folder(const fs::path& run, std::int64_t examples) {
   return run / fmt::format("step-{}", examples);
 }
 
-// Replaces a link of a run atomically, so that it always points to a complete checkpoint. A folder of that name
-// is the original's.
+// Replaces a link of a run atomically, so that it always points to a complete checkpoint. A folder of that
+// name is the original's.
 void point_link(const fs::path& link, const fs::path& folder) {
   const fs::file_status found = fs::symlink_status(link);
   if (fs::exists(found) && !fs::is_symlink(found)) move_aside(link);

@@ -14,14 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a name is STEM_TIME, as by new_run_folder: "dpo_v2_..." is not a run of the experiment "dpo".
+// Whether a name is STEM_TIME, as new_run_folder makes it: "dpo_v2_..." is not a run of the experiment "dpo".
 bool is_run_of(const std::string& stem, const std::string& name) {
   constexpr std::string_view kTime = "0000-00-00_00-00-00";
   if (!name.starts_with(stem + "_") || name.size() < stem.size() + 1 + kTime.size()) return false;
   const std::string_view time = std::string_view(name).substr(stem.size() + 1, kTime.size());
   const std::string_view rest = std::string_view(name).substr(stem.size() + 1 + kTime.size());
-  const bool is_numbered = rest.size() > 1 && rest[0] == '-' &&
-                           rest.find_first_not_of("0123456789", 1) == rest.npos;  // of the same second
+  const bool is_numbered =
+      rest.size() > 1 && rest[0] == '-' &&
+      rest.find_first_not_of("0123456789", 1) == rest.npos;  // one of several in the same second
   const auto matches = [](char c, char pattern) {
     return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
   };
