@@ -1,4 +1,4 @@
-"""When does sharding pay? The original's rule, "FSDPTrainer wants 2 or more examples per GPU", looked at closely.
+"""When is sharding worth it? The original's rule, "FSDPTrainer needs 2 or more examples per GPU", tested.
 
 FSDPTrainer wins when its GPUs together train more examples per second than BasicTrainer does on one of them, with the same
 number of examples on each GPU in both.

@@ -31,7 +31,7 @@ STYLE = """
 PANELS = [
     ("Two CPU cores: preference pairs per second (longer is better)",
      "Pythia-70M shape, 64 pairs of HH a step, AdamW, live reference",
-     "Training beside Python on two CPU cores", None),
+     "Training compared with Python on two CPU cores", None),
     ("One H200: preference pairs per second",
      "Pythia-2.8B shape, 64 pairs of HH's lengths a step, AdamW, bfloat16; no alternative benchmarked here yet",
      "Training on one H200",

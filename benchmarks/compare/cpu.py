@@ -183,7 +183,7 @@ def summary(results):
 
 
 def print_table(rows, batch):
-    print(f"| | pairs/s | of {batch} pairs timed | memory, GiB | dpo is faster by |\n|---|---|---|---|---|")
+    print(f"| | pairs/s | pairs timed, of {batch} | memory, GiB | dpo, bfloat16, is faster by |\n|---|---|---|---|---|")
     for name, row in rows.items():
         print(f"| {name} | {row['pairs_per_second']:.2f} | {row['pairs_timed']} | {row['peak_bytes'] / 2**30:.2f} | "
               f"{row['ours_is_faster_by']:.1f}x |")

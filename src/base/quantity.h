@@ -5,6 +5,9 @@
 
 namespace dpo {
 
+inline constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+inline constexpr std::uint64_t kShardBytes = 5'000'000'000;  // the largest file of weights, by default
+
 // Numbers in readable form.
 std::string with_commas(std::int64_t number);  // 487,424
 std::string short_count(std::int64_t number);  // 8,000, 487k, 124M, 2.78B

@@ -1,14 +1,18 @@
 #include "checkpoint/load.h"
 
-#include <algorithm>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "checkpoint/allocate.h"
 #include "checkpoint/match.h"
 #include "checkpoint/read_tensors.h"
 #include "hub/cache.h"
@@ -19,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a model's folder holds besides configuration and weights, and what other programs need of it.
+// The other files of a model's folder that other programs need.
 constexpr const char* kCompanions[] = {
     "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
     "tokenizer.model",         "vocab.json",        "merges.txt",
@@ -41,7 +45,7 @@ bool is_config_file(const std::string& path) {
   return fs::is_regular_file(path, none);
 }
 
-// A model of which everything but the weights is known.
+// Everything of a model except its weights.
 LoadedModel open_config(const std::string& name_or_path) {
   LoadedModel opened;
   fs::path file = name_or_path;
@@ -59,12 +63,10 @@ LoadedModel open_config(const std::string& name_or_path) {
   return opened;
 }
 
-// Of a tied model whose files hold another matrix as the head: it is not tied after all, as transformers
-// decides it too.
+// The files of a tied model have a head that differs from the embedding: it is not tied, as in transformers.
 void untie(LoadedModel& opened, const std::string& origin) {
   opened.notes.push_back(
-      fmt::format("{}: '{}' and '{}' differ although the config.json ties them, so the model is taken as "
-                  "untied",
+      fmt::format("{}: '{}' and '{}' differ although config.json ties them: the model is treated as untied",
                   origin, opened.table.embedding_name, opened.table.head_name));
   opened.config.shape.tied_embeddings = false;
   opened.table = model::tensor_table(opened.config.shape);
@@ -89,6 +91,41 @@ OpenedWeights open_weights(LoadedModel& opened, const std::optional<fs::path>& w
   return {std::move(files), std::move(match)};
 }
 
+// Fewer page faults while weights are read, and later. It is a hint: failure does no harm.
+void request_huge_pages(const at::Tensor& flat) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(flat.mutable_data_ptr());
+  const std::uintptr_t first = (begin + page - 1) / page * page, last = (begin + flat.nbytes()) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
+at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, const model::Layout& layout) {
+  const at::Tensor flat =
+      at::empty({model::local_block(block, layout).shard_size}, at::TensorOptions().dtype(dtype));
+  request_huge_pages(flat);
+  std::int64_t end = 0;  // of the previous tensor
+  const auto clear_to = [&](std::int64_t begin) { flat.narrow(0, end, begin - end).zero_(); };
+  for (const model::HeldTensor& held : model::held_tensors(block, layout)) {
+    clear_to(held.to);
+    end = held.to + held.count;
+  }
+  clear_to(flat.numel());
+  return flat;
+}
+
+// Weights as model::make_weights lays them out, not filled yet. On the CPU their memory is not touched
+// either, so that reading the file is the first pass over it, and is requested in huge pages.
+model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType dtype, at::Device device,
+                                const model::Layout& layout) {
+  if (!device.is_cpu()) return model::make_weights(table, dtype, device, layout);
+  model::Weights weights;
+  for (const model::Block& block : table.blocks) {
+    const at::Tensor flat = allocate_flat(block, dtype, layout);
+    weights.blocks.push_back(model::rank_block(flat, block, layout));
+  }
+  return weights;
+}
+
 }  // namespace
 
 fs::path model_folder(const std::string& name_or_path) {
@@ -97,19 +134,19 @@ fs::path model_folder(const std::string& name_or_path) {
   if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Model, name_or_path)) return *snapshot;
   if (fs::exists(name_or_path, none))
     throw UserError(
-        fmt::format("{} is a file, expected the folder of a model or its name ORG/NAME", name_or_path));
+        fmt::format("{} is a file, expected a model's folder or its name ORG/NAME", name_or_path));
   if (!hub::may_be_on_the_hub(name_or_path))
-    throw UserError(fmt::format("there is no folder {}; expected the folder of a model or its name ORG/NAME",
-                                name_or_path));
+    throw UserError(
+        fmt::format("there is no folder {}; expected a model's folder or its name ORG/NAME", name_or_path));
   throw UserError(
-      fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache, {}; "
+      fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache {}; "
                   "'{}' fetches it",
                   name_or_path, hub::cache_folder().string(),
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
 }
 
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
-                       const std::optional<fs::path>& weights_file, const Progress& progress,
+                       const std::optional<fs::path>& weights_file, const ProgressCallback& progress,
                        const model::Layout& layout) {
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);

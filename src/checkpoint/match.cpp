@@ -18,7 +18,7 @@ bool is_float(Dtype dtype) {
   return dtype == Dtype::F64 || dtype == Dtype::F32 || dtype == Dtype::F16 || dtype == Dtype::BF16;
 }
 
-bool same_place(const StoredTensor& a, const StoredTensor& b) {
+bool is_same_storage(const StoredTensor& a, const StoredTensor& b) {
   return a.file == b.file && a.offset == b.offset && a.dtype == b.dtype && a.shape == b.shape &&
          a.strides == b.strides;
 }
@@ -38,7 +38,7 @@ class Matcher {
   }
 
   Match run() {
-    for (std::size_t i = 0; i < stored_.size(); ++i) place(i);
+    for (std::size_t i = 0; i < stored_.size(); ++i) assign(i);
     Match match;
     if (tied_) settle_tied_head(match);
     for (const model::Block& block : table_.blocks) {
@@ -50,7 +50,7 @@ class Matcher {
   }
 
  private:
-  // The table's name for a stored one, or nothing.
+  // The table's name for a stored tensor, if any.
   std::optional<std::string> canonical(const std::string& stored_name) const {
     std::string name = without_wrappers(stored_name);
     for (const std::string& candidate : {name, table_.base_prefix + name}) {
@@ -67,7 +67,7 @@ class Matcher {
     });
   }
 
-  void place(std::size_t number) {
+  void assign(std::size_t number) {
     const StoredTensor& tensor = stored_[number];
     const auto name = canonical(tensor.name);
     if (!name) {
@@ -75,15 +75,15 @@ class Matcher {
       return;
     }
     const auto [at, is_new] = found_.emplace(*name, number);
-    if (!is_new && !same_place(stored_[at->second], tensor))
-      problem(fmt::format("'{}' and '{}' are the same tensor of the model, '{}'", stored_[at->second].name,
+    if (!is_new && !is_same_storage(stored_[at->second], tensor))
+      problem(fmt::format("'{}' and '{}' are both the model's tensor '{}'", stored_[at->second].name,
                           tensor.name, *name));
     check_kind(tensor, *wanted_.at(*name));
   }
 
   void check_kind(const StoredTensor& tensor, const model::Tensor& wanted) {
     if (tensor.shape != wanted.shape)
-      problem(fmt::format("tensor '{}' has the shape [{}], its config.json asks for [{}]", tensor.name,
+      problem(fmt::format("tensor '{}' has the shape [{}], expected [{}] (from config.json)", tensor.name,
                           fmt::join(tensor.shape, ", "), fmt::join(wanted.shape, ", ")));
     if (!is_float(tensor.dtype))
       problem(
@@ -96,7 +96,7 @@ class Matcher {
     const auto head = found_.find(table_.head_name);
     if (head == found_.end()) return;
     const auto [embedding, absent] = found_.emplace(table_.embedding_name, head->second);
-    if (!absent && !same_place(stored_[embedding->second], stored_[head->second]))
+    if (!absent && !is_same_storage(stored_[embedding->second], stored_[head->second]))
       match.second_head = head->second;
   }
 
@@ -110,15 +110,15 @@ class Matcher {
   void problem(const std::string& what) { problems_.push_back(fmt::format("{}: {}", origin_, what)); }
 
   void report() {
-    // Each suggestion is a search among all names of the other side: a hundred of them tell the story.
+    // Each suggestion searches all names of the other side, so their number is limited.
     constexpr std::size_t kSuggestions = 100;
     for (std::size_t i = 0; i < missing_.size(); ++i)
-      problem(fmt::format("the model's tensor '{}' is missing{}", missing_[i],
-                          i < kSuggestions ? nearest_of(missing_[i], unknown_, "; is it '{}'?") : ""));
+      problem(fmt::format(
+          "the model's tensor '{}' is missing{}", missing_[i],
+          i < kSuggestions ? nearest_of(missing_[i], unknown_, "; is it '{}' in the file?") : ""));
     for (std::size_t i = 0; i < unknown_.size(); ++i)
-      problem(
-          fmt::format("the model has no tensor '{}'{}", unknown_[i],
-                      i < kSuggestions ? nearest_of(unknown_[i], missing_, "; is it meant as '{}'?") : ""));
+      problem(fmt::format("the model has no tensor '{}'{}", unknown_[i],
+                          i < kSuggestions ? nearest_of(unknown_[i], missing_, "; did you mean '{}'?") : ""));
     if (!problems_.empty()) throw UserError(problems_);
   }
 

@@ -1,4 +1,4 @@
-// checkpoint: models to and from disk: which tensor of a file is which of a model's, loading, saving.
+// checkpoint: loads and saves models, and matches the tensors of a file with those of a model.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace dpo::checkpoint {
 
-// Which stored tensor fills each of a table's.
+// The stored tensor for each tensor of a table.
 struct Match {
-  std::vector<std::vector<std::size_t>> sources;  // [block][tensor]: the number of the stored tensor
-  // Of a model whose head is tied to its embedding: the file's own head matrix, where it has both. If it
-  // differs from the embedding, the model is not tied after all.
+  std::vector<std::vector<std::size_t>> sources;  // [block][tensor]: index of the stored tensor
+  // For a model with tied embeddings: the file's head matrix, if it has one besides the embedding. If the two
+  // differ, the model is not tied after all.
   std::optional<std::size_t> second_head;
 };
 
-// Finds every tensor of the table among those of the files, also under the names that older files, files of
-// the model without its head and wrappers of a model use. Missing, unknown, wrongly shaped and non-float
-// tensors are one UserError with all of them, each beginning with `origin`.
+// Finds every tensor of the table in the files, also under the names of older files, of models without a head
+// and of wrappers. All missing, unknown, wrongly shaped and non-float tensors are reported in one UserError,
+// each beginning with `origin`.
 Match match_tensors(const model::TensorTable& table, const std::vector<StoredTensor>& stored,
                     const std::string& origin);
 
-// A name without what wrappers of a model (parallel training, compilation) put into it.
+// A name without the prefixes of wrappers (DDP, FSDP, torch.compile).
 std::string without_wrappers(std::string name);
 
 }  // namespace dpo::checkpoint

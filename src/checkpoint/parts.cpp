@@ -24,26 +24,26 @@ std::vector<TensorPart> parts_where(const Wanted& wanted, const model::TensorTab
   return parts;
 }
 
-// Where in which file a part's tensor begins.
-struct Place {
+// Where a tensor begins.
+struct FilePosition {
   std::size_t file = 0;
   std::uint64_t offset = 0;
 
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const FilePosition&) const = default;
 };
 
-std::unordered_map<std::string, Place> places_of(const std::vector<TensorFile>& files) {
-  std::unordered_map<std::string, Place> places;
+std::unordered_map<std::string, FilePosition> positions_of(const std::vector<TensorFile>& files) {
+  std::unordered_map<std::string, FilePosition> positions;
   for (std::size_t i = 0; i < files.size(); ++i)
     for (const Entry& entry : files[i].plan.entries)
-      places.emplace(entry.name, Place{i, files[i].plan.offset_of(entry)});
-  return places;
+      positions.emplace(entry.name, FilePosition{i, files[i].plan.offset_of(entry)});
+  return positions;
 }
 
 void write_part(SharedFile& file, std::uint64_t offset, const TensorPart& part) {
-  const at::Tensor here = part.numbers.cpu();  // one at a time, so that no more than it is in memory twice
-  const std::size_t size = here.element_size();
-  const auto* next = static_cast<const std::byte*>(here.const_data_ptr());
+  const at::Tensor on_host = part.numbers.cpu();  // one part at a time, to save memory
+  const std::size_t size = on_host.element_size();
+  const auto* next = static_cast<const std::byte*>(on_host.const_data_ptr());
   for (const model::Run& run : part.runs) {
     const std::size_t bytes = static_cast<std::size_t>(run.count) * size;
     file.write(offset + static_cast<std::uint64_t>(run.from) * size, {next, bytes});
@@ -83,23 +83,23 @@ void make_files(const std::filesystem::path& folder, const std::vector<TensorFil
 }
 
 void write_parts(const std::filesystem::path& folder, const std::vector<TensorFile>& files,
-                 const std::vector<TensorPart>& parts, const Progress& progress) {
-  const std::unordered_map<std::string, Place> places = places_of(files);
-  std::vector<std::pair<Place, const TensorPart*>> order;  // that of the disk
-  std::int64_t done = 0, all = 0;
+                 const std::vector<TensorPart>& parts, const ProgressCallback& progress) {
+  const std::unordered_map<std::string, FilePosition> positions = positions_of(files);
+  std::vector<std::pair<FilePosition, const TensorPart*>> order;  // as on disk
+  std::int64_t done = 0, total = 0;
   for (const TensorPart& part : parts) {
-    order.emplace_back(places.at(part.name), &part);
-    all += static_cast<std::int64_t>(part.numbers.nbytes());
+    order.emplace_back(positions.at(part.name), &part);
+    total += static_cast<std::int64_t>(part.numbers.nbytes());
   }
   std::sort(order.begin(), order.end());
   std::optional<SharedFile> file;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto& [place, part] = order[i];
-    if (progress) progress(done, all);
-    if (!file) file.emplace(folder / files[place.file].name);
-    write_part(*file, place.offset, *part);
+    const auto& [position, part] = order[i];
+    if (progress) progress(done, total);
+    if (!file) file.emplace(folder / files[position.file].name);
+    write_part(*file, position.offset, *part);
     done += static_cast<std::int64_t>(part->numbers.nbytes());
-    const bool last = i + 1 == order.size() || order[i + 1].first.file != place.file;
+    const bool last = i + 1 == order.size() || order[i + 1].first.file != position.file;
     if (!last) continue;
     file->finish();
     file.reset();

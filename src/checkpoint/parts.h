@@ -12,8 +12,8 @@
 
 namespace dpo::checkpoint {
 
-// What a rank holds of a tensor in a file: `numbers`, a contiguous part of its memory, are the elements of
-// the tensor that `runs` name, one run behind the other.
+// A rank's part of a tensor in a file: `numbers`, contiguous in memory, are the tensor's elements in `runs`,
+// one run after another.
 struct TensorPart {
   std::string name;
   at::Tensor numbers;
@@ -22,30 +22,31 @@ struct TensorPart {
 
 std::vector<at::Tensor> flats_of(const model::Weights& weights);
 
-// All that a rank holds of an array with a number for each parameter (weights, or what an optimizer keeps),
-// given as the flat buffer of each block. In a file its tensors are named as the table's, behind `prefix`.
+// A rank's parts of an array with a number for each parameter (weights or optimizer state), given as the flat
+// buffer of each block. Their names in a file are `prefix` and the table's name.
 std::vector<TensorPart> parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                  const model::Layout& layout, const std::string& prefix);
 
-// Of them, what this rank writes: a tensor that every tensor-parallel rank holds whole is the first one's.
+// Of these, the parts that this rank writes: a tensor that is replicated over tensor-parallel ranks is
+// written by the first.
 std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix);
 
-// A tensor of a file that one rank holds whole.
+// A tensor that one rank holds whole.
 TensorPart whole_part(std::string name, const at::Tensor& tensor);
 
-// A safetensors file that several ranks write together.
+// A safetensors file that ranks write together.
 struct TensorFile {
   std::string name;  // within its folder
   SafetensorsPlan plan;
 };
 
-// Makes the files in a folder, all but the tensors' bytes: one rank does.
+// Creates the files in a folder, without the tensors' bytes. Called by one rank.
 void make_files(const std::filesystem::path& folder, const std::vector<TensorFile>& files);
 
-// Writes a rank's parts into the files that were made, and puts them on disk. The parts are tensors of the
-// files, of any device.
+// Writes a rank's parts into the files of make_files and flushes them to disk. The parts may be on any
+// device.
 void write_parts(const std::filesystem::path& folder, const std::vector<TensorFile>& files,
-                 const std::vector<TensorPart>& parts, const Progress& progress = {});
+                 const std::vector<TensorPart>& parts, const ProgressCallback& progress = {});
 
 }  // namespace dpo::checkpoint

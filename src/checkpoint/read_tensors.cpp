@@ -14,15 +14,15 @@
 namespace dpo::checkpoint {
 namespace {
 
-constexpr std::size_t kThreads = 4;  // also on fewer cores: some wait for the disk while others copy
+constexpr std::size_t kThreads = 4;  // even on fewer cores: some wait for the disk while others copy
 
-// Bytes that one thread takes at once.
+// Bytes per job.
 constexpr std::int64_t kJobBytes = 8 << 20;
-// Elements that are converted at once: LibTorch does fewer than 32,768 without threads of its own, and they
-// stay in the processor's cache. For another device more at once pays.
+// Elements converted at once: below 32,768 LibTorch uses no threads of its own, and they stay in the cache.
+// For another device larger transfers are faster.
 constexpr std::int64_t kConvertedOnCpu = 32'000, kConvertedOnDevice = 4 << 20;
 
-// A place in the runs of a destination, from which they are walked through.
+// Walks through the runs of a destination.
 class Cursor {
  public:
   explicit Cursor(const std::vector<model::Run>& runs) : runs_(&runs) {}
@@ -49,12 +49,12 @@ class Cursor {
   std::int64_t done_ = 0;  // elements of that run
 };
 
-// What one thread reads at once.
+// What a thread reads at a time.
 struct Job {
   const Destination* to = nullptr;
   std::int64_t begin = 0, end = 0;  // elements of its numbers
   Cursor runs;                      // from `begin`
-  std::int64_t bytes = 0;           // that are read for it
+  std::int64_t bytes = 0;           // to read
 };
 
 // Elements [begin, end) of a stored tensor that is contiguous.
@@ -66,13 +66,13 @@ at::Tensor read_elements(const WeightFiles& files, const StoredTensor& tensor, s
   return elements;
 }
 
-// A stored tensor whose elements do not follow each other: what its strides reach is read whole.
+// A stored tensor that is not contiguous: everything that its strides reach is read.
 at::Tensor read_strided(const WeightFiles& files, const StoredTensor& tensor) {
   const auto count = static_cast<std::int64_t>(tensor.size / size_of(tensor.dtype));
   return read_elements(files, tensor, 0, count).as_strided(tensor.shape, tensor.strides);
 }
 
-// All of a tensor is read, and what is wanted picked from it.
+// Reads the whole tensor and picks the elements.
 void read_job_strided(const WeightFiles& files, const Job& job) {
   const at::Tensor all = read_strided(files, *job.to->source).reshape({-1});
   Cursor runs = job.runs;
@@ -133,19 +133,19 @@ std::vector<Job> jobs_of(const std::vector<Destination>& destinations) {
   return jobs;
 }
 
-// Adds up what the threads did.
+// Sums the progress of the threads.
 class Meter {
  public:
-  Meter(const Progress& progress, std::int64_t all) : progress_(progress), all_(all) {}
+  Meter(const ProgressCallback& progress, std::int64_t total) : progress_(progress), total_(total) {}
   void add(std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
     done_ += bytes;
-    if (progress_) progress_(done_, all_);
+    if (progress_) progress_(done_, total_);
   }
 
  private:
-  const Progress& progress_;
-  const std::int64_t all_;
+  const ProgressCallback& progress_;
+  const std::int64_t total_;
   std::int64_t done_ = 0;
   std::mutex mutex_;
 };
@@ -190,14 +190,15 @@ std::string name_of_scalar(at::ScalarType type) {
   }
 }
 
-void read_tensors(const WeightFiles& files, std::vector<Destination> destinations, const Progress& progress) {
+void read_tensors(const WeightFiles& files, std::vector<Destination> destinations,
+                  const ProgressCallback& progress) {
   std::sort(destinations.begin(), destinations.end(), [](const Destination& a, const Destination& b) {
     return std::pair(a.source->file, a.source->offset) < std::pair(b.source->file, b.source->offset);
   });
   const std::vector<Job> jobs = jobs_of(destinations);
-  std::int64_t all = 0;
-  for (const Job& job : jobs) all += job.bytes;
-  Meter meter(progress, all);
+  std::int64_t total = 0;
+  for (const Job& job : jobs) total += job.bytes;
+  Meter meter(progress, total);
   read_jobs(files, jobs, meter);
 }
 

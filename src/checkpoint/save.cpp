@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/output_files.h"
-#include "checkpoint/formats/policy_writer.h"
 #include "checkpoint/formats/safetensors.h"
+#include "checkpoint/formats/torch_archive.h"
 #include "checkpoint/read_tensors.h"
 
 namespace dpo::checkpoint {
@@ -32,32 +33,32 @@ std::string config_of(const LoadedModel& model) {
   return config.dump(2) + "\n";
 }
 
-// The model's tensors, to be written one after the other. A tensor of another device is brought here when its
-// turn comes, and the one before it let go.
-std::vector<Source> sources_of(const LoadedModel& model, const Progress& progress) {
-  const auto here = std::make_shared<at::Tensor>();
+// The model's tensors, to be written one after the other. A tensor on another device is copied to the host
+// when it is written, and the copy of the previous one freed.
+std::vector<Source> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
+  const auto on_host = std::make_shared<at::Tensor>();
   const auto done = std::make_shared<std::int64_t>(0);
-  std::int64_t all = 0;
+  std::int64_t total = 0;
   for (const model::BlockWeights& block : model.weights.blocks)
     for (const model::NamedTensor& named : block.tensors)
-      all += static_cast<std::int64_t>(named.tensor.nbytes());
+      total += static_cast<std::int64_t>(named.tensor.nbytes());
   std::vector<Source> sources;
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
     for (std::size_t j = 0; j < model.table.blocks[i].tensors.size(); ++j) {
       const model::Tensor& described = model.table.blocks[i].tensors[j];
       const at::Tensor tensor = model.weights.blocks[i].tensors[j].tensor;
       const auto bytes = [=] {
-        if (progress) progress(*done, all);
-        *here = tensor.cpu().contiguous();
-        *done += static_cast<std::int64_t>(here->nbytes());
-        return std::span(static_cast<const std::byte*>(here->const_data_ptr()), here->nbytes());
+        if (progress) progress(*done, total);
+        *on_host = tensor.cpu().contiguous();
+        *done += static_cast<std::int64_t>(on_host->nbytes());
+        return std::span(static_cast<const std::byte*>(on_host->const_data_ptr()), on_host->nbytes());
       };
       sources.push_back({described.name, dtype_of(tensor.scalar_type()), described.shape, bytes});
     }
   return sources;
 }
 
-// In order, each as full as it may be; a tensor that is too large has a file of its own.
+// Fills one file after the other; a tensor larger than the limit gets a file of its own.
 std::vector<std::vector<Entry>> shards_of(const model::TensorTable& table, Dtype dtype,
                                           std::uint64_t shard_bytes) {
   std::vector<std::vector<Entry>> shards(1);
@@ -112,7 +113,7 @@ void make_model_files(const fs::path& folder, const LoadedModel& model,
 }
 
 void save_model(const fs::path& out, const LoadedModel& model, std::uint64_t shard_bytes,
-                const Progress& progress) {
+                const ProgressCallback& progress) {
   check_absent(out);
   AtomicFolder folder(out);
   const std::vector<TensorFile> files = model_files(model.table, model.weights.dtype(), shard_bytes);
@@ -121,7 +122,7 @@ void save_model(const fs::path& out, const LoadedModel& model, std::uint64_t sha
   folder.commit();
 }
 
-void save_policy(const fs::path& out, const LoadedModel& model, const Progress& progress) {
+void save_policy(const fs::path& out, const LoadedModel& model, const ProgressCallback& progress) {
   check_absent(out);
   std::vector<std::pair<std::string, std::string>> shared;
   if (model.config.shape.tied_embeddings)

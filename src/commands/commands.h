@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.h"
 #include "commands/command.h"
 
 namespace dpo::commands {
@@ -71,7 +72,7 @@ struct ConvertArguments {
   std::string out;
   std::string config;
   std::string dtype;
-  std::uint64_t shard_bytes = 5'000'000'000;
+  std::uint64_t shard_bytes = kShardBytes;
 };
 void describe(CLI::App& command, ConvertArguments& arguments);
 

@@ -105,7 +105,7 @@ plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::S
                          const std::vector<data::Source>& test, const text::Tokenizer* tokenizer,
                          std::vector<std::string>& notes) {
   plan::Lengths lengths;
-  lengths.known = tokenizer ? plan::Known::sample : plan::Known::bytes;
+  lengths.basis = tokenizer ? plan::LengthBasis::sample : plan::LengthBasis::bytes;
   SampledLengths sample(tokenizer ? Measure([&](const std::string& text) {
     return static_cast<std::int64_t>(tokenizer->encode(text).size());
   })
@@ -155,7 +155,7 @@ plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test
   const data::SplitLengths measured = data::measure_lengths(train);
   const std::int64_t examples = train.size(), tested = test ? test->size() : 0;
   plan::Lengths lengths;
-  lengths.known = plan::Known::tokens;
+  lengths.basis = plan::LengthBasis::tokens;
   set_lengths(lengths, measured.prompt, measured.response);
   // All are numbers of examples: whichever of them the loss counts, they are those that there are.
   lengths.train_prompts = lengths.train_pairs = lengths.train_rankings = examples;

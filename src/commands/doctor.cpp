@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/exit_status.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 
 namespace dpo::commands {
@@ -16,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 std::string gib(const json& bytes) {
-  return bytes.is_null() ? "unknown" : fmt::format("{:.1f} GiB", bytes.get<double>() / (1ull << 30));
+  return bytes.is_null() ? "unknown" : fmt::format("{:.1f} GiB", bytes.get<double>() / kGib);
 }
 
 std::string text_or(const json& value, const std::string& otherwise) {

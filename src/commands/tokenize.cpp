@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -109,8 +108,8 @@ std::string decode_line(const text::Tokenizer& tokenizer, const TokenizeArgument
   return (arguments.json ? nlohmann::json(text).dump() : text) + "\n";
 }
 
-unsigned thread_count(const TokenizeArguments& arguments) {
-  return arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+std::size_t thread_count(const TokenizeArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : usable_cores();
 }
 
 void print_all(const std::vector<std::string>& answers) {
@@ -151,8 +150,8 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
   std::vector<std::vector<text::Token>> ids(lines.size());
   const auto before = std::chrono::steady_clock::now();
   const std::clock_t cpu_before = std::clock();
-  const auto encode = [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); };
-  for_each_parallel(lines.size(), encode, thread_count(arguments));
+  for_each_parallel(
+      lines.size(), [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); }, thread_count(arguments));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - before;
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
   std::size_t bytes = 0, tokens = 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/scalar.h"
 
 namespace dpo::config {
@@ -61,7 +62,7 @@ class Reader {
 
   [[noreturn]] void fail_at(const std::string& what) const {
     std::size_t length = 1;
-    while (at_ + length < text_.size() && (text_[at_ + length] & 0xC0) == 0x80) ++length;
+    while (at_ + length < text_.size() && continues_character(text_[at_ + length])) ++length;
     fail(fmt::format("'{}' at character {} {}", shown(std::string_view(text_).substr(at_, length)), at_ + 1,
                      what));
   }

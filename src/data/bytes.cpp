@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 1u << 18;
-// Text shrinks about 4 times, and repeated text 100 times. What unfolds further, and is not small, is a bomb.
-constexpr std::uint64_t kMostUnfolded = 300;
-constexpr std::uint64_t kAlwaysUnfolded = 64u << 20;
+// Text compresses about 4 times, and repeated text 100 times. A large file that expands further is a bomb.
+constexpr std::uint64_t kLargestRatio = 300;
+constexpr std::uint64_t kAlwaysAllowed = 64u << 20;
 
 [[noreturn]] void fail(const fs::path& file, std::string_view what) {
   throw UserError(fmt::format("{}: {}", file.string(), what));
@@ -53,8 +53,7 @@ class PlainReader : public ByteReader {
   std::FILE* file_;
 };
 
-// What the two kinds of compression share: the compressed bytes at hand, and the limit of what they may
-// become.
+// What the two kinds of compression share: a buffer of compressed bytes, and the limit of their expansion.
 class CompressedReader : public ByteReader {
  protected:
   explicit CompressedReader(std::unique_ptr<PlainReader> file) : file_(std::move(file)), buffer_(kBuffer) {}
@@ -66,27 +65,26 @@ class CompressedReader : public ByteReader {
     return std::span(buffer_).first(count);
   }
 
-  void count(std::size_t unfolded) {
-    unfolded_ += unfolded;
-    if (unfolded_ > kAlwaysUnfolded && unfolded_ / kMostUnfolded > compressed_)
+  void count(std::size_t bytes) {
+    decompressed_ += bytes;
+    if (decompressed_ > kAlwaysAllowed && decompressed_ / kLargestRatio > compressed_)
       fail(path(),
-           fmt::format("unfolds to more than {} times its size, as no text does; a damaged or hostile file",
-                       kMostUnfolded));
+           fmt::format("decompresses to more than {} times its size; the file is damaged or malicious",
+                       kLargestRatio));
   }
 
   const fs::path& path() const { return file_->path(); }
-  [[noreturn]] void fail_cut() const {
-    fail(path(), "the compressed file ends too early: it was cut off; fetch it again");
-  }
+  [[noreturn]] void fail_cut() const { fail(path(), "the compressed file is truncated; download it again"); }
   [[noreturn]] void fail_damaged(const char* why) const {
-    fail(path(), fmt::format("the compressed file is damaged ({}); fetch it again", why ? why : "bad data"));
+    fail(path(),
+         fmt::format("the compressed file is damaged ({}); download it again", why ? why : "bad data"));
   }
 
  private:
   std::unique_ptr<PlainReader> file_;
   std::vector<char> buffer_;
   std::uint64_t compressed_ = 0;
-  std::uint64_t unfolded_ = 0;
+  std::uint64_t decompressed_ = 0;
 };
 
 class GzipReader : public CompressedReader {
@@ -111,7 +109,7 @@ class GzipReader : public CompressedReader {
         stream_.next_in = reinterpret_cast<Bytef*>(more.data());
         stream_.avail_in = static_cast<uInt>(more.size());
       }
-      // A file may hold several members, one behind the other.
+      // A file may have several members, one after another.
       if (!inside_ && inflateReset(&stream_) != Z_OK) fail_damaged(stream_.msg);
       inside_ = true;
       const int state = inflate(&stream_, Z_NO_FLUSH);
@@ -129,8 +127,8 @@ class GzipReader : public CompressedReader {
   bool inside_ = true;  // a member
 };
 
-// Decodes into a buffer of its own: with room for a whole frame the library checks more of a damaged one than
-// without, and what is accepted must not depend on the caller's buffer.
+// Decodes into its own buffer: with room for a whole frame the library checks more of a damaged one, and what
+// is accepted must not depend on the caller's buffer.
 class ZstdReader : public CompressedReader {
  public:
   explicit ZstdReader(std::unique_ptr<PlainReader> file)
@@ -150,13 +148,13 @@ class ZstdReader : public CompressedReader {
   }
 
  private:
-  // The next piece of text; empty at the end of the file.
+  // The next decompressed bytes; empty at the end of the file.
   std::span<const char> decode() {
     ZSTD_outBuffer out{text_.data(), text_.size(), 0};
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
         const std::span<char> more = refill();
-        // A decoder that had no room for all of its output goes on without input.
+        // A decoder whose output was full continues without input.
         if (more.empty() && rest_ != 0 && !full_) fail_cut();
         if (more.empty() && !full_) break;
         in_ = {more.data(), more.size(), 0};
@@ -188,14 +186,55 @@ std::unique_ptr<ByteReader> open_bytes(const fs::path& file) {
   plain->rewind();
   if (start.starts_with("version https://git-lfs.github.com/spec/"))
     fail(file,
-         "this is an LFS pointer, not the data: run 'git lfs pull' in its repository, or fetch the file "
-         "itself");
+         "this is a Git LFS pointer, not the data: run 'git lfs pull' in its repository, or download the "
+         "file");
   if (start.starts_with("\x1f\x8b")) return std::make_unique<GzipReader>(std::move(plain));
   if (start.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdReader>(std::move(plain));
-  const bool should_be = file.extension() == ".gz" || file.extension() == ".zst";
-  if (should_be && !start.empty()) fail(file, "is not compressed, though its name says so");
-  if (should_be) fail(file, "is empty");
+  const bool should_be_compressed = file.extension() == ".gz" || file.extension() == ".zst";
+  if (should_be_compressed && !start.empty()) fail(file, "is not compressed, though its name says so");
+  if (should_be_compressed) fail(file, "is empty");
   return plain;
+}
+
+CharReader::CharReader(std::unique_ptr<ByteReader> bytes) : bytes_(std::move(bytes)), buffer_(kBuffer) {
+  // Files from Windows may begin with a byte order mark.
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  while (size_ < kMark.size()) {
+    const std::size_t count = bytes_->read(std::span(buffer_).subspan(size_));
+    if (count == 0) break;
+    size_ += count;
+  }
+  if (std::string_view(buffer_.data(), size_).starts_with(kMark)) at_ = kMark.size();
+}
+
+bool CharReader::fill() {
+  at_ = 0;
+  size_ = bytes_->read(buffer_);
+  return size_ > 0;
+}
+
+void CharReader::read_to_end_of_line(std::string& text, std::size_t limit) {
+  text.clear();
+  while (peek() != kEnd) {
+    const char* const begin = buffer_.data() + at_;
+    const auto* const end = static_cast<const char*>(std::memchr(begin, '\n', size_ - at_));
+    const std::size_t count = end ? static_cast<std::size_t>(end - begin) : size_ - at_;
+    text.append(begin, std::min(count, limit + 1 - std::min(text.size(), limit + 1)));
+    at_ += count;
+    if (!end) continue;
+    next();
+    break;
+  }
+  if (text.ends_with('\r')) text.pop_back();
+}
+
+std::int64_t CharReader::read_line(std::string& text, std::size_t limit) {
+  while (peek() != kEnd) {
+    const std::int64_t number = line();
+    read_to_end_of_line(text, limit);
+    if (text.find_first_not_of(" \t\r") != text.npos) return number;
+  }
+  return 0;
 }
 
 }  // namespace dpo::data

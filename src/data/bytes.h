@@ -1,23 +1,57 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace dpo::data {
 
-// The bytes of a file, uncompressed, from its beginning to its end.
+// Reads the uncompressed bytes of a file from beginning to end.
 class ByteReader {
  public:
   virtual ~ByteReader() = default;
 
-  // Fills the front of `into` and returns how much; 0 at the end.
+  // Fills `into` from its front and returns the number of bytes; 0 at the end.
   virtual std::size_t read(std::span<char> into) = 0;
 };
 
-// Opens a plain, gzip or zstd file; its first bytes say which. A damaged or endless file, and a Git LFS
-// pointer in the place of one, is a UserError that names it.
+// Opens a plain, gzip or zstd file; its first bytes say which. A damaged file, a decompression bomb or a Git
+// LFS pointer is a UserError that names the file.
 std::unique_ptr<ByteReader> open_bytes(const std::filesystem::path& file);
+
+// The characters of a file one by one, with their line number.
+class CharReader {
+ public:
+  static constexpr int kEnd = -1;
+
+  explicit CharReader(std::unique_ptr<ByteReader> bytes);
+
+  int peek() { return at_ < size_ || fill() ? static_cast<unsigned char>(buffer_[at_]) : kEnd; }
+  int next() {
+    const int c = peek();
+    at_ += c != kEnd;
+    line_ += c == '\n';
+    return c;
+  }
+  std::int64_t line() const { return line_; }
+
+  // Reads the next line that is not blank into `text`, without \n or \r\n, and returns its number; 0 at the
+  // end of the file. Of a line longer than `limit`, text gets `limit` + 1 characters.
+  std::int64_t read_line(std::string& text, std::size_t limit);
+
+ private:
+  bool fill();
+  void read_to_end_of_line(std::string& text, std::size_t limit);
+
+  std::unique_ptr<ByteReader> bytes_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0;
+  std::size_t size_ = 0;
+  std::int64_t line_ = 1;
+};
 
 }  // namespace dpo::data

@@ -1,3 +1,5 @@
+#include "data/columns.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,13 +12,12 @@
 #include "base/nearest.h"
 #include "base/utf8.h"
 #include "config/text.h"
-#include "data/column_use.h"
 #include "data/formats.h"
 
 namespace dpo::data {
 namespace {
 
-// Names of columns may hold anything.
+// Names of columns may contain anything.
 std::vector<std::string> shown_names(std::vector<std::string> names) {
   for (std::string& name : names) name = config::shown(name);
   return names;
@@ -27,7 +28,7 @@ std::string file_name(const ColumnNames& names, const std::string& ours) {
   return mapped == names.end() ? ours : mapped->second;
 }
 
-// A column of a row by our name; null where the row has none, or none is to be read.
+// A column of a row by our name; null if the row does not have it, or it is mapped to none.
 const Value* find_column(const Value& row, const ColumnNames& names, const std::string& ours) {
   const std::string column = file_name(names, ours);
   return column == kNoColumn ? nullptr : row.find(column);
@@ -42,18 +43,17 @@ void refuse_chat(const Value& row) {
   for (std::size_t i = 0; i < row.items.size(); ++i)
     if (is_chat(row.items[i]))
       throw BadRow(fmt::format(
-          "'{}' is a list of chat messages with roles, which is not read yet: the model's chat template "
-          "decides how "
-          "they become text; write them as text first (in Python: tokenizer.apply_chat_template(messages, "
-          "tokenize=False)), with the columns prompt, chosen and rejected",
+          "'{}' is a list of chat messages with roles, which is not supported yet; apply the model's chat "
+          "template first (in Python: tokenizer.apply_chat_template(messages, tokenize=False)) and write the "
+          "texts as columns prompt, chosen and rejected",
           config::shown(row.names[i])));
 }
 
 [[noreturn]] void refuse_columns(const Value& row) {
   throw BadRow(
       fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts) "
-                  "or 'prompt, responses' "
-                  "with 'scores' or 'ranking', got: {}; data.columns={{prompt: NAME, ...}} maps other names",
+                  "or 'prompt, responses' with 'scores' or 'ranking', got: {}; "
+                  "data.columns={{prompt: NAME, ...}} maps other names",
                   config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
 
@@ -62,17 +62,17 @@ PromptText& prompt_at(std::string text, PromptTexts& texts) {
   return texts.at(std::move(text));
 }
 
-// A number that a row may say, be it as text: CSV has nothing else.
-float optional_number(const Value& row, const ColumnNames& names, const std::string& ours, float otherwise) {
+// An optional number of a row, maybe as text: CSV has nothing else.
+float optional_number(const Value& row, const ColumnNames& names, const std::string& ours, float fallback) {
   const Value* const value = find_column(row, names, ours);
-  if (!value) return otherwise;
+  if (!value) return fallback;
   const std::string column = file_name(names, ours);
   const std::string& text = value->text;
   double number = value->number;
   const bool is_text = value->kind == Value::Kind::Text;
-  const bool reads = is_text && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
-                                    text.data() + text.size();
-  if (value->kind != Value::Kind::Number && !(reads && !text.empty()))
+  const bool parses = is_text && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
+                                     text.data() + text.size();
+  if (value->kind != Value::Kind::Number && !(parses && !text.empty()))
     throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column),
                              is_text ? fmt::format("'{}'", config::shown(text)) : value->kind_name()));
   const auto rounded = static_cast<float>(number);
@@ -110,7 +110,7 @@ void add_pair(std::string prompt_text, std::string chosen, std::string rejected,
 void add_transcripts(const std::string& chosen, const std::string& rejected, Preference preference,
                      PromptTexts& texts) {
   const std::size_t end = prompt_end(chosen, rejected);
-  if (end == 0) throw BadRow("'chosen' and 'rejected' do not begin alike, so there is no prompt");
+  if (end == 0) throw BadRow("'chosen' and 'rejected' have no common prefix, so there is no prompt");
   add_pair(chosen.substr(0, end), chosen.substr(end), rejected.substr(end), preference, texts);
 }
 
@@ -118,21 +118,21 @@ const Value& list_of(const Value& row, const std::string& column, Value::Kind ki
   const Value* const value = row.find(column);
   if (!value || value->kind != Value::Kind::List)
     throw BadRow(fmt::format("'{}' is {}, expected a list of {}", config::shown(column),
-                             value ? value->kind_name() : "not there", what));
+                             value ? value->kind_name() : "missing", what));
   for (const Value& item : value->items)
     if (item.kind != kind)
-      throw BadRow(fmt::format("'{}' is a list that holds {}, expected {} only", config::shown(column),
+      throw BadRow(fmt::format("'{}' is a list that contains {}, expected {} only", config::shown(column),
                                item.kind_name(), what));
   return *value;
 }
 
-// The scores of the responses, the more the better; a ranking counts from 1, the best.
+// The scores of the responses, higher is better; in a ranking 1 is the best.
 std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
   const bool ranked = find_column(row, names, "scores") == nullptr;
   const std::string column = file_name(names, ranked ? "ranking" : "scores");
   std::vector<double> scores;
   for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items) {
-    if (std::isnan(value.number)) throw BadRow(fmt::format("'{}' holds NaN", config::shown(column)));
+    if (std::isnan(value.number)) throw BadRow(fmt::format("'{}' contains NaN", config::shown(column)));
     scores.push_back(ranked ? -value.number : value.number);
   }
   return scores;
@@ -140,12 +140,12 @@ std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
 
 void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
   const std::string column = file_name(names, "responses");
-  const Value& responses = list_of(row, column, Value::Kind::Text, "texts");
+  const Value& responses = list_of(row, column, Value::Kind::Text, "strings");
   const std::vector<double> scores = scores_of(row, names);
   if (scores.size() != responses.items.size() || scores.empty())
     throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
   if (find_column(row, names, "margin"))
-    throw BadRow(fmt::format("'{}' is of two responses, this row has a list",
+    throw BadRow(fmt::format("'{}' applies to pairs, but this row has a list of responses",
                              config::shown(file_name(names, "margin"))));
   const float weight = weight_of(row, names);
   PromptText& prompt = prompt_at(text_of(row, file_name(names, "prompt")), texts);
@@ -170,13 +170,13 @@ bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; 
 // Whether a word ends before `at`.
 bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
 
-// Whether a row is of a prompt with a list of responses.
+// Whether a row is a prompt with a list of responses.
 bool is_list_row(const Value& row, const ColumnNames& names) {
   const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
   return has("responses") && has("prompt") && (has("scores") || has("ranking"));
 }
 
-// What data.columns names and a row does not have: the usual reason why such a row is wrong.
+// A column that data.columns names and a row does not have: the usual reason for a bad row.
 std::string named_but_absent(const Value& row, const ColumnNames& names) {
   for (const auto& [ours, theirs] : names)
     if (ours != "weight" && ours != "margin" && theirs != kNoColumn && !row.find(theirs))
@@ -197,7 +197,7 @@ std::size_t common_length(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
-  // Where an assistant's turn begins, in the forms that are usual.
+  // How an assistant's turn begins in common formats.
   constexpr std::array<std::string_view, 6> kTurns = {"\n\nAssistant:",
                                                       "<|im_start|>assistant\n",
                                                       "<|start_header_id|>assistant<|end_header_id|>\n\n",
@@ -212,8 +212,7 @@ std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
       turn = std::max(turn, at + mark.size());
   if (turn > 0) return turn;
   if (is_word_end(chosen, common) && is_word_end(rejected, common)) return common;
-  // A tokenizer joins a space to the word behind it, so the space goes to the response; a line's end does
-  // not.
+  // Tokenizers join a space to the word after it, so the space belongs to the response; a newline does not.
   const std::size_t space = shared.find_last_of(" \n\t\r");
   if (space == std::string_view::npos) return 0;
   return shared[space] == '\n' ? space + 1 : space;
@@ -237,37 +236,36 @@ void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& text
 }
 
 void ColumnUse::add(const Value& row) {
-  if (row.names == last_) return;  // as in nearly every file
+  if (row.names == last_) return;  // in nearly every file
   last_ = row.names;
   seen_.insert(row.names.begin(), row.names.end());
   const bool list = is_list_row(row, names_);
-  const std::vector<std::string> read =
+  const std::vector<std::string> used =
       !list ? std::vector<std::string>{"prompt", "chosen", "rejected", "weight", "margin"}
             : std::vector<std::string>{"prompt", "responses", "weight",
                                        find_column(row, names_, "scores") ? "scores" : "ranking"};
-  for (const std::string& ours : read)
-    if (find_column(row, names_, ours)) read_.insert(file_name(names_, ours));
+  for (const std::string& ours : used)
+    if (find_column(row, names_, ours)) used_.insert(file_name(names_, ours));
 }
 
 std::string ColumnUse::problem() const {
-  if (seen_.empty()) return "";  // there is no row at all, which is said elsewhere
+  if (seen_.empty()) return "";  // no rows at all is another error
   const std::vector<std::string> seen(seen_.begin(), seen_.end());
   for (const auto& [ours, theirs] : names_)
     if (theirs != kNoColumn && !seen_.contains(theirs))
       return fmt::format(
-          "data.columns={{{0}: {1}}}: no row has a column '{1}'{2} (there are: {3}; {{{0}: {4}}} "
-          "says that there is none)",
+          "data.columns={{{0}: {1}}}: no row has a column '{1}'{2} (columns: {3}; {{{0}: {4}}} ignores it)",
           ours, config::shown(theirs), did_you_mean(config::shown(theirs), shown_names(seen)),
           config::shown(fmt::format("{}", fmt::join(seen, ", "))), kNoColumn);
   return "";
 }
 
-std::vector<std::string> ColumnUse::unread() const {
+std::vector<std::string> ColumnUse::unused() const {
   std::vector<std::string> columns;
   for (const std::string& column : seen_) {
     const auto off = names_.find(column);
-    const bool switched_off = off != names_.end() && off->second == kNoColumn;
-    if (!read_.contains(column) && !switched_off) columns.push_back(column);
+    const bool ignored = off != names_.end() && off->second == kNoColumn;
+    if (!used_.contains(column) && !ignored) columns.push_back(column);
   }
   return columns;
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "config/text.h"
-#include "data/lines.h"
+#include "data/bytes.h"
 #include "data/rows.h"
 
 namespace dpo::data {
@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Records as RFC 4180 has them: fields separated by commas; a field in quotes may hold commas, line ends and,
-// doubled, quotes.
+// Records of RFC 4180: fields separated by commas; a quoted field may contain commas, newlines and doubled
+// quotes.
 class CsvReader {
  public:
   explicit CsvReader(const fs::path& file) : file_(file), in_(open_bytes(file)) {}
@@ -35,7 +35,7 @@ class CsvReader {
   }
 
  private:
-  // Behind broken quotes nobody knows where the next record begins, so these errors are final.
+  // After broken quotes the start of the next record is unknown, so these errors are final.
   [[noreturn]] void fail(const std::string& what) const {
     throw UserError(fmt::format("{}:{}: {}", file_.string(), line_, what));
   }
@@ -61,7 +61,7 @@ class CsvReader {
     in_.next();
     while (true) {
       const int c = in_.next();
-      if (c == CharReader::kEnd) fail("a quoted field does not end before the file does");
+      if (c == CharReader::kEnd) fail("a quoted field is not closed");
       if (c != '"') {
         add(field, c);
       } else if (in_.peek() == '"') {
@@ -89,8 +89,7 @@ class CsvReader {
 
 Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& fields) {
   if (fields.size() != names.size())
-    throw BadRow(
-        fmt::format("got {} fields, expected the {} of the first line", fields.size(), names.size()));
+    throw BadRow(fmt::format("got {} fields, expected {} as in the first line", fields.size(), names.size()));
   Value row;
   row.kind = Value::Kind::Map;
   row.names = names;
@@ -107,8 +106,7 @@ void read_csv(const fs::path& file, const TakeRow& take, BadRows& bad) {
   CsvReader in(file);
   const auto names = in.next();
   if (!names)
-    throw UserError(
-        fmt::format("{}: is empty, expected a first line with the names of columns", file.string()));
+    throw UserError(fmt::format("{}: is empty, expected a first line with column names", file.string()));
   while (auto fields = in.next()) {
     try {
       if (!take(row_of(*names, std::move(*fields)))) return;

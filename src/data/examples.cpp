@@ -18,11 +18,11 @@ std::size_t size_of(std::int64_t length) {
   return static_cast<std::size_t>(std::max<std::int64_t>(length, 0));
 }
 
-const std::string& policy_of(const config::DataConfig& policies, Reason reason) {
+const std::string& policy_of(const config::DataConfig& policies, DropReason reason) {
   switch (reason) {
-    case Reason::EosInText: return policies.eos_in_text;
-    case Reason::EmptyResponse: return policies.empty_response;
-    case Reason::EqualResponses: return policies.equal_responses;
+    case DropReason::EosInText: return policies.eos_in_text;
+    case DropReason::EmptyResponse: return policies.empty_response;
+    case DropReason::EqualResponses: return policies.equal_responses;
     default: return policies.no_room;
   }
 }
@@ -60,7 +60,7 @@ std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind) {
 std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
   if (kind == ExampleKind::Target) return {prompt.sft_target};
   if (kind == ExampleKind::Ranking) return prompt.rankings[number].responses;
-  return {prompt.pairs[number].better, prompt.pairs[number].worse};
+  return {prompt.pairs[number].chosen, prompt.pairs[number].rejected};
 }
 
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
@@ -81,11 +81,12 @@ Example truncate(std::span<const Token> prompt, std::vector<std::span<const Toke
   return example;
 }
 
-std::int64_t ExampleList::add_prompt(std::uint32_t prompt, std::span<const Place> examples, double weight) {
+std::int64_t ExampleList::add_prompt(std::uint32_t prompt, std::span<const ExampleOrigin> examples,
+                                     double weight) {
   const auto before = static_cast<std::int64_t>(std::floor(prompt * weight));
   const auto after = static_cast<std::int64_t>(std::floor((prompt + 1.0) * weight));
   for (std::int64_t copy = before; copy < after; ++copy) {
-    places.insert(places.end(), examples.begin(), examples.end());
+    origins.insert(origins.end(), examples.begin(), examples.end());
     starts.push_back(size());
   }
   return after - before;
@@ -146,95 +147,91 @@ void Examples::add_source(std::uint32_t source, double weight) {
       counts.ranked += responses;
       counts.longest_ranking = std::max(counts.longest_ranking, responses);
     }
-    std::vector<Place> wanted;
+    std::vector<ExampleOrigin> kept;
     const std::uint32_t all = kind_ == ExampleKind::Target ? 1
                               : kind_ == ExampleKind::Pair ? pairs
                                                            : file.rankings(p);
     for (std::uint32_t number = 0; number < all; ++number)
-      if (const Place place{source, p, number}; is_wanted(place, counts)) wanted.push_back(place);
-    counts.examples += list_.add_prompt(p, wanted, weight) * static_cast<std::int64_t>(wanted.size());
+      if (const ExampleOrigin origin{source, p, number}; keeps(origin, counts)) kept.push_back(origin);
+    counts.examples += list_.add_prompt(p, kept, weight) * static_cast<std::int64_t>(kept.size());
   }
   counts_.push_back(std::move(counts));
 }
 
-std::vector<std::uint32_t> Examples::responses_of(const Place& place) const {
-  const TokenFile& file = files_[place.source];
-  if (kind_ == ExampleKind::Target) return {file.sft_target(place.prompt)};
-  if (kind_ == ExampleKind::Ranking) return file.ranking(place.prompt, place.number).responses;
-  const Pair& pair = file.pairs(place.prompt)[place.number];
-  return {pair.better, pair.worse};
+std::vector<std::uint32_t> Examples::responses_of(const ExampleOrigin& origin) const {
+  const TokenFile& file = files_[origin.source];
+  if (kind_ == ExampleKind::Target) return {file.sft_target(origin.prompt)};
+  if (kind_ == ExampleKind::Ranking) return file.ranking(origin.prompt, origin.number).responses;
+  const Pair& pair = file.pairs(origin.prompt)[origin.number];
+  return {pair.chosen, pair.rejected};
 }
 
-std::optional<Reason> Examples::reason_to_leave(const Place& place) const {
-  const TokenFile& file = files_[place.source];
+std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) const {
+  const TokenFile& file = files_[origin.source];
   std::uint8_t responses = 0;
-  for (const std::uint32_t response : responses_of(place))
-    responses |= file.response_flags(place.prompt, response);
-  const auto applies = [&](Reason reason) { return policy_of(policies_, reason) != "keep"; };
-  if (((responses | file.prompt_flags(place.prompt)) & kHasEos) && applies(Reason::EosInText))
-    return Reason::EosInText;
-  if ((responses & kIsEmpty) && applies(Reason::EmptyResponse)) return Reason::EmptyResponse;
-  const Example example = make(place);
+  for (const std::uint32_t response : responses_of(origin))
+    responses |= file.response_flags(origin.prompt, response);
+  const auto applies = [&](DropReason reason) { return policy_of(policies_, reason) != "keep"; };
+  if (((responses | file.prompt_flags(origin.prompt)) & kHasEos) && applies(DropReason::EosInText))
+    return DropReason::EosInText;
+  if ((responses & kIsEmpty) && applies(DropReason::EmptyResponse)) return DropReason::EmptyResponse;
+  const Example example = make(origin);
   const auto is_empty = [](std::span<const Token> response) { return response.empty(); };
-  if (std::any_of(example.responses.begin(), example.responses.end(), is_empty) && applies(Reason::NoRoom))
-    return Reason::NoRoom;
-  if (has_equals(example.responses) && applies(Reason::EqualResponses)) return Reason::EqualResponses;
+  if (std::any_of(example.responses.begin(), example.responses.end(), is_empty) &&
+      applies(DropReason::NoRoom))
+    return DropReason::NoRoom;
+  if (has_equals(example.responses) && applies(DropReason::EqualResponses)) return DropReason::EqualResponses;
   return std::nullopt;
 }
 
-bool Examples::is_wanted(const Place& place, SourceCounts& counts) const {
-  if (const auto reason = reason_to_leave(place)) {
+bool Examples::keeps(const ExampleOrigin& origin, SourceCounts& counts) const {
+  if (const auto reason = drop_reason(origin)) {
     const auto index = static_cast<std::size_t>(*reason);
     if (policy_of(policies_, *reason) == "fail")
       throw UserError(
-          fmt::format("data.{}=fail: '{}', prompt {} (of those with different texts, from 0), response {} is "
-                      "such a case; "
-                      "drop leaves such examples out and counts them",
-                      kReasonKeys[index], config::shown(counts.name), place.prompt,
-                      fmt::join(responses_of(place), " or ")));
+          fmt::format("data.{0}=fail: found in '{1}', prompt {2} (distinct prompts, from 0), response {3}; "
+                      "data.{0}=drop drops and counts such examples",
+                      kDropReasonKeys[index], config::shown(counts.name), origin.prompt,
+                      fmt::join(responses_of(origin), " or ")));
     ++counts.dropped[index];
     return false;
   }
-  count(place, counts);
+  count(origin, counts);
   return true;
 }
 
-void Examples::count(const Place& place, SourceCounts& counts) const {
-  const TokenFile& file = files_[place.source];
-  const Example example = make(place);
-  const std::vector<std::uint32_t> responses = responses_of(place);
+void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
+  const TokenFile& file = files_[origin.source];
+  const Example example = make(origin);
+  const std::vector<std::uint32_t> responses = responses_of(origin);
   bool cut = false;
   for (std::size_t i = 0; i < responses.size(); ++i)
-    cut |= example.responses[i].size() < file.response(place.prompt, responses[i]).size();
+    cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
   counts.cut_responses += cut;
-  counts.cut_prompts += example.prompt.size() < file.prompt(place.prompt).size();
+  counts.cut_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
   counts.weighted += example.weight != 1;
 }
 
-Example Examples::make(const Place& place) const {
-  const TokenFile& file = files_[place.source];
+Example Examples::make(const ExampleOrigin& origin) const {
+  const TokenFile& file = files_[origin.source];
   std::vector<std::span<const Token>> responses;
-  for (const std::uint32_t response : responses_of(place))
-    responses.push_back(file.response(place.prompt, response));
-  Example example = truncate(file.prompt(place.prompt), std::move(responses),
-                             sources_[place.source].truncation(), max_length_, max_prompt_length_);
+  for (const std::uint32_t response : responses_of(origin))
+    responses.push_back(file.response(origin.prompt, response));
+  Example example = truncate(file.prompt(origin.prompt), std::move(responses),
+                             sources_[origin.source].truncation(), max_length_, max_prompt_length_);
   if (kind_ == ExampleKind::Pair) {
-    const Pair& pair = file.pairs(place.prompt)[place.number];
+    const Pair& pair = file.pairs(origin.prompt)[origin.number];
     example.weight = pair.weight;
     example.margin = pair.margin;
     example.full_tokens = std::min(example.responses[0].size(), example.responses[1].size());
     example.tail_weight = length_alpha_;
   } else if (kind_ == ExampleKind::Ranking) {
-    example.weight = file.ranking(place.prompt, place.number).weight;
+    example.weight = file.ranking(origin.prompt, origin.number).weight;
   }
   return example;
 }
 
-Example Examples::at(std::uint32_t i) const {
-  Example example = make(list_.places[i]);
-  example.row = i;
-  return example;
-}
+Example Examples::at(std::uint32_t i) const { return make(list_.origins[i]); }
 
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config) {
   return make_order(examples, config, {config.batch_size, config.n_epochs, config.n_examples}, "batch_size",

@@ -2,12 +2,38 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
-
-#include "data/trees.h"
 
 namespace dpo::data {
 namespace {
+
+std::vector<std::int64_t> all_indices(std::span<const Example> batch) {
+  std::vector<std::int64_t> all(batch.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::string_view bytes_of(std::span<const Token> tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
+}
+
+Leaf leaf_of(const Example& example, std::span<const Token> response) {
+  const bool whole = example.tail_weight == 1 || response.size() <= example.full_tokens;
+  return whole ? Leaf{response, response.size(), 1}
+               : Leaf{response, example.full_tokens, example.tail_weight};
+}
+
+std::int32_t response_of(Tree& tree, const Leaf& leaf) {
+  const auto same = [&](const Leaf& other) {
+    return other.full == leaf.full && other.tail_weight == leaf.tail_weight &&
+           bytes_of(other.tokens) == bytes_of(leaf.tokens);
+  };
+  const auto found = std::find_if(tree.responses.begin(), tree.responses.end(), same);
+  if (found != tree.responses.end()) return static_cast<std::int32_t>(found - tree.responses.begin());
+  tree.responses.push_back(leaf);
+  return static_cast<std::int32_t>(tree.responses.size() - 1);
+}
 
 void append(Forest& forest, std::span<const Token> tokens, std::int32_t first_position) {
   forest.tokens.insert(forest.tokens.end(), tokens.begin(), tokens.end());
@@ -32,30 +58,94 @@ void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
   forest.row_starts.push_back(end_of(forest.rows));
 }
 
-void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const std::int64_t> chosen) {
-  struct Place {
-    std::int64_t tree = 0, example = 0;
+void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const std::int64_t> indices) {
+  struct TreeExample {
+    std::size_t tree, example;
   };
-  std::unordered_map<std::int64_t, Place> places;
+  std::unordered_map<std::int64_t, TreeExample> found;
   for (std::size_t t = 0; t < trees.size(); ++t)
-    for (std::size_t e = 0; e < trees[t].examples.size(); ++e)
-      places[trees[t].examples[e]] = {static_cast<std::int64_t>(t), static_cast<std::int64_t>(e)};
+    for (std::size_t e = 0; e < trees[t].examples.size(); ++e) found[trees[t].examples[e]] = {t, e};
   forest.example_starts.push_back(0);
-  for (const std::int64_t number : chosen) {
-    const Place place = places.at(number);
-    const std::int32_t first = forest.tree_responses[static_cast<std::size_t>(place.tree)];
-    const Tree& tree = trees[static_cast<std::size_t>(place.tree)];
-    for (const std::int32_t response : tree.compared[static_cast<std::size_t>(place.example)])
-      forest.compared.push_back(first + response);
-    forest.examples.push_back(number);
+  for (const std::int64_t index : indices) {
+    const auto [tree, example] = found.at(index);
+    for (const std::int32_t response : trees[tree].compared[example])
+      forest.compared.push_back(forest.tree_responses[tree] + response);
+    forest.examples.push_back(index);
     forest.example_starts.push_back(end_of(forest.compared));
   }
 }
 
+// What goes to one part as a whole: a tree, or some examples of one.
+struct TreePiece {
+  std::vector<std::int64_t> examples;
+  std::int64_t tokens = 0;
+};
+
+std::int64_t tokens_of(std::span<const Example> batch, std::span<const std::int64_t> examples) {
+  return grow_trees(batch, examples).front().tokens();
+}
+
+// Cuts a tree between its examples; each piece is as large as the budget allows.
+std::vector<TreePiece> cut(std::span<const Example> batch, const Tree& tree, std::int64_t budget) {
+  std::vector<TreePiece> pieces;
+  for (const std::int64_t example : tree.examples) {
+    if (!pieces.empty()) {
+      std::vector<std::int64_t> longer = pieces.back().examples;
+      longer.push_back(example);
+      const std::int64_t tokens = tokens_of(batch, longer);
+      if (tokens <= budget) {
+        pieces.back() = {std::move(longer), tokens};
+        continue;
+      }
+    }
+    pieces.push_back({{example}, tokens_of(batch, {&example, 1})});
+  }
+  return pieces;
+}
+
+std::vector<TreePiece> pieces_of(std::span<const Example> batch, std::int64_t budget, Partition& partition) {
+  std::vector<TreePiece> pieces;
+  for (Tree& tree : grow_trees(batch)) {
+    if (budget == 0 || tree.tokens() <= budget) {
+      const std::int64_t tokens = tree.tokens();
+      pieces.push_back({std::move(tree.examples), tokens});
+      continue;
+    }
+    std::vector<TreePiece> cut_tree = cut(batch, tree, budget);
+    partition.repeated_prompts += static_cast<std::int64_t>(cut_tree.size()) - 1;
+    std::move(cut_tree.begin(), cut_tree.end(), std::back_inserter(pieces));
+  }
+  return pieces;
+}
+
 }  // namespace
 
-Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> chosen) {
-  const std::vector<Tree> trees = grow_trees(batch, chosen);
+std::int64_t Tree::tokens() const {
+  std::size_t sum = prompt.size();
+  for (const Leaf& response : responses) sum += response.tokens.size();
+  return static_cast<std::int64_t>(sum);
+}
+
+std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> indices) {
+  std::vector<Tree> trees;
+  std::unordered_map<std::string_view, std::size_t> tree_of_prompt;
+  for (const std::int64_t index : indices) {
+    const Example& example = batch[static_cast<std::size_t>(index)];
+    const auto [entry, is_new] = tree_of_prompt.try_emplace(bytes_of(example.prompt), trees.size());
+    if (is_new) trees.push_back({example.prompt, {}, {}, {}});
+    Tree& tree = trees[entry->second];
+    tree.examples.push_back(index);
+    std::vector<std::int32_t>& compared = tree.compared.emplace_back();
+    for (const std::span<const Token> response : example.responses)
+      compared.push_back(response_of(tree, leaf_of(example, response)));
+  }
+  return trees;
+}
+
+std::vector<Tree> grow_trees(std::span<const Example> batch) { return grow_trees(batch, all_indices(batch)); }
+
+Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> indices) {
+  const std::vector<Tree> trees = grow_trees(batch, indices);
   Forest forest;
   forest.prompt_starts.push_back(0);
   for (const Tree& tree : trees) {
@@ -71,14 +161,28 @@ Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t>
   }
   if (std::ranges::all_of(forest.row_weights, [](float weight) { return weight == 1; }))
     forest.row_weights.clear();
-  add_examples(forest, trees, chosen);
+  add_examples(forest, trees, indices);
   return forest;
 }
 
-Forest make_forest(std::span<const Example> batch) {
-  std::vector<std::int64_t> all(batch.size());
-  std::iota(all.begin(), all.end(), 0);
-  return make_forest(batch, all);
+Forest make_forest(std::span<const Example> batch) { return make_forest(batch, all_indices(batch)); }
+
+Partition partition_batch(std::span<const Example> batch, std::int64_t parts, std::int64_t budget) {
+  Partition partition;
+  partition.parts.resize(static_cast<std::size_t>(parts));
+  std::vector<TreePiece> pieces = pieces_of(batch, budget, partition);
+  // Largest first, each to the part with the fewest tokens: no two parts differ by more than one piece.
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const TreePiece& a, const TreePiece& b) { return a.tokens > b.tokens; });
+  std::vector<std::int64_t> load(partition.parts.size());
+  for (const TreePiece& piece : pieces) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += piece.tokens;
+    auto& part = partition.parts[static_cast<std::size_t>(least - load.begin())];
+    part.insert(part.end(), piece.examples.begin(), piece.examples.end());
+  }
+  for (auto& part : partition.parts) std::sort(part.begin(), part.end());
+  return partition;
 }
 
 }  // namespace dpo::data

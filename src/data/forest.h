@@ -8,9 +8,31 @@
 
 namespace dpo::data {
 
-// Examples as trees in one flat array without padding: the tokens of all prompts, then those of all
-// responses. A prompt stands once for all its responses, a response once for all examples that compare it.
-// Prompts and responses are the same when their tokens are, after truncation.
+// A response as some examples count it: tokens after the first `full` have the weight `tail_weight`.
+struct Leaf {
+  std::span<const Token> tokens;
+  std::size_t full = 0;
+  float tail_weight = 1;
+};
+
+// A prompt with the different responses that examples have to it. A response that examples count differently
+// is several leaves, since each has its own log-probability.
+struct Tree {
+  std::span<const Token> prompt;
+  std::vector<Leaf> responses;
+  std::vector<std::int64_t> examples;               // indices into the batch
+  std::vector<std::vector<std::int32_t>> compared;  // of each example: its responses, the preferred first
+
+  std::int64_t tokens() const;
+};
+
+// The trees of these examples of a batch (of all), in the order of their first examples.
+std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> indices);
+std::vector<Tree> grow_trees(std::span<const Example> batch);
+
+// Trees in one flat array without padding: the tokens of all prompts, then those of all responses. A prompt
+// is there once for all its responses, a response once for all examples that compare it. Prompts and
+// responses are the same when their tokens are, after truncation.
 struct Forest {
   std::vector<Token> tokens;                // [prompt tokens | response tokens]
   std::vector<std::int32_t> positions;      // of each token in its sequence; a response continues its prompt
@@ -19,14 +41,14 @@ struct Forest {
   std::vector<std::int32_t> response_starts;  // [responses + 1], into tokens
   std::vector<std::int32_t> row_starts;       // [responses + 1], into rows and targets
 
-  // What the head computes: the hidden state of `rows[i]` predicts `targets[i]`. The first token of a
-  // response is predicted by the last of its prompt; behind an empty prompt nothing predicts it, as in a
+  // What the head computes: the hidden state of token `rows[i]` predicts `targets[i]`. The first token of a
+  // response is predicted by the last of its prompt; after an empty prompt it is not predicted, as in a
   // padded batch.
   std::vector<std::int32_t> rows;
   std::vector<Token> targets;
   std::vector<float> row_weights;  // of each row in its response's log-probability; empty: all are 1
 
-  // The examples, by number in the batch, and the responses each compares, the better ones first.
+  // The examples, as indices into the batch, and the responses that each compares, the preferred first.
   std::vector<std::int64_t> examples;
   std::vector<std::int32_t> example_starts;  // [examples + 1], into compared
   std::vector<std::int32_t> compared;        // responses
@@ -37,10 +59,18 @@ struct Forest {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
-// Packs some examples of a batch, named by their numbers, in that order.
-Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> chosen);
-
-// The whole batch as one forest.
+// Packs these examples of a batch (all of them), in this order.
+Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> indices);
 Forest make_forest(std::span<const Example> batch);
+
+// A batch divided into parts (microbatches times ranks) of about equal numbers of tokens.
+struct Partition {
+  std::vector<std::vector<std::int64_t>> parts;  // indices of examples, ascending; a part may be empty
+  std::int64_t repeated_prompts = 0;             // extra copies of prompts, because their trees were cut
+};
+
+// Depends on the arguments only. A tree stays whole unless it has more than `budget` tokens (0: no limit);
+// then it is cut between examples, and each piece repeats the prompt.
+Partition partition_batch(std::span<const Example> batch, std::int64_t parts, std::int64_t budget);
 
 }  // namespace dpo::data

@@ -21,13 +21,13 @@ std::uint32_t size_of(const std::vector<std::string>& list) {
 
 std::string as_question(const std::string& text) { return fmt::format("\n\nHuman: {}{}", text, kAssistant); }
 
-// What a response counts for when the text to imitate is chosen: the score of the first with the same text.
+// A response's score when the SFT target is chosen: that of the first response with the same text.
 double score_of_text(const PromptText& prompt, std::size_t response) {
   const auto first = std::find(prompt.responses.begin(), prompt.responses.end(), prompt.responses[response]);
   return prompt.scores[static_cast<std::size_t>(first - prompt.responses.begin())];
 }
 
-// Looks at the responses from `first` on, which are new; of equal scores the earlier wins.
+// Considers the responses from `first` on, which are new; of equal scores the earlier wins.
 void choose_target(PromptText& prompt, std::size_t first) {
   for (std::size_t i = first; i < prompt.responses.size(); ++i)
     if (i == 0 || score_of_text(prompt, i) > score_of_text(prompt, prompt.sft_target))
@@ -36,7 +36,7 @@ void choose_target(PromptText& prompt, std::size_t first) {
 
 const Value& column_of(const Value& row, std::string_view column) {
   if (const Value* const value = row.find(column)) return *value;
-  throw BadRow(fmt::format("there is no column '{}'; this row has: {}", config::shown(column),
+  throw BadRow(fmt::format("no column '{}'; this row has: {}", config::shown(column),
                            config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
 
@@ -45,7 +45,7 @@ const Value& column_of(const Value& row, std::string_view column) {
 const std::string& text_of(const Value& row, std::string_view column) {
   const Value& value = column_of(row, column);
   if (value.kind == Value::Kind::Text) return value.text;
-  throw BadRow(fmt::format("'{}' is {}, expected a text", config::shown(column), value.kind_name()));
+  throw BadRow(fmt::format("'{}' is {}, expected a string", config::shown(column), value.kind_name()));
 }
 
 double number_of(const Value& row, std::string_view column) {
@@ -59,10 +59,9 @@ void add_hh_row(Value&& row, PromptTexts& texts) {
   const std::string& chosen = text_of(row, "chosen");
   const std::string& rejected = text_of(row, "rejected");
   const std::size_t turn = chosen.rfind(kAssistant);
-  if (turn == std::string::npos)
-    throw BadRow("'chosen' holds no turn of the assistant (\"\\n\\nAssistant:\")");
+  if (turn == std::string::npos) throw BadRow("'chosen' has no assistant turn (\"\\n\\nAssistant:\")");
   const std::size_t end = turn + kAssistant.size();
-  // The original cuts the rejected transcript at the same number of characters, whatever stands there.
+  // The original cuts the rejected transcript after the same number of characters, whatever is there.
   const std::size_t cut =
       byte_of_character(rejected, count_characters(std::string_view(chosen).substr(0, end)));
   PromptText& prompt = texts.at(chosen.substr(0, end));
@@ -81,7 +80,7 @@ void add_shp_row(Value&& row, PromptTexts& texts) {
   const double score_a = number_of(row, "score_A");
   const double score_b = number_of(row, "score_B");
   const bool a_is_better = number_of(row, "labels") == 1;
-  if (score_a == 0 || score_b == 0) throw BadRow("a score is 0, so the two have no ratio");
+  if (score_a == 0 || score_b == 0) throw BadRow("a score is 0, so there is no ratio");
   if (std::max(score_a / score_b, score_b / score_a) < kLeastRatio) return;
 
   PromptText& prompt = texts.at(as_question(history));
@@ -111,7 +110,7 @@ void add_se_row(Value&& row, PromptTexts& texts) {
   if (Ranking ranking{ranked_by(made.scores)}; ranking.responses.size() > 1)
     made.rankings.push_back(std::move(ranking));
   choose_target(made, 0);
-  // A question that comes twice keeps its place and takes the later answers.
+  // A repeated question keeps its position and takes the later answers.
   PromptText& prompt = texts.at(as_question(strip_html(question)));
   made.prompt = prompt.prompt;
   prompt = std::move(made);

@@ -1,5 +1,5 @@
-// The original reads HTML with BeautifulSoup over Python's html.parser. What it does with tags that are not
-// closed, white space and character references shows in the text, so it is done here as there.
+// The original reads HTML with BeautifulSoup on Python's html.parser. How those treat unclosed tags, white
+// space and character references shows in the text, so it is the same here.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -37,7 +37,7 @@ class HtmlReader {
   explicit HtmlReader(std::string_view html) : html_(html) {}
 
   std::string read() && {
-    // What a first pass leaves as incomplete is tried once more, and then taken as it stands.
+    // What is incomplete in the first pass is tried once more, and then taken as text.
     for (int pass = 0; pass < 2; ++pass) read_pass(pass == 1);
     if (raw_element_.empty()) kept_.data(html_.substr(at_));
     return std::move(kept_).finish();
@@ -53,12 +53,12 @@ class HtmlReader {
       kept_.data(html_.substr(at_, next - at_));
       at_ = std::min(next, html_.size());
       if (at_ == html_.size()) return;
-      const bool went_on = html_[at_] == '<' ? read_markup(last) : read_reference();
-      if (!went_on) return;
+      const bool advanced = html_[at_] == '<' ? read_markup(last) : read_reference();
+      if (!advanced) return;
     }
   }
 
-  // "</script>": only that ends a script.
+  // Only "</script>" ends a script.
   std::size_t find_raw_end() const {
     for (std::size_t at = html_.find("</", at_); at != kNone; at = html_.find("</", at + 2)) {
       std::size_t name = at + 2;
@@ -105,13 +105,13 @@ class HtmlReader {
     return at;
   }
 
-  // Past the name of a tag, which ends at white space, '/' or '>'.
+  // After the name of a tag, which ends at white space, '/' or '>'.
   std::size_t name_end(std::size_t at) const {
     constexpr std::string_view kEnds("\t\n\r\f />\0", 8);
     return std::min(html_.find_first_of(kEnds, at), html_.size());
   }
 
-  // Past one attribute with its value; kNone if the document ends in it.
+  // After one attribute with its value; kNone if the document ends inside it.
   std::size_t attribute_end(std::size_t at) const {
     std::size_t end = at + 1;
     while (end < html_.size() && !is_html_space(html_[end]) && html_[end] != '/' && html_[end] != '=' &&
@@ -185,7 +185,7 @@ class HtmlReader {
     return static_cast<std::size_t>(stop - text.begin());
   }
 
-  // The end tag of an element without content was made already; one that is written too says nothing.
+  // An element without content was ended already; its end tag is ignored.
   void end_element(const std::string& name) {
     const auto made = std::find(ended_.begin(), ended_.end(), name);
     if (made != ended_.end())
@@ -223,7 +223,7 @@ class HtmlReader {
       return true;
     }
     while (end < html_.size() && in_name(html_[end])) ++end;
-    // A name must be followed by something; at the end of the document that may be its own last sign.
+    // A name must be followed by something; at the end of the document that may be its own last character.
     if (end == html_.size())
       while (end > at_ + 1 && (end == html_.size() || (html_[end] != '-' && html_[end] != '.'))) --end;
     if (end == at_ + 1) return false;
@@ -257,7 +257,7 @@ class HtmlReader {
     return true;
   }
 
-  // Numbers of the old Windows code page are taken to mean its characters.
+  // Numbers in the range of the Windows-1252 code page mean its characters.
   static char32_t character_of(std::uint32_t number) {
     constexpr std::array<char32_t, 32> kWindows = {
         0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
@@ -270,7 +270,7 @@ class HtmlReader {
 
   std::string_view html_;
   std::size_t at_ = 0;
-  std::string raw_element_;  // a script or style sheet that is being read
+  std::string raw_element_;  // the script or style element being read
   std::vector<std::string> ended_;
   HtmlText kept_;
 };

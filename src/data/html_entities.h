@@ -7,7 +7,7 @@
 
 namespace dpo::data {
 
-// The named characters of HTML 4, sorted by name. Later versions add two thousand that nobody writes.
+// The named characters of HTML 4, sorted by name. Later versions add two thousand rare ones.
 inline constexpr std::array<std::pair<std::string_view, char32_t>, 252> kHtmlEntities = {{
     {"AElig", 198},   {"Aacute", 193},  {"Acirc", 194},   {"Agrave", 192},  {"Alpha", 913},
     {"Aring", 197},   {"Atilde", 195},  {"Auml", 196},    {"Beta", 914},    {"Ccedil", 199},

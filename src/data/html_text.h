@@ -11,8 +11,7 @@
 
 namespace dpo::data {
 
-// The elements of an HTML document that are open, and the text that is kept of them: that of paragraphs at
-// the top, and code.
+// The open elements of an HTML document, and the text that is kept: that of top-level paragraphs, and code.
 class HtmlText {
  public:
   void start(const std::string& name) {
@@ -33,7 +32,7 @@ class HtmlText {
 
   void data(std::string_view text) { data_ += text; }
 
-  // A comment, a declaration: inside a paragraph the original keeps its text, inside code it does not.
+  // A comment or declaration: in a paragraph the original keeps its text, in code it does not.
   void remark(std::string_view text) {
     flush(Text::Plain);
     data_ = text;
@@ -50,14 +49,14 @@ class HtmlText {
 
  private:
   using Names = std::span<const std::string_view>;
-  // Elements that keep white space as it is, and those whose text is not the document's.
+  // Elements that keep white space, and those whose text is not part of the document's.
   static constexpr std::array<std::string_view, 2> kKeepsSpace = {"pre", "textarea"};
   static constexpr std::array<std::string_view, 5> kOtherText = {"script", "style", "template", "rt", "rp"};
 
   enum class Text { Plain, Remark };
   struct Element {
     std::string name;
-    std::optional<std::size_t> piece;  // that its text goes to
+    std::optional<std::size_t> piece;  // where its text goes
   };
 
   std::size_t add_piece(std::string begin) {
@@ -78,7 +77,7 @@ class HtmlText {
     });
   }
 
-  // A stretch of text is complete. If it is nothing but white space, one character of it stays.
+  // Ends a run of text. If it is only white space, one character of it stays.
   void flush(Text kind) {
     if (data_.empty()) return;
     if (!inside(kKeepsSpace) && data_.find_first_not_of(" \n\t\f\r") == std::string::npos)

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "config/text.h"
-#include "data/lines.h"
+#include "data/bytes.h"
 #include "data/loader.h"
 #include "data/rows.h"
 
@@ -19,16 +19,15 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kDeepest = 64;
 
-// "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error ..." without what repeats
-// where.
+// "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error ..." from the column on.
 std::string reason_of(const Json::exception& error) {
   std::string_view text = error.what();
   if (const auto at = text.find("column "); at != std::string_view::npos) text.remove_prefix(at);
   return fmt::format("not valid JSON: {}", config::shown(text));
 }
 
-// Builds values from the events of the parser. Values inside a value are finished before it, so the stack
-// holds what is open. At `row_depth` open values, a finished one is a row.
+// Builds values from the parser's events, with a stack of open values. A value that is finished at depth
+// `row_depth` is a row.
 class Builder {
  public:
   using Row = std::function<bool(Value&&)>;
@@ -107,17 +106,14 @@ struct ParsedLine {
   }
 };
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
-
 // The next lines, about `bytes` of them.
 std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
   std::vector<ParsedLine> lines;
   std::size_t size = 0;
   while (size < bytes) {
     ParsedLine line;
-    line.number = in.line();
-    if (!in.read_line(line.text, kLongestRow)) break;
-    if (is_blank(line.text)) continue;
+    line.number = in.read_line(line.text, kLongestRow);
+    if (line.number == 0) break;
     size += line.text.size();
     lines.push_back(std::move(line));
   }
@@ -130,7 +126,7 @@ bool take_row(Value&& row, const TakeRow& take) {
   return take(std::move(row));
 }
 
-// A file that is one JSON array, and how much of it was read since the last row was complete.
+// A file that is one JSON array, and the number of bytes since the last complete row.
 struct ArrayFile {
   fs::path path;
   CharReader in;
@@ -144,7 +140,7 @@ struct ArrayFile {
   }
 };
 
-// Its characters as the input iterator that the parser wants.
+// Its characters as an input iterator for the parser.
 class CharIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -178,7 +174,7 @@ void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
     std::vector<ParsedLine> lines = read_lines(in, kBlock);
     return lines.empty() ? std::nullopt : std::optional(std::move(lines));
   };
-  Loader<std::vector<ParsedLine>> blocks(next_block, 1);  // unfolds the next while this one is parsed
+  Loader<std::vector<ParsedLine>> blocks(next_block, 1);  // decompresses the next while this one is parsed
   while (auto lines = blocks.next()) {
     for_each_parallel(lines->size(), [&](std::size_t i) { (*lines)[i].parse(); });
     for (ParsedLine& line : *lines) {
@@ -208,7 +204,7 @@ void read_json_array(const fs::path& path, const TakeRow& take, BadRows& bad) {
     return !enough;
   });
   const bool whole = Json::sax_parse(CharIterator(&file), CharIterator(nullptr), &builder);
-  // Behind broken syntax nobody knows where the next row begins, so nothing can be skipped.
+  // After broken syntax the start of the next row is unknown, so it cannot be skipped.
   if (!whole && !enough)
     throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(),
                                 builder.problem().value_or("not valid JSON")));

@@ -12,9 +12,8 @@
 
 namespace dpo::data {
 
-// Makes items in a thread of its own and keeps up to `ready` of them waiting, so that whoever takes them does
-// not wait for their making. `make` is called by that thread alone; it returns nothing at the end, and what
-// it throws is thrown by next().
+// Prefetches items: a background thread calls `make` and keeps up to `ready` items waiting. `make` returns
+// nullopt at the end; next() rethrows what it throws.
 template <class Item>
 class Loader {
  public:
@@ -33,7 +32,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next item, waiting for it if need be; nothing at the end.
+  // Waits for the next item; nullopt at the end.
   std::optional<Item> next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !items_.empty() || ended_; });
@@ -78,7 +77,7 @@ class Loader {
   std::exception_ptr failure_;
   bool ended_ = false;
   bool stopping_ = false;
-  std::thread thread_;  // last: it starts when everything above exists
+  std::thread thread_;  // last: it uses all members above
 };
 
 }  // namespace dpo::data

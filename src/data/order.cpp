@@ -10,7 +10,7 @@ ExampleOrder::ExampleOrder(std::span<const std::uint32_t> starts, std::uint32_t 
       prompts_(starts.size() - 1),
       epoch_seeds_(seed),
       limits_(limits) {
-  // Without an epoch to end it, such a walk would look for a first batch forever.
+  // Without a limit on epochs, next() would look for a first batch forever.
   if (starts_.back() < limits_.batch_size && !limits_.epochs)
     throw std::invalid_argument("fewer examples than a batch");
   std::iota(prompts_.begin(), prompts_.end(), 0u);
@@ -33,7 +33,7 @@ void ExampleOrder::begin_epoch() {
 std::optional<std::vector<std::uint32_t>> ExampleOrder::next() {
   std::vector<std::uint32_t> batch;
   const auto batch_size = static_cast<std::size_t>(limits_.batch_size);
-  // How much was given out is looked at between full batches only, as the original does.
+  // The limit on examples is checked between full batches only, as in the original.
   if (epoch_ >= 0 && is_over()) return std::nullopt;
   while (batch.size() < batch_size) {
     if (at_ == prompts_.size()) {

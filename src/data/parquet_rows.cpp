@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 void check(const arrow::Status& status, const fs::path& file) {
   if (!status.ok())
-    throw UserError(fmt::format("{}: not a Parquet file that can be read: {}", file.string(),
-                                config::shown(status.ToString())));
+    throw UserError(
+        fmt::format("{}: cannot be read as Parquet: {}", file.string(), config::shown(status.ToString())));
 }
 
 template <class T>
@@ -78,7 +78,7 @@ Value value_at(const arrow::Array& array, std::int64_t row) {
     case arrow::Type::LIST: return list_at<arrow::ListArray>(array, row);
     case arrow::Type::LARGE_LIST: return list_at<arrow::LargeListArray>(array, row);
     case arrow::Type::STRUCT: return struct_at(array, row);
-    default: return {};  // a date, a picture: nothing that an example is made of
+    default: return {};  // a date or an image: not part of an example
   }
 }
 
@@ -100,7 +100,7 @@ void read_parquet(const fs::path& file, const TakeRow& take, BadRows& bad) {
   auto reader = checked(parquet::arrow::OpenFile(input, arrow::default_memory_pool()), file);
   reader->set_batch_size(kRowsAtOnce);
   const auto batches = checked(reader->GetRecordBatchReader(), file);
-  std::int64_t number = 0;  // rows have no lines; they are counted from 1
+  std::int64_t number = 0;  // in place of a line number, from 1
   while (true) {
     const std::shared_ptr<arrow::RecordBatch> batch = checked(batches->Next(), file);
     if (!batch) return;

@@ -9,7 +9,8 @@
 namespace dpo::data {
 namespace {
 
-// Fills the twister's state as its authors' init_by_array does with a key of one word: how Python seeds.
+// Fills the twister's state as init_by_array of its authors does for a key of one word, which is how Python
+// seeds.
 class SeedByArray {
  public:
   using result_type = std::uint32_t;
@@ -35,7 +36,7 @@ class SeedByArray {
   }
 
  private:
-  // The standard library hands over words of its own, wider type.
+  // The standard library may pass a wider type.
   template <class Word>
   static std::uint32_t word(Word value) {
     return static_cast<std::uint32_t>(value);
@@ -71,7 +72,7 @@ class Pcg64 {
     return static_cast<std::uint32_t>(word);
   }
 
-  // From 0 to `largest`: as many low bits as it has, drawn until they are not above it.
+  // Uniform from 0 to `largest`: draws as many low bits as it has until they are not above it.
   std::uint32_t up_to(std::uint32_t largest) {
     const auto mask = static_cast<std::uint32_t>(std::bit_ceil(std::uint64_t{largest} + 1) - 1);
     std::uint32_t value;

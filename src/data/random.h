@@ -1,4 +1,4 @@
-// The random streams that the original's order of examples comes from: NumPy's and Python's, bit for bit.
+// The random number generators behind the original's order of examples: NumPy's and Python's, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace dpo::data {
 
-// numpy.random.seed(seed); numpy.random.randint(0, 2**32): the plain outputs of the Mersenne Twister. NumPy's
-// seeding of old is that of the standard library.
+// numpy.random.seed(seed); numpy.random.randint(0, 2**32): the raw outputs of the Mersenne Twister, which
+// NumPy's legacy interface seeds as the standard library does.
 using NumpyLegacyRandom = std::mt19937;
 
 // Python's `random`, seeded with an integer below 2**32.

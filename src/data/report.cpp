@@ -53,16 +53,16 @@ struct Shown {
 };
 
 Shown show(const Examples& examples, std::uint32_t i) {
-  const Place& place = examples.list().places[i];
-  const TokenFile& tokens = examples.tokens(place.source);
-  Shown shown{examples.at(i), 0, {}, false, examples.source(place.source).name};
-  shown.prompt_cut = tokens.prompt(place.prompt).size() - shown.example.prompt.size();
-  const std::vector<std::uint32_t> responses = examples.responses_of(place);
+  const ExampleOrigin& origin = examples.list().origins[i];
+  const TokenFile& tokens = examples.tokens(origin.source);
+  Shown shown{examples.at(i), 0, {}, false, examples.source(origin.source).name};
+  shown.prompt_cut = tokens.prompt(origin.prompt).size() - shown.example.prompt.size();
+  const std::vector<std::uint32_t> responses = examples.responses_of(origin);
   for (std::size_t r = 0; r < shown.example.responses.size(); ++r) {
-    shown.response_cuts.push_back(tokens.response(place.prompt, responses[r]).size() -
+    shown.response_cuts.push_back(tokens.response(origin.prompt, responses[r]).size() -
                                   shown.example.responses[r].size());
   }
-  shown.keeps_end = examples.source(place.source).truncation() == Truncation::KeepEnd;
+  shown.keeps_end = examples.source(origin.source).truncation() == Truncation::KeepEnd;
   return shown;
 }
 
@@ -109,8 +109,9 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
   text += fmt::format("{} examples\n", c.examples);
   if (c.weighted + c.with_margin > 0)
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
-  for (std::size_t i = 0; i < kReasons; ++i)
-    if (c.dropped[i] > 0) text += fmt::format("    dropped for data.{}: {}\n", kReasonKeys[i], c.dropped[i]);
+  for (std::size_t i = 0; i < kDropReasons; ++i)
+    if (c.dropped[i] > 0)
+      text += fmt::format("    dropped for data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
   if (c.cut_prompts + c.cut_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
                         100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
@@ -119,7 +120,7 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
 
 OrderedJson counts_json(const SourceCounts& c) {
   OrderedJson dropped;
-  for (std::size_t i = 0; i < kReasons; ++i) dropped[kReasonKeys[i]] = c.dropped[i];
+  for (std::size_t i = 0; i < kDropReasons; ++i) dropped[kDropReasonKeys[i]] = c.dropped[i];
   return {{"name", c.name},
           {"rows", c.rows},
           {"bad_rows", c.bad_rows},
@@ -272,10 +273,10 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
     for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
     texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
-      std::vector<Place> places;
+      std::vector<ExampleOrigin> origins;
       for (std::uint32_t i = 0; i < count_examples(texts[source][p], kind); ++i)
-        places.push_back({source, p, i});
-      all.add_prompt(p, places, weight_of(sources[source], config));
+        origins.push_back({source, p, i});
+      all.add_prompt(p, origins, weight_of(sources[source], config));
     }
   }
   const ExampleList& list = examples ? examples->list() : all;
@@ -285,8 +286,8 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
     const auto batch = order.next();
     if (!batch) break;
     for (std::size_t i = 0; i < batch->size() && printed < count; ++i, ++printed) {
-      const Place& place = list.places[(*batch)[i]];
-      OrderedJson line = order_line(texts[place.source][place.prompt], kind, place.number);
+      const ExampleOrigin& origin = list.origins[(*batch)[i]];
+      OrderedJson line = order_line(texts[origin.source][origin.prompt], kind, origin.number);
       if (tokens) add_ids(line, examples->at((*batch)[i]), kind);
       lines += dump(line) + "\n";
     }

@@ -6,7 +6,6 @@
 
 #include "config/run_config.h"
 #include "data/examples.h"
-#include "data/packing.h"
 #include "data/statistics.h"
 
 namespace dpo::data {

@@ -1,4 +1,4 @@
-// Rows of files, whatever their format: JSON lines, a JSON array, CSV or Parquet; plain, gzip or zstd.
+// Rows of files of any format: JSON lines, a JSON array, CSV or Parquet; plain, gzip or zstd.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,37 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "data/value.h"
 
 namespace dpo::data {
 
-// What is wrong with one row; whoever reads the file adds where it stands.
+// A value of a row, from any kind of file.
+struct Value {
+  enum class Kind { Null, Bool, Number, Text, List, Map };
+
+  Kind kind = Kind::Null;
+  std::string text;                // of a Text
+  double number = 0;               // of a Number
+  std::vector<std::string> names;  // of a Map's items
+  std::vector<Value> items;        // of a List or a Map
+
+  static Value of(std::string text) { return {Kind::Text, std::move(text), 0, {}, {}}; }
+  static Value of(double number) { return {Kind::Number, {}, number, {}, {}}; }
+
+  // The item of a map; null if there is none. Of several with the same name the last counts, as in Python.
+  const Value* find(std::string_view name) const;
+
+  // "a string", "a list": for messages.
+  std::string_view kind_name() const;
+};
+
+// What is wrong with one row; the reader of the file adds the line.
 struct BadRow : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What became of rows that are wrong: the first is an error (UserError, FILE:LINE: ...), or they are counted.
+// Bad rows: the first is a UserError (FILE:LINE: ...), or they are skipped and counted.
 class BadRows {
  public:
   explicit BadRows(bool skip) : skip_(skip) {}
@@ -33,23 +52,22 @@ class BadRows {
   std::vector<std::string> examples_;
 };
 
-// Takes one row, a Map; may throw BadRow. Returns whether it wants more.
+// Gets one row, a Map; may throw BadRow. Returns whether to continue.
 using TakeRow = std::function<bool(Value&& row)>;
 
-// Reads a file row by row, in bounded memory. A row that cannot be read, or that `take` refuses, goes to
-// `bad`.
+// Reads a file row by row, in bounded memory. Rows that cannot be read, or that `take` refuses, go to `bad`.
 void read_rows(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 
-// Whether the name of a file says that read_rows knows its format.
+// Whether read_rows knows the format of a file, by its name.
 bool is_row_file(const std::filesystem::path& file);
 
-// The readers of one format each.
+// One reader per format.
 void read_json_lines(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 void read_json_array(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 void read_csv(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 void read_parquet(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 
-// No honest row is longer; what is would only exhaust the memory.
+// A longer row is refused, so that a bad file does not exhaust the memory.
 inline constexpr std::size_t kLongestRow = 16u << 20;
 
 }  // namespace dpo::data

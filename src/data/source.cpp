@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "config/text.h"
-#include "data/column_use.h"
+#include "data/columns.h"
 #include "data/formats.h"
 #include "data/random.h"
 
@@ -20,10 +20,9 @@ namespace {
 constexpr std::uint32_t kSeSeed = 42;
 constexpr double kSeTestShare = 0.01;
 
-// Of files that hold both splits: enough prompts to evaluate on, at the cost of a tenth of a small file at
-// most.
-constexpr double kUsualShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
-constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kUsualShare);  // rows
+// Of files that have both splits: enough prompts to evaluate on, but at most a tenth of a small file.
+constexpr double kDefaultShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
+constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kDefaultShare);  // rows
 
 std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
   const auto limit = config.data.limits.find(source.name);
@@ -43,14 +42,14 @@ SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
   return {std::move(texts).take(), rows, bad.count(), bad.examples(), {}};
 }
 
-// A name that no row has would be a typo that trains on something else.
+// A column name that no row has is a typo: the run would train on something else.
 void check_columns(const Source& source, const ColumnUse& use, SourceTexts& texts) {
   if (const std::string problem = use.problem(); !problem.empty())
     throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), problem));
-  if (const std::vector<std::string> unread = use.unread(); !unread.empty())
+  if (const std::vector<std::string> unused = use.unused(); !unused.empty())
     texts.notes.push_back(fmt::format(
-        "nothing reads the column{} {}; data.columns={{prompt: NAME, ...}} says what a column is",
-        unread.size() == 1 ? "" : "s", config::shown(fmt::format("{}", fmt::join(unread, ", ")))));
+        "unused column{}: {}; data.columns={{prompt: NAME, ...}} maps column names",
+        unused.size() == 1 ? "" : "s", config::shown(fmt::format("{}", fmt::join(unused, ", ")))));
 }
 
 SourceTexts read_in_order(const Source& source, const config::RunConfig& config) {
@@ -78,7 +77,7 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
   return read;
 }
 
-// Rows that can be read, `most` of them at most.
+// The number of rows that can be read, but no more than `most`.
 std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
                          std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
   BadRows bad(config.data.on_error == "skip");
@@ -88,11 +87,11 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   return rows;
 }
 
-// Files that hold both splits: rows of the other split are read and forgotten.
+// Files that have both splits: rows of the other split are skipped.
 SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
-  const std::optional<double>& asked = config.data.test_share;
-  const double share = asked ? *asked : usual_test_share(count_rows(source, config, kSmallFile));
+  const std::optional<double>& set = config.data.test_share;
+  const double share = set ? *set : default_test_share(count_rows(source, config, kSmallFile));
   BadRows bad(config.data.on_error == "skip");
   PromptTexts texts;
   std::int64_t rows = 0;
@@ -109,50 +108,49 @@ SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) 
   read_files(source, take, bad);
   SourceTexts read = finish(std::move(texts), rows, bad);
   check_columns(source, use, read);
-  if (!asked && share > kUsualShare)
-    read.notes.push_back(fmt::format(
-        "a small file: {:.2g} % of its prompts are kept for testing (data.test_share=0.01 keeps 1 %)",
-        100 * share));
+  if (!set && share > kDefaultShare)
+    read.notes.push_back(
+        fmt::format("small file: {:.2g} % of its prompts are the test split (data.test_share=0.01 takes 1 %)",
+                    100 * share));
   return read;
 }
 
-// Where each row of se comes in its shuffled split; nothing for a row of the other split.
-std::vector<std::optional<std::uint32_t>> se_places(const Source& source, std::uint32_t rows) {
+// The position of each row of se in its shuffled split; nullopt for a row of the other split.
+std::vector<std::optional<std::uint32_t>> se_positions(const Source& source, std::uint32_t rows) {
   const std::vector<std::uint32_t> order = numpy_permutation(kSeSeed, rows);
   const auto test_rows = static_cast<std::uint32_t>(rows * kSeTestShare);
   const bool is_test = source.split == Split::Test;
-  std::vector<std::optional<std::uint32_t>> places(rows);
+  std::vector<std::optional<std::uint32_t>> positions(rows);
   for (std::uint32_t i = is_test ? 0 : test_rows; i < (is_test ? test_rows : rows); ++i)
-    places[order[i]] = is_test ? i : i - test_rows;
-  return places;
+    positions[order[i]] = is_test ? i : i - test_rows;
+  return positions;
 }
 
 // The split is drawn from all rows, so they are counted first; only those of the split are kept.
 SourceTexts read_shuffled(const Source& source, const config::RunConfig& config) {
-  const auto places = se_places(source, count_rows(source, config));
+  const auto positions = se_positions(source, count_rows(source, config));
   const std::int64_t limit = limit_of(source, config);
-  struct Placed {
-    std::uint32_t place;
+  struct ShuffledRow {
+    std::uint32_t position;
     PromptText text;
   };
-  std::vector<Placed> kept;
+  std::vector<ShuffledRow> kept;
   BadRows bad(config.data.on_error == "skip");
   std::uint32_t row_number = 0;
   const auto take = [&](Value&& row) {
-    const std::optional<std::uint32_t> place = places.at(row_number++);
-    if (!place || *place >= limit) return true;
+    const std::optional<std::uint32_t> position = positions.at(row_number++);
+    if (!position || *position >= limit) return true;
     PromptTexts single;
     add_se_row(std::move(row), single);
-    kept.push_back({*place, std::move(std::move(single).take().front())});
+    kept.push_back({*position, std::move(std::move(single).take().front())});
     return true;
   };
   read_files(source, take, bad);
-  std::sort(kept.begin(), kept.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  std::ranges::sort(kept, {}, &ShuffledRow::position);
   PromptTexts texts;
-  for (Placed& placed : kept) {
-    PromptText& prompt = texts.at(placed.text.prompt);
-    prompt =
-        std::move(placed.text);  // a question that comes twice keeps its place and takes the later answers
+  for (ShuffledRow& row : kept) {
+    PromptText& prompt = texts.at(row.text.prompt);
+    prompt = std::move(row.text);  // a repeated question keeps its position and takes the later answers
   }
   return finish(std::move(texts), static_cast<std::int64_t>(kept.size()), bad);
 }
@@ -168,8 +166,8 @@ bool is_test_prompt(const std::string& prompt, double test_share) {
   return static_cast<double>(hash >> 11) / kTwoTo53 < test_share;
 }
 
-double usual_test_share(std::int64_t rows) {
-  return std::max(kUsualShare,
+double default_test_share(std::int64_t rows) {
+  return std::max(kDefaultShare,
                   std::min(kMostShare, kTestPrompts / static_cast<double>(std::max<std::int64_t>(rows, 1))));
 }
 
@@ -179,12 +177,12 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
                                                           : read_in_order(source, config);
   if (!texts.prompts.empty()) return texts;
   throw UserError(fmt::format(
-      "datasets: '{}' gives no example for the {} split from {} file(s), {} row(s) were left out{}{}",
+      "datasets: '{}' has no examples for the {} split in {} file(s), {} row(s) were skipped{}{}",
       config::shown(source.name), source.split == Split::Train ? "train" : "test", source.files.size(),
       texts.bad_rows,
       texts.bad_examples.empty() ? "" : fmt::format(", the first: {}", texts.bad_examples.front()),
       source.by_hash
-          ? "; its files are not named train and test, so data.test_share of the prompts are for testing "
+          ? "; its files are not named train and test, so data.test_share of the prompts are the test split "
             "(data.test_share=0.2 takes a fifth)"
           : ""));
 }

@@ -1,4 +1,4 @@
-// Data sets by name: which files hold them, and the prompts they give.
+// Data sets by name: their files, and the prompts in them.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,42 @@ namespace dpo::data {
 
 enum class Split { Train, Test };
 
-// Which end of a prompt stays when it is too long.
+// Which end of a prompt is kept when it is too long.
 enum class Truncation { KeepStart, KeepEnd };
 
-// Where the rows of one split of a data set are.
+// One split of a data set, and its files.
 struct Source {
   enum class Format { Hh, Shp, Se, Columns };
 
-  std::string name;  // as `datasets` has it
+  std::string name;  // as in `datasets`
   Format format = Format::Columns;
   Split split = Split::Train;
   std::vector<std::filesystem::path> files;
-  bool by_hash = false;  // the files hold both splits: a hash of the prompt decides
+  bool by_hash = false;  // the files have both splits: a hash of the prompt decides
   Truncation truncation() const { return format == Format::Hh ? Truncation::KeepEnd : Truncation::KeepStart; }
 };
 
-// Finds the files of every data set of the configuration. What is not there is a UserError that says how to
-// get it.
+// Finds the files of every data set of the configuration. A missing one is a UserError that says how to get
+// it.
 std::vector<Source> find_sources(const config::RunConfig& config, Split split);
 
 struct SourceTexts {
   std::vector<PromptText> prompts;
   std::int64_t rows = 0;      // read and used
-  std::int64_t bad_rows = 0;  // left out (data.on_error=skip)
+  std::int64_t bad_rows = 0;  // skipped (data.on_error=skip)
   std::vector<std::string> bad_examples;
-  std::vector<std::string> notes;  // what is worth telling of its rows, without the name of the source
+  std::vector<std::string> notes;  // notes about its rows, without the name of the source
 };
 
 // Reads all rows of a source. A source without a single usable row is a UserError.
 SourceTexts read_source(const Source& source, const config::RunConfig& config);
 
-// Whether a prompt belongs to the test split of files that hold both: the same in every run, whatever else
-// the files hold.
+// Whether a prompt is in the test split of files that have both: the same in every run, whatever else is in
+// the files.
 bool is_test_prompt(const std::string& prompt, double test_share);
 
-// What data.test_share=null means for files of so many rows: a hundredth, or what gives a small file some
-// prompts to evaluate on.
-double usual_test_share(std::int64_t rows);
+// What data.test_share=null means for so many rows: 1 %, or more so that a small file has some prompts to
+// evaluate on.
+double default_test_share(std::int64_t rows);
 
 }  // namespace dpo::data

@@ -31,7 +31,7 @@ constexpr std::array<Known, 3> kKnown = {{
     {"se", Source::Format::Se, "HuggingFaceH4/stack-exchange-preferences", &config::DatasetPaths::se},
 }};
 
-// All row files below a folder, in the order of their paths: how the `datasets` library reads them.
+// All data files below a folder, sorted by path, as the `datasets` library reads them.
 Files row_files(const fs::path& folder) {
   Files files;
   std::error_code error;
@@ -42,12 +42,12 @@ Files row_files(const fs::path& folder) {
     if (hidden && at->is_directory()) at.disable_recursion_pending();
     if (!hidden && !at->is_directory() && is_row_file(at->path())) files.push_back(at->path());
   }
-  if (error) throw UserError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
+  if (error) throw UserError(fmt::format("{}: cannot list the folder: {}", folder.string(), error.message()));
   std::sort(files.begin(), files.end());
   return files;
 }
 
-// Whether the name of a file, or of a folder it is in (below `base`), has `word` as one of its words.
+// Whether `word` is a word of the path of a file below `base`.
 bool has_word(const fs::path& file, const fs::path& base, std::string_view word) {
   const std::string name = file.lexically_relative(base).string();
   const auto is_letter = [](char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); };
@@ -66,8 +66,8 @@ Files with_word(const Files& files, const fs::path& base, std::string_view word)
   return found;
 }
 
-// The files of both splits in a folder of anyone's: those called test, else validation and the like, are the
-// test split, and those of no such name are for training.
+// The files of a folder by split: those with test in their path, else validation and the like, are the test
+// split; those with no such word are for training.
 struct SplitFiles {
   Files train, test;
 };
@@ -97,7 +97,7 @@ Source in_folder(Source source, const fs::path& folder) {
   return source;
 }
 
-// hh and shp: the files called train and test, in whatever sub-folders. se: all files, and the split is
+// hh and shp: the files called train or test, in any sub-folder. se: all files, from which the split is
 // drawn.
 Source in_known_folder(Source source, const fs::path& folder, const Known& known) {
   const std::string_view word = source.split == Split::Train ? "train" : "test";
@@ -123,9 +123,8 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
   if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, known.repository))
     return in_known_folder(std::move(source), *snapshot, known);
   throw UserError(
-      fmt::format("datasets: '{}' is not on this machine: {} is not in the Hugging Face cache ({}); fetch it "
-                  "with '{}', or give its "
-                  "folder: dataset_paths.{}=DIR",
+      fmt::format("datasets: '{}' is not on this machine: {} is not in the Hugging Face cache ({}); "
+                  "download it with '{}', or give its folder: dataset_paths.{}=DIR",
                   known.name, known.repository, hub::cache_folder().string(),
                   hub::fetch_command(hub::RepositoryKind::Dataset, known.repository), known.name));
 }
@@ -149,14 +148,12 @@ Source find_source(const std::string& name, Split split, const config::RunConfig
     throw UserError(fmt::format("datasets: there is no file or folder '{}'", config::shown(name)));
   const std::string fetch =
       name.find('/') != std::string::npos
-          ? fmt::format("; if it is a data set of the Hugging Face hub, fetch it with '{}'",
+          ? fmt::format("; if it is a data set on the Hugging Face hub, download it with '{}'",
                         hub::fetch_command(hub::RepositoryKind::Dataset, name))
           : did_you_mean(name, {"hh", "shp", "se"});
-  throw UserError(
-      fmt::format("datasets: '{}' is not hh, shp or se, and there is no such file or folder, nor is it in "
-                  "the Hugging Face cache "
-                  "({}){}",
-                  config::shown(name), hub::cache_folder().string(), fetch));
+  throw UserError(fmt::format(
+      "datasets: '{}' is not hh, shp or se, nor a file or folder, nor in the Hugging Face cache ({}){}",
+      config::shown(name), hub::cache_folder().string(), fetch));
 }
 
 void check_names(const config::RunConfig& config) {
@@ -186,7 +183,7 @@ std::vector<Source> find_sources(const config::RunConfig& config, Split split) {
   if (!problems.empty()) throw UserError(problems);
   const auto has_columns = [](const Source& source) { return source.format == Source::Format::Columns; };
   if (!config.data.columns.empty() && std::none_of(sources.begin(), sources.end(), has_columns))
-    throw UserError(fmt::format("data.columns: it is for files of your own, and {} has its own columns",
+    throw UserError(fmt::format("data.columns applies to your own files; {} has fixed columns",
                                 fmt::join(config.datasets, ", ")));
   return sources;
 }

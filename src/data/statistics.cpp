@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "data/forest.h"
+
 namespace dpo::data {
 namespace {
 
@@ -91,6 +93,20 @@ std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, con
       names, train_sizes.prompts, train_sizes.pairs, train_sizes.rankings, train_sizes.ranked,
       test_sizes.prompts, test_sizes.pairs, list(lengths.prompt.parts), list(lengths.response.parts),
       lengths.prompt.longest, lengths.response.longest, train_sizes.longest_ranking);
+}
+
+void PackingStatistics::add(std::span<const Example> batch) {
+  for (const Tree& tree : grow_trees(batch)) computed += tree.tokens();
+  std::int64_t sequences = 0, longest = 0;
+  for (const Example& example : batch)
+    for (const std::span<const Token> response : example.responses) {
+      const auto length = static_cast<std::int64_t>(example.prompt.size() + response.size());
+      repeated += length;
+      longest = std::max(longest, length);
+      ++sequences;
+    }
+  padded += sequences * longest;
+  examples += static_cast<std::int64_t>(batch.size());
 }
 
 }  // namespace dpo::data

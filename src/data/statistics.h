@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@
 
 namespace dpo::data {
 
-// How long texts are, in tokens before anything is cut off; responses with their end-of-text token.
+// Lengths of texts in tokens, before truncation; responses with their end-of-text token.
 struct LengthSummary {
   std::int64_t count = 0;
   double mean = 0;
@@ -16,12 +17,12 @@ struct LengthSummary {
   std::int64_t p90 = 0;
   std::int64_t p99 = 0;
   std::int64_t longest = 0;
-  std::vector<double> parts;  // the means of twentieths, from the shortest to the longest
+  std::vector<double> parts;  // the mean of each twentieth, from the shortest to the longest
 };
 
 LengthSummary summarize(std::vector<std::int64_t> lengths);
 
-// Of all prompts (of all responses) of a split, each once.
+// Of all prompts and all responses of a split, each once.
 struct SplitLengths {
   LengthSummary prompt;
   LengthSummary response;
@@ -29,7 +30,7 @@ struct SplitLengths {
 
 SplitLengths measure_lengths(const Examples& examples);
 
-// How much a split holds, all of its sources together.
+// The size of a split, all its sources together.
 struct SplitSizes {
   std::int64_t prompts = 0;
   std::int64_t pairs = 0;
@@ -42,5 +43,24 @@ SplitSizes sizes_of(const Examples& examples);
 
 // The two splits as a file of configs/lengths, for plan.lengths=FILE.
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test);
+
+// What packing as forests saves, summed over batches.
+struct PackingStatistics {
+  std::int64_t examples = 0;
+  std::int64_t computed = 0;  // tokens of the forests
+  std::int64_t repeated = 0;  // tokens if every response had its own copy of the prompt
+  std::int64_t padded = 0;    // tokens if every sequence were padded to the longest of its batch
+
+  void add(std::span<const Example> batch);
+
+  double padding_avoided() const { return ratio(padded - repeated); }
+  double sharing_avoided() const { return ratio(repeated - computed); }
+  double times_saved() const { return ratio(padded); }  // padded tokens per computed one
+
+ private:
+  double ratio(std::int64_t tokens) const {
+    return computed == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(computed);
+  }
+};
 
 }  // namespace dpo::data

@@ -8,7 +8,7 @@ namespace dpo::data {
 
 void PromptText::add_pair(const Pair& pair) {
   pairs.push_back(pair);
-  rankings.push_back({{pair.better, pair.worse}, pair.weight});
+  rankings.push_back({{pair.chosen, pair.rejected}, pair.weight});
 }
 
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
@@ -24,8 +24,8 @@ std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
 PromptText& PromptTexts::at(std::string prompt) {
   const std::size_t hash = std::hash<std::string>{}(prompt);
   const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto place = begin; place != end; ++place)
-    if (prompts_[place->second].prompt == prompt) return prompts_[place->second];
+  for (auto entry = begin; entry != end; ++entry)
+    if (prompts_[entry->second].prompt == prompt) return prompts_[entry->second];
   by_hash_.emplace(hash, prompts_.size());
   prompts_.push_back({std::move(prompt), {}, {}, {}, 0, {}});
   return prompts_.back();
@@ -36,8 +36,8 @@ void PromptTexts::append(PromptText&& more) {
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   std::move(more.responses.begin(), more.responses.end(), std::back_inserter(prompt.responses));
   for (Pair pair : more.pairs) {
-    pair.better += first;
-    pair.worse += first;
+    pair.chosen += first;
+    pair.rejected += first;
     prompt.pairs.push_back(pair);
   }
   for (Ranking& ranking : more.rankings) {

@@ -7,52 +7,52 @@
 
 namespace dpo::data {
 
-// Two responses of a prompt, by number: the first is preferred.
+// Two responses of a prompt (indices).
 struct Pair {
-  std::uint32_t better = 0;
-  std::uint32_t worse = 0;
+  std::uint32_t chosen = 0;
+  std::uint32_t rejected = 0;
   float weight = 1;  // in the loss
-  float margin = 0;  // by how much the better should lead, in rewards
+  float margin = 0;  // by which the chosen should lead, in rewards
 };
 
-// Two or more responses of a prompt, by number, the best first.
+// Two or more responses of a prompt (indices), the best first.
 struct Ranking {
   std::vector<std::uint32_t> responses;
   float weight = 1;
 };
 
-// A prompt with everything that a data set says about it.
+// A prompt with everything that a data set has for it.
 struct PromptText {
   std::string prompt;
   std::vector<std::string> responses;
   std::vector<Pair> pairs;
-  std::vector<Ranking> rankings;  // the same preferences, each row's as one list
+  std::vector<Ranking> rankings;  // the same preferences as lists, one per row
   std::uint32_t sft_target = 0;   // the response to imitate
-  std::vector<double> scores;     // of the responses, where the data set has them
+  std::vector<double> scores;     // of the responses, if the data set has them
 
-  // A pair, which is a ranking of two as well.
+  // Adds a pair, which is also a ranking of two.
   void add_pair(const Pair& pair);
 };
 
-// The numbers of responses from the best to the worst, by their scores. Of those with equal scores the first
-// stands for all: an order that the data do not give would be made up, while in the model of Plackett and
-// Luce the order of some of the responses is as likely whether or not the others are looked at.
+// Indices of responses from best to worst, by their scores. Of equal scores only the first is used: the data
+// give no order between them, and under the Plackett-Luce model the order of the rest is equally likely
+// without the others.
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores);
 
-// The prompts of a data set in order of their first appearance, equal ones together.
+// The prompts of a data set in order of first appearance, equal ones merged.
 class PromptTexts {
  public:
-  // The entry of this prompt, made if it is new.
+  // The entry of this prompt, created if it is new.
   PromptText& at(std::string prompt);
 
-  // Adds what another row says about a prompt.
+  // Adds another row of a prompt.
   void append(PromptText&& more);
 
   std::vector<PromptText> take() && { return std::move(prompts_); }
 
  private:
   std::vector<PromptText> prompts_;
-  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // of the prompt: its place
+  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // hash of a prompt: its index
 };
 
 }  // namespace dpo::data

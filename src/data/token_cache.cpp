@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Holds a lock for as long as it lives. Where the file system has no locks nothing is held: then two
-// processes may do the same work, and the later file replaces an equal one.
+// A file lock. On a file system without locks it does nothing: two processes may then do the same work, and
+// the later file replaces an equal one.
 class Lock {
  public:
   explicit Lock(const fs::path& path) : descriptor_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
@@ -52,7 +52,7 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
       parts += fmt::format("column {} {}\n", ours, theirs);
   std::vector<Sha256::Sum> sums(source.files.size());
   for_each_parallel(sums.size(), [&](std::size_t i) { sums[i] = sha256_of_file(source.files[i]); });
-  // The name decides how a file is read, so it counts too; its folder does not.
+  // The file name decides the format, so it is part of the key; the folder is not.
   for (std::size_t i = 0; i < sums.size(); ++i)
     parts += fmt::format("file {} {}\n", to_hex(sums[i]), source.files[i].filename().string());
   Sha256 hash;
@@ -84,7 +84,7 @@ std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokeni
 }
 
 void write_tokens(const SourceTexts& texts, const std::string& name, const text::Tokenizer& tokenizer,
-                  TokenFileWriter& writer, const Progress& progress) {
+                  TokenFileWriter& writer, const TokenizeProgress& progress) {
   constexpr std::size_t kBlock = 4096;  // prompts whose tokens are in memory at once
   const Token eos = end_of_text(tokenizer);
   const std::vector<PromptText>& prompts = texts.prompts;
@@ -106,7 +106,7 @@ void write_tokens(const SourceTexts& texts, const std::string& name, const text:
 
 void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<std::string>& notes) {
   if (texts.bad_rows == 0) return;
-  notes.push_back(fmt::format("{}: {} row(s) were left out because they cannot be read; the first of them:",
+  notes.push_back(fmt::format("{}: {} row(s) that cannot be read were skipped; the first:",
                               config::shown(source.name), texts.bad_rows));
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
 }
@@ -115,7 +115,7 @@ fs::path path_of(const std::string& key, const TokenCache& cache) {
   return cache.folder / (key.substr(0, 32) + ".tokens");
 }
 
-// What another user put there is not trusted.
+// Another user's file is not trusted.
 std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, std::string& why) {
   std::error_code none;
   if (is_own(path) && is_own(path.parent_path())) return TokenFile::open(path, key, why);
@@ -123,7 +123,7 @@ std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, 
   return std::nullopt;
 }
 
-// What the rows of a source gave to tell, which its token file remembers.
+// Adds the notes about the rows of a source, which its token file has.
 TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
   for (const std::string& note : file.notes())
     cache.notes.push_back(fmt::format("{}: {}", config::shown(source.name), note));
@@ -134,14 +134,13 @@ TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
 
 text::Token end_of_text(const text::Tokenizer& tokenizer) {
   if (const auto eos = tokenizer.eos()) return *eos;
-  // A tokenizer.json alone does not say which token it is, but in these families it goes by one of these
+  // A tokenizer.json alone does not say which token it is; in the supported families it has one of these
   // names.
   for (const char* name : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"})
     if (const auto id = tokenizer.id_of(name)) return *id;
   throw UserError(
-      "the tokenizer has no end-of-text token, which every response ends with; its folder needs a "
-      "tokenizer_config.json "
-      "or special_tokens_map.json with an eos_token");
+      "the tokenizer has no end-of-text token, which every response needs; add a tokenizer_config.json or "
+      "special_tokens_map.json with an eos_token to its folder");
 }
 
 std::optional<TokenFile> find_tokens(const Source& source, const config::RunConfig& config,
@@ -165,8 +164,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
   if (auto file = open_own(path, key, why))  // another process made it meanwhile
     return with_notes(std::move(*file), source, cache);
   if (!why.empty())
-    cache.notes.push_back(
-        fmt::format("{}: the cached tokens are {}, so they are made again", path.string(), why));
+    cache.notes.push_back(fmt::format("{}: the cached tokens are {}; tokenizing again", path.string(), why));
   {
     const SourceTexts texts = read_source(source, config);
     note_bad_rows(source, texts, cache.notes);
@@ -174,8 +172,8 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
     write_tokens(texts, source.name, tokenizer, writer, cache.progress);
   }
   if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
-  throw UserError(fmt::format("{}: what was just written cannot be read back ({}); is the disk sound?",
-                              path.string(), why.empty() ? "it is gone" : why));
+  throw UserError(fmt::format("{}: cannot be read back right after writing ({}); check the disk",
+                              path.string(), why.empty() ? "not found" : why));
 }
 
 }  // namespace dpo::data

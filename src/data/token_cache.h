@@ -14,24 +14,24 @@
 
 namespace dpo::data {
 
-// Told now and then how many prompts of a source are tokenized, out of how many; null: nobody listens.
-using Progress = std::function<void(const std::string& source, std::int64_t done, std::int64_t all)>;
+// Called now and then with the number of tokenized prompts of a source, and their total.
+using TokenizeProgress = std::function<void(const std::string& source, std::int64_t done, std::int64_t all)>;
 
 struct TokenCache {
-  std::filesystem::path folder;  // where the token files are
-  Progress progress = {};
-  std::vector<std::string> notes = {};  // what is worth telling: a damaged file, rows that were left out
+  std::filesystem::path folder;         // where the token files are
+  TokenizeProgress progress = {};       // may be empty
+  std::vector<std::string> notes = {};  // for the user: a damaged file, skipped rows
 };
 
-// The token that every response ends with.
+// The token that ends every response.
 text::Token end_of_text(const text::Tokenizer& tokenizer);
 
-// The tokens of a source where they are in the cache, which is only read.
+// The tokens of a source if they are in the cache; writes nothing.
 std::optional<TokenFile> find_tokens(const Source& source, const config::RunConfig& config,
                                      const text::Tokenizer& tokenizer, TokenCache& cache);
 
-// The tokens of a source: from the cache if they are there, otherwise read, tokenized and put there. Several
-// processes may ask at once: one works, the others wait for it.
+// The tokens of a source: from the cache, or read, tokenized and cached. Of several processes that ask at
+// once, one works and the others wait for it.
 TokenFile load_tokens(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
                       TokenCache& cache);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kHeader = 128;
 constexpr std::size_t kPieceOfTokens = 1u << 20;
 
-// The sizes of everything, at the end of the file because only then they are known.
+// All sizes; at the end of the file because they are not known before.
 struct Footer {
   std::uint64_t tokens = 0;
   std::uint64_t texts = 0;
@@ -39,10 +39,10 @@ constexpr std::uint64_t padding(std::uint64_t bytes) { return (8 - bytes % 8) % 
 
 std::span<const std::byte> bytes_of(const Footer& footer) { return std::as_bytes(std::span(&footer, 1)); }
 
-// Cuts tables off the front of a stretch of bytes, as long as there are enough.
-class Cutter {
+// Takes tables from the front of some bytes, as long as there are enough.
+class TableReader {
  public:
-  explicit Cutter(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit TableReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <class T>
   std::span<const T> take(std::uint64_t count) {
@@ -54,7 +54,7 @@ class Cutter {
     bytes_ = bytes_.subspan(count * sizeof(T));
     return table;
   }
-  bool fits() const { return !short_ && bytes_.empty(); }
+  bool complete() const { return !short_ && bytes_.empty(); }
 
  private:
   std::span<const std::byte> bytes_;
@@ -62,7 +62,7 @@ class Cutter {
 };
 
 template <class T>
-bool rises(std::span<const T> starts, std::uint64_t last) {
+bool ascends(std::span<const T> starts, std::uint64_t last) {
   return starts.front() == 0 && starts.back() == last && std::is_sorted(starts.begin(), starts.end());
 }
 
@@ -90,31 +90,31 @@ bool TokenFile::read_tables(std::string& why) {
   const std::span<const std::byte> body = bytes.first(bytes.size() - sizeof(Footer));
   Footer footer;
   std::memcpy(&footer, bytes.data() + body.size(), sizeof footer);
-  Cutter cutter(body.subspan(kHeader));
-  // Sizes that a file can have, so that the sums below do not wrap.
+  TableReader reader(body.subspan(kHeader));
+  // Plausible sizes only, so that the sums below do not overflow.
   if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked,
                 footer.notes}) > body.size())
     return why = "damaged", false;
-  tokens_ = cutter.take<Token>(footer.tokens);
-  cutter.take<std::byte>(padding(footer.tokens * sizeof(Token)));
-  starts_ = cutter.take<std::uint64_t>(footer.texts + 1);
-  first_texts_ = cutter.take<std::uint32_t>(footer.prompts + 1);
-  first_pairs_ = cutter.take<std::uint32_t>(footer.prompts + 1);
-  targets_ = cutter.take<std::uint32_t>(footer.prompts);
-  pairs_ = cutter.take<Pair>(footer.pairs);
-  first_rankings_ = cutter.take<std::uint32_t>(footer.prompts + 1);
-  ranked_starts_ = cutter.take<std::uint32_t>(footer.rankings + 1);
-  ranking_weights_ = cutter.take<float>(footer.rankings);
-  ranked_ = cutter.take<std::uint32_t>(footer.ranked);
-  flags_ = cutter.take<std::uint8_t>(footer.texts);
-  notes_ = cutter.take<char>(footer.notes);
+  tokens_ = reader.take<Token>(footer.tokens);
+  reader.take<std::byte>(padding(footer.tokens * sizeof(Token)));
+  starts_ = reader.take<std::uint64_t>(footer.texts + 1);
+  first_texts_ = reader.take<std::uint32_t>(footer.prompts + 1);
+  first_pairs_ = reader.take<std::uint32_t>(footer.prompts + 1);
+  targets_ = reader.take<std::uint32_t>(footer.prompts);
+  pairs_ = reader.take<Pair>(footer.pairs);
+  first_rankings_ = reader.take<std::uint32_t>(footer.prompts + 1);
+  ranked_starts_ = reader.take<std::uint32_t>(footer.rankings + 1);
+  ranking_weights_ = reader.take<float>(footer.rankings);
+  ranked_ = reader.take<std::uint32_t>(footer.ranked);
+  flags_ = reader.take<std::uint8_t>(footer.texts);
+  notes_ = reader.take<char>(footer.notes);
   rows_ = footer.rows;
   bad_rows_ = footer.bad_rows;
   Sha256 hash;
   hash.add(body);
   const Sha256::Sum sum = std::exchange(footer.sum, {});
   hash.add(bytes_of(footer));
-  if (!cutter.fits() || hash.finish() != sum || !tables_agree()) return why = "damaged", false;
+  if (!reader.complete() || hash.finish() != sum || !tables_agree()) return why = "damaged", false;
   return true;
 }
 
@@ -126,14 +126,14 @@ std::vector<std::string> TokenFile::notes() const {
 }
 
 bool TokenFile::tables_agree() const {
-  if (!rises(starts_, tokens_.size()) || !rises(first_texts_, flags_.size()) ||
-      !rises(first_pairs_, pairs_.size()) || !rises(first_rankings_, ranking_weights_.size()) ||
-      !rises(ranked_starts_, ranked_.size()))
+  if (!ascends(starts_, tokens_.size()) || !ascends(first_texts_, flags_.size()) ||
+      !ascends(first_pairs_, pairs_.size()) || !ascends(first_rankings_, ranking_weights_.size()) ||
+      !ascends(ranked_starts_, ranked_.size()))
     return false;
   for (std::uint32_t p = 0; p < prompts(); ++p) {
     if (first_texts_[p + 1] < first_texts_[p] + 2 || targets_[p] >= responses(p)) return false;
     for (const Pair& pair : pairs(p))
-      if (std::max(pair.better, pair.worse) >= responses(p)) return false;
+      if (std::max(pair.chosen, pair.rejected) >= responses(p)) return false;
     for (std::uint32_t i = 0; i < rankings(p); ++i) {
       const Ranking ranking = this->ranking(p, i);
       if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= responses(p)) return false;

@@ -16,27 +16,27 @@
 
 namespace dpo::data {
 
-// What there is to know about a text beside its tokens.
+// What is stored of a text besides its tokens.
 enum TextFlags : std::uint8_t {
   kHasEos = 1,   // the end-of-text token occurs in the text itself
-  kIsEmpty = 2,  // it has no token
+  kIsEmpty = 2,  // it has no tokens
 };
 
-// The tokens of one source, nothing cut off, in one mapped file: a prompt and its responses, each response
-// closed by the end-of-text token.
+// The tokens of one source, not truncated, in one mapped file: prompts and their responses, each response
+// with its end-of-text token.
 //
-// The file: a line that names the format and the key; tokens; tables; and a footer with the sizes of all and
-// the SHA-256 sum of what is before it.
+// The file: a line with format and key; tokens; tables; a footer with the sizes of all and the SHA-256 of
+// what is before it.
 class TokenFile {
  public:
-  // Nothing if there is no such file, or if it is of another key, incomplete or damaged; `why` then says so.
+  // nullopt if there is no such file, or if it has another key or is damaged; then `why` says so.
   static std::optional<TokenFile> open(const std::filesystem::path& path, const std::string& key,
                                        std::string& why);
 
   std::uint32_t prompts() const { return static_cast<std::uint32_t>(targets_.size()); }
   std::int64_t rows() const { return rows_; }
   std::int64_t bad_rows() const { return bad_rows_; }
-  std::vector<std::string> notes() const;  // what was worth telling of the rows
+  std::vector<std::string> notes() const;  // notes about the rows
 
   std::span<const Token> prompt(std::uint32_t prompt) const { return text(first_texts_[prompt]); }
   std::uint32_t responses(std::uint32_t prompt) const {
@@ -87,12 +87,12 @@ class TokenFile {
   std::int64_t bad_rows_ = 0;
 };
 
-// Writes such a file, prompt by prompt. It is there after finish(), and not before.
+// Writes such a file, prompt by prompt. It appears with finish().
 class TokenFileWriter {
  public:
   TokenFileWriter(const std::filesystem::path& path, const std::string& key);
 
-  void begin_prompt(const PromptText& prompt);                       // its texts are given as tokens
+  void begin_prompt(const PromptText& prompt);                       // its texts follow as tokens
   void add_text(std::span<const Token> tokens, std::uint8_t flags);  // the prompt, then its responses
   void finish(const SourceTexts& read);
 

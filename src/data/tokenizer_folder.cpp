@@ -27,16 +27,15 @@ std::filesystem::path tokenizer_folder(const config::RunConfig& config) {
   const std::string name = name_of(config);
   if (name.empty())
     throw UserError(
-        "a tokenizer is needed: model=NAME, model.name_or_path=DIR or model.tokenizer_name_or_path=DIR");
+        "a tokenizer is required: model=NAME, model.name_or_path=DIR or model.tokenizer_name_or_path=DIR");
   if (!hub::may_be_on_the_hub(name))
     throw UserError(fmt::format(
-        "{}: there is no folder {}, which should have the tokenizer",
+        "{}: there is no folder {} to read the tokenizer from",
         config.model.tokenizer_name_or_path ? "model.tokenizer_name_or_path" : "model.name_or_path",
         config::shown(name)));
   throw UserError(fmt::format(
-      "the tokenizer of '{}' is not on this machine: it is not a folder, and not in the Hugging "
-      "Face cache ({}); fetch "
-      "it with '{}', or give a folder: model.tokenizer_name_or_path=DIR",
+      "the tokenizer of '{}' is not on this machine: not a folder, and not in the Hugging Face cache ({}); "
+      "download it with '{}', or give a folder: model.tokenizer_name_or_path=DIR",
       config::shown(name), hub::cache_folder().string(),
       hub::fetch_command(
           hub::RepositoryKind::Model, name,

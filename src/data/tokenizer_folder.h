@@ -7,11 +7,11 @@
 
 namespace dpo::data {
 
-// The folder of the tokenizer that the configuration names, on this disk or in the Hugging Face cache;
-// nothing if it is in neither.
+// The folder of the configured tokenizer, on this disk or in the Hugging Face cache; nullopt if it is in
+// neither.
 std::optional<std::filesystem::path> find_tokenizer_folder(const config::RunConfig& config);
 
-// The same; where there is none, a UserError that says how to get it.
+// The same; if there is none, a UserError that says how to get it.
 std::filesystem::path tokenizer_folder(const config::RunConfig& config);
 
 }  // namespace dpo::data

@@ -19,7 +19,7 @@ void write_file(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-ordered_json row_of(const Conversation& talk) {  // a list of one reply: there is nothing to compare
+ordered_json row_of(const Conversation& talk) {  // a ranking of one response
   return {{"prompt", talk.request.prompt}, {"responses", {talk.reply}}, {"scores", {1}}};
 }
 
@@ -34,7 +34,7 @@ void write_rows(const fs::path& path, const std::vector<Row>& rows) {
   write_file(path, lines);
 }
 
-// A byte-level tokenizer that knows the task's words whole and spells all others.
+// A byte-level tokenizer with a token for each word of the task; other words are split into bytes.
 ordered_json tokenizer() {
   ordered_json vocabulary;
   const auto add = [&](const std::string& name) { vocabulary.emplace(name, vocabulary.size()); };

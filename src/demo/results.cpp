@@ -10,21 +10,21 @@
 namespace dpo::demo {
 namespace {
 
-constexpr std::array kRejections = {Verdict::rude, Verdict::unhelpful, Verdict::wrong_order,
-                                    Verdict::garbled};
+constexpr std::array kRejections = {Judgement::rude, Judgement::unhelpful, Judgement::wrong_order,
+                                    Judgement::garbled};
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// What the customer said, without the marks of a dialogue.
+// What the customer said, without the markers of a dialogue.
 std::string request_of(const Request& request) {
-  const std::string_view mark = "Human: ";
+  const std::string_view marker = "Human: ";
   const std::string& prompt = request.prompt;
-  const std::size_t begin = prompt.find(mark) + mark.size();
+  const std::size_t begin = prompt.find(marker) + marker.size();
   return prompt.substr(begin, prompt.find("\n\n", begin) - begin);
 }
 
-// A reply on one line of a terminal: an untrained model writes anything, control characters too.
-std::string on_a_line(const std::string& reply) {
+// A reply on one line of a terminal: an untrained model generates anything, control characters too.
+std::string on_one_line(const std::string& reply) {
   constexpr std::size_t kMost = 62;
   std::string line;
   for (const char c : reply) {
@@ -45,23 +45,23 @@ struct Row {
 };
 
 std::vector<Row> rows_of(const Results& results) {
-  const auto shares = [&](std::string name, Verdict verdict) {
+  const auto shares = [&](std::string name, Judgement judgement) {
     Row row{std::move(name), {}};
     std::ranges::transform(results.stages, row.values.begin(),
-                           [&](const Stage& stage) { return percent(stage.share(verdict)); });
+                           [&](const Stage& stage) { return percent(stage.share(judgement)); });
     return row;
   };
   std::vector<Row> rows = {
       {"held-out reward accuracy", {"", "", fmt::format("{:.3f}", results.heldout_accuracy)}},
-      shares("samples that the rule accepts", Verdict::accepted)};
-  for (const Verdict verdict : kRejections)
-    rows.push_back(shares(fmt::format("  rejected: {}", name_of(verdict)), verdict));
+      shares("samples accepted by the rule", Judgement::accepted)};
+  for (const Judgement judgement : kRejections)
+    rows.push_back(shares(fmt::format("  rejected: {}", name_of(judgement)), judgement));
   return rows;
 }
 
-report::Cell cell_of(const Sample& sample) {
-  const bool good = sample.verdict == Verdict::accepted;
-  return {sample.reply, good ? report::Tone::good : report::Tone::bad, std::string(name_of(sample.verdict))};
+report::Cell cell_of(const JudgedReply& reply) {
+  const bool good = reply.judgement == Judgement::accepted;
+  return {reply.text, good ? report::Tone::good : report::Tone::bad, std::string(name_of(reply.judgement))};
 }
 
 report::Table table_of(const Results& results) {
@@ -74,11 +74,11 @@ report::Table table_of(const Results& results) {
 
 report::Table samples_of(const Results& results) {
   constexpr std::size_t kMost = 20;
-  report::Table table{{"a customer says"}, {}};
+  report::Table table{{"request"}, {}};
   for (const Stage& stage : results.stages) table.header.push_back(stage.title);
   for (std::size_t i = 0; i < std::min(kMost, results.requests.size()); ++i) {
     table.rows.push_back({{request_of(results.requests[i])}});
-    for (const Stage& stage : results.stages) table.rows.back().push_back(cell_of(stage.samples[i]));
+    for (const Stage& stage : results.stages) table.rows.back().push_back(cell_of(stage.replies[i]));
   }
   return table;
 }
@@ -100,15 +100,15 @@ std::vector<report::Chart> charts_of(const report::MetricLog& sft, const report:
 
 }  // namespace
 
-double Stage::share(Verdict verdict) const {
-  if (samples.empty()) return 0;
-  const auto count = std::ranges::count(samples, verdict, &Sample::verdict);
-  return static_cast<double>(count) / static_cast<double>(samples.size());
+double Stage::share(Judgement judgement) const {
+  if (replies.empty()) return 0;
+  const auto count = std::ranges::count(replies, judgement, &JudgedReply::judgement);
+  return static_cast<double>(count) / static_cast<double>(replies.size());
 }
 
 std::string to_json(const Results& results) {
   nlohmann::ordered_json accepted;
-  for (const Stage& stage : results.stages) accepted[stage.key] = stage.share(Verdict::accepted);
+  for (const Stage& stage : results.stages) accepted[stage.key] = stage.share(Judgement::accepted);
   return nlohmann::ordered_json{
       {"heldout_accuracy", results.heldout_accuracy}, {"accepted", accepted}, {"seconds", results.seconds}}
       .dump();
@@ -125,8 +125,8 @@ std::string to_text(const Results& results) {
   for (std::size_t i = 0; i < std::min(kShown, results.requests.size()); ++i) {
     text += fmt::format("  {}\n", request_of(results.requests[i]));
     for (const Stage& stage : results.stages)
-      text += fmt::format("    {:<12}{:<13}{}\n", stage.title, name_of(stage.samples[i].verdict),
-                          on_a_line(stage.samples[i].reply));
+      text += fmt::format("    {:<12}{:<13}{}\n", stage.title, name_of(stage.replies[i].judgement),
+                          on_one_line(stage.replies[i].text));
   }
   return text;
 }
@@ -134,22 +134,22 @@ std::string to_text(const Results& results) {
 std::string to_html(const Results& results, const report::MetricLog& sft, const report::MetricLog& dpo) {
   report::Page page("dpo: demonstration");
   page.add_text(
-      "A shop's customers ask for things. A reply is preferred that is courteous, addresses the customer by "
-      "name and gets the order right; a rule checks that. A small model learns first from conversations of "
-      "mixed quality (SFT) and then from pairs of a good and a bad reply (DPO). All of this was made up by a "
-      "generator; the requests below were held out of training.");
+      "A shop's customers ask for things. The preferred reply is courteous, addresses the customer by name "
+      "and gets the order right, which a rule checks. A small model learns first from conversations of mixed "
+      "quality (SFT), then from pairs of a good and a bad reply (DPO). All data is generated; the requests "
+      "below were held out of training.");
   page.add_heading("What training changed");
   page.add_table(table_of(results));
   page.add_text(
       fmt::format("{} held-out requests, one sample each at temperature 1. Reward accuracy is the share of "
-                  "held-out pairs in which the chosen reply has gained more than the rejected one. All of it "
-                  "took {:.0f} seconds.",
+                  "held-out pairs whose chosen reply has the higher reward. The demonstration took {:.0f} "
+                  "seconds.",
                   results.requests.size(), results.seconds));
-  page.add_heading("While training");
+  page.add_heading("Training curves");
   page.add_charts(charts_of(sft, dpo));
   page.add_heading("Samples side by side");
   page.add_table(samples_of(results));
-  page.add_heading("The same by hand");
+  page.add_heading("Commands to repeat it");
   page.add_code(results.commands);
   return page.to_html();
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMark = ".dpo-demo";  // this folder is ours
+constexpr const char* kMarker = ".dpo-demo";  // in a folder that a demonstration created
 
 bool is_plain(std::string_view text, std::string_view punctuation) {
   return std::ranges::all_of(text, [&](char c) {
@@ -27,7 +27,7 @@ std::string value_of(const fs::path& path) {
   return is_plain(text, "/-._") ? text : fmt::format("'{}'", text);
 }
 
-std::vector<std::string> common_words(const fs::path& folder, const char* loss) {
+std::vector<std::string> common_arguments(const fs::path& folder, const char* loss) {
   return {"model=blank_model",
           "model.name_or_path=" + value_of(folder / "model"),
           fmt::format("loss={}", loss),
@@ -42,15 +42,15 @@ std::vector<std::string> common_words(const fs::path& folder, const char* loss) 
           "minimum_log_interval_secs=0"};
 }
 
-std::vector<std::string> operator+(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+std::vector<std::string> operator+(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
 }
 
-std::string quoted(const std::string& word) {
-  if (is_plain(word, "/-._=,:[]")) return word;
+std::string quoted(const std::string& argument) {
+  if (is_plain(argument, "/-._=,:[]")) return argument;
   std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
 }
 
@@ -60,24 +60,24 @@ void claim_folder(const fs::path& folder) {
   const std::string name = folder.string();
   if (name.find_first_of("'\"\\$\n") != name.npos)
     throw UserError(
-        fmt::format("--dir {}: a name without quotes, backslashes and dollar signs is expected", name));
+        fmt::format("--dir {}: expected a name without quotes, backslashes and dollar signs", name));
   std::error_code failed;
-  const bool ours = fs::exists(folder / kMark, failed);
+  const bool ours = fs::exists(folder / kMarker, failed);
   if (fs::exists(folder, failed) && !ours && !fs::is_empty(folder, failed))
     throw UserError(fmt::format(
-        "{} is there already and not made by 'dpo demo'; choose another folder: dpo demo --dir DIR", name));
+        "{} exists and was not created by 'dpo demo'; choose another folder: dpo demo --dir DIR", name));
   for (const char* made :
        {"conversations", "preferences", "blank", "model", "cache", "sft", "dpo", "report.html"})
     if (ours) fs::remove_all(folder / made, failed);
   fs::create_directories(folder, failed);
-  std::ofstream(folder / kMark) << "made by 'dpo demo', which may make it again\n";
-  if (!fs::exists(folder / kMark, failed))
+  std::ofstream(folder / kMarker) << "made by 'dpo demo', which may make it again\n";
+  if (!fs::exists(folder / kMarker, failed))
     throw UserError(
-        fmt::format("{}: cannot be made or written; choose another folder: dpo demo --dir DIR", name));
+        fmt::format("{}: cannot be created or written; choose another folder: dpo demo --dir DIR", name));
 }
 
-std::vector<std::string> sft_words(const fs::path& folder) {
-  return common_words(folder, "sft") +
+std::vector<std::string> sft_arguments(const fs::path& folder) {
+  return common_arguments(folder, "sft") +
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "conversations")),
                                   "n_epochs=2",
                                   "eval_every=1600",
@@ -87,10 +87,10 @@ std::vector<std::string> sft_words(const fs::path& folder) {
                                   "warmup_steps=20"};
 }
 
-// Plain gradient descent: Adam and RMSprop move every weight by about the learning rate, also those of tokens
-// that have no part in a preference, and a model this small then babbles.
-std::vector<std::string> dpo_words(const fs::path& folder) {
-  return common_words(folder, "dpo") +
+// SGD: Adam and RMSprop move every weight by about the learning rate, even those of tokens that have no part
+// in a preference, and a model this small then generates garbage.
+std::vector<std::string> dpo_arguments(const fs::path& folder) {
+  return common_arguments(folder, "dpo") +
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
                                   "model.archive=" + value_of(folder / "sft" / "LATEST"),
                                   "loss.beta=0.1",
@@ -101,12 +101,12 @@ std::vector<std::string> dpo_words(const fs::path& folder) {
                                   "warmup_steps=10"};
 }
 
-std::string shell_command(const std::vector<std::string>& words) {
+std::string shell_command(const std::vector<std::string>& arguments) {
   constexpr std::size_t kWidth = 98;
   std::string text;
   std::size_t column = 0;
-  for (const std::string& word : words) {
-    const std::string shown = quoted(word);
+  for (const std::string& argument : arguments) {
+    const std::string shown = quoted(argument);
     if (column > 0 && column + 1 + shown.size() > kWidth) {
       text += " \\\n    ";
       column = 4;

@@ -39,10 +39,10 @@ constexpr std::array<std::string_view, 3> kRude = {" What now?", " Not again.", 
 constexpr std::array<std::string_view, 3> kUnhelpful = {" Ask someone else.", " Maybe tomorrow.",
                                                         " No idea."};
 
-// Drawn without the distributions of the standard library, which differ from one library to the next.
-class Draw {
+// Random choices without the distributions of the standard library, which differ between implementations.
+class Random {
  public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
 
   std::size_t below(std::size_t bound) { return engine_() % bound; }
   std::string_view one_of(Words words) { return words[below(words.size())]; }
@@ -71,51 +71,51 @@ std::vector<Order> all_orders() {
   return orders;
 }
 
-// One detail is another one.
-Order misheard(const Order& order, Draw& draw) {
+// The order with one detail changed.
+Order misheard(const Order& order, Random& random) {
   Order wrong = order;
   while (wrong == order) {
-    switch (draw.below(4)) {
-      case 0: wrong.name = draw.one_of(kNames); break;
-      case 1: wrong.count = draw.one_of(kCounts); break;
-      case 2: wrong.colour = draw.one_of(kColours); break;
-      default: wrong.thing = draw.one_of(kThings);
+    switch (random.below(4)) {
+      case 0: wrong.name = random.one_of(kNames); break;
+      case 1: wrong.count = random.one_of(kCounts); break;
+      case 2: wrong.colour = random.one_of(kColours); break;
+      default: wrong.thing = random.one_of(kThings);
     }
   }
   return wrong;
 }
 
-Request make_request(const Order& order, Draw& draw) {
-  return {order, "\n\nHuman: " + fill(draw.one_of(kRequests), order) + "\n\nAssistant:"};
+Request make_request(const Order& order, Random& random) {
+  return {order, "\n\nHuman: " + fill(random.one_of(kRequests), order) + "\n\nAssistant:"};
 }
 
 // Rude, unhelpful, or the good reply with a detail misheard.
-std::string bad_reply(std::string_view courteous, const Order& order, Draw& draw) {
-  switch (draw.below(3)) {
-    case 0: return std::string(draw.one_of(kRude));
-    case 1: return std::string(draw.one_of(kUnhelpful));
-    default: return fill(courteous, misheard(order, draw));
+std::string bad_reply(std::string_view courteous, const Order& order, Random& random) {
+  switch (random.below(3)) {
+    case 0: return std::string(random.one_of(kRude));
+    case 1: return std::string(random.one_of(kUnhelpful));
+    default: return fill(courteous, misheard(order, random));
   }
 }
 
-// The shop's people are as people are: of ten replies four are good.
-std::string some_reply(const Order& order, Draw& draw) {
-  const std::string_view form = draw.one_of(kCourteous);
-  return draw.below(10) < 4 ? fill(form, order) : bad_reply(form, order, draw);
+// Mixed quality: four of ten replies are good.
+std::string some_reply(const Order& order, Random& random) {
+  const std::string_view form = random.one_of(kCourteous);
+  return random.below(10) < 4 ? fill(form, order) : bad_reply(form, order, random);
 }
 
-Conversation make_conversation(const Request& request, Draw& draw) {
-  return {request, some_reply(request.order, draw)};
+Conversation make_conversation(const Request& request, Random& random) {
+  return {request, some_reply(request.order, random)};
 }
 
-Preference make_preference(const Request& request, Draw& draw) {
-  const std::string_view form = draw.one_of(kCourteous);
-  return {request, fill(form, request.order), bad_reply(form, request.order, draw)};
+Preference make_preference(const Request& request, Random& random) {
+  const std::string_view form = random.one_of(kCourteous);
+  return {request, fill(form, request.order), bad_reply(form, request.order, random)};
 }
 
 bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
 
-// The order in a reply that has this form, whatever its details are. Every form names them in this order.
+// The order in a reply of this form, with any details. Every form names the details in this order.
 std::optional<Order> read_order(std::string_view form, std::string_view reply) {
   Order order;
   std::array details = {&order.name, &order.count, &order.colour, &order.thing};
@@ -138,39 +138,39 @@ std::optional<Order> read_order(std::string_view form, std::string_view reply) {
 }  // namespace
 
 Task make_task(const TaskSizes& sizes, std::uint64_t seed) {
-  Draw draw(seed);
+  Random random(seed);
   std::vector<Order> orders = all_orders();
-  draw.shuffle(orders);
+  random.shuffle(orders);
   auto next = orders.begin();
   Task task;
   for (std::size_t i = 0; i < sizes.held_out; ++i) {
-    const Request request = make_request(*next++, draw);
-    task.held_out_conversations.push_back(make_conversation(request, draw));
-    task.held_out_preferences.push_back(make_preference(request, draw));
+    const Request request = make_request(*next++, random);
+    task.held_out_conversations.push_back(make_conversation(request, random));
+    task.held_out_preferences.push_back(make_preference(request, random));
   }
   for (std::size_t i = 0; i < sizes.conversations; ++i)
-    task.conversations.push_back(make_conversation(make_request(*next++, draw), draw));
+    task.conversations.push_back(make_conversation(make_request(*next++, random), random));
   for (std::size_t i = 0; i < sizes.preferences; ++i)
-    task.preferences.push_back(make_preference(make_request(*next++, draw), draw));
+    task.preferences.push_back(make_preference(make_request(*next++, random), random));
   return task;
 }
 
-Verdict judge(const Order& order, std::string_view reply) {
+Judgement judge(const Order& order, std::string_view reply) {
   const auto is_one_of = [&](Words forms) { return std::ranges::find(forms, reply) != forms.end(); };
   for (const std::string_view form : kCourteous)
     if (const auto read = read_order(form, reply))
-      return *read == order ? Verdict::accepted : Verdict::wrong_order;
-  if (is_one_of(kRude)) return Verdict::rude;
-  return is_one_of(kUnhelpful) ? Verdict::unhelpful : Verdict::garbled;
+      return *read == order ? Judgement::accepted : Judgement::wrong_order;
+  if (is_one_of(kRude)) return Judgement::rude;
+  return is_one_of(kUnhelpful) ? Judgement::unhelpful : Judgement::garbled;
 }
 
-std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::accepted: return "accepted";
-    case Verdict::rude: return "rude";
-    case Verdict::unhelpful: return "unhelpful";
-    case Verdict::wrong_order: return "wrong order";
-    case Verdict::garbled: break;
+std::string_view name_of(Judgement judgement) {
+  switch (judgement) {
+    case Judgement::accepted: return "accepted";
+    case Judgement::rude: return "rude";
+    case Judgement::unhelpful: return "unhelpful";
+    case Judgement::wrong_order: return "wrong order";
+    case Judgement::garbled: break;
   }
   return "garbled";
 }

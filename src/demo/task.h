@@ -1,5 +1,5 @@
-// demo: a small preference task that is made up here: a shop's customers ask, and a reply is preferred that
-// is courteous and gets the order right. A rule can check that, so what training changes can be counted.
+// demo: a small generated preference task: a shop's customers ask, and the preferred reply is courteous and
+// gets the order right. A rule checks that, so what training changes can be counted.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dpo::demo {
 
-// What a customer said, and what a reply has to get right.
+// What a customer wants, and a reply has to get right.
 struct Order {
   std::string name, count, colour, thing;
 
@@ -21,7 +21,7 @@ struct Request {
   std::string prompt;  // a dialogue up to the assistant's turn
 };
 
-// A request with the reply that someone gave.
+// A request with a reply, good or bad.
 struct Conversation {
   Request request;
   std::string reply;
@@ -33,7 +33,7 @@ struct Preference {
   std::string chosen, rejected;
 };
 
-// Everything that is trained on and tested with. No order stands in two of the lists but that the held-out
+// The data to train on and to test with. No order is in two of the lists, except that the held-out
 // conversations and preferences answer the same requests.
 struct Task {
   std::vector<Conversation> conversations, held_out_conversations;
@@ -44,18 +44,18 @@ struct TaskSizes {
   std::size_t conversations = 0, preferences = 0, held_out = 0;
 };
 
-// The same for a seed on every machine. There are 15,360 orders.
+// A seed gives the same task on every machine. There are 15,360 orders.
 Task make_task(const TaskSizes& sizes, std::uint64_t seed);
 
-// What the rule says of a reply, and why it says no.
-enum class Verdict { accepted, rude, unhelpful, wrong_order, garbled };
+// The rule accepts a reply, or rejects it for a reason.
+enum class Judgement { accepted, rude, unhelpful, wrong_order, garbled };
 
-// Only a courteous sentence, whole, with the customer's name and the very order is accepted.
-Verdict judge(const Order& order, std::string_view reply);
+// Only one of the courteous sentences, exactly, with the customer's name and order is accepted.
+Judgement judge(const Order& order, std::string_view reply);
 
-std::string_view name_of(Verdict verdict);
+std::string_view name_of(Judgement judgement);
 
-// The words that the task is made of, as a byte-level tokenizer cuts them: with the space before them.
+// The words of the task as a byte-level tokenizer splits them: with the space before them.
 std::vector<std::string> words_of_task();
 
 }  // namespace dpo::demo

@@ -14,8 +14,6 @@
 namespace dpo::engine {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
 void print_result(const run::BenchResult& r, const plan::Plan& plan, bool as_json) {
   if (as_json) {
     const nlohmann::ordered_json report = {

@@ -11,7 +11,7 @@
 #include "engine/commands.h"
 #include "ops/devices.h"
 #include "ops/measure.h"
-#include "plan/device_file.h"
+#include "plan/device.h"
 
 namespace dpo::engine {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/exit_status.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -89,8 +90,8 @@ std::string command_of(const std::vector<std::string>& train_words) {
 }
 
 // One reply of a model to each request, judged.
-std::vector<demo::Sample> sample(const fs::path& folder, const std::vector<demo::Request>& requests,
-                                 std::uint64_t seed) {
+std::vector<demo::JudgedReply> sample(const fs::path& folder, const std::vector<demo::Request>& requests,
+                                      std::uint64_t seed) {
   constexpr std::int64_t kLongest = 32;
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
   const checkpoint::LoadedModel loaded = checkpoint::load_model(folder.string(), at::kFloat, at::kCPU);
@@ -103,12 +104,12 @@ std::vector<demo::Sample> sample(const fs::path& folder, const std::vector<demo:
   options.eos = {tokenizer.eos().value()};
   options.seed = seed;
   const auto replies = model::generate(model::make_model(loaded.config), loaded.weights, prompts, options);
-  std::vector<demo::Sample> samples;
+  std::vector<demo::JudgedReply> samples;
   for (std::size_t i = 0; i < replies.size(); ++i) {
     std::string text = tokenizer.decode(replies[i].tokens, /*skip_special=*/true);
     if (replies[i].finish == model::Finish::length) text += " ...";
-    const demo::Verdict verdict = demo::judge(requests[i].order, text);
-    samples.push_back({std::move(text), verdict});
+    const demo::Judgement judgement = demo::judge(requests[i].order, text);
+    samples.push_back({std::move(text), judgement});
   }
   return samples;
 }
@@ -130,9 +131,9 @@ class Demonstration {
   // The exit status.
   int execute() {
     make_model();
-    results_.stages[0].samples = sample(folder_ / "model", results_.requests, seed_);
-    int status = run("SFT", "sft", demo::sft_words(folder_), results_.stages[1]);
-    if (status == 0) status = run("DPO", "dpo", demo::dpo_words(folder_), results_.stages[2]);
+    results_.stages[0].replies = sample(folder_ / "model", results_.requests, seed_);
+    int status = run("SFT", "sft", demo::sft_arguments(folder_), results_.stages[1]);
+    if (status == 0) status = run("DPO", "dpo", demo::dpo_arguments(folder_), results_.stages[2]);
     return status;
   }
 
@@ -154,13 +155,12 @@ class Demonstration {
     return fmt::format(
         "export OMP_NUM_THREADS=1\n{}\n{}\n{}\n{}",
         demo::shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
-        command_of(demo::sft_words(folder_)), command_of(demo::dpo_words(folder_)),
+        command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_)),
         demo::shell_command({"dpo", "sample", (folder_ / "dpo" / "LATEST").string(), "--prompts",
                              (folder_ / "preferences" / "test.jsonl").string()}));
   }
 
   void make_model() const {
-    constexpr std::uint64_t kShardBytes = 5'000'000'000;
     const checkpoint::LoadedModel model =
         checkpoint::new_model((folder_ / "blank").string(), at::kFloat, at::kCPU, seed_);
     checkpoint::save_model(folder_ / "model", model, kShardBytes);
@@ -173,7 +173,7 @@ class Demonstration {
     say(fmt::format("\n{}\n{}", name, command_of(words)));
     const int status = train(words);
     if (status != 0) return status;
-    stage.samples = sample(folder_ / folder / "LATEST", results_.requests, seed_);
+    stage.replies = sample(folder_ / folder / "LATEST", results_.requests, seed_);
     return stop_requested() ? kStopped : 0;
   }
 

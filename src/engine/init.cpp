@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -10,10 +11,8 @@
 #include "engine/loading.h"
 
 namespace dpo::engine {
-namespace {}  // namespace
 
 int run_init(const commands::InitArguments& arguments) {
-  constexpr std::uint64_t kShardBytes = 5'000'000'000;
   check_absent(arguments.out);
   const at::ScalarType dtype = arguments.dtype.empty() ? checkpoint::configured_dtype(arguments.config)
                                                        : scalar_type_named(arguments.dtype);

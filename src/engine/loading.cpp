@@ -51,7 +51,7 @@ std::vector<text::Token> eos_of(const fs::path& file) {
 
 }  // namespace
 
-checkpoint::Progress shown_progress(const std::string& what) {
+checkpoint::ProgressCallback shown_progress(const std::string& what) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLong{1};
   const auto line = std::make_shared<commands::ProgressLine>();

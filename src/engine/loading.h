@@ -13,7 +13,7 @@
 namespace dpo::engine {
 
 // Shows on stderr how many megabytes of something long are done, and throws Stopped when a signal came.
-checkpoint::Progress shown_progress(const std::string& what);
+checkpoint::ProgressCallback shown_progress(const std::string& what);
 
 at::ScalarType scalar_type_named(const std::string& name);  // float32, bfloat16, float16
 

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "plan/output.h"
-#include "plan/remedies.h"
 
 namespace dpo::engine {
 namespace {

@@ -118,9 +118,7 @@ std::string last_lines(int rank, const std::string& text, int status) {
 // Printed once on every machine: by its first rank, or by the second where rank 0 is the one that is gone.
 // Ends the process without destructors, which would wait for the failed rank.
 [[noreturn]] void end_after(const comm::RankFailure& failure, const comm::World& world, int rank) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == host.data();
+  const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == comm::host_name();
   const bool prints = world.local_rank == (first_is_gone ? 1 : 0);
   const bool is_own = failure.rank == rank && failure.reported;
   const std::string text = is_own ? failure.what : comm::describe(failure);

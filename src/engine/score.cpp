@@ -52,7 +52,7 @@ std::vector<data::Example> examples_of(const std::vector<TokenizedLine>& lines,
       examples.push_back(data::truncate(line.prompt, std::move(responses), truncation, *arguments.max_length,
                                         *arguments.max_prompt_length));
     else
-      examples.push_back({line.prompt, std::move(responses), 0});
+      examples.push_back({line.prompt, std::move(responses)});
   }
   return examples;
 }

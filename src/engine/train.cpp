@@ -56,7 +56,7 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
   std::vector<std::string> problems;
   for (const plan::Finding& finding : plan.findings)
     if (finding.verdict == plan::Verdict::error)
-      problems.push_back(fmt::format("the plan does not hold: {}: {}", finding.id, finding.message));
+      problems.push_back(fmt::format("the plan fails: {}: {}", finding.id, finding.message));
   if (!problems.empty()) throw UserError(std::move(problems));
   const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
                                           plan.resolved.model.fsdp_policy_mp.value_or("null"));
@@ -111,7 +111,7 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
     const plan::Finding* before = plan.find(finding.id);
     if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
     if (finding.verdict == plan::Verdict::error)
-      throw UserError("with the data as it is, the plan does not hold: " + with_remedies(finding));
+      throw UserError("with the data as it is, the plan fails: " + with_remedies(finding));
     listener.say("warning: " + with_remedies(finding));
   }
   return judged;

@@ -1,15 +1,13 @@
 #include "hardware/processor.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <thread>
 
+#include "base/parallel.h"
 #include "hardware/control_group.h"
 
 namespace dpo::hardware {
@@ -61,14 +59,6 @@ Bf16 bf16_in(const Facts& cpu) {
 
 double kib(const std::string& text) { return std::strtod(text.c_str(), nullptr) * 1024; }
 
-// Includes cpusets: the kernel never lets a process run elsewhere.
-int cores_of_affinity() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 
 const char* name_of(Bf16 kind) {
@@ -89,7 +79,7 @@ Processor find_processor(const fs::path& root) {
   Processor found;
   found.name = name_in(cpu);
   found.bf16 = bf16_in(cpu);
-  const int allowed = cores_of_affinity();
+  const int allowed = static_cast<int>(usable_cores());
   found.machine_cores = cpu.processors > 0 ? cpu.processors : allowed;
   found.machine_memory = kib(memory.of("MemTotal"));
   found.cores = std::min(allowed, found.machine_cores);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -51,26 +51,27 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
 // The context of some tokens on every device that has layers.
 class Contexts {
  public:
-  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions)
-      : model_(model), tokens_(std::move(tokens)), positions_(std::move(positions)) {}
+  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions, Attention attention)
+      : model_(model),
+        tokens_(std::move(tokens)),
+        positions_(std::move(positions)),
+        attention_(std::move(attention)) {}
 
   Context& on(at::Device device) {
     for (Context& context : made_)
       if (context.tokens.device() == device) return context;
-    return made_.emplace_back(make_context(model_, tokens_.to(device), positions_.to(device)));
+    return made_.emplace_back(make_context(model_, tokens_.to(device), positions_.to(device), attention_));
   }
 
  private:
   const Model& model_;
   at::Tensor tokens_, positions_;
+  Attention attention_;
   std::deque<Context> made_;  // a deque, since references must stay valid
 };
 
-using Attend = at::Tensor (KvCache::*)(std::size_t, const at::Tensor&, const at::Tensor&, const at::Tensor&);
-
 // One pass over the blocks: float32 logits of the given rows, or of all.
-at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, KvCache& cache, Attend attend,
-                     const at::Tensor& rows) {
+at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const at::Tensor& rows) {
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {
@@ -80,18 +81,14 @@ at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, KvCac
       x = model.functions.embed(model.config, *lease, context);
       continue;
     }
-    context.attend = [&cache, attend, i](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return (cache.*attend)(i - 1, q, k, v);
-    };
+    context.layer = i - 1;  // block 0 is the embedding
     x = model.functions.layer(model.config, *lease, x.to(store.device(i)), context);
   }
   if (rows.defined()) x = x.index_select(0, rows.to(x.device()));
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   const at::Tensor hidden = model.functions.final_norm(model.config, *head, x.to(store.device(last)));
-  const at::Tensor bias = head_bias(*head);
-  const at::Tensor logits =
-      at::linear(hidden, *matrix, bias.defined() ? std::optional(bias) : std::nullopt).to(at::kFloat);
+  const at::Tensor logits = linear(hidden, *matrix, head_bias(*head)).to(at::kFloat);
   return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 
@@ -134,9 +131,9 @@ class Generation {
 at::Tensor Generation::begin() {
   const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, store_.device(0));
   cache_.emplace(model_.config.shape, batch.layout->prompts, model_.attention_scale());
-  Contexts contexts(model_, batch.tokens, batch.positions);
-  const at::Tensor logits =
-      logits_of(model_, store_, contexts, *cache_, &KvCache::attend_prompts, batch.rows);
+  Contexts contexts(model_, batch.tokens, batch.positions,
+                    std::bind_front(&KvCache::attend_prompts, &*cache_));
+  const at::Tensor logits = logits_of(model_, store_, contexts, batch.rows);
   std::vector<std::int64_t> prompt_of;
   for (std::size_t p = 0; p < prompts_.size(); ++p)
     for (std::int64_t s = 0; s < options_.samples; ++s) {
@@ -165,8 +162,9 @@ at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   std::vector<std::int64_t> positions;
   for (ActiveSample& sample : active_) positions.push_back(sample.position++);
   cache_->add_token();
-  Contexts contexts(model_, tokens, at::tensor(positions, at::kLong));
-  return logits_of(model_, store_, contexts, *cache_, &KvCache::attend_token, {});
+  Contexts contexts(model_, tokens, at::tensor(positions, at::kLong),
+                    std::bind_front(&KvCache::attend_token, &*cache_));
+  return logits_of(model_, store_, contexts, {});
 }
 
 // The next token of every sample, int64 on the CPU.

@@ -13,18 +13,18 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
-  const std::vector<at::Tensor> qkv = linear_transposed(w, "attn.c_attn", x).chunk(3, -1);
+  const std::vector<at::Tensor> qkv = linear(w, "attn.c_attn", x).chunk(3, -1);
   const at::Tensor out =
       context.attend(split_heads(config, qkv[0]), split_heads(config, qkv[1]), split_heads(config, qkv[2]));
-  return row_parallel_linear_transposed(w, "attn.c_proj", out.flatten(1));
+  return row_parallel_linear(w, "attn.c_proj", out.flatten(1));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
   const at::Tensor y = x + attention(config, w, layer_norm(w, "ln_1", x, epsilon), context);
-  const at::Tensor inner = linear_transposed(w, "mlp.c_fc", layer_norm(w, "ln_2", y, epsilon));
-  return y + row_parallel_linear_transposed(w, "mlp.c_proj", activate(inner, config.settings.activation));
+  const at::Tensor inner = linear(w, "mlp.c_fc", layer_norm(w, "ln_2", y, epsilon));
+  return y + row_parallel_linear(w, "mlp.c_proj", activate(inner, config.settings.activation));
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

@@ -10,29 +10,23 @@
 #include <ATen/ops/empty.h>
 
 #include "base/parallel.h"
+#include "base/splitmix64.h"
 
 namespace dpo::model {
 namespace {
 
-// Counter-based random numbers (SplitMix64): any part of a stream can be drawn without the part before it.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  std::uint64_t key = mixed(seed);
-  for (const char letter : name) key = mixed(key ^ static_cast<unsigned char>(letter));
+  std::uint64_t key = splitmix64(seed);
+  for (const char letter : name) key = splitmix64(key ^ static_cast<unsigned char>(letter));
   return key;
 }
 
 // Two standard normal numbers from two uniform ones (Box-Muller).
 std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   constexpr double kUnit = 0x1p-53;
-  const double first = (static_cast<double>(mixed(key ^ mixed(2 * number)) >> 11) + 1) * kUnit;  // never 0
-  const double second = static_cast<double>(mixed(key ^ mixed(2 * number + 1)) >> 11) * kUnit;
+  const double first =
+      (static_cast<double>(splitmix64(key ^ splitmix64(2 * number)) >> 11) + 1) * kUnit;  // never 0
+  const double second = static_cast<double>(splitmix64(key ^ splitmix64(2 * number + 1)) >> 11) * kUnit;
   const double radius = std::sqrt(-2 * std::log(first)), angle = 2 * std::numbers::pi * second;
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }

@@ -25,11 +25,13 @@ double Model::attention_scale() const {
 }
 
 Model make_model(const ModelConfig& config) {
-  return {config, tensor_table(config.shape), functions_of(config.shape.layer_kind())};
+  const TensorTable table = tensor_table(config.shape);
+  return {config, table, /*trained=*/table, functions_of(config.shape.layer_kind())};
 }
 
-Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions) {
-  Context context{tokens, positions, {}, {}, {}};
+Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
+                     Attention attention) {
+  Context context{tokens, positions, {}, {}, 0, std::move(attention)};
   if (const Rotary& rotary = model.config.settings.rotary; rotary.dim > 0) {
     const at::Tensor frequencies = at::tensor(rotary_frequencies(rotary), at::kFloat).to(tokens.device());
     const at::Tensor angles = at::outer(positions.to(at::kFloat), frequencies);
@@ -46,8 +48,9 @@ std::size_t head_matrix_block(const Model& model) {
 }
 
 at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
-  const at::Tensor* own = block.find(model.table.head_name);
-  return own ? *own : block(model.table.embedding_name);
+  for (const std::string& name : {model.table.head_name, model.table.embedding_name})
+    if (const NamedTensor* named = block.find(name)) return named->tensor;
+  return {};
 }
 
 HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
@@ -55,12 +58,9 @@ HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& hea
   const std::size_t block = head_matrix_block(model);
   const bool is_tied = block + 1 != store.blocks();
   if (is_tied) lease_.emplace(store, block, next);
-  matrix_ = head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device());
+  matrix_ = {head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device())};
 }
 
-at::Tensor head_bias(const BlockWeights& head) {
-  const at::Tensor* bias = head.find("lm_head.bias");
-  return bias ? *bias : at::Tensor();
-}
+at::Tensor head_bias(const BlockWeights& head) { return head.bias("lm_head"); }
 
 }  // namespace dpo::model

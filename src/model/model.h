@@ -11,14 +11,21 @@
 
 namespace dpo::model {
 
+// Attention of a layer, counted from 0: queries, keys, values and the result are [tokens, heads, head_dim].
+using Attention = std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
+                                           const at::Tensor& v)>;
+
 // What a layer needs to know besides its weights and its input.
 struct Context {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
   at::Tensor cos, sin;   // float32 [tokens, pairs]; undefined for models without rotary embeddings
+  std::size_t layer = 0;
+  Attention attention;
 
-  // Attention: queries, keys, values and the result are [tokens, heads, head_dim].
-  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> attend;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+    return attention(layer, q, k, v);
+  }
 };
 
 // The three kinds of blocks of a family, which do not know about sharding, devices or recomputation.
@@ -35,6 +42,9 @@ extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama;
 struct Model {
   ModelConfig config;
   TensorTable table;
+  // The tensors that are trained, in the same blocks: the leaves of autograd and the gradients follow it. All
+  // of the table; the optimizer updates whole blocks.
+  TensorTable trained;
   BlockFunctions functions;
 
   double attention_scale() const;
@@ -42,13 +52,14 @@ struct Model {
 
 Model make_model(const ModelConfig& config);
 
-// The context of tokens at these positions, without attention.
-Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions);
+// The context of tokens at these positions, for the first layer.
+Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
+                     Attention attention);
 
 // The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);
 
-// That matrix, and the head's bias, undefined if there is none.
+// That matrix (or its gradient), and the head's bias, undefined if the block has none.
 at::Tensor head_matrix(const Model& model, const BlockWeights& block);
 at::Tensor head_bias(const BlockWeights& head);
 
@@ -57,11 +68,11 @@ class HeadMatrix {
  public:
   HeadMatrix(const Model& model, Store& store, const BlockWeights& head, std::optional<std::size_t> next);
 
-  const at::Tensor& operator*() const { return matrix_; }
+  const Matrix& operator*() const { return matrix_; }
 
  private:
   std::optional<Lease> lease_;
-  at::Tensor matrix_;
+  Matrix matrix_;
 };
 
 }  // namespace dpo::model

@@ -1,10 +1,7 @@
 #include "model/parts.h"
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
@@ -15,25 +12,14 @@
 namespace dpo::model {
 
 at::Tensor linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
-  const at::Tensor* bias = weights.find(name + ".bias");
-  return at::linear(x, weights(name + ".weight"), bias ? std::optional(*bias) : std::nullopt);
-}
-
-at::Tensor linear_transposed(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
-  return at::addmm(weights(name + ".bias"), x, weights(name + ".weight"));
+  return linear(x, weights.matrix(name), weights.bias(name));
 }
 
 at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
   if (!weights.tensor_group) return linear(weights, name, x);
-  const at::Tensor sum = reduce_from_tensor_parallel(weights, at::linear(x, weights(name + ".weight")));
-  const at::Tensor* bias = weights.find(name + ".bias");
-  return bias ? sum + *bias : sum;
-}
-
-at::Tensor row_parallel_linear_transposed(const BlockWeights& weights, const std::string& name,
-                                          const at::Tensor& x) {
-  if (!weights.tensor_group) return linear_transposed(weights, name, x);
-  return reduce_from_tensor_parallel(weights, at::mm(x, weights(name + ".weight"))) + weights(name + ".bias");
+  const at::Tensor sum = reduce_from_tensor_parallel(weights, linear(x, weights.matrix(name)));
+  const at::Tensor bias = weights.bias(name);
+  return bias.defined() ? sum + bias : sum;
 }
 
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,

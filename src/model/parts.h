@@ -9,17 +9,12 @@
 
 namespace dpo::model {
 
-// x times NAME.weight, plus NAME.bias where the block has one.
+// x times NAME.weight, plus NAME.bias if the block has one.
 at::Tensor linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
 
-// The same with a matrix that is stored [in, out].
-at::Tensor linear_transposed(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
-
-// The same two for matrices whose input dimension tensor-parallel ranks shard (Megatron's RowParallelLinear):
+// The same for a matrix whose input dimension tensor-parallel ranks split (Megatron's RowParallelLinear):
 // each rank computes a summand, and the result is their sum.
 at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
-at::Tensor row_parallel_linear_transposed(const BlockWeights& weights, const std::string& name,
-                                          const at::Tensor& x);
 
 // Norms of the hidden states, after which the tensor-parallel part of a layer begins.
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,

@@ -1,11 +1,11 @@
 #include "model/pass.h"
 
+#include <algorithm>
 #include <deque>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -15,12 +15,11 @@ namespace dpo::model {
 namespace {
 
 Context forest_context(const Model& model, const Batch& batch) {
-  Context context = make_context(model, batch.tokens, batch.positions);
-  context.attend = [layout = batch.layout, scale = model.attention_scale()](
-                       const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return ops::forest_attention(q, k, v, layout, scale);
-  };
-  return context;
+  return make_context(model, batch.tokens, batch.positions,
+                      [layout = batch.layout, scale = model.attention_scale()](
+                          std::size_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+                        return ops::forest_attention(q, k, v, layout, scale);
+                      });
 }
 
 struct DeviceBatch {
@@ -33,8 +32,8 @@ class DeviceBatches {
  public:
   DeviceBatches(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
 
-  const DeviceBatch& on(at::Device device) {
-    for (const DeviceBatch& made : made_)
+  DeviceBatch& on(at::Device device) {
+    for (DeviceBatch& made : made_)
       if (made.batch.tokens.device() == device) return made;
     Batch batch = to_device(batch_, device);
     Context context = forest_context(model_, batch);
@@ -49,10 +48,12 @@ class DeviceBatches {
 
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                         const DeviceBatch& here) {
+                         DeviceBatch& here) {
   switch (model.table.blocks[i].kind) {
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
-    case BlockKind::layer: return model.functions.layer(model.config, weights, x, here.context);
+    case BlockKind::layer:
+      here.context.layer = i - 1;  // block 0 is the embedding
+      return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
   // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
@@ -63,10 +64,10 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
-ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at::Tensor& matrix,
+ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,
-          matrix,
+          matrix.weight,
           head_bias(head),
           batch.targets,
           batch.row_starts,
@@ -77,7 +78,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const at
 
 ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
   if (!head.tensor_group) return score_responses(input, entropy);
-  const ops::PartialScores parts = score_shard(input);
+  const ops::ShardScores parts = score_shard(input);
   combine_lse(head, parts.lse);
   all_reduce_over_tensor_group(head, parts.target_logits);
   return scores_from(input, parts);
@@ -85,10 +86,15 @@ ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
 
-BlockWeights leaves_of(const BlockWeights& weights) {
+BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
+  const auto is_trained = [&trained](const std::string& name) {
+    return std::ranges::any_of(trained.tensors,
+                               [&](const Tensor& tensor) { return tensor.name == trained.prefix + name; });
+  };
   BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)
-    leaves.tensors.push_back({named.name, named.tensor.detach().requires_grad_()});
+    leaves.tensors.push_back(
+        {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
   return leaves;
 }
 
@@ -97,10 +103,13 @@ BlockWeights leaves_of(const BlockWeights& weights) {
 at::Tensor backward_through(const BlockRecord& record, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
-  for (const NamedTensor& named : record.weights.tensors) inputs.push_back(named.tensor);
+  for (const NamedTensor& named : record.weights.tensors)
+    if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
   if (record.input.defined()) inputs.push_back(record.input);
-  const auto found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
-                                           /*create_graph=*/false, /*allow_unused=*/true);
+  std::vector<at::Tensor> found;
+  if (!inputs.empty())
+    found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
+                                  /*create_graph=*/false, /*allow_unused=*/true);
   BlockWeights& sums = gradients.gradients(block);
   for (std::size_t i = 0; i < sums.tensors.size(); ++i)
     if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
@@ -122,7 +131,7 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   if (is_empty(batch)) return no_scores();
-  const DeviceBatch& here = batches.on(store.device(last));
+  DeviceBatch& here = batches.on(store.device(last));
   x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
   return score(*head, head_input(model, *head, *matrix, here.batch, x, options), options.entropy);
@@ -141,15 +150,16 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
     const at::Device device = store.device(last);
     const at::Tensor matrix_gradient = head_matrix(model, sums);
     // The gradient of a tied matrix on another device is computed here and added there.
-    const at::Tensor here = matrix_gradient.device() == device
-                                ? matrix_gradient
-                                : at::zeros_like(matrix_gradient, matrix_gradient.options().device(device));
+    const bool is_elsewhere = matrix_gradient.defined() && matrix_gradient.device() != device;
+    const at::Tensor here = is_elsewhere
+                                ? at::zeros_like(matrix_gradient, matrix_gradient.options().device(device))
+                                : matrix_gradient;
     gradient = score_responses_backward(
         head_input(model, *head, *matrix, to_device(batch, device), tape.blocks.back().output.detach(),
                    options),
         tape.lse, by_response.to(device), here,
         matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
-    if (!here.is_same(matrix_gradient)) matrix_gradient.add_(here.to(matrix_gradient.device()));
+    if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
   }
   if (matrix_block != last) gradients.complete(matrix_block);
   return gradient;
@@ -162,8 +172,9 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   const at::NoGradGuard no_grad;
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
-                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                       const DeviceBatch& here) { return compute_block(model, i, weights, x, here); });
+                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+                     return compute_block(model, i, weights, x, here);
+                   });
   store.end_pass();
   return scores;
 }
@@ -172,10 +183,11 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             Tape& tape) {
   ops::ResponseScores scores = pass_forward(
       model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, const DeviceBatch& here) {
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
-        BlockRecord record{leaves_of(weights), x.defined() ? x.detach().requires_grad_() : x, {}};
+        BlockRecord record{
+            leaves_of(weights, model.trained.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
         const at::Tensor output = compute_block(model, i, record.weights, record.input, here);
         if (keep) record.output = output;
         tape.blocks.push_back(std::move(record));
@@ -216,10 +228,8 @@ at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   }
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
-  const at::Tensor bias = head_bias(*head);
   x = model.functions.final_norm(model.config, *head, to_device(x, store.device(last)));
-  return gather_logits(*head, at::linear(x, *matrix, bias.defined() ? std::optional(bias) : std::nullopt),
-                       model.config.shape.vocabulary);
+  return gather_logits(*head, linear(x, *matrix, head_bias(*head)), model.config.shape.vocabulary);
 }
 
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,

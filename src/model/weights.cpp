@@ -5,16 +5,33 @@
 #include <ATen/ops/zeros.h>
 
 namespace dpo::model {
+namespace {
 
-const at::Tensor* BlockWeights::find(std::string_view name) const {
+const NamedTensor& named_tensor(const BlockWeights& block, std::string_view name) {
+  if (const NamedTensor* named = block.find(name)) return *named;
+  throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
+}
+
+}  // namespace
+
+const NamedTensor* BlockWeights::find(std::string_view name) const {
   for (const NamedTensor& named : tensors)
-    if (named.name == name) return &named.tensor;
+    if (named.name == name) return &named;
   return nullptr;
 }
 
 const at::Tensor& BlockWeights::operator()(std::string_view name) const {
-  if (const at::Tensor* tensor = find(name)) return *tensor;
-  throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
+  return named_tensor(*this, name).tensor;
+}
+
+Matrix BlockWeights::matrix(const std::string& name) const {
+  const NamedTensor& named = named_tensor(*this, name + ".weight");
+  return {named.tensor, named.transposed};
+}
+
+at::Tensor BlockWeights::bias(const std::string& name) const {
+  const NamedTensor* named = find(name + ".bias");
+  return named ? named->tensor : at::Tensor();
 }
 
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout) {
@@ -23,7 +40,8 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const LocalTensor& tensor = local.tensors[i];
     weights.tensors.push_back({block.tensors[i].name.substr(block.prefix.size()),
-                               flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape)});
+                               flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape),
+                               block.tensors[i].transposed});
   }
   return weights;
 }

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/group.h"
+#include "model/matrix.h"
 #include "model/tables/layout.h"
 #include "model/tables/table.h"
 
@@ -17,6 +18,7 @@ namespace dpo::model {
 struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
   at::Tensor tensor;
+  bool transposed = false;  // a matrix that is stored [in, out]
 };
 
 // The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be
@@ -28,7 +30,11 @@ struct BlockWeights {
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
 
   const at::Tensor& operator()(std::string_view name) const;
-  const at::Tensor* find(std::string_view name) const;  // null if the block has no such tensor
+  const NamedTensor* find(std::string_view name) const;  // null if the block has no such tensor
+
+  // NAME.weight and NAME.bias, undefined if the block has none.
+  Matrix matrix(const std::string& name) const;
+  at::Tensor bias(const std::string& name) const;
 };
 
 // All parameters of a model, or their gradients.

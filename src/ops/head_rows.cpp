@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
 
 #include "ops/lanes.h"
 #include "ops/vector_loops.h"
@@ -102,17 +104,18 @@ void for_each_row(const at::Tensor& logits, const Action& action) {
   });
 }
 
-}  // namespace
-
-bool supports_rows(const at::Tensor& logits) {
+// Whether the kernels above support these logits.
+bool has_kernel(const at::Tensor& logits) {
   return logits.is_cpu() && logits.is_contiguous() &&
          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kBFloat16);
 }
 
-void score_rows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor lse, at::Tensor log_probs) {
-  const std::int64_t size = logits.size(1);
+RowScores score_by_kernel(const at::Tensor& logits, const at::Tensor& targets) {
+  const std::int64_t rows = logits.size(0), size = logits.size(1);
+  const at::TensorOptions options = logits.options().dtype(at::kFloat);
+  RowScores scores{at::empty({rows}, options), at::empty({rows}, options), {}};
   const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
-  float *sums = lse.mutable_data_ptr<float>(), *results = log_probs.mutable_data_ptr<float>();
+  float *sums = scores.lse.mutable_data_ptr<float>(), *results = scores.log_probs.mutable_data_ptr<float>();
   for_each_row(logits, [&](std::int64_t r, Row& row) {
     const float* values = row.read(logits, r);
     const float largest = max_of(values, size);
@@ -120,10 +123,11 @@ void score_rows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor 
     sums[r] = static_cast<float>(sum);
     results[r] = static_cast<float>(static_cast<double>(values[target[r]]) - sum);
   });
+  return scores;
 }
 
-void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
-                         const at::Tensor& scale) {
+void differentiate_by_kernel(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                             const at::Tensor& scale) {
   const std::int64_t size = logits.size(1);
   const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
   const float *sums = lse.const_data_ptr<float>(), *factors = scale.const_data_ptr<float>();
@@ -133,6 +137,61 @@ void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
     values[target[r]] += factors[r];
     row.write(logits, r);
   });
+}
+
+at::Tensor upcast(const at::Tensor& logits) {
+  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+}
+
+at::Tensor at_targets(const at::Tensor& logits, const at::Tensor& columns) {
+  return logits.gather(1, columns.unsqueeze(1)).squeeze(1);
+}
+
+// lse - sum(p * logit), which is -sum(p * log p). The logits are overwritten.
+at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
+  const at::Tensor probabilities = (logits - lse.unsqueeze(1)).exp_();
+  return lse - logits.mul_(probabilities).sum(1);
+}
+
+// The targets as columns of a shard's logits, and which of them are in the shard.
+struct ShardTargets {
+  at::Tensor columns, is_own;
+};
+
+ShardTargets shard_targets(const at::Tensor& targets, std::int64_t first_row, std::int64_t size) {
+  const at::Tensor columns = targets - first_row;
+  return {columns.clamp(0, size - 1), columns.ge(0).logical_and_(columns.lt(size))};
+}
+
+}  // namespace
+
+RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy) {
+  if (has_kernel(logits) && !with_entropy) return score_by_kernel(logits, targets);
+  logits = upcast(logits);
+  const at::Tensor lse = at::logsumexp(logits, 1);
+  RowScores scores{lse, at_targets(logits, targets) - lse, {}};
+  if (with_entropy) scores.entropy = entropy_of(logits, lse);
+  return scores;
+}
+
+ShardScores score_shard_rows(at::Tensor logits, const at::Tensor& targets, std::int64_t first_row) {
+  logits = upcast(logits);
+  const ShardTargets own = shard_targets(targets, first_row, logits.size(1));
+  return {at::logsumexp(logits, 1), at_targets(logits, own.columns).mul_(own.is_own)};
+}
+
+at::Tensor score_rows_backward(at::Tensor logits, const at::Tensor& targets, const at::Tensor& lse,
+                               const at::Tensor& scale, std::optional<std::int64_t> first_row) {
+  if (has_kernel(logits) && !first_row) {
+    differentiate_by_kernel(logits, targets, lse, scale);
+    return logits;
+  }
+  const at::Tensor by_row = scale.unsqueeze(1);
+  logits = upcast(logits);
+  logits.sub_(lse.unsqueeze(1)).exp_().mul_(-by_row);
+  if (!first_row) return logits.scatter_add_(1, targets.unsqueeze(1), by_row);
+  const ShardTargets own = shard_targets(targets, *first_row, logits.size(1));
+  return logits.scatter_add_(1, own.columns.unsqueeze(1), by_row * own.is_own.unsqueeze(1));
 }
 
 }  // namespace dpo::ops

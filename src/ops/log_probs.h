@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/head_rows.h"
+
 namespace dpo::ops {
 
 // The head's input: rows of hidden states, each of which predicts a token.
@@ -30,14 +32,10 @@ struct ResponseScores {
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy);
 
-// The same in two steps, for a vocabulary sharded over ranks: first the log-sum-exp over this shard and the
-// logits of the targets, 0 where another rank has them; then, after these were combined over ranks, the
-// scores.
-struct PartialScores {
-  at::Tensor lse, target_logits;  // float32 [rows]
-};
-PartialScores score_shard(const HeadInput& input);
-ResponseScores scores_from(const HeadInput& input, const PartialScores& whole);
+// The same in two steps, for a vocabulary sharded over ranks: first this rank's part; then, after the parts
+// were combined over ranks, the scores.
+ShardScores score_shard(const HeadInput& input);
+ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
 // Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
 // returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a 16-bit

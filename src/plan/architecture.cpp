@@ -47,17 +47,15 @@ Architecture find_architecture(const std::string& name_or_path) {
     return {model::parse_model_config(*shipped, origin).shape, origin, std::string(*shipped)};
   }
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
-    throw UserError(fmt::format(
-        "model.name_or_path: there is no folder {}; expected the folder of a model or its name ORG/NAME",
-        config::shown(name_or_path)));
+    throw UserError(
+        fmt::format("model.name_or_path: there is no folder {}; expected a model folder or a name ORG/NAME",
+                    config::shown(name_or_path)));
   std::vector<std::string> known = config::assets_in("architecture");
   for (std::string& name : known) name = replace_all(name, "--", "/");
   throw UserError(
-      fmt::format("model.name_or_path: the sizes of '{}' are not known here: it is not a folder with a "
-                  "config.json, not in "
-                  "the Hugging Face cache ({}), and not one of the {} models whose sizes are shipped; fetch "
-                  "it with '{}', "
-                  "or give a folder{}",
+      fmt::format("model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "
+                  "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; fetch it "
+                  "with '{}', or give a folder{}",
                   name_or_path, hub::cache_folder().string(), known.size(),
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path, "config.json"),
                   did_you_mean(name_or_path, known)));

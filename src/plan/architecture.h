@@ -8,8 +8,8 @@ namespace dpo::plan {
 
 struct Architecture {
   model::Shape shape;
-  std::string origin;       // where its config.json was found
-  std::string config_json;  // its text
+  std::string origin;       // path of its config.json
+  std::string config_json;  // text of that file
 };
 
 // The sizes of the model that `model.name_or_path` names: from a local folder, from the Hugging Face cache,

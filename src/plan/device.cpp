@@ -1,31 +1,32 @@
 #include "plan/device.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "base/user_path.h"
 #include "config/assets.h"
 #include "plan/fact_file.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The driver calls it "NVIDIA H200", older ones "H200".
-std::string without_maker(const std::string& name) {
-  constexpr std::string_view kMaker = "NVIDIA ";
-  return name.starts_with(kMaker) ? name.substr(kMaker.size()) : name;
+// Drivers report "NVIDIA H200", older ones "H200".
+std::string without_vendor(const std::string& name) {
+  constexpr std::string_view kVendor = "NVIDIA ";
+  return name.starts_with(kVendor) ? name.substr(kVendor.size()) : name;
 }
 
 bool names(FactFile& file, const std::string& device) {
   return std::ranges::any_of(file.texts("matches"), [&](const std::string& name) {
-    return without_maker(name) == without_maker(device);
+    return without_vendor(name) == without_vendor(device);
   });
 }
 
@@ -35,7 +36,7 @@ bool describes(FactFile& file, const hardware::Gpu& gpu) {
   const auto multiprocessors = file.optional_number("multiprocessors", 1);
   if (multiprocessors && *multiprocessors != gpu.multiprocessors) return false;
   const auto memory = file.optional_number("memory_gib", 0.01);
-  constexpr double kTolerance = 0.1;  // of the driver's own share, and GB called GiB
+  constexpr double kTolerance = 0.1;  // the driver takes a share, and vendors write GB for GiB
   const double gib = static_cast<double>(gpu.memory_bytes) / kGib;
   return !memory || std::abs(*memory - gib) < kTolerance * gib;
 }
@@ -54,7 +55,7 @@ std::vector<std::string> own_files() {
   return files;
 }
 
-// The file that describes what is there; the user's own are asked first.
+// The file that describes this device; the user's own come first.
 template <class Found>
 std::optional<std::string> file_of(const Found& found) {
   std::vector<std::string> all = own_files();
@@ -67,7 +68,6 @@ std::optional<std::string> file_of(const Found& found) {
   return std::nullopt;
 }
 
-// A name for which the user has a file is that file.
 std::string own_or_shipped(const std::string& name) {
   const fs::path own = own_device_folder() / (name + ".yaml");
   std::error_code none;
@@ -94,7 +94,7 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   const auto memory = file.optional_number("memory_gib", 0.01);
   d.memory = memory ? *memory * kGib : here.memory;
   const auto cores_given = file.optional_number("cores", 1);
-  if (cores_given && !d.is_cpu) file.fail("'cores' is for a processor (per_core: true)");
+  if (cores_given && !d.is_cpu) file.fail("'cores' needs per_core: true");
   const double cores = d.is_cpu ? cores_given.value_or(here.cores) : 1;
   d.memory_bandwidth = file.number("memory_gbytes_per_second", 0.01) * 1e9 * cores;
   d.half_rate = half_tflops(file, d.is_cpu, here) * 1e12 * cores;
@@ -109,6 +109,54 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   if (d.efficiency > 1) file.fail("'efficiency' is more than 1");
   if (d.single_efficiency.value_or(0) > 1) file.fail("'efficiency_fp32' is more than 1");
   return d;
+}
+
+// A training step reaches about this share of the rate of large matrix products: on the H200 0.52 of peak,
+// where products reach 0.74. A CPU core has the same ratio.
+constexpr double kStepShare = 0.7;
+
+// "NVIDIA GeForce RTX 3090" -> "geforce-rtx-3090".
+std::string file_name_of(const std::string& name) {
+  std::string out;
+  for (const char c : without_vendor(name)) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
+  }
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  return out;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string tera(double rate) { return fmt::format("{:.4g}", rate / 1e12); }
+std::string giga(double rate) { return fmt::format("{:.4g}", rate / 1e9); }
+
+// The measurements as comments; the figures below them are derived from these.
+std::string measured_comment(const std::string& device, const Measured& m, const std::string& day) {
+  std::string text =
+      fmt::format("# {}, measured by 'dpo bench device' on {}.\n# Large matrix products: ", device, day);
+  if (m.half) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.half));
+  text += fmt::format("{} in float32.\n", tera(m.single));
+  if (m.from_host && m.to_host)
+    text += fmt::format("# Host link: {} GB/s to the device, {} from it (not used by plans).\n",
+                        giga(*m.from_host), giga(*m.to_host));
+  return text;
+}
+
+struct Peak {
+  double rate, efficiency;
+};
+
+// A measured rate above the known peak is the new peak.
+Peak measured_peak(double known, double measured) {
+  const double rate = std::max(known, measured);
+  return {rate, kStepShare * measured / rate};
 }
 
 }  // namespace
@@ -133,6 +181,45 @@ Device device_of(const hardware::Gpu& gpu) {
 
 Device device_of(const hardware::Processor& processor) {
   return read_device(file_of(processor).value_or("cpu"), processor);
+}
+
+DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const std::string& day) {
+  const Device before = device_of(gpu);
+  const Peak single = measured_peak(before.single_rate, m.single);
+  const Peak half = m.half ? measured_peak(before.half_rate, *m.half) : single;
+  std::string text = measured_comment(gpu.name, m, day);
+  text += fmt::format("matches: [{}]\nmultiprocessors: {}\nmemory_gib: {:.4g}\n", quoted(gpu.name),
+                      gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / kGib);
+  text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth));
+  text += fmt::format("bf16_tflops: {}  # peaks: the vendor's, or estimated\nfp32_tflops: {}\n",
+                      tera(half.rate), tera(single.rate));
+  text += fmt::format("efficiency: {:.3f}  # share of peak that a step reaches: {} of what products reach\n",
+                      half.efficiency, kStepShare);
+  text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", single.efficiency);
+  text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
+                      m.link ? "a copy from one GPU to another" : "not measured");
+  text += fmt::format("network_gbytes_per_second: {}  # not measured, nor are the next\nwatts: {:.4g}\n",
+                      giga(before.network), before.watts);
+  text += fmt::format("usd_per_hour: {:.4g}\n", before.usd_per_hour);
+  return {before.figures == Figures::estimated ? file_name_of(gpu.name) : before.name, text};
+}
+
+DeviceFile describe_measured(const hardware::Processor& processor, const Measured& m,
+                             const std::string& day) {
+  const Device before = device_of(processor);
+  const double cores = processor.cores;
+  const std::string name = processor.name.empty() ? "a processor without a name" : processor.name;
+  std::string text = measured_comment(name, m, day);
+  text += fmt::format("# Figures are for one of {:.3g} cores that worked together.\n", cores);
+  text += fmt::format("matches: [{}]\nper_core: true\nmemory_gib: null  # the machine's\n", quoted(name));
+  text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth / cores));
+  text += fmt::format("bf16_tflops: {}  # of the products\nfp32_tflops: {}\n",
+                      tera(m.half.value_or(m.single) / cores), tera(m.single / cores));
+  text += fmt::format("efficiency: {}  # share of these rates that a training step reaches\n", kStepShare);
+  text += fmt::format("link_gbytes_per_second: {}  # not measured, nor are the next\n", giga(before.link));
+  text += fmt::format("network_gbytes_per_second: {}\nwatts: {:.4g}\nusd_per_hour: {:.4g}\n",
+                      giga(before.network), before.watts / cores, before.usd_per_hour / cores);
+  return {processor.name.empty() ? "cpu" : "cpu-" + file_name_of(processor.name), text};
 }
 
 }  // namespace dpo::plan

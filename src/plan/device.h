@@ -9,26 +9,26 @@
 
 namespace dpo::plan {
 
-// Who says a device's figures: configs/device/, a file of the user's own, or arithmetic.
+// Where a device's figures come from: configs/device/, the user's own file, or driver properties.
 enum class Figures { shipped, own, estimated };
 
 // One GPU (or the processor) in figures: bytes, bytes per second, FLOP/s.
 struct Device {
   std::string name;
   Figures figures = Figures::shipped;
-  std::string file;  // that they stand in
+  std::string file;  // of the figures; empty: estimated
   double memory = 0;
   double memory_bandwidth = 0;
   double half_rate = 0;                     // bfloat16 and float16 matrix products, peak
   double single_rate = 0;                   // float32, peak
-  double efficiency = 0;                    // share of the peak that a training step reaches
-  std::optional<double> single_efficiency;  // the same in float32, where it is another
+  double efficiency = 0;                    // share of peak that a training step reaches
+  std::optional<double> single_efficiency;  // the same in float32, where it differs
   double link = 0;                          // bus bandwidth to the other GPUs of the machine, per GPU
   double network = 0;                       // to other machines, per GPU
   double watts = 0;                         // 0: unknown
   double usd_per_hour = 0;                  // 0: unknown
   bool is_cpu = false;
-  bool has_half = true;  // computes in 16 bits at all
+  bool has_half = true;  // can train in 16 bits
 
   // FLOP/s that a training step reaches.
   double step_rate(bool half) const {
@@ -36,22 +36,40 @@ struct Device {
   }
 };
 
-// A name of the user's own files or of configs/device/ (the former win), or else a path. What is said of no
-// processor in particular is that of this machine's.
+// By the name of a user's own file or of one in configs/device/ (the user's comes first), or by path. Cores
+// and memory that a file does not give are those of this machine.
 Device load_device(const std::string& name_or_file);
 
-// The figures of a GPU that is there: by a file that describes it, by name, memory and multiprocessors; or
-// else estimated from what its driver says. The memory is the real one.
+// The figures of a GPU in this machine: from a file that matches its name, memory and multiprocessors, or
+// else estimated. The memory is always the real one.
 Device device_of(const hardware::Gpu& gpu);
 Device device_of(const hardware::Processor& processor);
 
-// From the driver's properties alone.
+// From driver properties alone; rough (estimate.cpp).
 Device estimate(const hardware::Gpu& gpu);
 
-// Whether it computes in bfloat16 and float16.
+// Whether it trains in bfloat16 and float16.
 bool has_half(const hardware::Gpu& gpu);
 
-// Where the user's own files are: $XDG_CONFIG_HOME/dpo/device, or ~/.config/dpo/device.
+// The folder of the user's own files: $XDG_CONFIG_HOME/dpo/device, or ~/.config/dpo/device.
 std::filesystem::path own_device_folder();
+
+// What large matrix products (FLOP/s) and copies (bytes per second) reached on a device.
+struct Measured {
+  std::optional<double> half;  // in bfloat16, where the device has it
+  double single = 0;
+  double bandwidth = 0;
+  std::optional<double> from_host, to_host;  // of a GPU
+  std::optional<double> link;                // between two GPUs
+};
+
+// A file like those in configs/device: its name, without folder and .yaml, and its text. `day`: "2026-11-16".
+struct DeviceFile {
+  std::string name;
+  std::string text;
+};
+DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& measured, const std::string& day);
+DeviceFile describe_measured(const hardware::Processor& processor, const Measured& measured,
+                             const std::string& day);
 
 }  // namespace dpo::plan

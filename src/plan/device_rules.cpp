@@ -1,7 +1,7 @@
-// What the device of a run cannot do.
 #include <fmt/format.h>
 
-#include "plan/rule_facts.h"
+#include "base/quantity.h"
+#include "plan/rules.h"
 
 namespace dpo::plan {
 
@@ -14,13 +14,89 @@ std::optional<Finding> precision(const Facts& f) {
   const Precision& p = f.c.precision;
   const bool reference = f.plan.reference != Reference::none && p.reference == 2;
   if (f.machine.device.has_half || (!p.half && p.state == 4 && !reference)) return std::nullopt;
-  Finding finding = error("precision", fmt::format("{} does not train in 16 bits: that needs compute "
+  Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
   finding.remedies.push_back(
       {{"model.policy_dtype=float32", "model.fsdp_policy_mp=null", "model.reference_dtype=null"},
        "everything in float32"});
   return finding;
+}
+
+std::optional<Finding> spread(const Facts& f) {
+  constexpr const char* id = "spread";
+  if (f.c.spread == 1) return std::nullopt;
+  if (f.machine.nodes > 1)
+    return error(id, fmt::format("BasicTrainer is one process: it cannot use {} machines", f.machine.nodes));
+  return hint(
+      id,
+      fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; the GPUs take turns, so "
+                  "the run is as fast as on one (FSDPTrainer uses all at once)",
+                  f.c.spread));
+}
+
+std::optional<Finding> idle_gpus(const Facts& f) {
+  constexpr const char* id = "idle-gpus";
+  const std::int64_t all = f.c.in.machine.gpus * f.c.in.machine.nodes;
+  if (f.run.trainer == "BasicTrainer" || f.machine.device.is_cpu || f.c.mesh.ranks() >= all)
+    return std::nullopt;
+  return hint(
+      id, fmt::format("{} on {} of {} GPUs: the others stay idle (mesh.shard=null mesh.tensor=null uses all)",
+                      plural(f.c.mesh.ranks(), "rank"), f.c.mesh.ranks(), all));
+}
+
+std::optional<Finding> memory(const Facts& f) {
+  constexpr const char* id = "memory";
+  const std::string total = memory_size(f.plan.memory.total());
+  const std::string available = memory_size(f.plan.memory.available);
+  if (f.plan.memory.fits()) return ok(id, fmt::format("{} of {}", total, available));
+  const std::string place = !f.machine.device.is_cpu ? "on each " + f.machine.device.name
+                            : f.c.mesh.ranks() > 1   ? "per process"
+                                                     : "on this machine";
+  return error(id, fmt::format("needs {} {}, {} available", total, place, available));
+}
+
+std::optional<Finding> disk(const Facts& f) {
+  constexpr const char* id = "disk";
+  const Disk& d = f.plan.disk;
+  if (!f.c.in.surroundings.obstacle.empty())
+    return error(id,
+                 fmt::format("cannot create the run folder {}: {}; choose another with local_run_dir=DIR or "
+                             "local_dirs=[DIR]",
+                             f.c.in.surroundings.run_folder, f.c.in.surroundings.obstacle));
+  const std::string need = fmt::format("{} of {}, {} in all", plural(d.checkpoints, "checkpoint"),
+                                       memory_size(d.checkpoint), memory_size(d.total()));
+  if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
+  const auto& free = f.c.in.surroundings.free_disk;
+  if (!free) return ok(id, need + " (remote disk not checked)");
+  const std::string where =
+      fmt::format("; {} free in {}", memory_size(*free), f.c.in.surroundings.run_folder);
+  if (*free >= d.total()) return ok(id, need + where);
+  Finding finding = error(id, need + where);
+  const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
+  if (room >= 1) {
+    // A multiple of eval_every, since best_metric needs an evaluation of each checkpoint.
+    const std::int64_t unit = f.plan.resolved.eval_every.value_or(f.run.batch_size);
+    const Multiples every = nearest_multiples(f.plan.timing.examples / room + 1, unit);
+    finding.remedies.push_back({{fmt::format("save_every={}", every.above)}, "fewer checkpoints"});
+  }
+  const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // besides the best and a new one
+  if (kept >= 1) finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "keeps only the newest"});
+  return finding;
+}
+
+// The copy of a checkpoint from which it is written; the machines of one replica share it.
+std::optional<Finding> host_memory(const Facts& f) {
+  constexpr const char* id = "host-memory";
+  const auto& memory = f.c.in.surroundings.host_memory;
+  if (!memory || f.machine.device.is_cpu || f.plan.disk.checkpoints == 0) return std::nullopt;
+  const double copy =
+      f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.c.mesh.replica));
+  const std::string text =
+      fmt::format("a checkpoint is copied to host memory: {} of {}", memory_size(copy), memory_size(*memory));
+  constexpr double kTooMuch = 0.9, kMuch = 0.7;
+  if (copy > kTooMuch * *memory) return error(id, text + ", where it does not fit");
+  return copy > kMuch * *memory ? warning(id, text) : ok(id, text);
 }
 
 }  // namespace dpo::plan

@@ -1,4 +1,4 @@
-// A GPU's figures from what its driver says of it. They are rough: a file that was measured is better.
+// Figures of a GPU from its driver properties. They are rough: a measured file is better.
 #include <algorithm>
 #include <cstdlib>
 
@@ -7,15 +7,15 @@
 namespace dpo::plan {
 namespace {
 
-// What a multiprocessor does in a cycle, by compute capability: floating-point operations (a multiplication
-// and an addition are two) of the tensor cores in 16 bits with sums in float32, and of the others in float32.
+// Floating-point operations of a multiprocessor per cycle, by compute capability (a multiply-add is two):
+// tensor cores in 16 bits with float32 accumulation, and CUDA cores in float32.
 struct Rates {
-  int major, minor;  // from this one on
+  int major, minor;  // and newer
   double half, single;
   double nvlink;  // bytes per second that an exchange reaches, per GPU
 };
 constexpr Rates kRates[] = {
-    {12, 0, 1024, 256, 40e9},   // Blackwell of desktops and workstations
+    {12, 0, 1024, 256, 40e9},   // desktop and workstation Blackwell
     {10, 0, 8192, 256, 720e9},  // B200
     {9, 0, 4096, 256, 360e9},   // H100
     {8, 6, 1024, 256, 40e9},    // A10, RTX 30; Ada
@@ -30,14 +30,13 @@ const Rates& rates_of(const hardware::Gpu& gpu) {
 
 bool is_geforce(const hardware::Gpu& gpu) { return gpu.name.find("GeForce") != std::string::npos; }
 
-// Desktop cards with sums in float32 are held at half the rate of the same chip elsewhere.
+// GeForce cards with float32 accumulation are limited to half the rate of the same chip elsewhere.
 double half_per_cycle(const hardware::Gpu& gpu) {
-  const bool held = is_geforce(gpu) && gpu.at_least(8, 6) && rates_of(gpu).half == 1024;
-  return rates_of(gpu).half * (held ? 0.5 : 1);
+  const bool limited = is_geforce(gpu) && gpu.at_least(8, 6) && rates_of(gpu).half == 1024;
+  return rates_of(gpu).half * (limited ? 0.5 : 1);
 }
 
-// "A100-SXM4-40GB MIG 1g.5gb" has one of eight parts of the memory's bandwidth; the driver tells the whole
-// bus.
+// "A100-SXM4-40GB MIG 1g.5gb" has an eighth of the memory bandwidth, but the driver reports the whole bus.
 double share_of_bus(const hardware::Gpu& gpu) {
   constexpr const char* kMig = " MIG ";
   const auto at = gpu.name.find(kMig);
@@ -47,13 +46,13 @@ double share_of_bus(const hardware::Gpu& gpu) {
 }
 
 double bandwidth_of(const hardware::Gpu& gpu) {
-  constexpr double kUnknown = 100e9;  // memory that is shared with the processor has no bus of its own
-  const double told = gpu.bus_bits / 8.0 * gpu.memory_clock * 2;  // twice a cycle
-  return told > 0 ? told * share_of_bus(gpu) : kUnknown;
+  constexpr double kUnknown = 100e9;  // memory shared with the CPU has no bus of its own
+  const double whole = gpu.bus_bits / 8.0 * gpu.memory_clock * 2;  // double data rate
+  return whole > 0 ? whole * share_of_bus(gpu) : kUnknown;
 }
 
-// Three quarters of a slot's rate arrive; through the host's memory, where GPUs cannot reach each other
-// (desktop cards), half of that.
+// An exchange reaches three quarters of a slot's rate; half of that through host memory, where GPUs cannot
+// reach each other (GeForce).
 double pcie_link(const hardware::Gpu& gpu) {
   const double by_age = gpu.at_least(9, 0) ? 64e9 : gpu.at_least(8, 0) ? 32e9 : 16e9;
   return (gpu.pcie > 0 ? gpu.pcie : by_age) * 0.75 * (is_geforce(gpu) ? 0.5 : 1);
@@ -72,10 +71,10 @@ Device estimate(const hardware::Gpu& gpu) {
   d.figures = Figures::estimated;
   d.memory = static_cast<double>(gpu.memory_bytes);
   d.memory_bandwidth = bandwidth_of(gpu);
-  d.single_rate = std::max(cycles * rates.single, 1e9);  // 1e9: a driver that does not tell the clock
+  d.single_rate = std::max(cycles * rates.single, 1e9);  // 1e9: the driver does not report the clock
   d.has_half = has_half(gpu);
   d.half_rate = d.has_half ? std::max(cycles * half_per_cycle(gpu), 1e9) : d.single_rate;
-  d.efficiency = 0.45;  // less than most devices in configs/device: better early than late
+  d.efficiency = 0.45;  // lower than most in configs/device: better to finish early than late
   d.link = gpu.nvlink ? rates.nvlink : pcie_link(gpu);
   d.network = 10e9;
   return d;

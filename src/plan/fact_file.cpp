@@ -1,85 +1,58 @@
 #include "plan/fact_file.h"
 
-#include <set>
-
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/nearest.h"
 #include "config/assets.h"
-#include "config/text.h"
+#include "config/field.h"
+#include "config/yaml_reader.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kLargestFigure = 1e15;  // no figure is larger, and sums and products of them stay finite
+using config::Node;
 
-// Whether the text is a number that a figure can be.
-bool read_number(const YAML::Node& node, double least, double& value) {
-  return YAML::convert<double>::decode(node, value) && value >= least && value <= kLargestFigure;
-}
+constexpr double kLargestFigure = 1e15;  // sums and products of figures stay finite
 
-// "train.pairs" walks into a map.
-YAML::Node find(const YAML::Node& root, const std::string& key) {
-  const auto dot = key.find('.');
-  if (dot == std::string::npos) return root[key];
-  const YAML::Node inner = root[key.substr(0, dot)];
-  return inner.IsDefined() && inner.IsMap() ? inner[key.substr(dot + 1)]
-                                            : YAML::Node(YAML::NodeType::Undefined);
-}
-
-std::string shown(const YAML::Node& node) {
-  return node.IsScalar() ? "'" + config::shown(node.Scalar()) + "'" : "a list or map";
-}
-
-std::string list_of(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return list;
+bool read_number(const Node& node, double least, double& value) {
+  return config::convert(node, value) && value >= least && value <= kLargestFigure;
 }
 
 }  // namespace
 
-struct FactFile::Content {
-  std::string origin;
-  YAML::Node root;
-  std::set<std::string> asked;  // top-level keys
-};
-
-FactFile::FactFile(const std::string& folder, const std::string& name)
-    : content_(std::make_unique<Content>()) {
+FactFile::FactFile(const std::string& folder, const std::string& name) {
   std::string text;
   if (const auto built_in = config::asset(folder + "/" + name + ".yaml")) {
-    content_->origin = "configs/" + folder + "/" + name + ".yaml";
+    origin_ = "configs/" + folder + "/" + name + ".yaml";
     text = *built_in;
   } else if (name.find('/') != std::string::npos || name.find('.') != std::string::npos) {
-    content_->origin = name;
-    text = read_text_file(name, folder + " figures", 1 << 20);
+    origin_ = name;
+    text = read_text_file(name, folder + " figures", config::kLargestFile);
   } else {
     const auto names = config::assets_in(folder);
-    throw UserError(fmt::format("no {} is called '{}' (built in: {}; or give a YAML file){}", folder, name,
-                                list_of(names), did_you_mean(name, names)));
+    throw UserError(fmt::format("no {} named '{}' (built in: {}; or give a YAML file){}", folder, name,
+                                fmt::join(names, ", "), did_you_mean(name, names)));
   }
-  try {
-    content_->root = YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    fail(fmt::format("not valid YAML, line {}: {}", error.mark.line + 1, config::shown(error.msg)));
-  }
-  if (!content_->root.IsMap()) fail("expected keys with values");
+  root_ = config::read_yaml(text, origin_);
 }
 
-FactFile::~FactFile() = default;
+const Node* FactFile::find(const std::string& key) {
+  const config::Path path = config::split_path(key);
+  read_.insert(path.front());
+  const Node* const node = config::find_node(root_, path);
+  return node && node->kind != Node::Kind::Null ? node : nullptr;
+}
 
 std::optional<double> FactFile::optional_number(const std::string& key, double least) {
-  content_->asked.insert(key.substr(0, key.find('.')));
-  const YAML::Node node = find(content_->root, key);
-  if (!node.IsDefined() || node.IsNull()) return std::nullopt;
+  const Node* const node = find(key);
+  if (!node) return std::nullopt;
   double value = 0;
-  if (!node.IsScalar() || !read_number(node, least, value))
-    fail(fmt::format("'{}' is {}, expected a number of at least {}, and of {} at most", key, shown(node),
-                     least, kLargestFigure));
+  if (!read_number(*node, least, value))
+    fail(
+        fmt::format("'{}' is {}, expected a number from {} to {}", key, shown(*node), least, kLargestFigure));
   return value;
 }
 
@@ -90,50 +63,44 @@ double FactFile::number(const std::string& key, double least) {
 }
 
 bool FactFile::flag(const std::string& key, bool otherwise) {
-  content_->asked.insert(key);
-  const YAML::Node node = find(content_->root, key);
-  if (!node.IsDefined() || node.IsNull()) return otherwise;
+  const Node* const node = find(key);
+  if (!node) return otherwise;
   bool value = false;
-  if (!node.IsScalar() || !YAML::convert<bool>::decode(node, value))
-    fail(fmt::format("'{}' is {}, expected true or false", key, shown(node)));
+  if (!config::convert(*node, value))
+    fail(fmt::format("'{}' is {}, expected true or false", key, shown(*node)));
   return value;
 }
 
+std::vector<Node> FactFile::list(const std::string& key) {
+  const Node* const node = find(key);
+  if (!node) return {};
+  if (node->kind != Node::Kind::List) fail(fmt::format("'{}' is {}, expected a list", key, shown(*node)));
+  return node->children;
+}
+
 std::vector<std::string> FactFile::texts(const std::string& key) {
-  content_->asked.insert(key);
-  const YAML::Node node = find(content_->root, key);
   std::vector<std::string> values;
-  if (!node.IsDefined() || node.IsNull()) return values;
-  if (!node.IsSequence()) fail(fmt::format("'{}' is {}, expected a list", key, shown(node)));
-  for (const YAML::Node& item : node) {
-    if (!item.IsScalar()) fail(fmt::format("'{}' holds {}, expected text", key, shown(item)));
-    values.push_back(item.Scalar());
-  }
+  for (const Node& item : list(key))
+    if (!config::convert(item, values.emplace_back()))
+      fail(fmt::format("'{}' contains {}, expected text", key, shown(item)));
   return values;
 }
 
 std::vector<double> FactFile::numbers(const std::string& key, double least) {
   std::vector<double> values;
-  for (const std::string& text : texts(key)) {
-    double value = 0;
-    if (!read_number(YAML::Node(text), least, value))
-      fail(fmt::format("'{}' holds '{}', expected numbers of at least {}", key, config::shown(text), least));
-    values.push_back(value);
-  }
+  for (const Node& item : list(key))
+    if (!read_number(item, least, values.emplace_back()))
+      fail(fmt::format("'{}' contains {}, expected numbers of at least {}", key, shown(item), least));
   return values;
 }
 
 void FactFile::finish() const {
-  const std::vector<std::string> known(content_->asked.begin(), content_->asked.end());
-  for (const auto& entry : content_->root) {
-    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "(a list or map)";
-    if (!content_->asked.count(key))
-      fail(fmt::format("unknown key '{}'{}", config::shown(key), did_you_mean(key, known)));
-  }
+  const std::vector<std::string> known(read_.begin(), read_.end());
+  for (const Node& child : root_.children)
+    if (!read_.contains(child.name))
+      fail(fmt::format("unknown key '{}'{}", config::shown(child.name), did_you_mean(child.name, known)));
 }
 
-void FactFile::fail(const std::string& what) const {
-  throw UserError(fmt::format("{}: {}", content_->origin, what));
-}
+void FactFile::fail(const std::string& what) const { throw UserError(fmt::format("{}: {}", origin_, what)); }
 
 }  // namespace dpo::plan

@@ -1,21 +1,20 @@
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "config/node.h"
 
 namespace dpo::plan {
 
 // A small YAML file of facts (device figures, length statistics), from configs/FOLDER by name or from the
-// user's own file. Every error names the file and the key; finish() refuses keys that nobody asked for.
+// user's own file. Every error names the file and the key; finish() refuses keys that were not read.
 class FactFile {
  public:
   // `name` is a built-in name of configs/FOLDER, or else a path.
   FactFile(const std::string& folder, const std::string& name);
-  ~FactFile();
-  FactFile(const FactFile&) = delete;
-  FactFile& operator=(const FactFile&) = delete;
 
   double number(const std::string& key, double least);
   std::optional<double> optional_number(const std::string& key, double least);
@@ -27,8 +26,12 @@ class FactFile {
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
-  struct Content;
-  std::unique_ptr<Content> content_;
+  const config::Node* find(const std::string& key);  // "train.pairs" walks into a map; null if it is not set
+  std::vector<config::Node> list(const std::string& key);
+
+  std::string origin_;
+  config::Node root_;
+  std::set<std::string> read_;  // top-level keys
 };
 
 }  // namespace dpo::plan

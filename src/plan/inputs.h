@@ -1,5 +1,5 @@
-// plan: what a run will do to its machine, before it touches it: rules, memory, time, disk and advice.
-// Everything here is arithmetic over the configuration, the model's tensor table and figures of the device.
+// plan: what a run will need, before it starts: rules, memory, time, disk and advice.
+// Everything here is arithmetic over the configuration, the model's tensor table and the device's figures.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@
 #include "model/tables/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
-#include "plan/precision.h"
 
 namespace dpo::plan {
 
-// What was looked up on this machine; nothing else of the plan depends on where it is made.
+inline double to_double(std::int64_t count) { return static_cast<double>(count); }
+
+// What was looked up on this machine; nothing else in a plan depends on where it is made.
 struct Surroundings {
-  std::optional<double> free_disk;     // bytes where runs are written; unknown for another machine
-  std::string run_folder;              // where that is
-  std::optional<double> host_memory;   // bytes of this machine's; unknown for another
-  std::string obstacle;                // why nothing can be written there; empty: it can
+  std::optional<double> free_disk;     // bytes free in run_folder; unknown on another machine
+  std::string run_folder;              // where runs are written
+  std::optional<double> host_memory;   // bytes; unknown on another machine
+  std::string obstacle;                // why the run folder cannot be created; empty: it can
   std::optional<bool> archive_exists;  // model.archive, when it is set
 };
 
@@ -33,13 +34,13 @@ struct Inputs {
   model::Shape shape;
   std::shared_ptr<const model::TensorTable> table;
   Lengths lengths;
-  // Data sets that are not here and have no statistics: `lengths` stands in for them, and no rule refuses a
-  // run because of it.
+  // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an
+  // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
   Surroundings surroundings;
 };
 
-// What the loss compares at a time.
+// What the loss takes as one example.
 struct ExampleUnit {
   const char* name = "pair";
   std::int64_t in_epoch = 0;
@@ -49,15 +50,39 @@ struct ExampleUnit {
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
 
-// What the run evaluates: of a test split that was counted, no more than it has.
+// What the run evaluates: no more than a counted test split has.
 config::EvaluationSize evaluation_of(const Inputs& in);
+
+bool is_preference(const config::LossConfig& loss);
+bool needs_reference(const config::LossConfig& loss);
+
+// Whether the reference scores can be computed before the run.
+bool can_cache(const config::LossConfig& loss);
 
 enum class Reference { none, live, cached };
 
-// The inputs with everything derived that the formulas share.
+// Bytes per element of everything a run keeps, by its dtypes and optimizer.
+struct Precision {
+  std::int64_t weights = 4;  // in forward and backward passes
+  std::int64_t gradients = 4;
+  std::int64_t master = 0;     // float32 copy of 16-bit weights
+  std::int64_t state = 4;      // one value of the optimizer state
+  std::int64_t reduction = 4;  // what a reduce-scatter sends
+  std::int64_t reference = 4;
+  bool half = false;  // matrix products in 16 bits
+};
+
+// `data_ranks`: ranks that divide the batch.
+Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
+
+// Replaces model.fsdp_policy_mp=auto by the dtype that is fastest on the device without losing precision of
+// the weights, and returns a note that says why. Any other value is kept, without a note.
+std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device);
+
+// The inputs, and what the formulas derive from them.
 struct Case {
   const Inputs& in;
-  Machine machine{};         // as the ranks see it
+  Machine machine{};         // as the ranks share it
   config::MeshShape mesh{};  // of the ranks
   std::int64_t spread = 1;   // GPUs that the layers of one process are spread over (BasicTrainer)
   Reference reference{};
@@ -65,7 +90,7 @@ struct Case {
   ExampleTokens example{};
   double examples = 0;     // of one microbatch on one data rank
   double tokens = 0;       // mean of those examples
-  double peak_tokens = 0;  // what memory must be there for
+  double peak_tokens = 0;  // for which there must be memory
   double response_rows = 0;
   double peak_response_rows = 0;
   double attended = 0;
@@ -73,11 +98,10 @@ struct Case {
   std::int64_t devices() const { return mesh.ranks() * spread; }
 };
 
-// The mesh of the run on its devices; nothing where trainer, keys and devices contradict each other.
+// The mesh of the run on its devices; nothing where trainer, mesh keys and devices contradict each other.
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
 // A contradiction of trainer, mesh keys and devices is a UserError.
-// `reference` says what to assume where the configuration leaves it open (reference=auto).
 Case make_case(const Inputs& in, Reference reference_if_auto);
 
 }  // namespace dpo::plan

@@ -9,7 +9,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Whole numbers as such: 8, not 8.0.
+// Whole numbers without a fraction: 8, not 8.0.
 json number(double value) {
   const double rounded = std::round(value);
   if (rounded == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(rounded);
@@ -23,7 +23,7 @@ std::string figures_of(const Device& device) {
   return device.figures == Figures::estimated ? "estimated" : device.file;
 }
 
-// A price or power that is not known is not 0.
+// An unknown price or power is null, not 0.
 json or_unknown(double value) { return value == 0 ? json() : json(value); }
 
 json rules(const Plan& plan) {

@@ -7,19 +7,19 @@
 
 #include "base/quantity.h"
 #include "loss/loss.h"
-#include "plan/rule_facts.h"
+#include "plan/rules.h"
 
 namespace dpo::plan {
 namespace {
 
-// Where a loss is known to work.
+// Values of beta with which a loss is known to work.
 struct UsualBeta {
   std::string_view loss;
   double least, most;
   const char* usual;
 };
 
-// Losses of means per token have larger ones than those of sums; SPPO's is the inverse of its eta.
+// Losses over means per token need larger ones than losses over sums; SPPO's is the inverse of its eta.
 constexpr std::array<UsualBeta, 3> kOtherBetas = {
     {{"simpo", 1, 20, "2 to 10"}, {"sigmoid_norm", 1, 20, "2 to 10"}, {"sppo_hard", 1e-4, 0.1, "0.001"}}};
 
@@ -31,7 +31,73 @@ UsualBeta usual_beta(const config::LossConfig& loss) {
 
 }  // namespace
 
-// Its point of zero comes from prompts with the responses of another example of the batch.
+std::optional<Finding> prompt_room(const Facts& f) {
+  constexpr const char* id = "prompt-room";
+  if (f.run.max_prompt_length < f.run.max_length)
+    return ok(id, fmt::format("max_length={}; in longer examples the prompt is cut to {}", f.run.max_length,
+                              f.run.max_prompt_length));
+  Finding finding =
+      error(id, fmt::format("max_prompt_length={} leaves no room for a response within max_length={}",
+                            f.run.max_prompt_length, f.run.max_length));
+  const std::int64_t half = f.run.max_length / 2;
+  if (half > 0)
+    finding.remedies.push_back({{fmt::format("max_prompt_length={}", half)}, "half for the prompt"});
+  return finding;
+}
+
+std::optional<Finding> context(const Facts& f) {
+  constexpr const char* id = "context";
+  const std::int64_t context = f.c.in.shape.context;
+  if (f.run.max_length <= context)
+    return ok(id, fmt::format("max_length={} fits the model's context of {}", f.run.max_length, context));
+  Finding finding = error(
+      id, fmt::format("max_length={} exceeds the model's context of {} tokens, where its positions or its "
+                      "attention window end",
+                      f.run.max_length, context));
+  std::vector<std::string> overrides = {fmt::format("max_length={}", context)};
+  if (f.run.max_prompt_length >= context)
+    overrides.push_back(fmt::format("max_prompt_length={}", context / 2));
+  finding.remedies.push_back({overrides, "the model's whole context"});
+  return finding;
+}
+
+std::optional<Finding> loss_scale(const Facts& f) {
+  constexpr const char* id = "float16";
+  const config::ModelConfig& model = f.run.model;
+  if (model.fsdp_policy_mp.value_or(model.policy_dtype) != "float16" && model.policy_dtype != "float16")
+    return std::nullopt;
+  return error(
+      id,
+      "training in float16 needs loss scaling, which dpo does not do; use bfloat16, which takes the same "
+      "memory and needs no scaling (model.reference_dtype may be float16)");
+}
+
+std::optional<Finding> reference_model(const Facts& f) {
+  constexpr const char* id = "reference";
+  if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
+  if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
+  if (f.run.reference == "cached" && !can_cache(f.run.loss)) {
+    Finding finding =
+        error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
+                              "responses of other examples: those differ from batch to batch",
+                              f.run.loss.name));
+    finding.remedies.push_back({{"reference=live"}, "the reference model stays in memory"});
+    return finding;
+  }
+  if (!f.run.model.archive)
+    return warning(
+        id, fmt::format("no model.archive: policy and reference start from {} itself; preference training "
+                        "expects a model fine-tuned on the same data (loss=sft first, then "
+                        "model.archive=RUN/LATEST)",
+                        f.run.model.name_or_path));
+  if (f.c.in.surroundings.archive_exists == false)
+    return warning(
+        id, fmt::format("model.archive={} not found on this machine; policy and reference start from it",
+                        *f.run.model.archive));
+  return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
+}
+
+// KTO measures how far the policy has moved by prompts with the responses of another example of the batch.
 std::optional<Finding> mismatched(const Facts& f) {
   constexpr const char* id = "mismatched";
   if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
@@ -39,8 +105,8 @@ std::optional<Finding> mismatched(const Facts& f) {
   const auto refuse = [&](const std::string& why) {
     finding.verdict = Verdict::error;
     finding.message = fmt::format(
-        "loss={} measures the drift on prompts with the responses of another example of the "
-        "batch, and with {} there is none",
+        "loss={} also scores each prompt with the response of another example of its batch; with {} there "
+        "is none",
         f.run.loss.name, why);
   };
   for (const auto& [key, size, used] :
@@ -51,7 +117,7 @@ std::optional<Finding> mismatched(const Facts& f) {
     finding.remedies.push_back({{fmt::format("{}=2", key)}, "the smallest batch with another example"});
   }
   if (finding.verdict == Verdict::ok && f.run.eval_every && evaluation_of(f.c.in).batch == 1) {
-    refuse("a single example to evaluate on");
+    refuse("a single evaluation example");
     finding.remedies.push_back({{"eval_every=null"}, "no evaluation"});
   }
   return finding;
@@ -61,35 +127,36 @@ std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
   const Lengths& known = f.c.in.lengths;
   const ExampleUnit unit = unit_of(f.run.loss, known);
-  const std::string example = fmt::format("{:.0f} tokens in a mean {}", f.c.example.mean, unit.name);
+  const std::string tokens = fmt::format("{:.0f} tokens per {} on average", f.c.example.mean, unit.name);
   const std::string count = plural(unit.in_epoch, unit.name);
-  if (known.known == Known::tokens) return ok(id, fmt::format("{}, {}, all counted", count, example));
-  if (known.known == Known::sample)
-    return ok(id, fmt::format("{} counted, {} by a sample of them", count, example));
-  if (known.known == Known::bytes)
-    return hint(
-        id, fmt::format("{} counted, {} by four bytes a token, since the tokenizer is not on this machine",
-                        count, example));
+  if (known.basis == LengthBasis::tokens) return ok(id, fmt::format("{}, {}, all counted", count, tokens));
+  if (known.basis == LengthBasis::sample)
+    return ok(id, fmt::format("{} counted, {} in a sample", count, tokens));
+  if (known.basis == LengthBasis::bytes)
+    return hint(id,
+                fmt::format("{} counted, {} estimated at four bytes per token: the tokenizer is not on this "
+                            "machine",
+                            count, tokens));
   if (f.c.in.unmeasured.empty())
-    return ok(id, fmt::format("{}, by the statistics of {}", example, known.name));
-  return hint(id,
-              fmt::format("{} is not on this machine, and there are no statistics of it: {} and {} are those "
-                          "of {}, so times are a guess, and no rule refuses the run for them; 'dpo data ... "
-                          "--lengths FILE' where it is "
-                          "measures it, plan.lengths=FILE plans with that",
-                          fmt::join(f.c.in.unmeasured, ", "), example, count, known.name));
+    return ok(id, fmt::format("{}, from the statistics of {}", tokens, known.name));
+  return hint(
+      id,
+      fmt::format("{} is not on this machine and has no statistics: planned with those of {} ({}, {}), so "
+                  "times are a guess, and errors that depend on them are warnings; 'dpo data ... --lengths "
+                  "FILE' where the data is writes its statistics, plan.lengths=FILE plans with them",
+                  fmt::join(f.c.in.unmeasured, ", "), known.name, count, tokens));
 }
 
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
   if (f.plan.timing.updates == 0)
-    return error(id, fmt::format("no update at all: a batch of {} is more than the {} examples of the data",
+    return error(id, fmt::format("no update: batch_size={} is more than the {} examples of the data",
                                  f.run.batch_size, unit_of(f.run.loss, f.c.in.lengths).in_epoch));
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
   Finding finding =
-      warning(id, fmt::format("warmup_steps={} is not less than the {} of the run: the learning rate "
-                              "never reaches lr={}",
+      warning(id, fmt::format("warmup_steps={} is not less than the run's {}: the learning rate never "
+                              "reaches lr={}",
                               f.run.warmup_steps, plural(f.plan.timing.updates, "update"), f.run.lr));
   finding.remedies.push_back(
       {{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
@@ -99,15 +166,15 @@ std::optional<Finding> warmup(const Facts& f) {
 std::optional<Finding> known_settings(const Facts& f) {
   constexpr const char* id = "known-settings";
   const bool preference = is_preference(f.run.loss);
-  // ORPO is SFT with a preference beside it, and is trained as fast.
-  const bool slow = preference && f.run.loss.name != "orpo";
-  const double least = slow ? 1e-8 : 1e-7;
-  const double most = slow ? 5e-6 : 5e-5;
+  // ORPO is SFT with a preference term and takes SFT's learning rates.
+  const bool small_steps = preference && f.run.loss.name != "orpo";
+  const double least = small_steps ? 1e-8 : 1e-7;
+  const double most = small_steps ? 5e-6 : 5e-5;
   std::string far;
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
     add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the reference: "
+        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the original: "
         "5e-7)",
         f.run.lr, least, most, f.run.loss.name));
   const UsualBeta beta = usual_beta(f.run.loss);

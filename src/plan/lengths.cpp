@@ -12,8 +12,8 @@
 namespace dpo::plan {
 namespace {
 
-// A prompt behind which responses are compared, as the data pipeline cuts both: first the prompt to its own
-// limit, then the responses, if the longest of them is too long.
+// A prompt with its responses, truncated as the data pipeline does: first the prompt to its own limit, then
+// the responses, if the longest is still too long.
 struct Cut {
   double prompt, response_limit;
 
@@ -31,7 +31,7 @@ std::vector<double> read_parts(FactFile& file, const std::string& key, double lo
   constexpr std::size_t kMostParts = 100;
   const std::vector<double> values = file.numbers(key, 0);
   if (values.empty() || values.size() > kMostParts || !std::is_sorted(values.begin(), values.end()))
-    file.fail(fmt::format("'{}' must list 1 to {} means in rising order", key, kMostParts));
+    file.fail(fmt::format("'{}' must list 1 to {} means in ascending order", key, kMostParts));
   if (values.back() > longest) file.fail(fmt::format("'longest.{}' is less than a mean of '{}'", key, key));
   return values;
 }
@@ -84,7 +84,7 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   ExampleTokens sum;
   double squares = 0;
   for (const double length : lengths.prompt)
-    // By the part that the longest response is from: whether anything is cut depends on it alone.
+    // By the part that the longest response is from, which alone decides whether anything is cut.
     for (std::size_t m = 0; m < parts.size(); ++m) {
       const Cut cut(length, parts[m], limit, prompt_limit);
       // Sums over the responses up to the longest, of all (first) and of the shorter ones.

@@ -6,27 +6,27 @@
 
 namespace dpo::plan {
 
-// How lengths are known: from statistics of a data set, or of the run's own data: by a token for every four
-// bytes of its texts, by a sample of them in tokens, or by all of them in tokens.
-enum class Known { statistics, bytes, sample, tokens };
+// Where lengths come from: statistics of a data set, or the run's own data, at four bytes per token, with a
+// sample tokenized, or with everything tokenized.
+enum class LengthBasis { statistics, bytes, sample, tokens };
 
 // How long the texts of a data set are, in tokens before truncation, and how many there are.
 struct Lengths {
   std::string name;
-  Known known = Known::statistics;
+  LengthBasis basis = LengthBasis::statistics;
   std::int64_t train_prompts = 0, train_pairs = 0;
   std::int64_t train_rankings = 0, train_ranked = 0;  // and the responses in them
   std::int64_t test_prompts = 0, test_pairs = 0, test_rankings = 0;
-  std::vector<double> prompt;    // means of equal parts of the prompts, rising
-  std::vector<double> response;  // the same of responses, with their end-of-text token
+  std::vector<double> prompt;    // means of equal parts of the prompts, ascending
+  std::vector<double> response;  // the same for responses, with their end-of-text token
   double longest_prompt = 0, longest_response = 0;
   double longest_ranking = 2;  // in responses
 };
 
 Lengths load_lengths(const std::string& name_or_file);
 
-// What data can be at most and at least, whatever nobody has counted: many texts of the greatest length, and
-// a single batch of the shortest.
+// The extremes of data that was not counted: many texts of the greatest length, and a single batch of the
+// shortest.
 std::vector<Lengths> extreme_lengths(std::int64_t max_length, std::int64_t batch_size);
 
 // What one example (a prompt with its responses) costs after truncation, each token computed once.
@@ -45,7 +45,7 @@ struct ResponseCount {
   double mean = 2, most = 2;
 };
 
-// Prompt and responses are taken as independent.
+// Assumes that prompt and response lengths are independent.
 ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
                              ResponseCount responses);
 

@@ -11,7 +11,7 @@
 namespace dpo::plan {
 namespace {
 
-constexpr const char* kReferenceDevice = "a100-80gb";  // what the reference results were made on
+constexpr const char* kReferenceDevice = "a100-80gb";  // the GPU of the reference results
 
 // One of `ranks` equal parts of a device.
 Device share_of(Device device, std::int64_t ranks) {
@@ -21,14 +21,13 @@ Device share_of(Device device, std::int64_t ranks) {
   return device;
 }
 
-// Of GPUs that differ, the run gets no more from any than from the smallest.
+// Where GPUs differ, all are planned like the one with the least memory.
 void take_gpus(Machine& machine, const std::vector<hardware::Gpu>& gpus) {
   const auto& smallest = *std::ranges::min_element(gpus, {}, &hardware::Gpu::memory_bytes);
   machine.device = device_of(smallest);
   if (std::ranges::any_of(gpus, [&](const hardware::Gpu& gpu) { return gpu.name != smallest.name; }))
     machine.notes.push_back(fmt::format(
-        "the GPUs of this machine differ: planned as if each were {}, the one with the least memory",
-        smallest.name));
+        "the GPUs of this machine differ: all planned as {}, the one with the least memory", smallest.name));
 }
 
 void take_processor(Machine& machine, const hardware::Gpus& gpus) {
@@ -36,33 +35,32 @@ void take_processor(Machine& machine, const hardware::Gpus& gpus) {
   machine.device = device_of(processor);
   if (gpus.obstacle.empty())
     machine.notes.push_back(
-        "this machine has no GPU: planned for its processor; --gpus and --device plan for another");
+        "this machine has no GPU: planned for its CPU (--gpus and --device plan for another machine)");
   else
     machine.unused_gpus =
-        fmt::format("{}the run goes on the processor: {}",
+        fmt::format("{}the run uses the CPU: {}",
                     gpus.found.empty() ? "" : gpus.found.front().name + " is not used, ", gpus.obstacle);
   if (processor.cores < processor.machine_cores || processor.memory < processor.machine_memory)
     machine.notes.push_back(fmt::format(
-        "this process may use {:.3g} of the machine's {} cores and {} of its {} (affinity, control groups)",
+        "this process may use {:.3g} of the machine's {} cores and {} of its {} (CPU affinity, cgroups)",
         processor.cores, processor.machine_cores, memory_size(processor.memory),
         memory_size(processor.machine_memory)));
 }
 
-// What the figures are worth, where they are not those of configs/device or of a file that was asked for.
+// Says where the figures come from, unless it is configs/device or the file the user asked for.
 void note_figures(Machine& machine, const MachineRequest& request) {
   const Device& d = machine.device;
   if (d.figures == Figures::estimated)
     machine.notes.push_back(fmt::format(
-        "no device file describes {}: rates and links are estimates from what its driver says ({:.3g} "
-        "TFLOP/s in 16 bits, {:.3g} in float32, {:.4g} GB/s), power and price are unknown; 'dpo bench "
-        "device' measures it and keeps the figures for later plans",
+        "no device file for {}: rates and links are estimated from its driver properties ({:.3g} TFLOP/s in "
+        "16 bits, {:.3g} in float32, {:.4g} GB/s), power and price are unknown; 'dpo bench device' measures "
+        "it and saves the figures for later plans",
         d.name, d.half_rate / 1e12, d.single_rate / 1e12, d.memory_bandwidth / 1e9));
   if (d.is_cpu && d.figures == Figures::shipped && machine.here)
     machine.notes.push_back(
-        "the processor's rates are those of a Sapphire Rapids core, times its cores; 'dpo bench device' "
-        "measures this one");
+        "this CPU is assumed to be as fast as Sapphire Rapids cores; 'dpo bench device' measures it");
   if (d.figures == Figures::own && d.file != request.device)
-    machine.notes.push_back(fmt::format("the figures of {} are those of your own file {}", d.name, d.file));
+    machine.notes.push_back(fmt::format("the figures of {} come from your own file {}", d.name, d.file));
 }
 
 std::int64_t positive(std::optional<std::int64_t> value, const char* option) {
@@ -80,7 +78,7 @@ Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus) 
   machine.nodes = positive(request.nodes, "--nodes");
   machine.here = !request.gpus && !request.nodes && !request.device;
   if (request.ranks) machine.launched = Launched{*request.ranks, request.ranks_here.value_or(*request.ranks)};
-  // A machine that need not be here may have GPUs like those of this one, whatever this build can use.
+  // Another machine may have GPUs like this one, even if this build cannot use them.
   const std::vector<hardware::Gpu> here = request.gpus || request.nodes ? gpus.found : gpus.usable();
   if (request.device) {
     machine.device = load_device(*request.device);
@@ -89,10 +87,10 @@ Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus) 
     if (!request.gpus) machine.gpus = static_cast<std::int64_t>(here.size());
   } else if (request.gpus || request.nodes) {
     machine.device = load_device(kReferenceDevice);
-    machine.notes.push_back(
-        fmt::format("this machine has no GPU: planned for {}, the device of the reference results; "
-                    "--device names another",
-                    kReferenceDevice));
+    machine.notes.push_back(fmt::format(
+        "this machine has no GPU: planned for {}, the GPU of the reference results (--device plans for "
+        "another)",
+        kReferenceDevice));
   } else {
     take_processor(machine, gpus);
   }
@@ -106,16 +104,16 @@ Machine find_machine(const MachineRequest& request) {
 
 Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run) {
   if (run.trainer == "BasicTrainer") return machine;
-  Machine seen = machine;
+  Machine shared = machine;
   if (machine.launched) {
-    seen.gpus = machine.launched->on_machine;
-    seen.nodes = (machine.launched->ranks + seen.gpus - 1) / seen.gpus;
+    shared.gpus = machine.launched->on_machine;
+    shared.nodes = (machine.launched->ranks + shared.gpus - 1) / shared.gpus;
   } else if (machine.nodes == 1) {
-    seen.gpus = config::ranks_to_start(run, machine.gpus);  // as 'dpo train' starts them
+    shared.gpus = config::ranks_to_start(run, machine.gpus);  // as 'dpo train' starts them
   }
-  const std::int64_t sharing = (seen.gpus + machine.gpus - 1) / machine.gpus;
-  if (sharing > 1) seen.device = share_of(machine.device, sharing);
-  return seen;
+  const std::int64_t sharing = (shared.gpus + machine.gpus - 1) / machine.gpus;
+  if (sharing > 1) shared.device = share_of(machine.device, sharing);
+  return shared;
 }
 
 }  // namespace dpo::plan

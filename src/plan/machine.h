@@ -21,25 +21,25 @@ struct Machine {
   Device device;
   std::int64_t gpus = 1;   // in each machine
   std::int64_t nodes = 1;  // machines
-  bool here = true;        // this machine, whose disk and devices can be looked at
+  bool here = true;        // this machine, whose disk and devices can be checked
   std::optional<Launched> launched;
-  std::string unused_gpus;  // those of this machine that the run cannot use, why, and what to do
+  std::string unused_gpus;  // a message about GPUs of this machine that the run cannot use; empty: none
   std::vector<std::string> notes;
 
   std::int64_t ranks() const { return launched ? launched->ranks : gpus * nodes; }
-  // What connects groups of ranks each of which takes `span` neighbours: one that no machine holds whole
-  // is as slow as the network.
+  // Bandwidth within groups of `span` neighbouring ranks: the link within a machine, the network for groups
+  // that cross machines.
   double bus(std::int64_t span) const {
     return nodes == 1 || (span <= gpus && gpus % span == 0) ? device.link : device.network;
   }
 };
 
-// What the user said: --gpus, --nodes, --device; the rest is found on this machine.
+// What the user asked for with --gpus, --nodes and --device; the rest is found on this machine.
 struct MachineRequest {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> nodes{};
-  std::optional<std::string> device{};  // a name of configs/device/ or of an own file, or a YAML file
-  // Of a run that was started as several processes: how many, and how many of them here (none: all).
+  std::optional<std::string> device{};  // a name in configs/device/ or of an own file, or a path
+  // Of a run started as several processes: how many, and how many of them on this machine (default: all).
   std::optional<std::int64_t> ranks{};
   std::optional<std::int64_t> ranks_here{};
 };
@@ -49,9 +49,9 @@ Machine find_machine(const MachineRequest& request);
 // The same on a machine with these GPUs.
 Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus);
 
-// The machine as the ranks of a run see it: `gpus` counts the ranks on it, and `device` is one rank's share.
-// Without a launcher there are as many on one machine as 'dpo train' starts: one for each GPU, or what the
-// mesh's keys say; they share what is less. One process without a mesh (BasicTrainer) has all of it.
+// The machine as the ranks of a run share it: `gpus` counts the ranks on it, and `device` is one rank's
+// share. Without a launcher these are the ranks that 'dpo train' starts: one per GPU, or as many as the mesh
+// keys ask for, which then share GPUs. BasicTrainer is one process with the whole machine.
 Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run);
 
 }  // namespace dpo::plan

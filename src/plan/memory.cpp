@@ -4,14 +4,14 @@
 #include <cmath>
 #include <map>
 
+#include "base/quantity.h"
 #include "model/tables/layout.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr double kHeadChunkRows = 4096;  // the head works through response tokens in chunks of so many
-constexpr double kUsable = 0.97;         // of a GPU's memory; the rest is the driver's
+constexpr double kHeadChunkRows = 4096;  // response tokens that the head computes at a time
+constexpr double kUsable = 0.97;         // of a device's memory; the driver keeps the rest
 
 using model::Block;
 using model::BlockKind;
@@ -24,27 +24,29 @@ model::LocalBlock block_on_rank(const Case& c, const Block& block) {
   return model::local_block(block, layout);
 }
 
-double whole_on_rank(const Case& c, const Block& block) { return to_double(block_on_rank(c, block).size); }
+double unsharded_on_rank(const Case& c, const Block& block) {
+  return to_double(block_on_rank(c, block).size);
+}
 
-// Elements of all tensor-local blocks, which shard ranks divide.
+// Parameters of a tensor-parallel rank before sharding.
 double unsharded_parameters(const Case& c) {
   double sum = 0;
-  for (const Block& block : c.in.table->blocks) sum += whole_on_rank(c, block);
+  for (const Block& block : c.in.table->blocks) sum += unsharded_on_rank(c, block);
   return sum;
 }
 
-// Blocks in order on `devices` devices, each where its middle falls: parameters of the fullest.
+// Parameters on the fullest of `devices` devices: blocks are placed in order, each where its middle falls.
 double fullest_of_spread(const model::TensorTable& table, std::int64_t devices) {
   const double share = to_double(table.count()) / to_double(devices);
-  std::map<std::int64_t, double> held;
+  std::map<std::int64_t, double> placed;
   double passed = 0;
   for (const Block& block : table.blocks) {
     const double size = to_double(block.count());
-    held[static_cast<std::int64_t>((passed + size / 2) / share)] += size;
+    placed[static_cast<std::int64_t>((passed + size / 2) / share)] += size;
     passed += size;
   }
   double fullest = 0;
-  for (const auto& [device, parameters] : held) fullest = std::max(fullest, parameters);
+  for (const auto& [device, parameters] : placed) fullest = std::max(fullest, parameters);
   return fullest;
 }
 
@@ -66,40 +68,41 @@ double activation_bytes(const Case& c) {
 
 double logits_bytes(const Case& c) {
   const double rows = std::min(c.peak_response_rows, kHeadChunkRows);
-  const double words = to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor);
-  // Over several chunks the gradient of a 16-bit matrix is summed in float32, from a product of each.
+  const double vocabulary = to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor);
+  // Over several chunks the gradient of a 16-bit matrix is summed in float32.
   const bool summed = c.precision.gradients < 4 && c.peak_response_rows > kHeadChunkRows;
-  const double sum = summed ? words * to_double(c.in.shape.hidden) * to_double(4 + c.precision.weights) : 0;
+  const double sum =
+      summed ? vocabulary * to_double(c.in.shape.hidden) * to_double(4 + c.precision.weights) : 0;
   // float32 log-probabilities and the gradient of the logits.
-  return rows * words * to_double(4 + c.precision.weights) + sum;
+  return rows * vocabulary * to_double(4 + c.precision.weights) + sum;
 }
 
-// What a backward pass over a sharded model holds at a time: the block in use and the one that is gathered
-// next; the gradients that autograd makes of it (the head has its own way); and in the type of the exchange
-// the buffer that they are added to, or that of the block before, which is on its way.
+// What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of
+// the next; the block's gradients from autograd (which the head does not use); and the buffer of a
+// reduce-scatter, of this block or still of the one before.
 double gathered_bytes(const Case& c) {
   if (c.mesh.shard == 1) return 0;
   const double weight = to_double(c.precision.weights);
-  const double exchanged = accumulates_whole(c) ? 0 : to_double(c.precision.reduction);
+  const double reduced = accumulates_unsharded(c) ? 0 : to_double(c.precision.reduction);
   const std::vector<Block>& blocks = c.in.table->blocks;
   double most = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double own = whole_on_rank(c, blocks[i]);
-    const double next = i > 0 ? whole_on_rank(c, blocks[i - 1]) : 0;
-    const double before = i + 1 < blocks.size() ? whole_on_rank(c, blocks[i + 1]) : 0;
+    const double own = unsharded_on_rank(c, blocks[i]);
+    const double next = i > 0 ? unsharded_on_rank(c, blocks[i - 1]) : 0;
+    const double before = i + 1 < blocks.size() ? unsharded_on_rank(c, blocks[i + 1]) : 0;
     const double gradients = blocks[i].kind == BlockKind::head ? 0 : own;
-    most = std::max(most, (own + next + gradients) * weight + std::max(own, before) * exchanged);
+    most = std::max(most, (own + next + gradients) * weight + std::max(own, before) * reduced);
   }
   return most;
 }
 
 double workspace_bytes(const Case& c, double activations, double logits) {
-  // On a CPU the allocator keeps what was freed of them; a tenth was measured.
+  // On a CPU the allocator keeps a tenth of them after they are freed (measured).
   if (c.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
   return 0.05 * activations;
 }
 
-// What a GPU's driver and libraries take beside the tensors.
+// What a GPU's driver and libraries use besides tensors.
 double driver_bytes(const Case& c) {
   if (c.machine.device.is_cpu) return 0;
   const double context = 1.0 * kGib;
@@ -110,9 +113,8 @@ double driver_bytes(const Case& c) {
 constexpr const char* kDriver = "driver";
 constexpr const char* kSnapshot = "checkpoint copy";
 
-// A checkpoint is copied to the host's memory and written from there while training goes on. On a processor
-// that is the memory of the run itself.
-bool on_host(const Case& c) { return !c.machine.device.is_cpu; }
+// A checkpoint is copied to host memory and written in the background. On a CPU that is the run's own memory.
+bool copies_to_host(const Case& c) { return !c.machine.device.is_cpu; }
 
 }  // namespace
 
@@ -122,12 +124,12 @@ double Memory::total() const {
   return sum;
 }
 
-// Our blocks keep these; a fused block may keep fewer, never more.
+// What our layers save; fused ones may save less, never more.
 std::vector<SavedTensor> saved_tensors(const model::Shape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
   const bool gated = s.layer_kind() == model::LayerKind::llama;
   const bool one_norm = s.layer_kind() == model::LayerKind::gptj;
-  const double statistics = gated ? 4 : 8;  // float32: the inverse deviation, and the mean of a layer norm
+  const double statistics = gated ? 4 : 8;  // float32: inverse standard deviation; layer norm also the mean
   std::vector<SavedTensor> saved = {
       {"layer input", bytes(s.hidden), false},
       {"first norm", bytes(s.hidden), false},
@@ -148,7 +150,7 @@ double optimizer_values(const std::string& optimizer, const model::TensorTable& 
   if (optimizer == "SGD") return 0;
   if (optimizer == "RMSprop") return parameters;
   if (optimizer != "Adafactor") return 2 * parameters;
-  double values = 0;  // Adafactor keeps a row and a column for a matrix
+  double values = 0;  // Adafactor keeps one row and one column per matrix
   for (const Block& block : table.blocks)
     for (const model::Tensor& tensor : block.tensors)
       values +=
@@ -156,7 +158,7 @@ double optimizer_values(const std::string& optimizer, const model::TensorTable& 
   return values;
 }
 
-bool accumulates_whole(const Case& c) { return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole"; }
+bool accumulates_unsharded(const Case& c) { return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole"; }
 
 double resident_parameters(const Case& c) {
   if (c.spread > 1) return fullest_of_spread(*c.in.table, c.spread);
@@ -177,15 +179,15 @@ Memory memory_per_gpu(const Case& c) {
   const model::TensorTable& table = *c.in.table;
   const double resident = resident_parameters(c);
   const double state = optimizer_values(c.in.run.optimizer, table) * resident / to_double(table.count());
-  const double whole_sums = accumulates_whole(c) ? unsharded_parameters(c) * 4 : 0;  // float32
+  const double unsharded_sums = accumulates_unsharded(c) ? unsharded_parameters(c) * 4 : 0;  // float32
   const double activations = activation_bytes(c), logits = logits_bytes(c);
-  const double kept = to_double(p.master > 0 ? p.master : p.weights);
-  const double snapshot = c.in.run.debug ? 0 : resident * kept + state * to_double(p.state);
+  const double stored = to_double(p.master > 0 ? p.master : p.weights);
+  const double snapshot = c.in.run.debug ? 0 : resident * stored + state * to_double(p.state);
   Memory memory;
   memory.available = c.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", resident * to_double(p.weights)},
-      {"gradients", resident * to_double(p.gradients) + whole_sums},
+      {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
       {"reference", c.reference == Reference::live ? resident * to_double(p.reference) : 0},
@@ -193,7 +195,7 @@ Memory memory_per_gpu(const Case& c) {
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(c)},
       {"workspace", workspace_bytes(c, activations, logits)},
-      {kSnapshot, on_host(c) ? 0 : snapshot},
+      {kSnapshot, copies_to_host(c) ? 0 : snapshot},
       {kDriver, driver_bytes(c)},
   };
   return memory;

@@ -17,7 +17,7 @@ struct Memory {
   double available = 0;
 
   double total() const;
-  double tensors() const;  // without the driver's share: what the allocator of a GPU counts
+  double tensors() const;  // without the driver's: what a GPU's allocator reports
   bool fits() const { return total() <= available; }
 };
 
@@ -26,17 +26,18 @@ Memory memory_per_gpu(const Case& c);
 // Parameters whose weights, gradients and optimizer state live on the fullest GPU.
 double resident_parameters(const Case& c);
 
-// Whether gradients are summed whole over the microbatches, and exchanged between shards once.
-bool accumulates_whole(const Case& c);
+// Whether every shard rank sums all gradients over the microbatches and reduces them once per update
+// (fsdp_accumulate=whole).
+bool accumulates_unsharded(const Case& c);
 
-// Values the optimizer keeps for all parameters of the model.
+// Values of optimizer state for all parameters of the model.
 double optimizer_values(const std::string& optimizer, const model::TensorTable& table);
 
-// One tensor that a layer keeps from its forward pass for its backward pass.
+// A tensor that a layer saves for its backward pass.
 struct SavedTensor {
   const char* name;
   double bytes = 0;    // per token
-  bool split = false;  // divided among tensor-parallel ranks
+  bool split = false;  // over tensor-parallel ranks
 };
 
 std::vector<SavedTensor> saved_tensors(const model::Shape& shape, std::int64_t element_bytes);

@@ -13,9 +13,9 @@ namespace dpo::plan {
 
 enum class Verdict { ok, hint, warning, error };
 
-// A change that was planned itself and holds: the words to add to the command.
+// A change whose own plan is good.
 struct Remedy {
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides;  // to add to the command: KEY=VALUE, --gpus N, --device NAME
   std::string reason;
 };
 
@@ -26,15 +26,15 @@ struct Finding {
   std::vector<Remedy> remedies;
 };
 
-// What a checkpoint takes, and all of them together.
+// What the checkpoints of a run need.
 struct Disk {
-  double checkpoint = 0;
+  double checkpoint = 0;  // bytes of one
   std::int64_t checkpoints = 0;
   double total() const { return checkpoint * static_cast<double>(checkpoints); }
 };
 
 struct Plan {
-  config::RunConfig resolved;  // with eval_every and save_every as the run will use them
+  config::RunConfig resolved;  // with eval_every and save_every as the run uses them
   config::MeshShape mesh;
   bool on_cpu = false;
   Reference reference{};
@@ -53,20 +53,27 @@ struct Plan {
   const Finding* find(std::string_view id) const;
 };
 
-// Memory, time and rules, without remedies: what remedies and the search are judged by.
+// Memory, time and rules, without remedies. Remedies and the search call it for every candidate.
 Plan assess(const Inputs& in);
 
-// The whole plan: every warning and error with the remedies that hold.
+// The whole plan: every warning and error with the remedies that work.
 Plan make_plan(const Inputs& in);
 
+// Changes that make the finding go away, in the order to try them. Each was planned: it keeps the rule, fits
+// in memory and adds no error.
+std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in);
+
+// A message: the memory needed by a run that does not fit, with every setting that saves some.
+std::string least_memory_needed(const Inputs& in);
+
 struct Fit {
-  std::vector<std::string> overrides;  // what to change; empty: it is the fastest already
+  std::vector<std::string> overrides;  // what to change; empty: the plan is already the fastest
   Plan plan;
 };
 
-// The fastest split of the batch, precision, checkpointing, reference and trainer that fits and keeps every
-// rule, for the batch size and the devices given. Where none fits, also with weights in 16 bits, another
-// optimizer or shorter texts; nothing when that is not enough.
+// The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
+// reference that fits and keeps every rule, for the given batch size and devices. Where none fits, weights in
+// 16 bits, other optimizers and shorter texts are tried too; nothing when that is not enough.
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

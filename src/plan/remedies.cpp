@@ -1,5 +1,3 @@
-#include "plan/remedies.h"
-
 #include <algorithm>
 #include <optional>
 
@@ -18,19 +16,19 @@ namespace {
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=true";
 
-// Collects the changes whose own plan holds: the finding is gone, and no error is there that was not before.
+// Collects the changes that work: in their own plan the finding is gone, and there is no new error.
 class Remedies {
  public:
   Remedies(const Inputs& in, std::string id) : in_(in), id_(std::move(id)), before_(assess(in)) {}
 
-  bool would_hold(const Words& words) const {
-    const Inputs after = changed(in_, words);
-    return find_mesh(after) && holds(assess(after));
+  bool works(const Overrides& overrides) const {
+    const Inputs after = changed(in_, overrides);
+    return find_mesh(after) && is_better(assess(after));
   }
 
-  bool offer(const Words& words, const std::string& reason) {
-    if (!would_hold(words)) return false;
-    found_.push_back({words, reason});
+  bool offer(const Overrides& overrides, const std::string& reason) {
+    if (!works(overrides)) return false;
+    found_.push_back({overrides, reason});
     return true;
   }
 
@@ -38,7 +36,7 @@ class Remedies {
   std::vector<Remedy> take() { return std::move(found_); }
 
  private:
-  bool holds(const Plan& plan) const {
+  bool is_better(const Plan& plan) const {
     const Finding* left = plan.find(id_);
     if (!plan.fits() || (left && left->verdict >= Verdict::warning)) return false;
     for (const Finding& finding : plan.findings)
@@ -62,56 +60,58 @@ std::int64_t data_ranks(const Inputs& in) {
   return mesh ? mesh->data_ranks() : 1;
 }
 
-Words basic_trainer(const Inputs& in) { return Words{"trainer=BasicTrainer"} + without_mesh(in); }
+Overrides basic_trainer(const Inputs& in) { return Overrides{"trainer=BasicTrainer"} + without_mesh(in); }
 
-// The most accumulation steps, fewer than now, that leave two examples on each GPU.
-std::optional<Words> fewer_steps(const Inputs& in) {
-  std::optional<Words> most;
+// The most accumulation steps, fewer than now, that keep the minimum of examples on each GPU.
+std::optional<Overrides> fewer_steps(const Inputs& in) {
+  std::optional<Overrides> most;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps >= in.run.gradient_accumulation_steps) break;
     const std::int64_t unit = steps * data_ranks(in);
-    if (in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kExamplesPerGpu)
-      most = Words{fmt::format("gradient_accumulation_steps={}", steps)};
+    if (in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kMinExamplesPerGpu)
+      most = Overrides{fmt::format("gradient_accumulation_steps={}", steps)};
   }
   return most;
 }
 
-Words larger_batch(const Inputs& in) {
-  const std::int64_t size = kExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in);
-  Words words = {fmt::format("batch_size={}", size)};
-  // Intervals count examples: keep them multiples, or the remedy would bring a new warning.
+Overrides larger_batch(const Inputs& in) {
+  const std::int64_t size = kMinExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in);
+  Overrides overrides = {fmt::format("batch_size={}", size)};
+  // Intervals count examples: keep them multiples, or the remedy would cause a new warning.
   for (const auto& [key, every] :
        {std::pair("eval_every", in.run.eval_every), std::pair("save_every", in.run.save_every)})
     if (every && *every >= size && *every % size != 0)
-      words.push_back(fmt::format("{}={}", key, *every / size * size));
-  return words;
+      overrides.push_back(fmt::format("{}={}", key, *every / size * size));
+  return overrides;
 }
 
-std::optional<Words> fewer_gpus(const Inputs& in) {
+std::optional<Overrides> fewer_gpus(const Inputs& in) {
   if (in.machine.launched) return std::nullopt;
   for (std::int64_t gpus = in.machine.gpus - 1; gpus >= 1; --gpus) {
     Inputs fewer = in;
     fewer.machine.gpus = gpus;
     const std::int64_t unit = in.run.gradient_accumulation_steps * data_ranks(fewer);
-    if (find_mesh(fewer) && in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kExamplesPerGpu)
-      return Words{"--gpus", fmt::format("{}", gpus)};
+    if (find_mesh(fewer) && in.run.batch_size % unit == 0 && in.run.batch_size / unit >= kMinExamplesPerGpu)
+      return Overrides{"--gpus", fmt::format("{}", gpus)};
   }
   return std::nullopt;
 }
 
-// Mixed precision and checkpointing make room; the rule itself is met by the split that they allow.
+// Mixed precision and checkpointing free the memory for a split of the batch that keeps the rule.
 std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   Remedies remedies(in, "batch-per-gpu");
   const auto steps = fewer_steps(in);
-  const Words batch = larger_batch(in);
+  const Overrides batch = larger_batch(in);
   const auto with_room = [&](const char* room, const std::string& reason) {
-    if (steps && remedies.offer(Words{room} + *steps, reason + ", room for fewer accumulation steps")) return;
-    remedies.offer(Words{room} + batch, reason + ", room for a larger batch");
+    if (steps &&
+        remedies.offer(Overrides{room} + *steps, reason + " makes room for fewer accumulation steps"))
+      return;
+    remedies.offer(Overrides{room} + batch, reason + " makes room for a larger batch");
   };
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
-    with_room(kMixed, "mixed precision halves what is gathered and kept");
+    with_room(kMixed, "mixed precision (half the bytes to gather and save)");
   if (!in.run.activation_checkpointing)
-    with_room(kCheckpointing, "activation checkpointing keeps one activation a layer");
+    with_room(kCheckpointing, "activation checkpointing (one saved tensor per layer)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");
   remedies.offer(batch, "a larger batch");
   if (const auto gpus = fewer_gpus(in)) remedies.offer(*gpus, "fewer GPUs: more examples on each");
@@ -121,52 +121,55 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   return remedies.take();
 }
 
-// The words alone, or with as few more accumulation steps as they need.
-std::optional<Words> with_split(const Remedies& remedies, const Inputs& in, const Words& words) {
-  if (!words.empty() && remedies.would_hold(words)) return words;
+// The overrides alone, or with as few more accumulation steps as they need.
+std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, const Overrides& overrides) {
+  if (!overrides.empty() && remedies.works(overrides)) return overrides;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps <= in.run.gradient_accumulation_steps) continue;
-    const Words split = words + Words{fmt::format("gradient_accumulation_steps={}", steps)};
-    if (remedies.would_hold(split)) return split;
+    const Overrides split = overrides + Overrides{fmt::format("gradient_accumulation_steps={}", steps)};
+    if (remedies.works(split)) return split;
   }
   return std::nullopt;
 }
 
-// The first savings that are enough together, without those of them that are not needed.
-bool offer_together(Remedies& remedies, const Inputs& in, const Words& first, const std::vector<Saving>& ways,
-                    const std::string& first_reason) {
+// The first savings that are enough together, without those that turn out not to be needed.
+bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first,
+                    const std::vector<Saving>& ways, const std::string& first_reason) {
   std::vector<Saving> taken = {{first, first_reason}};
-  std::optional<Words> words;
-  for (auto way = ways.begin(); !words && way != ways.end(); ++way) {
+  std::optional<Overrides> enough;
+  for (auto way = ways.begin(); !enough && way != ways.end(); ++way) {
     taken.push_back(*way);
-    words = with_split(remedies, in, joined(taken).words);
+    enough = with_split(remedies, in, joined(taken).overrides);
   }
-  if (!words) return false;
+  if (!enough) return false;
   for (std::size_t i = taken.size() - 1; i-- > 1;) {
     std::vector<Saving> fewer = taken;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (const auto enough = with_split(remedies, in, joined(fewer).words)) {
+    if (const auto still = with_split(remedies, in, joined(fewer).overrides)) {
       taken = std::move(fewer);
-      words = enough;
+      enough = still;
     }
   }
   if (first.empty()) taken.erase(taken.begin());
   const Saving all = joined(taken);
-  return remedies.offer(*words, *words == all.words ? all.reason : all.reason + ", smaller microbatches");
+  return remedies.offer(*enough,
+                        *enough == all.overrides ? all.reason : all.reason + ", smaller microbatches");
 }
 
-// GPUs that are enough with these keys: more of this kind, or as many of a larger one.
-void offer_other_gpus(Remedies& remedies, const Inputs& in, const Words& keys) {
+// GPUs that are enough with these settings: more of the same kind, or the same number of a larger one.
+void offer_other_gpus(Remedies& remedies, const Inputs& in, const Overrides& keys) {
   constexpr std::int64_t kMostGpus = 64;
-  const bool is_away = in.run.mesh.replica.value_or(1) > 1;  // by one of them
-  const Words shards = (in.run.trainer == "FSDPTrainer" ? Words{} : Words{"trainer=FSDPTrainer"}) +
-                       (is_away ? Words{} : without_mesh(in));
+  const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
+  const Overrides shards =
+      (in.run.trainer == "FSDPTrainer" ? Overrides{} : Overrides{"trainer=FSDPTrainer"}) +
+      (resets_mesh ? Overrides{} : without_mesh(in));
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
-    const Words larger = batch == in.run.batch_size ? Words{} : Words{fmt::format("batch_size={}", batch)};
-    const Words more = keys + shards + larger + Words{"--gpus", std::to_string(gpus)};
-    if (const auto words = with_split(remedies, in, more)) {
-      remedies.offer(*words, "more GPUs to shard over");
+    const Overrides larger =
+        batch == in.run.batch_size ? Overrides{} : Overrides{fmt::format("batch_size={}", batch)};
+    const Overrides more = keys + shards + larger + Overrides{"--gpus", std::to_string(gpus)};
+    if (const auto overrides = with_split(remedies, in, more)) {
+      remedies.offer(*overrides, "more GPUs to shard over");
       break;
     }
   }
@@ -176,31 +179,31 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const Words& keys) {
       kinds.push_back(device);
   std::sort(kinds.begin(), kinds.end(), [](const Device& a, const Device& b) { return a.memory < b.memory; });
   for (const Device& kind : kinds)
-    if (const auto words = with_split(remedies, in, keys + Words{"--device", kind.name})) {
-      remedies.offer(*words, "the smallest kind of GPU that is enough");
+    if (const auto overrides = with_split(remedies, in, keys + Overrides{"--device", kind.name})) {
+      remedies.offer(*overrides, "the smallest GPU that is enough");
       break;
     }
 }
 
 std::vector<Remedy> for_memory(const Inputs& in) {
   Remedies remedies(in, "memory");
-  for (const Saving& way : harmless_savings(in)) remedies.offer(way.words, way.reason);
-  const Words shards = {"trainer=FSDPTrainer"};
+  for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
+  const Overrides shards = {"trainer=FSDPTrainer"};
   const bool can_shard = in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1;
-  constexpr const char* kSharded = "parameters, gradients and optimizer sharded over the GPUs";
+  constexpr const char* kSharded = "parameters, gradients and optimizer state sharded over the GPUs";
   if (can_shard) remedies.offer(shards, kSharded);
-  if (const auto words = with_split(remedies, in, {})) remedies.offer(*words, "smaller microbatches");
+  if (const auto overrides = with_split(remedies, in, {})) remedies.offer(*overrides, "smaller microbatches");
   if (!remedies.none()) return remedies.take();
   offer_together(remedies, in, {}, all_savings(in), "");
   if (can_shard && remedies.none())
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
   for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
-    if (can_change && remedies.none()) offer_other_gpus(remedies, in, joined(savings).words);
+    if (can_change && remedies.none()) offer_other_gpus(remedies, in, joined(savings).overrides);
   return remedies.take();
 }
 
-// Fewer ranks for each layer, the rest for shards.
+// A smaller tensor-parallel degree, and more shards.
 std::vector<Remedy> for_tensor_split(const Inputs& in) {
   Remedies remedies(in, "tensor-split");
   const config::MeshShape mesh = *find_mesh(in);
@@ -209,16 +212,16 @@ std::vector<Remedy> for_tensor_split(const Inputs& in) {
     if (!divides_layers(in.shape, *degree)) continue;
     const std::int64_t shards = mesh.shard * mesh.tensor / *degree;
     remedies.offer({fmt::format("mesh.shard={}", shards), fmt::format("mesh.tensor={}", *degree)},
-                   "a degree that divides the layers, the other GPUs as shards");
+                   "a tensor-parallel degree that divides the layers, and more shards");
     break;
   }
-  remedies.offer(Words{"trainer=FSDPTrainer"} + without_mesh(in), "shards need not divide heads");
+  remedies.offer(Overrides{"trainer=FSDPTrainer"} + without_mesh(in), "sharding does not split heads");
   return remedies.take();
 }
 
 std::vector<Remedy> for_optimizer_split(const Inputs& in) {
   Remedies remedies(in, "optimizer-split");
-  remedies.offer({"optimizer=AdamW"}, "works on any part of a matrix");
+  remedies.offer({"optimizer=AdamW"}, "works on split matrices");
   remedies.offer(basic_trainer(in), "one process, whole matrices");
   return remedies.take();
 }
@@ -226,15 +229,16 @@ std::vector<Remedy> for_optimizer_split(const Inputs& in) {
 }  // namespace
 
 std::string least_memory_needed(const Inputs& in) {
-  const Words words = joined(all_savings(in)).words;
+  const Overrides savings = joined(all_savings(in)).overrides;
   double least = assess(in).memory.total();
-  // Smaller microbatches need less, but sum gradients in float32.
+  // Smaller microbatches need less memory, except that gradients are then summed in float32.
   for (const std::int64_t steps : {in.run.gradient_accumulation_steps, in.run.batch_size}) {
-    const Inputs saving = changed(in, words + Words{fmt::format("gradient_accumulation_steps={}", steps)});
+    const Inputs saving =
+        changed(in, savings + Overrides{fmt::format("gradient_accumulation_steps={}", steps)});
     if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());
   }
-  return fmt::format("no key makes it fit: with every one that saves memory ({}) it needs {}",
-                     fmt::join(words, " "), memory_size(least));
+  return fmt::format("no setting makes it fit: with all that save memory ({}) it needs {}",
+                     fmt::join(savings, " "), memory_size(least));
 }
 
 std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in) {

@@ -7,44 +7,44 @@
 namespace dpo::plan {
 namespace {
 
-constexpr std::int64_t kShortest = 128;  // no run is told to cut texts below this
+constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 
-// Settings that another optimizer does not have would be refused.
-Words optimizer_words(const config::RunConfig& run, const std::string& optimizer) {
-  Words words = {"optimizer=" + optimizer};
-  if (run.optimizer_betas) words.push_back("optimizer_betas=null");
-  if (run.optimizer_eps && optimizer == "SGD") words.push_back("optimizer_eps=null");
-  return words;
+// Settings of the old optimizer that the new one does not have would be errors.
+Overrides switch_optimizer(const config::RunConfig& run, const std::string& optimizer) {
+  Overrides overrides = {"optimizer=" + optimizer};
+  if (run.optimizer_betas) overrides.push_back("optimizer_betas=null");
+  if (run.optimizer_eps && optimizer == "SGD") overrides.push_back("optimizer_eps=null");
+  return overrides;
 }
 
 }  // namespace
 
-Words operator+(Words a, const Words& b) {
+Overrides operator+(Overrides a, const Overrides& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
-Inputs changed(const Inputs& in, const Words& words) {
+Inputs changed(const Inputs& in, const Overrides& overrides) {
   Inputs result = in;
-  Words overrides;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--gpus")
-      result.machine.gpus = std::stoll(words[++i]);
-    else if (words[i] == "--device")
-      result.machine.device = load_device(words[++i]);
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    if (overrides[i] == "--gpus")
+      result.machine.gpus = std::stoll(overrides[++i]);
+    else if (overrides[i] == "--device")
+      result.machine.device = load_device(overrides[++i]);
     else
-      overrides.push_back(words[i]);
+      keys.push_back(overrides[i]);
   }
-  result.run = config::with_overrides(in.run, overrides);
+  result.run = config::with_overrides(in.run, keys);
   return result;
 }
 
-Words without_mesh(const Inputs& in) {
-  Words words;
-  if (in.run.mesh.replica) words.push_back("mesh.replica=null");
-  if (in.run.mesh.shard) words.push_back("mesh.shard=null");
-  if (in.run.mesh.tensor) words.push_back("mesh.tensor=null");
-  return words;
+Overrides without_mesh(const Inputs& in) {
+  Overrides overrides;
+  if (in.run.mesh.replica) overrides.push_back("mesh.replica=null");
+  if (in.run.mesh.shard) overrides.push_back("mesh.shard=null");
+  if (in.run.mesh.tensor) overrides.push_back("mesh.tensor=null");
+  return overrides;
 }
 
 std::vector<Saving> harmless_savings(const Inputs& in) {
@@ -53,11 +53,11 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
   if (!run.model.fsdp_policy_mp && run.model.policy_dtype == "float32")
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
   if (needs_reference(run.loss) && run.model.reference_dtype == "float32")
-    ways.push_back({{"model.reference_dtype=null"}, "the reference in the type of the policy"});
+    ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
   if (needs_reference(run.loss) && run.reference == "live" && can_cache(run.loss))
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == "whole")
-    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients summed in shards"});
+    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
   if (run.mesh.replica.value_or(1) > 1)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
   if (!run.activation_checkpointing)
@@ -69,19 +69,19 @@ std::vector<Saving> costly_savings(const Inputs& in) {
   const config::RunConfig& run = in.run;
   std::vector<Saving> ways;
   if (run.fsdp_reduce_dtype == "float32" && run.trainer == "FSDPTrainer")
-    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients exchanged in 16 bits"});
+    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
   if (run.model.policy_dtype == "float32")
     ways.push_back({{"model.policy_dtype=bfloat16"}, "weights and optimizer state in 16 bits"});
   if (run.optimizer == "Adam" || run.optimizer == "AdamW")
-    ways.push_back({optimizer_words(run, "RMSprop"), "half of Adam's state"});
+    ways.push_back({switch_optimizer(run, "RMSprop"), "half of Adam's optimizer state"});
   if (run.optimizer != "SGD")
-    ways.push_back({optimizer_words(run, "SGD"), "no optimizer state (with a far higher lr)"});
+    ways.push_back({switch_optimizer(run, "SGD"), "no optimizer state (needs a far higher lr)"});
   for (const std::int64_t part : {2, 4}) {
     const std::int64_t length = run.max_length / part;
     if (length < kShortest) break;
-    Words words = {fmt::format("max_length={}", length)};
-    if (run.max_prompt_length >= length) words.push_back(fmt::format("max_prompt_length={}", length / 2));
-    ways.push_back({words, "shorter texts: more of them is cut off"});
+    Overrides shorter = {fmt::format("max_length={}", length)};
+    if (run.max_prompt_length >= length) shorter.push_back(fmt::format("max_prompt_length={}", length / 2));
+    ways.push_back({shorter, "shorter texts: more is truncated"});
   }
   return ways;
 }
@@ -96,10 +96,10 @@ std::vector<Saving> all_savings(const Inputs& in) {
 Saving joined(const std::vector<Saving>& savings) {
   Saving all;
   for (const Saving& saving : savings) {
-    for (const std::string& word : saving.words) {
-      const std::string key = word.substr(0, word.find('=') + 1);
-      std::erase_if(all.words, [&](const std::string& other) { return other.starts_with(key); });
-      all.words.push_back(word);
+    for (const std::string& added : saving.overrides) {
+      const std::string key = added.substr(0, added.find('=') + 1);
+      std::erase_if(all.overrides, [&](const std::string& other) { return other.starts_with(key); });
+      all.overrides.push_back(added);
     }
     all.reason += (all.reason.empty() ? "" : ", ") + saving.reason;
   }

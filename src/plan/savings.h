@@ -7,29 +7,29 @@
 
 namespace dpo::plan {
 
-using Words = std::vector<std::string>;
-Words operator+(Words a, const Words& b);
+// KEY=VALUE, --gpus N or --device NAME.
+using Overrides = std::vector<std::string>;
+Overrides operator+(Overrides a, const Overrides& b);
 
-// The same run with words added to its command: KEY=VALUE, --gpus N or --device NAME.
-Inputs changed(const Inputs& in, const Words& words);
+// The same run with these overrides added to its command.
+Inputs changed(const Inputs& in, const Overrides& overrides);
 
-// Takes the keys of the mesh away that the run has set.
-Words without_mesh(const Inputs& in);
+// Resets the mesh keys that the run has set.
+Overrides without_mesh(const Inputs& in);
 
 // A change that needs less memory.
 struct Saving {
-  Words words;
+  Overrides overrides;
   std::string reason;
 };
 
-// Every key that saves memory without touching the split of the batch: those that change nothing but time and
-// rounding, from the cheapest to the slowest; and those that change what is learnt, from the least to the
-// most.
+// Every setting that saves memory without changing the split of the batch: those that change only time and
+// rounding, the cheapest first; and those that change what is learnt, the smallest change first.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);
 
-// The words of all of them, the last of each key, and what they do.
+// All of them as one; of overrides for the same key the last one counts.
 Saving joined(const std::vector<Saving>& savings);
 
 }  // namespace dpo::plan

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that does not exist yet will be made below its nearest existing parent, and on the disk of that.
+// A folder that does not exist yet will be created below its nearest existing parent, on the same disk.
 fs::path existing_part(fs::path folder) {
   std::error_code failed;
   folder = fs::absolute(folder, failed);
@@ -35,7 +35,7 @@ std::optional<double> free_bytes(const fs::path& existing) {
   return static_cast<double>(space.available);
 }
 
-// Why a run cannot write below a folder; nothing where it can, as far as one can tell without trying.
+// Why a run cannot write in a folder; empty where it can, as far as one can tell without trying.
 std::string obstacle_in(const fs::path& existing) {
   std::error_code failed;
   if (!fs::is_directory(existing, failed)) return fmt::format("{} is not a folder", existing.string());
@@ -43,16 +43,16 @@ std::string obstacle_in(const fs::path& existing) {
     return fmt::format("{}: {}", existing.string(), std::strerror(errno));
   const fs::space_info space = fs::space(existing, failed);
   if (!failed && space.capacity == 0)
-    return fmt::format("{} is on no disk (a file system of the kernel)", existing.string());
+    return fmt::format("{} is not on a disk (a kernel file system)", existing.string());
   return "";
 }
 
-// 'dpo train' would find out only when it has read the data.
+// 'dpo train' would notice only after reading the data.
 void check_archive(const std::string& archive) {
   std::error_code none;
   if (!fs::is_directory(archive, none) || fs::exists(fs::path(archive) / "config.json", none)) return;
   if (const std::string hint = run_folder_hint(archive); !hint.empty())
-    throw UserError(fmt::format("model.archive: there is no model in {}{}", archive, hint));
+    throw UserError(fmt::format("model.archive: no model in {}{}", archive, hint));
 }
 
 // The statistics that the configuration names, else what was counted, else the statistics of the first data

@@ -6,19 +6,18 @@
 
 namespace dpo::plan {
 
-// Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, when it is
-// planned for this machine, its disk; decides what a key leaves to the device (model.fsdp_policy_mp=auto).
-// Only reads; downloads nothing. `counted`: the lengths of the run's own data, where somebody has looked at
-// it; plan.lengths comes before them.
+// Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, for a plan
+// for this machine, its disk and memory; resolves model.fsdp_policy_mp=auto. Downloads and writes nothing.
+// `counted`: the lengths of the run's own data, where they were counted; plan.lengths overrides them.
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
                      const std::optional<Lengths>& counted = {});
 
 // The folder where runs and caches are kept: the first of local_dirs that exists, else the last.
 std::string local_dir_of(const config::RunConfig& run);
-// Where runs and caches of this user are: LOCAL_DIR/USER. Users who share a LOCAL_DIR do not share caches.
+// The user's folder in it, LOCAL_DIR/USER: users who share a LOCAL_DIR do not share caches.
 std::filesystem::path folder_of_user(const config::RunConfig& run);
 
-// Where a new run's folder is made: local_run_dir itself, or the user's folder in that one.
+// Where a new run's folder is created: local_run_dir itself, or the user's folder.
 std::filesystem::path folder_of_runs(const config::RunConfig& run);
 
 }  // namespace dpo::plan

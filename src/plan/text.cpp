@@ -5,14 +5,13 @@
 
 #include "base/quantity.h"
 #include "plan/output.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
 
 constexpr std::size_t kWidth = 100;
 
-// Puts ANSI colours around words, or nothing.
+// Adds ANSI colours, or nothing.
 class Paint {
  public:
   explicit Paint(bool colours) : colours_(colours) {}
@@ -34,7 +33,7 @@ class Paint {
   bool colours_;
 };
 
-// Breaks a message into lines of the terminal, each indented like the first.
+// Wraps a message at kWidth, each line indented like the first.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
@@ -103,9 +102,8 @@ std::string rules_text(const Plan& plan, const Paint& paint) {
 
 // In GiB, or in MiB where that would be a row of zeros.
 std::string memory_text(const Plan& plan, const Paint& paint) {
-  constexpr double kMib = 1024.0 * 1024.0;
   const bool small = plan.memory.total() < kGib;
-  const double unit = small ? kMib : kGib;
+  const double unit = small ? kGib / 1024 : kGib;
   const int digits = small ? 1 : 2;
   const std::string place = !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
   std::string out = "\n" + paint.bold(fmt::format("Memory{}, {}", place, small ? "MiB" : "GiB")) + "\n";
@@ -126,12 +124,12 @@ std::string time_text(const Plan& plan, const Paint& paint) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
   const std::string exchange =
-      t.exchange > 0 ? fmt::format(", exchange of gradients {}", duration(t.exchange / 3600)) : "";
+      t.exchange > 0 ? fmt::format(", gradient exchange {}", duration(t.exchange / 3600)) : "";
   line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
                              duration(t.step / 3600), plan.resolved.gradient_accumulation_steps,
                              duration(t.microbatch.elapsed / 3600), exchange, duration(t.optimizer / 3600)));
   if (t.microbatch.communication > 0)
-    line("in a microbatch",
+    line("per microbatch",
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
                      duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
                      100 * t.microbatch.communication / t.microbatch.compute));
@@ -183,7 +181,7 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
 
 std::string to_text(const Fit& fit, const Plan& before) {
   if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
-  return fmt::format("\nFastest that fits: {} an update instead of {}; add\n  {}\n",
+  return fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
                      duration(fit.plan.timing.step / 3600), duration(before.timing.step / 3600),
                      fmt::join(fit.overrides, " "));
 }

@@ -5,7 +5,6 @@
 
 #include "loss/loss.h"
 #include "plan/memory.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
@@ -30,7 +29,7 @@ double forward_flops(const Case& c, const Block& block) {
   return 0;
 }
 
-// Collectives that run beside compute still take processors and memory bandwidth from it. Two public
+// Collectives that overlap with compute still take multiprocessors and memory bandwidth. Two public
 // measurements on H200s (89 % efficiency over 2 GPUs at 8k tokens each, 93 % over 4 at 16k) give this share.
 constexpr double kInterference = 0.8;
 
@@ -38,25 +37,25 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// A GPU cannot be given the kernels of a block faster than this for one forward pass.
+// Launching the kernels of one block's forward pass takes at least this long on a GPU.
 constexpr double kLaunchSeconds = 150e-6;
 
-// The same on a processor, and what a layer costs there beside its products: norms, activation, softmax and
-// short products of attention, in operations of the float32 rate for each token, and for each of its hidden
-// elements. Fitted to one thread of a Neoverse V1 in float32, hidden sizes of 32 to 512 and 30 to 1440
+// The same on a CPU, and what a layer costs there besides its matrix products: norms, activation, softmax and
+// attention over short texts, in operations at the float32 rate per token, and per token and hidden element.
+// Fitted to one thread of a Neoverse V1 in float32, hidden sizes of 32 to 512 and 30 to 1440
 // tokens: 16 steps within 13 %.
 constexpr double kBlockSecondsOnCpu = 0.28e-3;
 constexpr double kOperationsPerToken = 240e3, kOperationsPerElement = 4600;
 
-double beside_products(const Case& c, const Block& block) {
+double non_matmul_seconds(const Case& c, const Block& block) {
   if (!c.machine.device.is_cpu) return 0;
   if (block.kind != BlockKind::layer) return kBlockSecondsOnCpu;
   const double each = kOperationsPerToken + kOperationsPerElement * to_double(c.in.shape.hidden);
   return kBlockSecondsOnCpu + c.tokens * each / to_double(c.mesh.tensor) / rate_of(c, /*half=*/false);
 }
 
-// Part of the bytes of a ring's exchange that crosses its links.
-double others(std::int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
+// Share of the bytes that a ring exchange sends over its links.
+double ring_share(std::int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
 
 double shard_bus(const Case& c) { return c.machine.bus(c.mesh.shard * c.mesh.tensor); }
 
@@ -64,9 +63,9 @@ double parameters_of_tensor_rank(const Case& c, const Block& block) {
   return to_double(block.count_on_rank(c.mesh.tensor));
 }
 
-// Sums over tensor-parallel ranks in one direction of a block's pass, in rows of hidden states: two for a
-// layer, one for the embedding's output and one for the gradient of the head's input. A recomputed layer
-// repeats those of its forward pass.
+// Rows of hidden states that tensor-parallel ranks all-reduce in one direction of a block's pass: two per
+// token for a layer, one for the embedding's output and one for the gradient of the head's input. A
+// recomputed layer repeats those of its forward pass.
 double tensor_rows(const Case& c, BlockKind kind, double work) {
   const bool backward = work > 1;
   switch (kind) {
@@ -79,14 +78,14 @@ double tensor_rows(const Case& c, BlockKind kind, double work) {
 
 double tensor_seconds(const Case& c, BlockKind kind, double work) {
   const double row = to_double(c.in.shape.hidden * c.precision.weights);
-  return 2 * tensor_rows(c, kind, work) * row * others(c.mesh.tensor) / c.machine.bus(c.mesh.tensor);
+  return 2 * tensor_rows(c, kind, work) * row * ring_share(c.mesh.tensor) / c.machine.bus(c.mesh.tensor);
 }
 
 // One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
 // recomputation); `bytes`: what shard ranks exchange per parameter in it.
 Microbatch pass(const Case& c, double work, double bytes) {
   const double rate = flops_per_second(c);
-  const double moved = others(c.mesh.shard) * bytes / shard_bus(c);  // seconds per parameter
+  const double moved = ring_share(c.mesh.shard) * bytes / shard_bus(c);  // seconds per parameter
   Microbatch sum;
   for (const Block& block : c.in.table->blocks) {
     // Only layers are recomputed.
@@ -94,14 +93,14 @@ Microbatch pass(const Case& c, double work, double bytes) {
     const double launches = c.machine.device.is_cpu ? 0 : times * kLaunchSeconds;
     const double compute =
         std::max(launches, times * forward_flops(c, block) / rate / to_double(c.mesh.tensor)) +
-        times * beside_products(c, block);
+        times * non_matmul_seconds(c, block);
     const double shards = moved * parameters_of_tensor_rank(c, block);
-    const double tensor = tensor_seconds(c, block.kind, work);  // the next product needs it: nothing hides it
+    const double tensor = tensor_seconds(c, block.kind, work);  // needed at once: nothing hides it
     sum.compute += compute;
     sum.communication += shards + tensor;
     sum.elapsed += overlapped(compute, shards) + tensor;
   }
-  // Nothing hides the first gather of a pass, or the last scatter.
+  // Nothing hides the first gather of a pass, or the last reduce-scatter.
   sum.elapsed += moved * parameters_of_tensor_rank(c, c.in.table->blocks.front());
   return sum;
 }
@@ -112,7 +111,7 @@ Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) {
 
 Microbatch training_pass(const Case& c) {
   const double recompute = c.in.run.activation_checkpointing ? 1 : 0;
-  const std::int64_t reduced = accumulates_whole(c) ? 0 : c.precision.reduction;
+  const std::int64_t reduced = accumulates_unsharded(c) ? 0 : c.precision.reduction;
   return forward_pass(c, c.precision.weights) +
          pass(c, 2 + recompute, to_double(c.precision.weights + reduced));
 }
@@ -121,8 +120,8 @@ Microbatch reference_pass(const Case& c) {
   return needs_reference(c.in.run.loss) ? forward_pass(c, c.precision.reference) : Microbatch{};
 }
 
-// What is scored once more, without gradients: by KTO every prompt with the responses of another example, by
-// a loss that compares examples the whole batch before its gradients.
+// Extra scoring without gradients: KTO scores every prompt with the responses of another example; a loss that
+// compares examples scores the whole batch before its gradients.
 Microbatch scoring_pass(const Case& c) {
   Microbatch pass = forward_pass(c, c.precision.weights);
   if (c.reference == Reference::live) pass = pass + reference_pass(c);
@@ -131,49 +130,50 @@ Microbatch scoring_pass(const Case& c) {
 
 loss::Options loss_of(const Case& c) { return {.name = c.in.run.loss.name}; }
 
-// One pass over memory: gradients twice (norm, update), weights or their master copy and the state read and
-// written, the 16-bit copy written.
+// Bound by memory: gradients are read twice (norm, update), master weights and optimizer state read and
+// written, 16-bit weights written.
 double optimizer_seconds(const Case& c) {
   const Precision& p = c.precision;
   const double state = optimizer_values(c.in.run.optimizer, *c.in.table) / to_double(c.in.table->count());
   const double copy = p.master > 0 ? to_double(p.weights) : 0;
-  const double kept = p.master > 0 ? to_double(p.master) : to_double(p.weights);
-  const double bytes = 2 * to_double(p.gradients) + copy + 2 * kept + 2 * state * to_double(p.state);
+  const double stored = p.master > 0 ? to_double(p.master) : to_double(p.weights);
+  const double bytes = 2 * to_double(p.gradients) + copy + 2 * stored + 2 * state * to_double(p.state);
   return resident_parameters(c) * bytes / c.machine.device.memory_bandwidth;
 }
 
-// Gradients that are exchanged once per update, after its last microbatch, as they were summed: over shards
-// where that was done whole, and of a rank's own part over replicas.
+// Gradients that are reduced once per update, after its last microbatch: over shards where they were
+// accumulated unsharded, and each rank's part over replicas.
 double exchange_seconds(const Case& c) {
   const double bytes = to_double(c.precision.gradients);
   double seconds = 0;
-  if (accumulates_whole(c))
+  if (accumulates_unsharded(c))
     for (const Block& block : c.in.table->blocks)
-      seconds += others(c.mesh.shard) * parameters_of_tensor_rank(c, block) * bytes / shard_bus(c);
+      seconds += ring_share(c.mesh.shard) * parameters_of_tensor_rank(c, block) * bytes / shard_bus(c);
   return seconds +
-         2 * others(c.mesh.replica) * resident_parameters(c) * bytes / c.machine.bus(c.mesh.ranks());
+         2 * ring_share(c.mesh.replica) * resident_parameters(c) * bytes / c.machine.bus(c.mesh.ranks());
 }
 
 TokenThreshold token_threshold(const Case& c) {
   if (c.mesh.shard == 1) return {};
-  // Backward moves gather + scatter bytes per parameter against 4 operations per parameter and token.
+  // The backward pass gathers and reduce-scatters these bytes per parameter, and computes 4 operations per
+  // parameter and token.
   const double bytes = to_double(c.precision.weights + c.precision.reduction);
-  const double scale_well = bytes / 4 * others(c.mesh.shard) * flops_per_second(c) / shard_bus(c);
+  const double scale_well = bytes / 4 * ring_share(c.mesh.shard) * flops_per_second(c) / shard_bus(c);
   return {scale_well, scale_well / to_double(c.mesh.ranks())};
 }
 
 std::int64_t examples_of_run(const Inputs& in) {
   const std::int64_t per_epoch = unit_of(in.run.loss, in.lengths).in_epoch;
   const std::int64_t batch = in.run.batch_size;
-  // The last, partial batch of an epoch is dropped; n_examples is looked at only after a full batch.
+  // The last, partial batch of an epoch is dropped; n_examples is checked only after a full batch.
   const std::int64_t epoch_batches = per_epoch / batch;
   std::int64_t batches = in.run.n_epochs ? epoch_batches * *in.run.n_epochs : INT64_MAX / batch;
   if (in.run.n_examples) batches = std::min(batches, (*in.run.n_examples + batch - 1) / batch);
   return batches * batch;
 }
 
-// Samples of one model, all prompts at once: bound by reading or gathering the weights once per token, or by
-// computing with them.
+// Samples of one model, all prompts in one batch: bound by reading or gathering the weights once per token,
+// or by computing.
 double sampling_seconds(const Case& c) {
   const config::RunConfig& run = c.in.run;
   if (!run.sample_during_eval) return 0;
@@ -181,7 +181,7 @@ double sampling_seconds(const Case& c) {
       std::max(0.0, to_double(run.max_length) - (c.example.mean - c.example.response_mean));
   const double parameters = to_double(c.in.table->count()) / to_double(c.mesh.tensor);
   const double seconds_per_byte =
-      std::max(1 / c.machine.device.memory_bandwidth, others(c.mesh.shard) / shard_bus(c));
+      std::max(1 / c.machine.device.memory_bandwidth, ring_share(c.mesh.shard) / shard_bus(c));
   const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(c.in).examples));
   return new_tokens * parameters *
          std::max(to_double(c.precision.weights) * seconds_per_byte, 2 * texts / flops_per_second(c));
@@ -203,7 +203,7 @@ double evaluation_seconds(const Case& c) {
   return passes * seconds_of(scoring_pass(c), c, evaluation_of(c.in).examples) + sampling_seconds(c);
 }
 
-// What is known of the reference before the run: its samples, and its scores where they are cached.
+// What the reference computes before the run: its samples, and its scores where they are cached.
 double reference_seconds(const Case& c, const Timing& t) {
   if (c.reference == Reference::none) return 0;
   double seconds = t.evaluations > 0 ? sampling_seconds(c) : 0;
@@ -213,13 +213,13 @@ double reference_seconds(const Case& c, const Timing& t) {
   return seconds + seconds_of(reference_pass(c), c, rows + evaluated);
 }
 
-// A checkpoint is copied while the run waits and written behind it; the next one waits until that is done,
-// and so does the end of the run. The rates were measured with files and hashes of this program on one disk.
+// A checkpoint is copied while the run waits and written in the background; the next checkpoint and the end
+// of the run wait until that is done. The rates were measured with our files and hashes on one disk.
 double checkpoint_seconds(const Case& c, const Timing& t, const Intervals& intervals) {
-  constexpr double kCopied = 3e9, kWritten = 0.5e9;  // bytes per second
+  constexpr double kCopyRate = 3e9, kWriteRate = 0.5e9;  // bytes per second
   if (t.checkpoints == 0) return 0;
-  const double copy = intervals.checkpoint_bytes / to_double(c.mesh.ranks()) / kCopied;
-  const double write = intervals.checkpoint_bytes / kWritten;
+  const double copy = intervals.checkpoint_bytes / to_double(c.mesh.ranks()) / kCopyRate;
+  const double write = intervals.checkpoint_bytes / kWriteRate;
   const double between = t.training_hours * 3600 / to_double(t.checkpoints);
   return to_double(t.checkpoints) * copy + to_double(t.checkpoints - 1) * std::max(0.0, write - between) +
          write;
@@ -256,7 +256,7 @@ Timing timing_of(const Case& c, const Intervals& intervals) {
   t.tokens_per_second = batch * c.example.mean / t.step;
   double forward = 0;
   for (const Block& block : c.in.table->blocks) forward += forward_flops(c, block);
-  const double useful = 3 * forward / c.examples * batch;  // recomputation and the reference do not count
+  const double useful = 3 * forward / c.examples * batch;  // without recomputation and reference
   const Device& device = c.machine.device;
   t.model_flops_utilization =
       useful / t.step / ((c.precision.half ? device.half_rate : device.single_rate) * to_double(c.devices()));

@@ -9,9 +9,9 @@ namespace dpo::plan {
 
 // Seconds of one microbatch on one GPU.
 struct Microbatch {
-  double compute = 0;        // policy forward and backward, reference forward, and what a loss scores besides
+  double compute = 0;        // policy forward and backward, reference forward, extra scoring of some losses
   double communication = 0;  // all of it, hidden under compute or not
-  double elapsed = 0;        // both, overlapped as far as they can be
+  double elapsed = 0;        // with both overlapped as far as possible
 
   Microbatch operator+(const Microbatch& other) const {
     return {compute + other.compute, communication + other.communication, elapsed + other.elapsed};
@@ -20,13 +20,13 @@ struct Microbatch {
 
 // How many tokens per GPU and microbatch hide the communication of a sharded run.
 struct TokenThreshold {
-  double scale_well = 0;    // compute hides gathers and scatters in the backward pass
+  double scale_well = 0;    // compute hides gather and reduce-scatter in the backward pass
   double beat_one_gpu = 0;  // below this, all GPUs together are slower than one alone
 };
 
 struct Timing {
   Microbatch microbatch;
-  double exchange = 0;   // seconds per update, of gradients that no backward pass hides
+  double exchange = 0;   // seconds per update, of gradients after the last backward pass
   double optimizer = 0;  // seconds per update
   double step = 0;       // seconds per update, accumulation included
   double examples_per_second = 0;
@@ -41,7 +41,7 @@ struct Timing {
   std::int64_t checkpoints = 0;  // written, whether or not they are kept
   double evaluation_hours = 0;   // sampling included
   double reference_hours = 0;    // scoring the data once for a cached reference
-  double checkpoint_hours = 0;   // in which the run waits for them
+  double checkpoint_hours = 0;   // spent waiting for them
   double energy_kwh = 0;
   double cost_usd = 0;
 

@@ -16,7 +16,7 @@ constexpr std::array kColours = {"#2563a8", "#c2541b", "#2e7d4f", "#7a4fa0"};
 
 bool is_finite(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-// What the axes show, from round number to round number.
+// The values along an axis.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -25,7 +25,7 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  void settle() {
+  void ensure_width() {
     if (low > high) low = 0, high = 1;
     if (low == high) low -= 0.5, high += 0.5;
   }
@@ -47,8 +47,8 @@ struct Axes {
     for (const Curve& curve : chart.curves)
       for (const Point& point : curve.points)
         if (is_finite(point)) x.add(point.x), y.add(point.y);
-    x.settle();
-    y.settle();
+    x.ensure_width();
+    y.ensure_width();
     const double step = step_of(y.low, y.high);
     y = {std::floor(y.low / step) * step, std::ceil(y.high / step) * step};
   }
@@ -80,7 +80,7 @@ std::string line_of(const Curve& curve, const Axes& axes, const char* colour) {
 std::vector<double> ticks(double low, double high) {
   const double step = step_of(low, high);
   std::vector<double> values;
-  // Counted, since sums of a step such as 0.1 drift; added to 0, since there is a -0.
+  // i * step, since repeated addition of steps such as 0.1 drifts; 0 + turns -0 into 0.
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
     values.push_back(0 + i * step);
   return values;

@@ -8,7 +8,7 @@ namespace dpo::report {
 
 MetricLog::MetricLog(const std::filesystem::path& file) {
   constexpr std::size_t kLargest = 1u << 30;
-  std::istringstream text(read_text_file(file, "the metrics of a run", kLargest));
+  std::istringstream text(read_text_file(file, "metrics of a run", kLargest));
   for (std::string line; std::getline(text, line);)
     if (auto value = nlohmann::json::parse(line, nullptr, false); value.is_object())
       lines_.push_back(std::move(value));

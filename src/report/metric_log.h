@@ -1,4 +1,4 @@
-// report: what a run has measured, for people: curves and pages that need nothing but a browser.
+// report: metrics of a run as curves and HTML pages that need only a browser.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@ struct Point {
   double x = 0, y = 0;
 };
 
-// The metrics.jsonl of a run: a line of names and numbers for each update and evaluation.
+// The metrics.jsonl of a run: a line of metrics for each update and evaluation.
 class MetricLog {
  public:
-  // A file that cannot be read is a UserError; a line that a crash cut off is left out.
+  // A file that cannot be read is a UserError; a line cut off by a crash is skipped.
   explicit MetricLog(const std::filesystem::path& file);
 
   // A metric's values against the number of examples trained on.

@@ -13,7 +13,7 @@ enum class Tone { plain, good, bad };
 struct Cell {
   std::string text;
   Tone tone = Tone::plain;
-  std::string note = {};  // small, behind the text
+  std::string note = {};  // in small print after the text
 };
 
 struct Table {
@@ -21,8 +21,8 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
-// A page of HTML, part by part in the order of the calls. It is one file without scripts and without anything
-// from elsewhere; all texts are escaped.
+// An HTML page, built part by part. It is one file without scripts and external resources; all text is
+// escaped.
 class Page {
  public:
   explicit Page(std::string title);

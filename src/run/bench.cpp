@@ -16,6 +16,7 @@
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "train/batches.h"
+#include "train/step.h"
 #include "train/train_state.h"
 
 namespace dpo::run {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "ops/devices.h"
 #include "run/joint_folder.h"
 #include "run/metrics.h"
@@ -220,7 +221,7 @@ class TrainingLoop {
     if (on_gpu)
       metrics.emplace_back("mfu",
                            planned.model_flops_utilization * tokens / seconds / planned.tokens_per_second);
-    const double peak = static_cast<double>(peak_memory(on_gpu)) / (1 << 30);
+    const double peak = static_cast<double>(peak_memory(on_gpu)) / kGib;
     metrics.emplace_back("peak_memory_gib", shard::max_over(*mesh().all, peak, mesh().device));
   }
 

@@ -36,8 +36,8 @@ void RunLog::say(const std::vector<Finding>& findings) {
 void RunLog::warn_unless(bool written) {
   if (written || std::exchange(warned_, true)) return;
   listener_.say(
-      fmt::format("warning: cannot write to {} (is the disk full?); training continues, but lines of log, "
-                  "metrics, evaluations or samples are missing",
+      fmt::format("warning: cannot write to {} (is the disk full?); training continues without the log, "
+                  "metrics, evaluation or sample lines that do not fit",
                   folder_.path().string()));
 }
 

@@ -27,8 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Throws on a signal: so far nothing has been written that would have to be finished.
-checkpoint::Progress progress_to(const train::Listener& listener, const std::string& what,
-                                 const std::string& unit = "bytes") {
+checkpoint::ProgressCallback progress_to(const train::Listener& listener, const std::string& what,
+                                         const std::string& unit = "bytes") {
   return [&listener, what, unit](std::int64_t done, std::int64_t all) {
     if (stop_requested()) throw dpo::Stopped();
     listener.progress(what, done, all, unit);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "base/sha256.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"
@@ -20,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRunStateFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
-constexpr std::uint64_t kShardBytes = 5'000'000'000;
 
 void write_text(const fs::path& path, const std::string& text) {
   AtomicFile file(path);

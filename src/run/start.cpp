@@ -112,7 +112,7 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   for (const std::string& incomplete : ignored)
     start.notes.push_back(incomplete + " is not complete and is ignored");
   if (!start.checkpoint && *config.resume != "auto")
-    throw UserError(fmt::format("resume={}: there is no complete checkpoint (step-N with a file {}) in it",
+    throw UserError(fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it",
                                 folder.string(), kMarker));
   return start;
 }

@@ -7,20 +7,14 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include "base/splitmix64.h"
+
 namespace dpo::shard {
 namespace {
 
-// A hash of 64 bits (SplitMix64).
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 std::uint64_t key_of(const std::string& name) {
   std::uint64_t key = 0;
-  for (const char letter : name) key = mixed(key ^ static_cast<unsigned char>(letter));
+  for (const char letter : name) key = splitmix64(key ^ static_cast<unsigned char>(letter));
   return key;
 }
 
@@ -36,10 +30,10 @@ void add(Sums& sums, const std::byte* elements, std::int64_t size, const model::
     for (std::int64_t i = begin; i < end; ++i) {
       std::uint64_t bits = 0;
       std::memcpy(&bits, elements + (piece.to + i) * size, static_cast<std::size_t>(size));
-      const std::uint64_t position = mixed(key + static_cast<std::uint64_t>(piece.from + i));
-      const std::uint64_t random = mixed(position ^ bits);
+      const std::uint64_t position = splitmix64(key + static_cast<std::uint64_t>(piece.from + i));
+      const std::uint64_t random = splitmix64(position ^ bits);
       first += random;
-      second += mixed(random + position);
+      second += splitmix64(random + position);
     }
     sums.first += first;
     sums.second += second;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include "shard/sharded_store.h"
 
@@ -46,9 +46,9 @@ model::Weights zeros_like(const model::TensorTable& table, const model::Weights&
                           at::ScalarType dtype, const model::Layout& layout) {
   model::Weights zeros;
   for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-    const at::Tensor& flat = weights.blocks[i].flat;
-    zeros.blocks.push_back(
-        model::rank_block(at::zeros_like(flat, flat.options().dtype(dtype)), table.blocks[i], layout));
+    const at::Tensor flat = at::zeros({model::local_block(table.blocks[i], layout).shard_size},
+                                      weights.blocks[i].flat.options().dtype(dtype));
+    zeros.blocks.push_back(model::rank_block(flat, table.blocks[i], layout));
   }
   return zeros;
 }

@@ -37,7 +37,7 @@ std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<c
 model::Weights to_devices(const model::TensorTable& table, const model::Weights& weights,
                           std::span<const at::Device> devices);
 
-// Zeros like these weights, on the same devices, in another dtype.
+// Zeros for what a rank holds of the table, each block on the device of that of the weights.
 model::Weights zeros_like(const model::TensorTable& table, const model::Weights& weights,
                           at::ScalarType dtype, const model::Layout& layout);
 

@@ -13,9 +13,8 @@ namespace dpo::shard {
 // The groups of this rank; rank = (replica * shards + shard) * tensors + tensor.
 struct Mesh {
   std::shared_ptr<comm::Group> all = comm::single();
-  std::shared_ptr<comm::Group> tensor = comm::single();  // tensor parallelism: shard every layer
-  std::shared_ptr<comm::Group> shard =
-      comm::single();  // FSDP: shard each block's flat buffer, split the batch
+  std::shared_ptr<comm::Group> tensor = comm::single();   // tensor parallelism: split every layer
+  std::shared_ptr<comm::Group> shard = comm::single();    // FSDP: split each block's buffer and the batch
   std::shared_ptr<comm::Group> replica = comm::single();  // hold the same weights, split the batch
   std::shared_ptr<comm::Group> data = comm::single();     // shard and replica: split the batch
   std::shared_ptr<comm::Group> model = comm::single();    // tensor and shard: hold one whole model

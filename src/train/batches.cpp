@@ -1,7 +1,5 @@
 #include "train/batches.h"
 
-#include "data/split.h"
-
 namespace dpo::train {
 namespace {
 
@@ -33,7 +31,8 @@ ExampleBatch OrderedBatches::next(std::int64_t update) {
 
 std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
                                     const shard::Mesh& mesh, const model::Shape& shape, at::Device device) {
-  const auto parts = data::divide(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
+  const auto parts =
+      data::partition_batch(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
   const std::int64_t first = mesh.data->rank() * microbatches;
   std::vector<Microbatch> own;
   for (std::int64_t i = first; i < first + microbatches; ++i) {

@@ -23,8 +23,8 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
       stored_(std::move(weights)),
       computed_(model, computed_weights(model.table, stored_, precision.computed, mesh.layout()), mesh),
       gradients_(std::make_unique<model::Weights>(
-          shard::zeros_like(model.table, stored_, precision.gradients, mesh.layout()))),
-      reduction_(shard::make_gradients(computed_.model().table, *gradients_, mesh_, reduction)) {
+          shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
+      reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {
   refresh();
 }
 
@@ -34,7 +34,7 @@ void Policy::clear_gradients() {
 
 double Policy::finish_gradients() {
   reduction_->finish();
-  return optim::gradient_norm(*gradients_, model().table, mesh_.layout(), *mesh_.model);
+  return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
 }
 
 void Policy::refresh() {

@@ -13,7 +13,7 @@ from pathlib import Path
 from ranks import main, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-from tiny_run import TinyRuns  # noqa: E402
+from tiny_run import TRAINING_FAILED, TinyRuns  # noqa: E402
 
 GROUP_PROBE, WATCHDOG_PROBE = os.environ["DPO_GROUP_PROBE"], os.environ["DPO_WATCHDOG_PROBE"]
 PREFIX = f"dpo{uuid.uuid4().hex[:6]}"
@@ -95,7 +95,7 @@ class Hosts(unittest.TestCase):
         done = run(self.mpirun(WATCHDOG_PROBE, 30, "none", 0))
         self.assertEqual(done.returncode, 0, done.stderr)
         done = run(self.mpirun(WATCHDOG_PROBE, 30, "throw", 3))
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
         self.assertRegex(done.stderr, r"rank 0 ends: rank 3 \(host .*\) failed: the data is bad")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ranks import main, mpirun, processes_of, run, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-from tiny_run import TinyRuns  # noqa: E402
+from tiny_run import STOPPED, TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
 ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine would finish fewer before the test acts
@@ -78,8 +78,8 @@ class Start(TinyRuns):
 
     def test_a_folder_named_by_the_time(self):
         """Every rank has its own clock; they agree on one folder."""
-        command = [word for word in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
-                   if not word.startswith("local_run_dir")]
+        command = [argument for argument in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
+                   if not argument.startswith("local_run_dir")]
         done = run(command)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((Path(done.stdout.strip()) / "COMPLETE").exists(), done.stdout)
@@ -88,11 +88,11 @@ class Start(TinyRuns):
         self.check_once(run(mpirun(1, *self.command("n_examples=40", "n_epochs=null"))))
 
     def test_errors_are_printed_once(self):
-        for words, text in ((["no_such_key=1"], "error: no_such_key: unknown key"),
+        for arguments, text in ((["no_such_key=1"], "error: no_such_key: unknown key"),
                             (["trainer=BasicTrainer"], "error: trainer=BasicTrainer is one process, but there are 2 ranks"),
                             (["model.name_or_path=/nowhere"], "error: ")):
-            with self.subTest(words=words):
-                done = run(mpirun(2, *self.command(*words), options=["--quiet"]))
+            with self.subTest(arguments=arguments):
+                done = run(mpirun(2, *self.command(*arguments), options=["--quiet"]))
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(done.stderr.count(text), 1, done.stderr)
                 self.assertFalse(self.run_folder.exists())
@@ -123,7 +123,7 @@ class Start(TinyRuns):
             with self.subTest(signal=signal_sent, to_rank=to_rank):
                 pids = self.begin(self.command("mesh.shard=2", *ENDLESS, f"local_run_dir={self.run_folder}{signal_sent}"))
                 os.kill(self.process.pid if to_rank is None else pids[to_rank], signal_sent)
-                self.assertEqual(self.wait_for_end(), 143, self.said())
+                self.assertEqual(self.wait_for_end(), STOPPED, self.said())
                 self.assertEqual(self.said().count("stopped by a signal"), 1, self.said())
                 self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import tiny_run  # noqa: E402
 from ranks import need_mpirun, processes_of, wait_until  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
-from tiny_run import TinyRuns  # noqa: E402
+from tiny_run import STOPPED, TRAINING_FAILED, TinyRuns  # noqa: E402
 
 TOLERANCE = 1e-5  # relative, float32
 # SGD: optimizers that divide by the gradient's size turn rounding into full updates.
@@ -59,10 +59,10 @@ class Training(TinyRuns):
             self.assertEqual(self.weights(run), self.weights(self.plain))
 
     def test_meshes_are_the_plain_run(self):
-        for i, (name, words) in enumerate(MESHES.items()):
+        for i, (name, arguments) in enumerate(MESHES.items()):
             with self.subTest(name):
                 run = self.folder / f"mesh-{i}"
-                done = self.train(run, *SHORT, *words)
+                done = self.train(run, *SHORT, *arguments)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.close(run, self.plain)
                 self.assertEqual(done.stdout.strip(), str(run / "LATEST"))
@@ -72,9 +72,9 @@ class Training(TinyRuns):
         more = ["sample_during_eval=true", "n_eval_model_samples=2", "reference=cached", f"local_dirs=[{local}]"]
         alone = self.folder / "alone"
         self.check(self.train(alone, *SHORT, *more))
-        for i, words in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"])):
+        for i, arguments in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"])):
             run = self.folder / f"samples-{i}"
-            self.check(self.train(run, *SHORT, *more, *words))
+            self.check(self.train(run, *SHORT, *more, *arguments))
             self.close(run, alone)
             for file in sorted((alone / "samples").iterdir()):
                 self.assertEqual((run / "samples" / file.name).read_text(), file.read_text())
@@ -84,17 +84,17 @@ class Training(TinyRuns):
     def test_not_finite_stops_all(self):
         run = self.folder / "infinite"
         done = self.train(run, *SHORT, "trainer=FSDPTrainer", "mesh.shard=2", "lr=1e30", "max_grad_norm=1e30")
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
         self.assertEqual(done.stderr.count("is NaN or infinite"), 1, done.stderr)
 
     def test_nan_on_one_rank_stops_all(self):
         """NaN in one example, so on one rank and in one of its microbatches. Nothing is updated or saved."""
-        words = ["n_examples=240", "batch_size=12", "eval_every=null", f"model.name_or_path={self.spoilt_model()}",
+        arguments = ["n_examples=240", "batch_size=12", "eval_every=null", f"model.name_or_path={self.spoilt_model()}",
                  "gradient_accumulation_steps=3"]
         for i, mesh in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"])):
             run = self.folder / f"one-rank-{i}"
-            done = self.train(run, *words, *mesh)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = self.train(run, *arguments, *mesh)
+            self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
             self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is NaN or infinite .*was not applied")
             self.assertEqual(list(run.glob("step-*")), [])
 
@@ -105,13 +105,13 @@ class Training(TinyRuns):
             for line in lines:
                 if line.startswith("update 3 "):
                     process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), 143)
+        self.assertEqual(process.wait(), STOPPED)
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
 
-    def killed(self, run, *words):
+    def killed(self, run, *arguments):
         """A run of four ranks, one of which is killed some updates after its first checkpoint."""
         mark = f"DPO_TEST_RUN={run.name}"
-        process = subprocess.Popen(self.words(run, *SHORT, "n_examples=480", *words), stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen(self.words(run, *SHORT, "n_examples=480", *arguments), stderr=subprocess.PIPE, text=True,
                                    env=os.environ | dict([mark.split("=")]))
         said = []
         with process.stderr as lines:
@@ -121,7 +121,7 @@ class Training(TinyRuns):
                     rank = lambda pid: b"OMPI_COMM_WORLD_RANK=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
                     os.kill(next(pid for pid in processes_of(mark) if rank(pid)), signal.SIGKILL)
         status = process.wait()
-        self.assertNotIn(status, (0, 143))
+        self.assertNotIn(status, (0, STOPPED))
         self.assertIn("rank 2", "".join(said))
         wait_until(lambda: not processes_of(mark), "all ranks to end")
 
@@ -136,7 +136,7 @@ class Training(TinyRuns):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.close(run, whole)
         # The same checkpoint on every other mesh.
-        for i, words in enumerate((["trainer=BasicTrainer"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
+        for i, arguments in enumerate((["trainer=BasicTrainer"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
                                    ["trainer=FSDPTrainer", "mesh.shard=3"],
                                    ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"])):
             copy = self.folder / f"elastic-{i}"
@@ -145,17 +145,17 @@ class Training(TinyRuns):
                 if step.name != "step-120":
                     subprocess.run(["rm", "-r", step], check=True)
             (copy / "LATEST").unlink()
-            done = self.train(copy, *SHORT, *resumed, *words)
+            done = self.train(copy, *SHORT, *resumed, *arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.close(copy, whole)
 
     def test_resumed_by_the_same_ranks_is_the_same(self):
         run, other = self.folder / "twice", self.folder / "once"
-        words = ["trainer=FSDPTrainer", "mesh.shard=2", "optimizer=AdamW"]
-        self.check(self.train(other, *SHORT, *words))
-        self.check(self.train(run, *SHORT, *words))
+        arguments = ["trainer=FSDPTrainer", "mesh.shard=2", "optimizer=AdamW"]
+        self.check(self.train(other, *SHORT, *arguments))
+        self.check(self.train(run, *SHORT, *arguments))
         subprocess.run(["rm", "-r", run / "step-240", run / "LATEST"], check=True)
-        self.check(self.train(run, *SHORT, *words, "resume=auto"))
+        self.check(self.train(run, *SHORT, *arguments, "resume=auto"))
         self.assertEqual(self.weights(run), self.weights(other))
         counted = [json.dumps({key: value for key, value in line.items() if key.startswith(("loss", "grad", "logps"))})
                    for line in self.metrics(run)]

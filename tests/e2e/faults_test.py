@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from tiny_run import TinyRuns, main
+from tiny_run import STOPPED, TinyRuns, main
 
 LIBRARY = sys.argv.pop()
 SHORT = ("n_examples=16", "save_every=8", "eval_every=null", "keep_last=1", "batch_size=4", "resume=auto")
@@ -107,7 +107,7 @@ class Faults(TinyRuns):
             time.sleep(draw.uniform(0, 1.0))
             process.send_signal(signal.SIGTERM)
             _, said = process.communicate()
-            self.assertIn(process.returncode, (0, 143, -signal.SIGTERM), said)  # the last: before main() began
+            self.assertIn(process.returncode, (0, STOPPED, -signal.SIGTERM), said)  # the last: before main() began
             if process.returncode == 0:
                 break
         self.check(self.train(run, "resume=auto", "save_every=40"))
@@ -127,7 +127,7 @@ class Faults(TinyRuns):
             time.sleep(2.5)
             self.assertIsNone(process.poll(), "the first signal waits for the checkpoint")
             process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(timeout=20), 143)
+            self.assertEqual(process.wait(timeout=20), STOPPED)
         self.check(self.train(run, *SHORT))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 

@@ -198,7 +198,7 @@ class Folders(TinyRuns):
             os.chown(file, 65534, 65534)
         again = self.train(self.folder / "again", *words)
         self.check(again)
-        self.assertIn("the cached tokens are another user's, so they are made again", again.stderr)
+        self.assertIn("the cached tokens are another user's; tokenizing again", again.stderr)
         self.assertNotIn("reference scores: read from", again.stderr)
         self.assertEqual(self.weights(self.folder / "again"), self.weights(self.folder / "as-root"))
         os.chown(caches[0].parent, 65534, 65534)

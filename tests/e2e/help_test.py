@@ -109,9 +109,9 @@ class Help(TinyRuns):
         plan = ["plan", f"model.name_or_path={self.folder / 'model'}", "exp_name=e", "max_length=64", "max_prompt_length=32"]
         file = self.folder / "pairs.jsonl"
         unwrapped = lambda text: re.sub(r"\s+", " ", text)
-        self.assertIn("the run folder /proc/x cannot be made: /proc is on no disk",
+        self.assertIn("cannot create the run folder /proc/x: /proc is not on a disk",
                       unwrapped(self.failure(*plan, "local_run_dir=/proc/x")))
-        self.assertIn(f"cannot be made: {file} is not a folder", unwrapped(self.failure(*plan, f"local_run_dir={file}/x")))
+        self.assertIn(f"{file}/x: {file} is not a folder", unwrapped(self.failure(*plan, f"local_run_dir={file}/x")))
         for words in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
                       ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
                       ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):

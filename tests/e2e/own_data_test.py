@@ -58,10 +58,10 @@ class OwnData(TinyRuns):
         self.assertIn("275 updates over 1,100 pairs", first.stdout)
         self.assertIn("4 checkpoints of", first.stdout)
         subprocess.run([PROGRAM, "data", *words], capture_output=True, check=True)
-        self.assertRegex(" ".join(plan().stdout.split()), r"1,100 pairs, \d+ tokens in a mean pair, all counted")
+        self.assertRegex(" ".join(plan().stdout.split()), r"1,100 pairs, \d+ tokens per pair on average, all counted")
         elsewhere = plan("model.tokenizer_name_or_path=no/where")
         self.check(elsewhere)
-        self.assertIn("by four bytes a token", " ".join(elsewhere.stdout.split()))
+        self.assertIn("estimated at four bytes per token", " ".join(elsewhere.stdout.split()))
         away = plan("datasets=[nobody/has-this]")
         self.check(away)
         self.assertIn("nobody/has-this is not on this machine", " ".join(away.stdout.split()))
@@ -74,14 +74,14 @@ class OwnData(TinyRuns):
                         "data.test_share=0")
         self.check(done)
         self.assertIn("ok      warmup          20 of 50 updates", done.stderr)
-        self.assertIn("warning: warmup: warmup_steps=20 is not less than the 10 updates of the run", done.stderr)
+        self.assertIn("warning: warmup: warmup_steps=20 is not less than the run's 10 updates", done.stderr)
         plan = json.loads((run / "plan.json").read_text())
         self.assertEqual(plan["time"]["updates"], 10)
         strict = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", "warmup_steps=20", "plan.strict=true", "eval_every=null",
                           "data.test_share=0", "max_length=64", "max_prompt_length=32", f"model.archive={run / 'LATEST'}",
                           f"local_run_dir={self.folder / 'strict'}", f"local_dirs=[{self.folder / 'other'}]")
         self.assertEqual(strict.returncode, 1)
-        self.assertIn("with the data as it is, the plan does not hold: warmup:", strict.stderr)
+        self.assertIn("with the data as it is, the plan fails: warmup:", strict.stderr)
         self.assertFalse((self.folder / "strict").exists())
 
     def test_a_column_that_no_row_has_is_refused(self):
@@ -101,7 +101,7 @@ class OwnData(TinyRuns):
                 run = [f"local_run_dir={self.folder / 'unread'}"] if command == "train" else []
                 done = self.dpo(command, file, *run)
                 self.check(done)
-                self.assertEqual(done.stderr.count("nothing reads the columns system, topic;"), 1, done.stderr)
+                self.assertEqual(done.stderr.count("unused columns: system, topic;"), 1, done.stderr)
 
     def test_a_column_can_be_switched_off(self):
         file = self.rows("margins.jsonl", 100, margin=lambda i: 1)

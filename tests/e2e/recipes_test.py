@@ -29,7 +29,7 @@ def blocks(page, kind):
 
 
 def byte_letters():
-    """GPT-2's letters for bytes: printable ones are themselves, the others come behind U+00FF."""
+    """GPT-2's letters for bytes: printable ones are themselves, the others come after U+00FF."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]

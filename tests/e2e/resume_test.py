@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from tiny_run import TinyRuns, main
+from tiny_run import STOPPED, TinyRuns, main
 
 KILLS = 20 if "DPO_TEST_ALL" in os.environ else 6
 
@@ -61,7 +61,7 @@ class Resume(TinyRuns):
             for line in lines:
                 if line.startswith("update 3 "):
                     process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), 143)
+        self.assertEqual(process.wait(), STOPPED)
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
@@ -73,7 +73,7 @@ class Resume(TinyRuns):
                 for line in lines:
                     if line.startswith(f"update {update} "):
                         process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(), 143)
+            self.assertEqual(process.wait(), STOPPED)
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
 
@@ -103,7 +103,7 @@ class Resume(TinyRuns):
             for line in lines:
                 if line.startswith("update 30 "):
                     process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), 143)
+        self.assertEqual(process.wait(), STOPPED)
         self.check(self.train(run, f"resume={run}", *words))
         self.assertEqual(self.weights(run), self.weights(self.whole))
         self.assertEqual(self.evaluations(run), [])

@@ -14,6 +14,7 @@ from pathlib import Path
 PROGRAM = os.environ["DPO_PROGRAM"]
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 EXAMPLES = 1600
+TRAINING_FAILED, STOPPED = 2, 143  # src/base/exit_status.h
 CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 512}
 

@@ -98,8 +98,8 @@ class Weights(unittest.TestCase):
         out = self.folder / "out"
         (self.folder / "other.json").write_text(json.dumps({**CONFIG, "n_layer": 3, "vocab_size": 41}))
         self.expect_failure(
-            ["tensor 'transformer.wte.weight' has the shape [40, 16], its config.json asks for [41, 16]",
-             "tensor 'lm_head.weight' has the shape [40, 16], its config.json asks for [41, 16]",
+            ["tensor 'transformer.wte.weight' has the shape [40, 16], expected [41, 16] (from config.json)",
+             "tensor 'lm_head.weight' has the shape [40, 16], expected [41, 16] (from config.json)",
              "the model's tensor 'transformer.h.2.ln_1.weight' is missing",
              "the model's tensor 'transformer.h.2.mlp.c_proj.bias' is missing"],
             "convert", self.model / "model.safetensors", out, "--config", self.folder / "other.json")
@@ -110,7 +110,7 @@ class Weights(unittest.TestCase):
     def test_a_pickle_that_runs_something(self) -> None:
         bad = self.folder / "bad.bin"
         bad.write_bytes(b"\x80\x02cos\nsystem\n")
-        self.expect_failure(["not an archive of torch.save"], "convert", bad, self.folder / "out", "--config",
+        self.expect_failure(["not a torch.save archive"], "convert", bad, self.folder / "out", "--config",
                             self.model)
 
     def test_a_full_disk(self) -> None:

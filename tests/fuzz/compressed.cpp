@@ -1,5 +1,5 @@
-// One input is a gzip or a zstd file, or what is left of one. Only a UserError may escape, in pieces of every
-// size; what is read whole is what was compressed, as long as the file is what the library made.
+// An input is a gzip or zstd file, maybe damaged. It is refused with a UserError or read, the same with
+// buffers of every size.
 #include <array>
 
 #include <zlib.h>
@@ -14,11 +14,11 @@ namespace {
 
 using namespace std::string_literals;
 
-std::string unfolded(const std::filesystem::path& path, std::size_t piece) {
+std::string decompressed(const std::filesystem::path& path, std::size_t piece) {
   const auto reader = dpo::data::open_bytes(path);
   std::string text, buffer(piece, '\0');
   while (const std::size_t count = reader->read(buffer)) {
-    if (count > piece) fail("more than there is room for");
+    if (count > piece) fail("more bytes than the buffer has");
     text.append(buffer, 0, count);
   }
   return text;
@@ -27,10 +27,10 @@ std::string unfolded(const std::filesystem::path& path, std::size_t piece) {
 bool try_input(std::string_view input) {
   const MemoryFile file(input);
   std::string whole, by_pieces;
-  const bool accepted = accepts([&] { whole = unfolded(file.path(), 1 << 16); });
-  if (whole.size() > 1 << 20) return accepted;  // a bomb, of which the reader takes 64 MiB
-  const bool again = accepts([&] { by_pieces = unfolded(file.path(), 1 + input.size() % 61); });
-  if (accepted != again || whole != by_pieces) fail("pieces of another size give another text");
+  const bool accepted = accepts([&] { whole = decompressed(file.path(), 1 << 16); });
+  if (whole.size() > 1 << 20) return accepted;  // a bomb, of which the reader accepts 64 MiB
+  const bool again = accepts([&] { by_pieces = decompressed(file.path(), 1 + input.size() % 61); });
+  if (accepted != again || whole != by_pieces) fail("another buffer size gives another text");
   return accepted;
 }
 
@@ -66,7 +66,7 @@ std::string zstd(const std::string& text, int level) {
   return out;
 }
 
-// Beginnings of members and frames, frames that are skipped, flags of gzip's header, the largest window.
+// Starts of members and frames, skippable frames, flags of gzip's header, the largest window.
 const std::string kTokens[] = {"\x1f\x8b\x08\0\0\0\0\0\0\3"s,
                                "\x1f\x8b\x08\x1f",
                                "\x28\xb5\x2f\xfd",

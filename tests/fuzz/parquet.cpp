@@ -1,5 +1,5 @@
-// One input is a Parquet file. What reads it is Arrow, which is not instrumented: beyond what comes out of
-// it, this sees crashes, leaks, and writes into memory that is not its own.
+// An input is a Parquet file. Arrow reads it and is not instrumented: besides wrong rows, this finds crashes,
+// leaks, and writes outside its memory.
 #include <arrow/api.h>
 #include <arrow/io/memory.h>
 #include <parquet/arrow/writer.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// Its memory from malloc, which the sanitizers watch.
+// Arrow allocates with malloc, which the sanitizers watch.
 [[maybe_unused]] const int kPool = setenv("ARROW_DEFAULT_MEMORY_POOL", "system", 1);
 
 bool try_input(std::string_view input) { return rows::try_reader(dpo::data::read_parquet, input); }
@@ -95,7 +95,7 @@ std::string make(Mutator& mutator) {
     mutator.mutate(file, kTokens, 4);
     return file;
   }
-  // A byte in its place: what comes after still stands where the footer says.
+  // Bytes are changed in place, so that the footer's offsets stay right.
   for (std::size_t rounds = mutator.below(5); rounds > 0; --rounds)
     file[mutator.below(file.size())] = static_cast<char>(mutator.below(256));
   return file;

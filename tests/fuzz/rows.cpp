@@ -1,12 +1,13 @@
-// One input is a file of rows: JSON lines, a JSON array or CSV. Whatever it holds, only a UserError may
-// escape, its message must be one printable line, skipping bad rows must give no error where only rows are
-// bad, and every prompt that comes out must be whole: valid UTF-8, with pairs that name its responses.
+// An input is a file of rows: JSON lines, a JSON array or CSV. It is read, or refused with a UserError of one
+// printable line; skipping bad rows gives no error if only rows are bad; every prompt is valid UTF-8, with
+// pairs of its own responses.
 #include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "data/columns.h"
 #include "data/formats.h"
 #include "memory_file.h"
 #include "rows.h"
@@ -30,15 +31,15 @@ void check_prompt(const PromptText& prompt) {
   if (prompt.responses.empty() || prompt.sft_target >= prompt.responses.size())
     fail("no target", prompt.prompt);
   for (const auto& pair : prompt.pairs)
-    if (std::max(pair.better, pair.worse) >= prompt.responses.size())
-      fail("a pair of nothing", prompt.prompt);
+    if (std::max(pair.chosen, pair.rejected) >= prompt.responses.size())
+      fail("a pair without its responses", prompt.prompt);
   for (const auto& ranking : prompt.rankings)
     if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= prompt.responses.size() ||
         !(ranking.weight >= 0))
-      fail("a ranking of nothing", prompt.prompt);
+      fail("a ranking without its responses", prompt.prompt);
 }
 
-// A row means something to each kind of data set, or is refused by it.
+// Each kind of data set accepts or refuses the row.
 void add_everywhere(const Value& row, PromptTexts& texts) {
   const auto attempt = [&](auto add) {
     try {

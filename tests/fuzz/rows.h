@@ -9,7 +9,7 @@ namespace fuzz::rows {
 using Reader = void (*)(const std::filesystem::path& file, const dpo::data::TakeRow& take,
                         dpo::data::BadRows& bad);
 
-// Reads the input as a file of rows and aborts if something does not hold. True if a row was accepted.
+// Reads the input as a file of rows and aborts if something is wrong. True if a row was accepted.
 bool try_reader(Reader read, std::string_view input);
 
 }  // namespace fuzz::rows

@@ -1,5 +1,5 @@
-// One input is a file of cached tokens whose sum is right, since only its own writer could know it otherwise:
-// the file is refused, or everything in it can be read.
+// An input is a file of cached tokens, mostly with a correct hash, so that more than the hash is tested: the
+// file is refused, or everything in it can be read.
 #include "data/token_file.h"
 #include "base/sha256.h"
 #include "memory_file.h"
@@ -27,13 +27,13 @@ void read_all(const dpo::data::TokenFile& file) {
       sum += file.response_flags(p, i);
     }
     for (const auto& pair : file.pairs(p))
-      if (std::max(pair.better, pair.worse) >= file.responses(p)) fail("a pair of nothing");
+      if (std::max(pair.chosen, pair.rejected) >= file.responses(p)) fail("a pair without its responses");
     for (std::uint32_t i = 0; i < file.rankings(p); ++i)
       for (const auto response : file.ranking(p, i).responses)
-        if (response >= file.responses(p)) fail("a ranking of nothing");
+        if (response >= file.responses(p)) fail("a ranking without its responses");
   }
   for (const std::string& note : file.notes()) sum += static_cast<std::int64_t>(note.size());
-  [[maybe_unused]] static volatile std::int64_t kept;  // so that all of it is read
+  [[maybe_unused]] static volatile std::int64_t kept;  // so that nothing is optimized away
   kept = sum;
 }
 
@@ -41,7 +41,7 @@ bool try_input(std::string_view input) {
   const MemoryFile path(input);
   std::string why;
   const auto file = dpo::data::TokenFile::open(path.path(), kKey, why);
-  if (!file && why.empty()) fail("refused without a word");
+  if (!file && why.empty()) fail("refused without a reason");
   if (file) read_all(*file);
   return file.has_value();
 }
@@ -73,7 +73,7 @@ const std::string kTokens[] = {"\0\0\0\0"s,
                                "\xff\xff\xff\xff\xff\xff\xff\x7f",
                                "\xff\xff\xff\xff\xff\xff\xff\xff"};
 
-// Changes numbers where they stand, so that the tables keep their places.
+// Changes numbers in place, so that the tables keep their offsets.
 void change_word(Mutator& mutator, std::string& file) {
   const std::string& word = mutator.pick(kTokens);
   const std::size_t at = mutator.below(file.size() / 4) * 4;

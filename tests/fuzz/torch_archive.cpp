@@ -10,7 +10,6 @@
 #include "allocations.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "checkpoint/formats/policy_writer.h"
 #include "checkpoint/formats/torch_archive.h"
 #include "checkpoint/formats/zip.h"
 #include "memory_file.h"

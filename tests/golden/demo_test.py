@@ -64,7 +64,7 @@ def check_promises(result, folder):
 def refuses_a_foreign_folder(folder):
     (folder / "mine.txt").write_text("mine")
     ran = subprocess.run([PROGRAM, "demo", "--dir", folder], capture_output=True, text=True)
-    return check(ran.returncode == 1 and "not made by 'dpo demo'" in ran.stderr and len(list(folder.iterdir())) == 1,
+    return check(ran.returncode == 1 and "not created by 'dpo demo'" in ran.stderr and len(list(folder.iterdir())) == 1,
                  "a folder of someone else is left alone")
 
 

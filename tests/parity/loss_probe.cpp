@@ -1,4 +1,4 @@
-// Losses and their derivatives for numbers that a test gives.
+// Losses and their derivatives for numbers from a test.
 //
 //   loss_probe < REQUEST.json > ANSWER.json
 //

@@ -1,4 +1,4 @@
-// What the tests of models ask of the program's insides.
+// Logits, log-probabilities and gradients of a model, for the parity tests.
 //
 //   model_probe MODEL REQUEST.json ANSWER.safetensors
 //

@@ -2,7 +2,7 @@
 //
 //   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY IN.safetensors OUT.safetensors
 //
-// A setting may be "null". // In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
+// A setting may be "null". In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
 // steps.
 #include <iostream>
 #include <map>
@@ -56,8 +56,8 @@ void run(char** argv) {
     optimizer->step(weights, block_of(given, "g." + std::to_string(step) + "."), std::stod(argv[2]),
                     /*seed=*/0);
   std::vector<checkpoint::Source> sources;
-  for (const auto& [name, tensor] : weights.blocks[0].tensors)
-    sources.push_back({name, checkpoint::Dtype::F32, tensor.sizes().vec(), [data = tensor] {
+  for (const model::NamedTensor& named : weights.blocks[0].tensors)
+    sources.push_back({named.name, checkpoint::Dtype::F32, named.tensor.sizes().vec(), [data = named.tensor] {
                          return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
                                           static_cast<std::size_t>(data.nbytes()));
                        }});

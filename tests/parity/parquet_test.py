@@ -54,7 +54,7 @@ class Parquet(unittest.TestCase):
         file = self.write("rows.parquet", TRIPLES[:2] + [{"prompt": "x", "chosen": None, "rejected": "y"}])
         answer = dpo_data("--order", "1", f"datasets=[{file}]", "loss=dpo", "data.test_share=0")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("rows.parquet:3: 'chosen' is null, expected a text", answer.stderr)
+        self.assertIn("rows.parquet:3: 'chosen' is null, expected a string", answer.stderr)
 
     def test_damage(self) -> None:
         file = self.write("rows.parquet", TRIPLES)
@@ -67,11 +67,11 @@ class Parquet(unittest.TestCase):
 def is_built_with_arrow() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "x.parquet").write_bytes(b"PAR1")
-        return "built without Arrow" not in dpo_data("--order", "1", f"datasets=[{folder}/x.parquet]").stderr
+        return "built without Parquet support" not in dpo_data("--order", "1", f"datasets=[{folder}/x.parquet]").stderr
 
 
 if __name__ == "__main__":
     if not is_built_with_arrow():
-        print("not run: the program was built without Arrow")
+        print("not run: the program was built without Parquet support")
         sys.exit(77)
     unittest.main()

@@ -1,7 +1,7 @@
-// What the sampling controls leave of logits, for the tests.
+// Logits after the sampling options, for the parity tests.
 //
 // stdin: {"logits": [[...]...], "seen": [[ids]...], "options": {"temperature", "top_k", "top_p", "min_p",
-// "repetition_penalty"}}; stdout: the logits that are left, null for what is ruled out.
+// "repetition_penalty"}}; stdout: the logits, null where they are masked.
 #include <cmath>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// Runs updates on batches of tokens that a test gives, and tells what came of them.
+// Runs updates on batches of tokens from a test, and writes the results.
 //
 //   train_probe MODEL REQUEST.json ANSWER.safetensors
 //
@@ -72,16 +72,16 @@ struct Trajectory {
   std::vector<double> losses, chosen, rejected, norms;
 
   void add(const train::UpdateResult& result, double beta) {
-    double loss = 0, better = 0, worse = 0;
+    double loss = 0, chosen_sum = 0, rejected_sum = 0;
     for (const train::Record& record : result.records) {
       loss += record.loss;
-      better += beta * (record.policy[0] - record.reference[0]);
-      if (record.policy.size() > 1) worse += beta * (record.policy.back() - record.reference.back());
+      chosen_sum += beta * (record.policy[0] - record.reference[0]);
+      if (record.policy.size() > 1) rejected_sum += beta * (record.policy.back() - record.reference.back());
     }
     const auto count = static_cast<double>(result.records.size());
     losses.push_back(loss / count);
-    chosen.push_back(better / count);
-    rejected.push_back(worse / count);
+    chosen.push_back(chosen_sum / count);
+    rejected.push_back(rejected_sum / count);
     norms.push_back(result.gradient_norm);
   }
 };

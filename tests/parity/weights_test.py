@@ -204,7 +204,7 @@ class Weights(unittest.TestCase):
                     wanted = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
                     answer = dpo("convert", folder, f"{folder}-out")
                     self.assertEqual(answer.returncode, 0, answer.stderr)
-                    self.assertEqual("taken as untied" in answer.stderr, case == "other")
+                    self.assertEqual("treated as untied" in answer.stderr, case == "other")
                     out = loaded(Path(f"{folder}-out"))
                     self.check_equal(out.state_dict(), wanted.state_dict())
                     self.assertEqual(out.config.tie_word_embeddings, case != "other")

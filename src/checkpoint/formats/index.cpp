@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr const char* kWeightMap = "weight_map";
 
-// Takes the JSON event by event: what is not the weight map is passed over and never built, however deep.
+// Parses the JSON event by event: everything except the weight map is skipped and never built, however deep.
 class IndexReader : public nlohmann::json_sax<json> {
  public:
   const std::string& problem() const { return problem_; }
@@ -34,7 +34,7 @@ class IndexReader : public nlohmann::json_sax<json> {
     if (!in_map_) return true;
     if (depth_ != 2) return other();
     if (!stays_in_folder(text))
-      return refuse(fmt::format("tensor '{}' is in '{}', which is not a file of its folder", tensor_, text));
+      return refuse(fmt::format("tensor '{}' is in '{}', which is not a file in this folder", tensor_, text));
     return map_.emplace(tensor_, text).second || refuse(fmt::format("tensor '{}' occurs twice", tensor_));
   }
 
@@ -71,11 +71,10 @@ class IndexReader : public nlohmann::json_sax<json> {
     return false;
   }
 
-  // A value that is neither object nor file name.
+  // A value that is neither an object nor a file name.
   bool other() {
     if (depth_ == 0) return refuse("it is not a JSON object");
-    return !in_map_ ||
-           refuse(fmt::format("'{}' holds something else than names of tensors and files", kWeightMap));
+    return !in_map_ || refuse(fmt::format("'{}' must map names of tensors to names of files", kWeightMap));
   }
 
   std::string problem_;
@@ -91,9 +90,9 @@ class IndexReader : public nlohmann::json_sax<json> {
 WeightMap parse_weight_index(std::string_view text, const std::string& origin) {
   IndexReader reader;
   const bool good = json::sax_parse(text.begin(), text.end(), &reader);
-  if (!good) throw UserError(fmt::format("{}: not an index of weights: {}", origin, reader.problem()));
+  if (!good) throw UserError(fmt::format("{}: not a weight index: {}", origin, reader.problem()));
   if (!reader.has_map())
-    throw UserError(fmt::format("{}: not an index of weights: '{}' is missing", origin, kWeightMap));
+    throw UserError(fmt::format("{}: not a weight index: '{}' is missing", origin, kWeightMap));
   return reader.take();
 }
 

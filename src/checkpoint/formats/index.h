@@ -10,8 +10,8 @@ namespace dpo::checkpoint {
 // name of each tensor to the file that holds it.
 using WeightMap = std::map<std::string, std::string>;
 
-// Reads the text of an index. What is not one, a tensor that stands there twice and a file outside of the
-// index's folder are UserErrors that begin with `origin`.
+// Parses an index. Invalid JSON, a duplicate tensor and a file outside the index's folder are UserErrors that
+// begin with `origin`.
 WeightMap parse_weight_index(std::string_view text, const std::string& origin);
 
 }  // namespace dpo::checkpoint

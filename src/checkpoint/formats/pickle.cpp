@@ -37,10 +37,9 @@ struct Object {
   bool inside = false;  // of a container
 };
 
-// Nesting is bounded, or a small file could build a chain that overflows the stack when it is taken apart.
+// Nesting is bounded, or a small file could build a chain that overflows the stack when it is destroyed.
 constexpr int kDeepest = 64;
-// So is what can be referred to and then copied again and again: with a long name or shape a small file could
-// fill the memory.
+// So is what a small file could refer to and have copied until memory is full: long names and shapes.
 constexpr std::size_t kLongestName = 1000, kLongestGlobal = 200, kMostDimensions = 64;
 
 const std::map<std::string, Dtype>& storage_types() {
@@ -68,7 +67,7 @@ class Machine {
 
   [[noreturn]] void fail(const std::string& why) const {
     throw UserError(
-        fmt::format("{}: {}; convert it on a machine with Python: torch.load, then "
+        fmt::format("{}: {}; convert it with Python: torch.load, then "
                     "safetensors.torch.save_file",
                     origin_, why));
   }
@@ -117,7 +116,7 @@ class Machine {
   }
 
   std::span<const std::byte> take(std::uint64_t size) {
-    if (size > bytes_.size() - at_) fail("its pickle is cut off");
+    if (size > bytes_.size() - at_) fail("its pickle is truncated");
     const auto part = bytes_.subspan(at_, size);
     at_ += size;
     return part;
@@ -164,7 +163,7 @@ class Machine {
   }
 
   Ref top() {
-    if (stack_.empty()) fail("its pickle takes from an empty stack");
+    if (stack_.empty()) fail("its pickle pops from an empty stack");
     return stack_.back();
   }
 
@@ -175,7 +174,7 @@ class Machine {
   }
 
   std::vector<Ref> pop_last(std::size_t count) {
-    if (stack_.size() < count) fail("its pickle takes from an empty stack");
+    if (stack_.size() < count) fail("its pickle pops from an empty stack");
     std::vector<Ref> objects(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
     return objects;
@@ -192,15 +191,15 @@ class Machine {
 
   Ref remembered(std::uint64_t index) {
     const auto found = memo_.find(index);
-    if (found == memo_.end()) fail("its pickle refers to an object that it has not made");
+    if (found == memo_.end()) fail("its pickle refers to an object that does not exist");
     return found->second;
   }
 
-  // A container may grow only before it is put into another, as every writer does it: so no container can
-  // come to hold itself, and depths stay true.
+  // A container may grow only before it is put into another, as every writer does: so no container can
+  // contain itself, and depths stay correct.
   void put(Object& container, const Ref& item) {
     if (container.inside || item.get() == &container)
-      fail("its pickle changes a container that is in use already");
+      fail("its pickle changes a container that is already in use");
     item->inside = true;
     container.depth = std::max(container.depth, item->depth + 1);
     if (container.depth > kDeepest) fail("its pickle is nested too deeply");
@@ -214,7 +213,7 @@ class Machine {
   void append(const std::vector<Ref>& items) {
     const Ref container = top();
     auto* list = std::get_if<Object::List>(&container->value);
-    if (!list) fail("its pickle appends to something that is no list");
+    if (!list) fail("its pickle appends to something that is not a list");
     for (const Ref& item : items) {
       put(*container, item);
       list->push_back(item);
@@ -224,7 +223,7 @@ class Machine {
   void set_items(const std::vector<Ref>& items) {
     const Ref container = top();
     auto* dict = std::get_if<Object::Dict>(&container->value);
-    if (!dict || items.size() % 2 != 0) fail("its pickle sets items of something that is no dict");
+    if (!dict || items.size() % 2 != 0) fail("its pickle sets items of something that is not a dict");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       put(*container, items[i]);
       put(*container, items[i + 1]);
@@ -238,7 +237,7 @@ class Machine {
   }
 
   void push_global(const std::string& module, const std::string& name) {
-    if (module.size() + name.size() > kLongestGlobal) fail("its pickle names a global of great length");
+    if (module.size() + name.size() > kLongestGlobal) fail("its pickle has a global with too long a name");
     push(Global{module + "." + name});
   }
 
@@ -246,14 +245,14 @@ class Machine {
     const std::vector<Ref> names = pop_last(2);
     const auto* module = std::get_if<std::string>(&names[0]->value);
     const auto* name = std::get_if<std::string>(&names[1]->value);
-    if (!module || !name) fail("its pickle names a global by something that is no text");
+    if (!module || !name) fail("its pickle has a global whose name is not a string");
     push_global(*module, *name);
   }
 
   template <class Value>
   const Value& as(const Ref& object, const char* what) {
     const Value* value = std::get_if<Value>(&object->value);
-    if (!value) fail(fmt::format("its pickle has {} of an unexpected kind", what));
+    if (!value) fail(fmt::format("its pickle has {} of an unexpected type", what));
     return *value;
   }
 
@@ -262,12 +261,13 @@ class Machine {
     const Ref id = pop();
     const auto& parts = as<Object::List>(id, "a storage");
     if (parts.size() != 5 || as<std::string>(parts[0], "a storage") != "storage")
-      fail("its pickle refers to no storage");
+      fail("its pickle has a persistent id that is not a storage");
     const std::string& type = as<Global>(parts[1], "a storage type").name;
     const auto known = storage_types().find(type);
-    if (known == storage_types().end()) fail(fmt::format("its pickle has a storage of type {}", type));
+    if (known == storage_types().end())
+      fail(fmt::format("its pickle has a storage of the unknown type {}", type));
     const auto& key = as<std::string>(parts[2], "a storage key");
-    if (key.size() > kLongestGlobal) fail("its pickle has a storage key of great length");
+    if (key.size() > kLongestGlobal) fail("its pickle has a storage key that is too long");
     push(Storage{known->second, key});
   }
 
@@ -282,7 +282,7 @@ class Machine {
     else if (function == "torch._utils._rebuild_parameter" && !arguments.empty())
       stack_.push_back(arguments[0]);
     else
-      fail(fmt::format("its pickle calls {}, which weights do not need and which could run anything",
+      fail(fmt::format("its pickle calls {}, which weights do not need and which could run any code",
                        function));
   }
 
@@ -294,8 +294,9 @@ class Machine {
     tensor.offset = as<std::int64_t>(arguments[1], "a tensor's offset");
     const auto& shape = as<Object::List>(arguments[2], "a tensor's shape");
     const auto& strides = as<Object::List>(arguments[3], "a tensor's strides");
-    if (shape.size() > kMostDimensions) fail("its pickle has a tensor of too many dimensions");
-    if (shape.size() != strides.size()) fail("its pickle has a tensor with another number of strides");
+    if (shape.size() > kMostDimensions) fail("its pickle has a tensor with too many dimensions");
+    if (shape.size() != strides.size())
+      fail("its pickle has a tensor whose shape and strides differ in length");
     for (const Ref& size : shape) tensor.shape.push_back(as<std::int64_t>(size, "a tensor's size"));
     for (const Ref& stride : strides) tensor.strides.push_back(as<std::int64_t>(stride, "a tensor's stride"));
     return tensor;
@@ -320,7 +321,7 @@ std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, co
   Machine machine(pickle, origin);
   const Ref root = machine.run();
   const auto* dict = std::get_if<Object::Dict>(&root->value);
-  if (!dict) machine.fail("its pickle holds no dict");
+  if (!dict) machine.fail("its pickle is not a dict");
   if (const Object* state = item_named(*dict, "state"))
     if (const auto* inner = std::get_if<Object::Dict>(&state->value)) dict = inner;
   std::vector<PickledTensor> tensors;
@@ -328,7 +329,7 @@ std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, co
     const auto* name = std::get_if<std::string>(&key->value);
     const auto* tensor = std::get_if<PickledTensor>(&value->value);
     if (!name || !tensor) continue;  // counters and the like
-    if (name->size() > kLongestName) machine.fail("its pickle has a tensor with a name of great length");
+    if (name->size() > kLongestName) machine.fail("its pickle has a tensor with too long a name");
     tensors.push_back(*tensor);
     tensors.back().name = *name;
   }

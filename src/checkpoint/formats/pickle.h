@@ -20,9 +20,9 @@ struct PickledTensor {
   std::vector<std::int64_t> strides;
 };
 
-// The tensors of a pickled state dict, or of the one that stands under the key "state", as the original's
-// policy.pt has it. The pickle is read, not run: every opcode and global that does not build plain values,
-// containers or tensors is a UserError that names it and says how to convert the file.
+// The tensors of a pickled state dict, or of the one under the key "state", as in the original's policy.pt.
+// The pickle is parsed, not run: every opcode and global that does not build plain values, containers or
+// tensors is a UserError that names it and says how to convert the file.
 std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, const std::string& origin);
 
 }  // namespace dpo::checkpoint

@@ -1,4 +1,4 @@
-// checkpoint/formats: files of weights as bytes: safetensors, and what torch.save wrote.
+// checkpoint/formats: weight files as bytes: safetensors, and what torch.save writes.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ std::string_view name_of(Dtype dtype);
 std::size_t size_of(Dtype dtype);  // bytes of one element
 std::optional<Dtype> dtype_named(std::string_view name);
 
-// A tensor of a file: its bytes stand at [begin, end) of the data part.
+// A tensor of a file: its bytes are at [begin, end) of the data part.
 struct Entry {
   std::string name;
   Dtype dtype{};
@@ -38,11 +38,11 @@ struct Header {
   std::uint64_t data_start = 0;
 };
 
-// Reads and checks the head of a safetensors file from its bytes. Whatever is wrong is a UserError that
-// begins with `origin`; nothing is allocated beyond the size of the file.
+// Reads and checks the header of a safetensors file. Anything wrong is a UserError that begins with `origin`;
+// memory is bounded by the size of the file.
 Header parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
-// A file of weights, mapped.
+// A weight file, mapped into memory.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -55,7 +55,7 @@ class SafetensorsFile {
   Header header_;
 };
 
-// A file that is to be written: all of it but the tensors' bytes.
+// A file to write: everything except the tensors' bytes.
 struct SafetensorsPlan {
   std::string head;            // the bytes before the data
   std::vector<Entry> entries;  // in the order of their bytes
@@ -64,11 +64,11 @@ struct SafetensorsPlan {
   std::uint64_t size() const { return head.size() + (entries.empty() ? 0 : entries.back().end); }
 };
 
-// The file of these tensors as the Python library lays it out, byte for byte, with metadata {"format": "pt"}.
-// Names, dtypes and shapes are given, in any order; where the bytes stand is found.
+// Lays out a file as the Python library does, byte for byte, with metadata {"format": "pt"}. The entries have
+// name, dtype and shape, in any order; their offsets are set here.
 SafetensorsPlan plan_safetensors(std::vector<Entry> tensors);
 
-// A tensor to write: `bytes` is called once, when its turn comes, so that not all need to be in memory at
+// A tensor to write. `bytes` is called once, when it is written, so that not all need to be in memory at
 // once.
 struct Source {
   std::string name;
@@ -77,7 +77,7 @@ struct Source {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-// Writes such a file. It is complete or absent.
+// Writes such a file, complete or not at all.
 void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors);
 
 }  // namespace dpo::checkpoint

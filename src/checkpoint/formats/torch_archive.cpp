@@ -1,6 +1,8 @@
 #include "checkpoint/formats/torch_archive.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -16,8 +18,7 @@ bool is_zip(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
 }
 
-// Elements from the first to the last that the strides reach, plus one; nothing if that overflows or goes
-// backwards.
+// Elements from the first to the last that the strides reach; null on overflow or a negative stride.
 std::optional<std::uint64_t> elements_reached(const PickledTensor& tensor) {
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -35,14 +36,72 @@ std::optional<std::uint64_t> elements_reached(const PickledTensor& tensor) {
   return count;
 }
 
+const char* storage_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::F64: return "DoubleStorage";
+    case Dtype::F32: return "FloatStorage";
+    case Dtype::F16: return "HalfStorage";
+    case Dtype::BF16: return "BFloat16Storage";
+    default: throw std::logic_error("weights must be floats");
+  }
+}
+
+// Opcodes of pickle's protocol 2.
+std::string little_endian(std::uint64_t value, int size) {
+  std::string bytes;
+  for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+std::string text(const std::string& value) { return "X" + little_endian(value.size(), 4) + value; }
+std::string global(const std::string& module, const std::string& name) {
+  return "c" + module + "\n" + name + "\n";
+}
+std::string number(std::int64_t value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  return value <= INT32_MAX ? "J" + little_endian(bits, 4) : "\x8a\x08" + little_endian(bits, 8);
+}
+std::string tuple(const std::vector<std::int64_t>& values) {
+  std::string items = "(";
+  for (const std::int64_t value : values) items += number(value);
+  return items + "t";
+}
+const std::string kEmptyOrderedDict = global("collections", "OrderedDict") + ")R";
+
+// torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks)
+std::string tensor(const Source& source, std::size_t key) {
+  std::vector<std::int64_t> strides(source.shape.size());
+  std::int64_t count = 1;
+  for (std::size_t i = source.shape.size(); i-- > 0;) {
+    strides[i] = std::max<std::int64_t>(count, 1);
+    count *= source.shape[i];
+  }
+  return global("torch._utils", "_rebuild_tensor_v2") + "((" + text("storage") +
+         global("torch", storage_type(source.dtype)) + text(std::to_string(key)) + text("cpu") +
+         number(count) + "tQ" + number(0) + tuple(source.shape) + tuple(strides) + "\x89" +
+         kEmptyOrderedDict + "tR";
+}
+
+std::string pickle_of(const std::vector<Source>& tensors,
+                      const std::vector<std::pair<std::string, std::string>>& shared) {
+  std::string state = kEmptyOrderedDict + "(";
+  for (std::size_t i = 0; i < tensors.size(); ++i) state += text(tensors[i].name) + tensor(tensors[i], i);
+  for (const auto& [name, other] : shared) {
+    const auto at = std::find_if(tensors.begin(), tensors.end(),
+                                 [&](const Source& source) { return source.name == other; });
+    state += text(name) + tensor(*at, static_cast<std::size_t>(at - tensors.begin()));
+  }
+  state += "u";
+  return "\x80\x02}(" + text("step_idx") + number(0) + text("state") + state + text("metrics") + "}u.";
+}
+
 }  // namespace
 
 TorchArchive::TorchArchive(const std::filesystem::path& path) : path_(path), file_(path, "weights") {
   const std::string origin = path.string();
   if (!is_zip(file_.bytes()))
     throw UserError(
-        fmt::format("{}: not an archive of torch.save (or one from before PyTorch 1.6); load it with Python "
-                    "and save it again",
+        fmt::format("{}: not a torch.save archive (or one from before PyTorch 1.6); load it with Python and "
+                    "save it again",
                     origin));
   files_ = read_stored_zip(file_.bytes(), origin);
   for (const auto& [name, bytes] : files_)
@@ -59,7 +118,7 @@ std::span<const std::byte> TorchArchive::bytes_of(const PickledTensor& tensor) c
   };
   const auto storage = files_.find(prefix_ + "data/" + tensor.storage);
   if (storage == files_.end())
-    fail(fmt::format("is in the storage '{}', which the archive does not have", tensor.storage));
+    fail(fmt::format("is in the storage '{}', which is missing from the archive", tensor.storage));
   const std::uint64_t available = storage->second.size() / size_of(tensor.dtype);
   const auto reached = elements_reached(tensor);
   if (!reached || tensor.offset < 0 || static_cast<std::uint64_t>(tensor.offset) > available ||
@@ -71,6 +130,20 @@ std::span<const std::byte> TorchArchive::bytes_of(const PickledTensor& tensor) c
 
 std::uint64_t TorchArchive::offset_of(const PickledTensor& tensor) const {
   return static_cast<std::uint64_t>(bytes_of(tensor).data() - file_.bytes().data());
+}
+
+void write_policy(const std::filesystem::path& path, const std::vector<Source>& tensors,
+                  const std::vector<std::pair<std::string, std::string>>& shared) {
+  AtomicFile file(path);
+  ZipWriter zip(file);
+  const std::string folder = path.stem().string() + "/";
+  zip.add(folder + "data.pkl", pickle_of(tensors, shared));
+  zip.add(folder + "byteorder", "little");
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    zip.add(folder + "data/" + std::to_string(i), tensors[i].bytes());
+  zip.add(folder + "version", "3\n");
+  zip.finish();
+  file.commit();
 }
 
 }  // namespace dpo::checkpoint

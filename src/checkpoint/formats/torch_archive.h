@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -18,17 +20,22 @@ class TorchArchive {
 
   const std::vector<PickledTensor>& tensors() const { return tensors_; }
 
-  // From the first element of the tensor to behind the last that its strides reach; checked to be within its
-  // storage.
+  // From the tensor's first element to the last that its strides reach; checked to be within its storage.
   std::span<const std::byte> bytes_of(const PickledTensor& tensor) const;
-  std::uint64_t offset_of(const PickledTensor& tensor) const;  // where they stand in the file
+  std::uint64_t offset_of(const PickledTensor& tensor) const;  // of those bytes, in the file
 
  private:
   std::filesystem::path path_;
   MappedFile file_;
   std::map<std::string, std::span<const std::byte>> files_;
-  std::string prefix_;  // torch.save puts everything into one folder, named as it likes
+  std::string prefix_;  // torch.save puts everything into one folder of any name
   std::vector<PickledTensor> tensors_;
 };
+
+// Writes a policy.pt as the original does: torch.save({"step_idx": 0, "state": STATE_DICT, "metrics": {}}),
+// which torch.load reads, also with weights_only. `shared`: additional names, each with the tensor whose
+// storage it shares, as for a tied head. The file is complete or absent.
+void write_policy(const std::filesystem::path& path, const std::vector<Source>& tensors,
+                  const std::vector<std::pair<std::string, std::string>>& shared);
 
 }  // namespace dpo::checkpoint

@@ -38,29 +38,29 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
   return strides;
 }
 
-// What else may lie in a folder of a model, and what to do about it.
+// Other files that a model's folder may have instead, and what to do about them.
 std::string hint_for_folder(const fs::path& folder) {
   struct Other {
     const char* ending;
     const char* hint;
   };
   constexpr Other kOthers[] = {
-      {"adapter_model.safetensors", "it holds an adapter; merge it into its model with Python (peft) first"},
-      {"adapter_model.bin", "it holds an adapter; merge it into its model with Python (peft) first"},
-      {".gguf", "GGUF files are not read; use the model that they were made from"},
-      {".msgpack", "Flax weights are not read; save the model with PyTorch as safetensors"},
-      {".h5", "TensorFlow weights are not read; save the model with PyTorch as safetensors"},
-      {".onnx", "ONNX files are not read; use the model that they were made from"},
-      {".safetensors", "name the file itself, and --config with its config.json"},
-      {".pt", "name the file itself, and --config with its config.json"},
-      {".bin", "name the file itself, and --config with its config.json"},
+      {"adapter_model.safetensors", "an adapter; merge it into its model with Python (peft) first"},
+      {"adapter_model.bin", "an adapter; merge it into its model with Python (peft) first"},
+      {".gguf", "GGUF files are not supported; use the model that they were made from"},
+      {".msgpack", "Flax weights are not supported; save the model with PyTorch as safetensors"},
+      {".h5", "TensorFlow weights are not supported; save the model with PyTorch as safetensors"},
+      {".onnx", "ONNX files are not supported; use the model that they were made from"},
+      {".safetensors", "give the file itself, and --config with its config.json"},
+      {".pt", "give the file itself, and --config with its config.json"},
+      {".bin", "give the file itself, and --config with its config.json"},
   };
   if (std::string hint = run_folder_hint(folder); !hint.empty()) return hint;
   std::error_code none;
   for (const Other& other : kOthers)
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))
       if (const std::string name = entry.path().filename().string(); name.ends_with(other.ending))
-        return fmt::format("; there is {}: {}", name, other.hint);
+        return fmt::format("; found {}: {}", name, other.hint);
   return "";
 }
 
@@ -85,17 +85,17 @@ std::vector<StoredTensor> tensors_of_archive(const fs::path& path, std::size_t f
 std::vector<StoredTensor> tensors_of_file(const fs::path& path, std::size_t file) {
   const MappedFile mapped(path, "weights");
   if (begins_with(mapped, "version https://git-lfs"))
-    throw UserError(fmt::format(
-        "{}: this is a Git LFS pointer and not the weights; 'git lfs pull' in its folder fetches them",
-        path.string()));
+    throw UserError(fmt::format("{}: a Git LFS pointer, not the weights; run 'git lfs pull' in its folder",
+                                path.string()));
   const std::string ending = path.extension().string();
   if (begins_with(mapped, "PK") || ending == ".bin" || ending == ".pt" || ending == ".pth")
     return tensors_of_archive(path, file);
   if (ending == ".safetensors") return tensors_of_safetensors(path, file);
-  throw UserError(fmt::format(
-      "{}: files of this kind are not read as weights, expected .safetensors, or .bin or .pt as torch.save "
-      "writes them; convert it with Python: safetensors.torch.save_file",
-      path.string()));
+  throw UserError(
+      fmt::format("{}: not a supported weight file, expected .safetensors, or .bin or .pt from torch.save; "
+                  "convert it with "
+                  "Python: safetensors.torch.save_file",
+                  path.string()));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ bool StoredTensor::is_contiguous() const {
 WeightFiles::WeightFiles(const fs::path& path) : origin_(path) {
   std::error_code none;
   if (!fs::exists(path, none))
-    throw UserError(fmt::format("weights: there is no file or folder {}", path.string()));
+    throw UserError(fmt::format("weights: no such file or folder: {}", path.string()));
   if (fs::is_directory(path, none))
     open_folder(path);
   else if (path.string().ends_with(".index.json"))
@@ -155,11 +155,11 @@ void WeightFiles::open_index(const fs::path& index) {
   std::error_code none;
   for (const std::string& shard : shards)
     if (!fs::exists(index.parent_path() / shard, none))
-      problems.push_back(fmt::format("{}: the file {} that it names is missing", index.string(), shard));
+      problems.push_back(fmt::format("{}: its file {} is missing", index.string(), shard));
   if (!problems.empty()) throw UserError(problems);
   for (const std::string& shard : shards) open_file(index.parent_path() / shard);
 
-  // Where two files have a tensor, the index decides.
+  // If two files have a tensor, the index decides.
   std::set<std::string> found;
   std::erase_if(tensors_, [&](const StoredTensor& tensor) {
     const auto named = map.find(tensor.name);
@@ -169,8 +169,7 @@ void WeightFiles::open_index(const fs::path& index) {
   });
   for (const auto& [tensor, file] : map)
     if (!found.count(tensor))
-      problems.push_back(
-          fmt::format("{}: the tensor '{}' is not in {}, where it should be", index.string(), tensor, file));
+      problems.push_back(fmt::format("{}: tensor '{}' is not in {}", index.string(), tensor, file));
   if (!problems.empty()) throw UserError(problems);
 }
 

@@ -12,7 +12,7 @@
 
 namespace dpo::checkpoint {
 
-// A tensor of some file of weights.
+// A tensor of a weight file.
 struct StoredTensor {
   std::string name;
   Dtype dtype{};
@@ -20,26 +20,26 @@ struct StoredTensor {
   std::vector<std::int64_t> strides;  // in elements
   std::size_t file = 0;               // in WeightFiles
   std::uint64_t offset = 0;           // of its first element, in the file
-  std::uint64_t size = 0;             // bytes from there to behind its last element
+  std::uint64_t size = 0;             // bytes from there to the end of its last element
 
   bool is_contiguous() const;
 };
 
-// The weights of a model, in files of any kind that we read: safetensors or what torch.save wrote, one file
-// or several with an index. Opening reads and checks everything but the numbers themselves.
+// The weights of a model in any supported form: safetensors or torch.save, one file or several with an index.
+// The constructor reads and checks everything except the numbers themselves.
 class WeightFiles {
  public:
-  // `path`: a folder as Hugging Face lays it out, or one file of weights. Whatever is missing, damaged or of
-  // a kind that we refuse is a UserError.
+  // `path`: a Hugging Face folder, or one weight file. Anything missing, damaged or unsupported is a
+  // UserError.
   explicit WeightFiles(const std::filesystem::path& path);
 
   const std::filesystem::path& origin() const { return origin_; }  // the file, or the index of several
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
-  // Bytes of a tensor from the one numbered `from`; safe to call from many threads.
+  // Reads bytes of a tensor, starting with byte `from`; safe to call from many threads.
   void read(const StoredTensor& tensor, std::uint64_t from, std::span<std::byte> bytes) const;
 
-  // Tells the system that these bytes of a tensor will be read now, so that it fetches them at once.
+  // Asks the system to start reading these bytes of a tensor.
   void prefetch(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const;
 
  private:

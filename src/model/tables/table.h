@@ -20,7 +20,8 @@ struct Tensor {
   std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank has all
   bool multiplies_tokens = false;   // a matrix that every token is multiplied by (embeddings are looked up)
   Init init = Init::normal;
-  int sections = 1;  // of the split dimension, each split by itself: queries, keys and values
+  int sections = 1;         // of the split dimension, each split by itself: queries, keys and values
+  bool transposed = false;  // a matrix that is stored [in, out]
 
   std::int64_t count() const;
 };

@@ -13,9 +13,9 @@ using namespace tiny;
 
 class Load : public FolderTest {
  protected:
-  // A model with numbers of its own and the files of it that a test changes before it writes them.
+  // A model, and its tensors, which a test may change before it writes them.
   void make(bool tied) { make(config_json(tied)); }
-  // One with a tensor that is read in several pieces.
+  // A model with a tensor that is read in several pieces.
   void make_large() {
     std::string config = config_json(true);
     config.replace(config.find("13"), 2, "400000");
@@ -100,7 +100,7 @@ std::vector<model::Layout> layouts() {
   return all;
 }
 
-TEST_F(Load, ARankGetsWhatItHolds) {
+TEST_F(Load, ARankGetsItsPart) {
   make(false);
   save();
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
@@ -119,7 +119,7 @@ TEST_F(Load, ARankGetsWhatItHolds) {
     }
 }
 
-// Bytes that this process has read by system calls.
+// Bytes that this process has read with system calls.
 std::int64_t bytes_read() {
   std::ifstream counters("/proc/self/io");
   for (std::string name; counters >> name;)
@@ -127,7 +127,7 @@ std::int64_t bytes_read() {
   throw std::runtime_error("/proc/self/io does not count what is read");
 }
 
-TEST_F(Load, ARankReadsNoMoreThanItHolds) {
+TEST_F(Load, ARankReadsOnlyItsPart) {
   make_large();
   save();
   constexpr std::int64_t kConfiguration = 100'000;  // more than config.json and the counters themselves
@@ -148,7 +148,7 @@ TEST_F(Load, ARankReadsNoMoreThanItHolds) {
 
 TEST_F(Load, ARankPicksFromATensorThatIsNotContiguous) {
   const at::Tensor stored = at::arange(24, at::kFloat).view({4, 6});
-  // A transposed matrix, as torch.save keeps it.
+  // A transposed matrix, as torch.save stores it.
   write_safetensors(folder_ / "m.safetensors", {source_of("m", stored)});
   WeightFiles files(folder_ / "m.safetensors");
   StoredTensor transposed = files.tensors()[0];
@@ -160,7 +160,7 @@ TEST_F(Load, ARankPicksFromATensorThatIsNotContiguous) {
   EXPECT_TRUE(at::equal(numbers.narrow(0, 2, 3), wanted.narrow(0, 11, 3)));
 }
 
-TEST_F(Load, ANewModelIsTheSameWhateverTheLayout) {
+TEST_F(Load, ANewModelDoesNotDependOnTheLayout) {
   make(false);
   save();
   const model::Layout layout{1, 2, 1, 3};
@@ -196,9 +196,9 @@ TEST_F(Load, AHeadThatDiffersUnties) {
   const LoadedModel loaded = load();
   EXPECT_FALSE(loaded.config.shape.tied_embeddings);
   ASSERT_EQ(loaded.notes.size(), 1u);
-  EXPECT_NE(loaded.notes[0].find("taken as untied"), std::string::npos);
+  EXPECT_NE(loaded.notes[0].find("treated as untied"), std::string::npos);
   EXPECT_EQ(tensors_of(loaded).size(), tensors_of(model_).size() + 1);
-  EXPECT_TRUE(at::equal(*loaded.weights.blocks.back().find("lm_head.weight"), head));
+  EXPECT_TRUE(at::equal(loaded.weights.blocks.back().find("lm_head.weight")->tensor, head));
 }
 
 TEST_F(Load, AFileInsteadOfTheFoldersOwn) {
@@ -209,7 +209,7 @@ TEST_F(Load, AFileInsteadOfTheFoldersOwn) {
   expect_same(load_model(folder_ / "config.json", at::kFloat, at::kCPU, folder_ / "other.safetensors"));
 }
 
-TEST_F(Load, WhatIsNotThere) {
+TEST_F(Load, WhatDoesNotExist) {
   setenv("HF_HUB_CACHE", folder_.c_str(), 1);
   const auto load_named = [](const std::string& name) {
     return message_of([&] { load_model(name, at::kFloat, at::kCPU); });

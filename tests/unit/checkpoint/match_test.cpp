@@ -22,7 +22,7 @@ model::Shape shape(bool tied, model::Family family = model::Family::gpt2) {
   return s;
 }
 
-// What a file of just this model would hold, one after the other.
+// The tensors of a file of this model.
 std::vector<StoredTensor> stored_of(const model::TensorTable& table) {
   std::vector<StoredTensor> stored;
   for (const model::Block& block : table.blocks)
@@ -58,7 +58,7 @@ TEST(Match, FindsEveryTensor) {
   EXPECT_FALSE(match.second_head);
 }
 
-TEST(Match, TakesOtherNames) {
+TEST(Match, AcceptsOtherNames) {
   const auto table = model::tensor_table(shape(true));
   for (const std::string wrapper : {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "module._orig_mod."}) {
     auto stored = stored_of(table);
@@ -79,7 +79,7 @@ TEST(Match, TakesOtherNames) {
   EXPECT_EQ(without_wrappers("submodule.module.x"), "submodule.x");
 }
 
-TEST(Match, TakesTheNewNameOfAnOldHead) {
+TEST(Match, AcceptsTheNewNameOfAnOldHead) {
   const auto table = model::tensor_table(shape(false, model::Family::gpt_neox));
   auto stored = stored_of(table);
   named(stored, "embed_out.weight").name = "lm_head.weight";
@@ -101,7 +101,7 @@ TEST(Match, SettlesTiedHeads) {
   stored.back().shape = {14, 8};
   EXPECT_EQ(problems_of(table, stored),
             std::vector<std::string>{
-                "file: tensor 'lm_head.weight' has the shape [14, 8], its config.json asks for [13, 8]"});
+                "file: tensor 'lm_head.weight' has the shape [14, 8], expected [13, 8] (from config.json)"});
 
   stored = stored_of(table);
   named(stored, table.embedding_name).name = table.head_name;
@@ -121,18 +121,18 @@ TEST(Match, ListsEveryDifference) {
   EXPECT_EQ(
       problems_of(table, stored),
       (std::vector<std::string>{
-          "file: tensor 'transformer.wpe.weight' has the shape [8, 16], its config.json asks for [16, 8]",
+          "file: tensor 'transformer.wpe.weight' has the shape [8, 16], expected [16, 8] (from config.json)",
           "file: tensor 'lm_head.weight' has the dtype I8, expected F64, F32, F16 or BF16: quantized weights "
           "are not supported",
           "file: the model's tensor 'transformer.h.0.ln_1.weight' is missing; is it "
-          "'transformer.h.0.ln_l.weight'?",
+          "'transformer.h.0.ln_l.weight' in the file?",
           "file: the model's tensor 'transformer.ln_f.bias' is missing",
-          "file: the model has no tensor 'transformer.h.0.ln_l.weight'; is it meant as "
+          "file: the model has no tensor 'transformer.h.0.ln_l.weight'; did you mean "
           "'transformer.h.0.ln_1.weight'?",
           "file: the model has no tensor 'v_head.summary.weight'"}));
 }
 
-TEST(Match, RefusesTwoOfOne) {
+TEST(Match, RefusesDuplicates) {
   const auto table = model::tensor_table(shape(false));
   auto stored = stored_of(table);
   stored.push_back(named(stored, "transformer.wpe.weight"));
@@ -141,7 +141,7 @@ TEST(Match, RefusesTwoOfOne) {
   stored.back().offset = 7777;
   EXPECT_EQ(problems_of(table, stored),
             std::vector<std::string>{"file: 'transformer.wpe.weight' and 'module.transformer.wpe.weight' are "
-                                     "the same tensor of the model, 'transformer.wpe.weight'"});
+                                     "both the model's tensor 'transformer.wpe.weight'"});
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST_F(Save, IsLoadedAsSaved) {
   expect_same(load_model(folder_ / "in", at::kFloat, at::kCPU, folder_ / "p.pt"));
 }
 
-TEST_F(Save, KeepsTheConfigurationButForTheDtype) {
+TEST_F(Save, KeepsTheConfigurationExceptTheDtype) {
   save_model(folder_ / "out", model_, kOneFile);
   auto wanted = nlohmann::ordered_json::parse(config_json(true));
   wanted.erase("torch_dtype");
@@ -71,14 +71,14 @@ TEST_F(Save, CopiesTheTokenizer) {
   write("in/generation_config.json", "gen");
   write("in/training_args.bin", "no");
   const LoadedModel model = new_model(folder_ / "in", at::kFloat, at::kCPU, 3);
-  fs::remove_all(folder_ / "in");  // a checkpoint that was resumed from may be gone
+  fs::remove_all(folder_ / "in");  // the checkpoint that a run resumed from may be gone
   save_model(folder_ / "out", model, kOneFile);
   EXPECT_EQ(read_text_file(folder_ / "out" / "tokenizer.json", "test"), "tok");
   EXPECT_EQ(read_text_file(folder_ / "out" / "generation_config.json", "test"), "gen");
   EXPECT_EQ(count(folder_ / "out"), 4u);
 }
 
-TEST_F(Save, RefusesAPlaceThatIsTaken) {
+TEST_F(Save, RefusesAnExistingFolder) {
   write("file", "x");
   const auto save_to = [&](const std::string& name) {
     return message_of([&] { save_model(folder_ / name, model_, kOneFile); });
@@ -92,7 +92,7 @@ TEST_F(Save, RefusesAPlaceThatIsTaken) {
 }
 
 TEST_F(Save, LeavesNothingWhenItFails) {
-  const Progress stop = [](std::int64_t done, std::int64_t) {
+  const ProgressCallback stop = [](std::int64_t done, std::int64_t) {
     if (done > 1000) throw std::runtime_error("stop");
   };
   EXPECT_THROW(save_model(folder_ / "out", model_, 1500, stop), std::runtime_error);

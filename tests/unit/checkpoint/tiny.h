@@ -23,7 +23,7 @@ inline std::string config_json(bool tied) {
          (tied ? "true}" : "false}");
 }
 
-// A folder that goes away with the test.
+// A folder that is removed after the test.
 class FolderTest : public testing::Test {
  protected:
   FolderTest()
@@ -40,7 +40,7 @@ class FolderTest : public testing::Test {
   fs::path folder_;
 };
 
-// A tensor of a file to be written; it keeps its numbers alive.
+// A tensor to write. Keeps its numbers alive.
 inline Source source_of(const std::string& name, const at::Tensor& tensor) {
   const at::Tensor kept = tensor.contiguous();
   return {name, dtype_of(kept.scalar_type()), kept.sizes().vec(),

@@ -26,12 +26,12 @@ TEST(WeightIndex, NamesTheFileOfEachTensor) {
 
 TEST(WeightIndex, RefusesFilesElsewhere) {
   for (const std::string file : {"../a", "/etc/passwd", "a/../../b", "", "..", "a/", ".", "./a", "a\\u0000b"})
-    EXPECT_NE(index_message(R"({"weight_map": {"t": ")" + file + R"("}})").find("not a file of its folder"),
+    EXPECT_NE(index_message(R"({"weight_map": {"t": ")" + file + R"("}})").find("not a file in this folder"),
               std::string::npos)
         << file;
 }
 
-TEST(WeightIndex, RefusesWhatIsNone) {
+TEST(WeightIndex, RefusesWhatIsNotOne) {
   struct Case {
     std::string text, expected;
   };
@@ -40,18 +40,18 @@ TEST(WeightIndex, RefusesWhatIsNone) {
       {"[]", "it is not a JSON object"},
       {"\"x\"", "it is not a JSON object"},
       {"{}", "'weight_map' is missing"},
-      {R"({"weight_map": 1})", "something else than names"},
-      {R"({"weight_map": "x"})", "something else than names"},
-      {R"({"weight_map": {"a": 1}})", "something else than names"},
-      {R"({"weight_map": {"a": {}}})", "something else than names"},
-      {R"({"weight_map": {"a": ["x"]}})", "something else than names"},
+      {R"({"weight_map": 1})", "must map names"},
+      {R"({"weight_map": "x"})", "must map names"},
+      {R"({"weight_map": {"a": 1}})", "must map names"},
+      {R"({"weight_map": {"a": {}}})", "must map names"},
+      {R"({"weight_map": {"a": ["x"]}})", "must map names"},
       {R"({"weight_map": {"a": "x", "a": "y"}})", "tensor 'a' occurs twice"},
       {R"({"weight_map": {}, "weight_map": {}})", "'weight_map' occurs twice"},
       {R"({"other": )" + std::string(100'000, '['), "not valid JSON"},
   };
   for (const Case& c : cases) {
     const std::string message = index_message(c.text);
-    EXPECT_EQ(message.rfind("i.json: not an index of weights: ", 0), 0u) << message;
+    EXPECT_EQ(message.rfind("i.json: not a weight index: ", 0), 0u) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message << "\nexpected: " << c.expected;
   }
 }

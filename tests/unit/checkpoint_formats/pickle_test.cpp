@@ -50,7 +50,7 @@ TEST(Pickle, ReadsAStateDict) {
 }
 
 TEST(Pickle, ReadsTheOriginalsPolicy) {
-  // {"step_idx": 3, "state": {...}, "metrics": {"loss": [0.5]}}, remembered objects and a state dict's
+  // {"step_idx": 3, "state": {...}, "metrics": {"loss": [0.5]}}, memoized objects and a state dict's
   // attributes.
   const std::string half = std::string("G?\xe0", 3) + std::string(6, '\0');
   const auto tensors =
@@ -80,41 +80,41 @@ TEST(Pickle, RefusesEverythingElse) {
        "os\nsystem\n",
        "its pickle uses the opcode 0x69"},
       {"\x81", "its pickle uses the opcode 0x81"},
-      {"N", "its pickle holds no dict"},
+      {"N", "its pickle is not a dict"},
       {"", "empty stack"},
       {"0", "empty stack"},
       {"\x87", "empty stack"},
       {"t", "empty stack"},
-      {"h\x05", "refers to an object that it has not made"},
+      {"h\x05", "refers to an object that does not exist"},
       {"X\xff\xff\xff\xff"
        "abc",
-       "its pickle is cut off"},
+       "its pickle is truncated"},
       {"c"
        "os",
-       "its pickle is cut off"},
+       "its pickle is truncated"},
       {"\x8a\x09"
        "123456789",
        "an integer of more than 64 bits"},
-      {"NNa", "appends to something that is no list"},
-      {"NNNs", "sets items of something that is no dict"},
-      {"}(NNNu", "sets items of something that is no dict"},
+      {"NNa", "appends to something that is not a list"},
+      {"NNNs", "sets items of something that is not a dict"},
+      {"}(NNNu", "sets items of something that is not a dict"},
       {"]q\x01h\x01"
        "a",
-       "a container that is in use already"},  // a list in itself
+       "a container that is already in use"},  // a list in itself
       {"]q\x01]q\x02h\x01"
        "a0h\x01h\x02"
        "a",
-       "a container that is in use already"},  // two lists in each other
+       "a container that is already in use"},  // two lists in each other
       {deep, "nested too deeply"},
-      {tensor("0", "OtherStorage"), "a storage of type torch.OtherStorage"},
-      {"NQ", "a storage of an unexpected kind"},
-      {"NNR", "a call of an unexpected kind"},
-      // What a small file could have copied again and again.
-      {global(std::string(300, 'm'), "x"), "names a global of great length"},
-      {tensor(std::string(200, '0') + "1"), "a storage key of great length"},
-      {many_dimensions, "a tensor of too many dimensions"},
+      {tensor("0", "OtherStorage"), "a storage of the unknown type torch.OtherStorage"},
+      {"NQ", "a storage of an unexpected type"},
+      {"NNR", "a call of an unexpected type"},
+      // What a small file could have copied until memory is full.
+      {global(std::string(300, 'm'), "x"), "a global with too long a name"},
+      {tensor(std::string(200, '0') + "1"), "a storage key that is too long"},
+      {many_dimensions, "a tensor with too many dimensions"},
       {"}X" + std::string("\xe9\x03\0\0", 4) + std::string(1001, 'n') + tensor("0") + "s",
-       "a tensor with a name of great length"},
+       "a tensor with too long a name"},
   };
   for (const Case& c : cases) {
     const std::string message = pickle_message(c.body);

@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/formats/policy_writer.h"
+#include "base/files.h"
+#include "checkpoint/formats/torch_archive.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -81,30 +82,28 @@ TEST_F(WeightFilesTest, ReadsSeveralByTheirIndex) {
   EXPECT_EQ(values_of(files, "b"), b_) << "the index decides which file it is taken from";
 }
 
-TEST_F(WeightFilesTest, NamesWhatAnIndexLacks) {
+TEST_F(WeightFilesTest, NamesWhatIsMissing) {
   write_safetensors(folder_ / "1.safetensors", {source("a", a_)});
   write("model.safetensors.index.json",
         R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors", "c": "3.safetensors"}})");
   const std::string message = message_of(folder_);
-  EXPECT_NE(message.find("the file 2.safetensors that it names is missing"), std::string::npos) << message;
-  EXPECT_NE(message.find("the file 3.safetensors that it names is missing"), std::string::npos) << message;
+  EXPECT_NE(message.find("its file 2.safetensors is missing"), std::string::npos) << message;
+  EXPECT_NE(message.find("its file 3.safetensors is missing"), std::string::npos) << message;
   write("model.safetensors.index.json", R"({"weight_map": {"a": "1.safetensors", "b": "1.safetensors"}})");
-  EXPECT_NE(message_of(folder_).find("the tensor 'b' is not in 1.safetensors, where it should be"),
-            std::string::npos);
+  EXPECT_NE(message_of(folder_).find("tensor 'b' is not in 1.safetensors"), std::string::npos);
 }
 
-TEST_F(WeightFilesTest, RefusesOtherKindsWithAHint) {
-  EXPECT_NE(message_of(folder_ / "none").find("no file or folder"), std::string::npos);
+TEST_F(WeightFilesTest, RefusesOtherFormatsWithAHint) {
+  EXPECT_NE(message_of(folder_ / "none").find("no such file or folder"), std::string::npos);
   EXPECT_NE(message_of(folder_).find("expected one of model.safetensors, model.safetensors.index.json"),
             std::string::npos);
   write("model.gguf", "GGUF");
-  EXPECT_NE(message_of(folder_).find("GGUF files are not read"), std::string::npos);
-  EXPECT_NE(message_of(folder_ / "model.gguf").find("files of this kind are not read as weights"),
-            std::string::npos);
+  EXPECT_NE(message_of(folder_).find("GGUF files are not supported"), std::string::npos);
+  EXPECT_NE(message_of(folder_ / "model.gguf").find("not a supported weight file"), std::string::npos);
   write("adapter_model.safetensors", "");
   EXPECT_NE(message_of(folder_).find("merge it into its model"), std::string::npos);
   write("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
-  EXPECT_NE(message_of(folder_).find("this is a Git LFS pointer"), std::string::npos);
+  EXPECT_NE(message_of(folder_).find("a Git LFS pointer"), std::string::npos);
   write("old.bin", "\x80\x02");
   EXPECT_NE(message_of(folder_ / "old.bin").find("from before PyTorch 1.6"), std::string::npos);
 }

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
-#include "checkpoint/formats/zip_writer.h"
 
 namespace dpo::checkpoint {
 namespace {

@@ -39,7 +39,7 @@ class Noting : public Group {
 
 class ThrottledGroup : public testing::Test {
  protected:
-  static constexpr double kFast = 1e18;  // bytes per second: nobody waits
+  static constexpr double kFast = 1e18;  // bytes per second: no waiting
   std::vector<std::string> calls_;
   std::shared_ptr<Link> link_ = std::make_shared<Link>(kFast);
   std::shared_ptr<Group> group_ = throttled(std::make_shared<Noting>(calls_), link_);

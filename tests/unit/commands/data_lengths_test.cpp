@@ -32,24 +32,25 @@ TEST_F(DataLengths, AreCountedByRowsAndASample) {
   const CountedData counted = count_data(config_);
   ASSERT_TRUE(counted.lengths);
   const plan::Lengths& lengths = *counted.lengths;
-  EXPECT_EQ(lengths.known, plan::Known::sample);
+  EXPECT_EQ(lengths.basis, plan::LengthBasis::sample);
   EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
   EXPECT_NEAR(static_cast<double>(lengths.test_pairs), 30, 15);
   EXPECT_EQ(lengths.longest_prompt, 4);
   EXPECT_EQ(lengths.longest_response, 7);  // with the end of text
   EXPECT_EQ(lengths.name, config_.datasets[0]);
   ASSERT_EQ(counted.notes.size(), 1u);  // once, though both splits were read
-  EXPECT_NE(counted.notes[0].find("nothing reads the column topic;"), std::string::npos);
+  EXPECT_NE(counted.notes[0].find("unused column: topic;"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(plan::folder_of_user(config_)));
 }
 
 TEST_F(DataLengths, ComeFromTheTokenCacheAsTheyAreUsed) {
   data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
   const auto train = data::Examples::load(config_, data::Split::Train, *tokenizer_, cache);
-  EXPECT_EQ(count_data(config_).lengths->known, plan::Known::sample);  // the test split is not there yet
+  EXPECT_EQ(count_data(config_).lengths->basis,
+            plan::LengthBasis::sample);  // the test split is not there yet
   const auto test = data::Examples::load(config_, data::Split::Test, *tokenizer_, cache);
   const plan::Lengths lengths = *count_data(config_).lengths;
-  EXPECT_EQ(lengths.known, plan::Known::tokens);
+  EXPECT_EQ(lengths.basis, plan::LengthBasis::tokens);
   EXPECT_EQ(lengths.train_pairs, train.size());
   EXPECT_EQ(lengths.test_pairs, test.size());
   EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 150);
@@ -68,7 +69,7 @@ TEST_F(DataLengths, FollowWeightsAndWhatIsEvaluated) {
 TEST_F(DataLengths, WithoutATokenizerAreGuessedByBytes) {
   config_.model.tokenizer_name_or_path = "no/tokenizer-here";
   const plan::Lengths lengths = *count_data(config_).lengths;
-  EXPECT_EQ(lengths.known, plan::Known::bytes);
+  EXPECT_EQ(lengths.basis, plan::LengthBasis::bytes);
   EXPECT_EQ(lengths.longest_prompt, 1);  // four bytes
   EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
 }

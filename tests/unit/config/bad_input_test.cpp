@@ -112,7 +112,7 @@ const BadWords kBadWords[] = {
     {{"loss=[sft,dpo]"}, {"loss: got [sft, dpo], expected the name of one preset"}},
     {{"loss="}, {"loss: got '', expected the name of one preset"}},
     {{"+loss=dpo"}, {"loss: a preset is already chosen; write loss=NAME without '+'"}},
-    {{"++loss=dpo"}, {"loss: it has a preset already"}},
+    {{"++loss=dpo"}, {"loss: a preset is already chosen"}},
     {{"~loss"},
      {"loss: required, cannot be removed; choose another preset: loss=NAME (command line: ~loss)"}},
     {{"loss=sft", "loss.beta=0.1"},

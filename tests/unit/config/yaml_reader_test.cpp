@@ -55,7 +55,7 @@ TEST(YamlReader, RefusesWhatIsNoConfiguration) {
             "f.yaml:1:4: the tag 'tag:yaml.org,2002:int' does not fit 'x'; leave it out");
   EXPECT_EQ(reading("a: !mine [1]\n"), "f.yaml:1:4: unknown tag '!mine'; leave it out");
   EXPECT_EQ(reading("a: 1\n---\nb: 1\n"), "f.yaml: more than one document ('---'); expected one");
-  EXPECT_EQ(reading("a: &x [*x]\n"), "f.yaml:1:8: an alias refers to the value that it stands in");
+  EXPECT_EQ(reading("a: &x [*x]\n"), "f.yaml:1:8: an alias refers to the value that contains it");
   EXPECT_EQ(reading("a: {<<: 5}\n"), "f.yaml:1:9: '<<' takes a map or a list of maps");
   EXPECT_EQ(reading("a: \"x\\0y\"\n"), "f.yaml:1:4: a value holds control characters; expected text");
 }

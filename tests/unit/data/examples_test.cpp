@@ -94,7 +94,7 @@ class Policies : public WithTokenizer {
     return Examples::load(config_, split, *tokenizer_, cache);
   }
 
-  // All examples, and the counts of those left out in the order of Reason.
+  // All examples, and the counts of dropped ones in the order of DropReason.
   std::string all() {
     const Examples examples = load();
     std::string out;
@@ -162,8 +162,8 @@ TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
       R"({"prompt": "ties", "responses": ["a", "b"], "scores": [1, 1]})"
       "\n";
   config_.loss.name = "plackett_luce";
-  // A pair is a ranking of two; a response with the score of another is left out; two that are cut to the
-  // same are nothing to learn from.
+  // A pair is a ranking of two; a response with the score of another is skipped; two that are equal
+  // after truncation are dropped.
   EXPECT_EQ(all(),
             "good|yes$|no$\n"
             "a prompt that is muc|a$|b$\n"
@@ -206,7 +206,7 @@ TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
   EXPECT_EQ(load().counts()[0].with_margin, 0);
 }
 
-TEST_F(Policies, KeepThePlacesOfPromptsWithoutExamples) {
+TEST_F(Policies, CountPromptsWithoutExamples) {
   const Examples examples = load();
   EXPECT_EQ(examples.starts().size(), 8u);  // seven prompts, two with examples
   EXPECT_EQ(examples.starts().back(), 2u);
@@ -256,9 +256,10 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
   const config::EvaluationSize size = config::evaluation_size(config_, examples.size());
   EXPECT_EQ(size.batch, 2);
   EXPECT_EQ(size.examples, 2);
-  EXPECT_NE(size.note.find(
-                "eval_batch_size=16: the test split has only 2 examples, so an evaluation uses all of them in one"),
-            std::string::npos);
+  EXPECT_NE(
+      size.note.find(
+          "eval_batch_size=16: the test split has only 2 examples, so an evaluation uses all of them in one"),
+      std::string::npos);
   // Where there is a batch, examples come again in further epochs, as in the original.
   config_.eval_batch_size = 2;
   EXPECT_EQ(config::evaluation_size(config_, examples.size()).examples, 256);

@@ -16,7 +16,7 @@
 
 namespace dpo::data {
 
-// A test with a folder of its own, which is gone afterwards.
+// A test with its own temporary folder.
 class WithFolder : public testing::Test {
  protected:
   WithFolder()

@@ -49,7 +49,7 @@ TEST(Forest, OfTwoPairsThatShareAPromptAndAResponse) {
   EXPECT_EQ(forest.row_starts, (std::vector<std::int32_t>{0, 2, 3, 6}));
 }
 
-TEST(Forest, BehindAnEmptyPromptTheFirstTokenIsNotPredicted) {
+TEST(Forest, AfterAnEmptyPromptTheFirstTokenIsNotPredicted) {
   const std::vector<Token> response = {7, 8, 9};
   const std::vector<Example> batch = {{.prompt = {}, .responses = {response}}};
   const Forest forest = make_forest(batch);
@@ -58,7 +58,7 @@ TEST(Forest, BehindAnEmptyPromptTheFirstTokenIsNotPredicted) {
   EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2}));
 }
 
-// a is the longer one beside b and the shorter beside c: two leaves, since its tail counts less in the first.
+// a is longer than b and shorter than c: two leaves, since its tail counts less in the first pair.
 TEST(Forest, AResponseWhoseTailCountsLessIsALeafOfItsOwn) {
   const std::vector<Token> prompt = {1}, a = {10, 11}, b = {20}, c = {30, 31, 32};
   std::vector<Example> batch = {{.prompt = prompt, .responses = {a, b}},

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "data/column_use.h"
+#include "data/columns.h"
 
 namespace dpo::data {
 namespace {
@@ -54,7 +54,7 @@ std::string shown(const PromptText& prompt) {
   std::string out = prompt.prompt + ":";
   for (const std::string& response : prompt.responses) out += " [" + response + "]";
   for (const Pair& pair : prompt.pairs)
-    out += " " + std::to_string(pair.better) + ">" + std::to_string(pair.worse);
+    out += " " + std::to_string(pair.chosen) + ">" + std::to_string(pair.rejected);
   return out + " *" + std::to_string(prompt.sft_target);
 }
 
@@ -63,7 +63,7 @@ std::string problem(const std::function<void(PromptTexts&)>& add) {
   try {
     add(texts);
   } catch (const BadRow& error) {
-    EXPECT_TRUE(std::move(texts).take().empty());  // a bad row leaves nothing behind
+    EXPECT_TRUE(std::move(texts).take().empty());  // a bad row adds nothing
     return error.what();
   }
   return "";
@@ -88,16 +88,16 @@ TEST(Hh, CutsRejectedByCharactersAndNotByBytes) {
 }
 
 TEST(Hh, RefusesWhatHasNoTurn) {
-  EXPECT_NE(problem([](PromptTexts& t) { add_hh_row(hh("Hello", "x"), t); }).find("no turn of the assistant"),
+  EXPECT_NE(problem([](PromptTexts& t) { add_hh_row(hh("Hello", "x"), t); }).find("no assistant turn"),
             std::string::npos);
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_hh_row(row({{"chosen", text("\n\nAssistant:")}}), t);
             }),
-            "there is no column 'rejected'; this row has: chosen");
+            "no column 'rejected'; this row has: chosen");
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_hh_row(row({{"chosen", Value::of(1.0)}}), t);
             }),
-            "'chosen' is a number, expected a text");
+            "'chosen' is a number, expected a string");
 }
 
 TEST(Shp, KeepsClearPairsAndAddsResponsesAgain) {
@@ -119,11 +119,11 @@ TEST(Shp, ScoresATextByItsFirstAppearance) {
 
 TEST(Shp, RefusesAScoreOfZero) {
   EXPECT_EQ(problem([](PromptTexts& t) { add_shp_row(shp("a", 0, "b", 5, 0), t); }),
-            "a score is 0, so the two have no ratio");
+            "a score is 0, so there is no ratio");
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_shp_row(row({{"history", text("q")}}), t);
             }),
-            "there is no column 'human_ref_A'; this row has: history");
+            "no column 'human_ref_A'; this row has: history");
 }
 
 TEST(Se, PairsAllAnswersByTheirScores) {
@@ -141,11 +141,11 @@ TEST(Se, PairsAllAnswersByTheirScores) {
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_se_row(row({{"question", text("q")}, {"answers", text("x")}}), t);
             }),
-            "'answers' is a text, expected a list of answers");
+            "'answers' is a string, expected a list of answers");
   EXPECT_EQ(problem([](PromptTexts& t) {
               add_se_row(row({{"question", text("q")}, {"answers", list({text("x")})}}), t);
             }),
-            "an answer is a text, expected an object");
+            "an answer is a string, expected an object");
 }
 
 TEST(Html, KeepsParagraphsAndCode) {
@@ -221,16 +221,16 @@ TEST(Columns, WeightsAndMargins) {
             {"responses", list({text("c"), text("d")})},
             {"scores", list({Value::of(1.0), Value::of(2.0)})},
             {"margin", Value::of(1.0)}}),
-       "'margin' is of two responses, this row has a list"},
+       "'margin' applies to pairs, but this row has a list of responses"},
       {row({{"prompt", text("q")},
             {"responses", list({text("c"), text("d")})},
             {"scores", list({Value::of(1.0), Value::of(std::nan(""))})}}),
-       "'scores' holds NaN"}};
+       "'scores' contains NaN"}};
   for (const auto& [value, message] : refused)
     EXPECT_EQ(problem([&](PromptTexts& t) { add_row_by_columns(Value(value), names, t); }), message);
 }
 
-TEST(Columns, NoneSwitchesOneOff) {
+TEST(Columns, NoneIgnoresOne) {
   const Value value = row({{"prompt", text("q")},
                            {"chosen", text("a b")},
                            {"rejected", text("a c")},
@@ -244,7 +244,7 @@ TEST(Columns, NoneSwitchesOneOff) {
   EXPECT_EQ(shown(prompts[1]), "a: [ b] [ c] 0>1 *0");  // whole transcripts
 }
 
-TEST(Columns, ARowThatIsWrongNamesWhatItLacks) {
+TEST(Columns, ABadRowNamesTheMissingColumn) {
   const Value value = row({{"question", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
   const std::string got = problem([&](PromptTexts& t) {
     add_row_by_columns(Value(value), {{"prompt", "qestion"}}, t);
@@ -256,11 +256,11 @@ TEST(Columns, ARowThatIsWrongNamesWhatItLacks) {
       << got;
 }
 
-TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsRead) {
+TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
   const auto used = [](const ColumnNames& names, const std::vector<Value>& rows) {
     ColumnUse use(names);
     for (const Value& value : rows) use.add(value);
-    return fmt::format("{}|{}", use.problem(), fmt::join(use.unread(), ","));
+    return fmt::format("{}|{}", use.problem(), fmt::join(use.unused(), ","));
   };
   const Value pair = row({{"prompt", text("q")}, {"chosen", text("a")}, {"rejected", text("b")}});
   const Value more = row({{"prompt", text("q")},
@@ -275,33 +275,33 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsRead) {
   EXPECT_EQ(used({}, {pair, pair}), "|");
   EXPECT_EQ(used({}, {pair, more}), "|scores,system");
   EXPECT_EQ(used({}, {ranked}), "|chosen");
-  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is read somewhere
+  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is used somewhere
   EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
   EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|system");
-  EXPECT_EQ(used({{"prompt", "sytem"}}, {more}),
-            "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (there are: "
-            "chosen, prompt, rejected, scores, system; {prompt: none} says that there is "
-            "none)|prompt,scores,system");
+  EXPECT_EQ(
+      used({{"prompt", "sytem"}}, {more}),
+      "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (columns: chosen, "
+      "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores,system");
   EXPECT_EQ(used({{"prompt", "x"}}, {}), "|");
 }
 
-TEST(Columns, RefuseWhatTheyCannotMean) {
+TEST(Columns, RefuseBadRows) {
   const Value chat = list({row({{"role", text("user")}, {"content", text("hi")}})});
   const std::vector<std::pair<Value, std::string>> cases = {
       {row({{"chosen", chat}, {"rejected", chat}}),
-       "'chosen' is a list of chat messages with roles, which is not read yet"},
+       "'chosen' is a list of chat messages with roles, which is not supported yet"},
       {row({{"x", text("a")}, {"y", text("b")}}), "expected the columns 'prompt, chosen, rejected'"},
       {row({{"prompt", text("a")}, {"chosen", text("b")}}), "got: prompt, chosen"},
       {row({{"prompt", text("")}, {"chosen", text("b")}, {"rejected", text("c")}}), "the prompt is empty"},
       {row({{"prompt", text("a")}, {"chosen", Value{}}, {"rejected", text("c")}}),
-       "'chosen' is null, expected a text"},
+       "'chosen' is null, expected a string"},
       {row({{"prompt", Value::of(1.0)}, {"chosen", text("b")}, {"rejected", text("c")}}),
        "'prompt' is a number"},
-      {row({{"chosen", text("abc")}, {"rejected", text("xyz")}}), "do not begin alike"},
+      {row({{"chosen", text("abc")}, {"rejected", text("xyz")}}), "have no common prefix"},
       {row({{"prompt", text("q")}, {"responses", text("a")}, {"scores", list({})}}),
-       "'responses' is a text, expected a list"},
+       "'responses' is a string, expected a list"},
       {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({text("1")})}}),
-       "'scores' is a list that holds a text, expected numbers only"},
+       "'scores' is a list that contains a string, expected numbers only"},
       {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({})}}),
        "1 responses, but 0 scores or ranks"},
       {row({{"prompt", text("q")}, {"responses", list({})}, {"scores", list({})}}), "0 responses"},
@@ -322,7 +322,7 @@ TEST(Transcripts, AreCutAtATurnElseAtAWord) {
   EXPECT_EQ(prompt("[INST] x [/INST] a", "[INST] x [/INST] b"), "[INST] x [/INST]");
   EXPECT_EQ(prompt("The sky is blue", "The sky is black"),
             "The sky is");  // the space belongs to the response
-  EXPECT_EQ(prompt("Question?\nYes", "Question?\nYears"), "Question?\n");  // a line's end does not
+  EXPECT_EQ(prompt("Question?\nYes", "Question?\nYears"), "Question?\n");  // a newline does not
   EXPECT_EQ(prompt("One two", "One two three"), "One two");                // complete words in both
   EXPECT_EQ(prompt("caf\u00e9 x", "caf\u00e8 x"), "");  // no half characters, no half words
   EXPECT_EQ(prompt("a \u00e9", "a \u00e8"), "a");

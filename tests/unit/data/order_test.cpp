@@ -10,7 +10,7 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-// All batches of a walk, one behind the other, each closed by a 999.
+// All batches one after another, each followed by 999.
 Numbers walk(const Numbers& starts, OrderLimits limits, std::uint32_t seed = 0) {
   ExampleOrder order(starts, seed, limits);
   Numbers all;

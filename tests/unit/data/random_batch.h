@@ -21,7 +21,6 @@ class RandomBatch {
     for (int i = 0; i < count; ++i) {
       Example example;
       example.prompt = prompts[static_cast<std::size_t>(below(static_cast<int>(prompts.size())))];
-      example.row = 1000 + i;
       const int responses = 1 + below(4);
       for (int r = 0; r < responses; ++r) example.responses.push_back(text(1, 4));
       batch.push_back(example);

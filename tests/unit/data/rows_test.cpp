@@ -40,8 +40,8 @@ std::string zstd(const std::string& text) {
 const std::string kLines = "{\"a\": \"x\"}\n\n{\"a\": \"\\u00e9\\n\", \"b\": 1}\r\n{\"a\": \"z\"}";
 const std::string kWanted = "x|\u00e9\n|z|";
 
-// Whoever reads a piece of just that size fills it with the last byte of the file.
-TEST_F(Rows, ACompressedFileEndsWhereverItsPiecesDo) {
+// A buffer of exactly the file's size is filled by its last byte.
+TEST_F(Rows, ACompressedFileEndsWithAnyBufferSize) {
   const std::string text(600, 'a');
   for (const std::string& content : {zstd(text), zstd(text) + zstd(text), gzipped(text)})
     for (const std::size_t piece : {1u, 100u, 600u, 601u}) {
@@ -138,34 +138,34 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.jsonl", line + std::string("{\"a\": \"\0\"}\n", 11), "r.jsonl:2: not valid JSON"},
       {"r.jsonl", "\n\n" + line + "\n3\n", "r.jsonl:5: got a number, expected an object"},
       {"r.jsonl", "[{\"a\": \"x\"}]\n", "r.jsonl:1: got a list, expected an object"},
-      {"r.jsonl", "\"a\"\n", "r.jsonl:1: got a text, expected an object"},
+      {"r.jsonl", "\"a\"\n", "r.jsonl:1: got a string, expected an object"},
       {"r.jsonl", "null\n", "r.jsonl:1: got null, expected an object"},
-      {"r.jsonl", line + "{\"b\": 1}\n", "r.jsonl:2: no a (data.on_error=skip leaves such rows out)"},
+      {"r.jsonl", line + "{\"b\": 1}\n", "r.jsonl:2: no a (data.on_error=skip skips such rows)"},
       {"r.jsonl", deep + "\n", "r.jsonl:1: nested more than 64 levels deep"},
       {"r.jsonl.gz", gzipped(line + "nonsense"), "r.jsonl.gz:2: not valid JSON"},
-      {"r.jsonl.gz", cut, "r.jsonl.gz: the compressed file ends too early"},
+      {"r.jsonl.gz", cut, "r.jsonl.gz: the compressed file is truncated"},
       {"r.jsonl.gz", spoilt, "r.jsonl.gz: the compressed file is damaged"},
       {"r.jsonl.gz", gzipped(line) + "tail", "r.jsonl.gz: the compressed file is damaged"},
       {"r.jsonl.gz", line, "r.jsonl.gz: is not compressed, though its name says so"},
       {"r.jsonl.gz", "", "r.jsonl.gz: is empty"},
-      {"r.jsonl.zst", cut_zstd, "r.jsonl.zst: the compressed file ends too early"},
+      {"r.jsonl.zst", cut_zstd, "r.jsonl.zst: the compressed file is truncated"},
       {"r.jsonl.zst", zstd(line) + "tail", "r.jsonl.zst: the compressed file is damaged"},
       {"r.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n",
-       "this is an LFS pointer"},
+       "this is a Git LFS pointer"},
       {"r.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n",
-       "r.parquet: this is an LFS pointer"},
+       "r.parquet: this is a Git LFS pointer"},
       {"r.parquet", "PAR1 nonsense", "r.parquet: "},
       {"r.json", "[{\"a\": \"x\"},\n{\"a\": \"y\"}\n", "r.json:3: not valid JSON"},
       {"r.json", "[{\"a\": \"x\"},\n 7]", "r.json:2: got a number, expected an object"},
       {"r.json", "[" + deep + "]", "r.json:1: nested more than 64 levels deep"},
       {"r.json", "[{\"a\": \"x\"}] x", "r.json:1: not valid JSON"},
-      {"r.csv", "", "r.csv: is empty, expected a first line with the names of columns"},
-      {"r.csv", "a,b\n1,2\n3\n", "r.csv:3: got 1 fields, expected the 2 of the first line"},
-      {"r.csv", "a,b\n1,2,3\n", "r.csv:2: got 3 fields, expected the 2 of the first line"},
-      {"r.csv", "a\n\"x\n\n", "r.csv:2: a quoted field does not end before the file does"},
+      {"r.csv", "", "r.csv: is empty, expected a first line with column names"},
+      {"r.csv", "a,b\n1,2\n3\n", "r.csv:3: got 1 fields, expected 2 as in the first line"},
+      {"r.csv", "a,b\n1,2,3\n", "r.csv:2: got 3 fields, expected 2 as in the first line"},
+      {"r.csv", "a\n\"x\n\n", "r.csv:2: a quoted field is not closed"},
       {"r.csv", "a\n\"x\"y\n", "r.csv:2: a quoted field is followed by 'y'"},
       {"r.csv", "a\n\xff\n", "r.csv:2: invalid UTF-8"},
-      {"r.txt", "x", "r.txt: unknown kind of file '.txt', expected one of .jsonl"},
+      {"r.txt", "x", "r.txt: unknown file type '.txt', expected one of .jsonl"},
   };
   for (const BadFile& file : files) {
     const std::string problem = problem_of([&] { read(write(file.name, file.content)); });
@@ -178,11 +178,11 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
   EXPECT_NE(problem_of([&] { read(folder_ / "d.jsonl"); }).find("is a folder"), std::string::npos);
 }
 
-TEST_F(Rows, ThatNeverEndDoNotFillTheMemory) {
+TEST_F(Rows, OfAnySizeDoNotFillTheMemory) {
   // 80 MB of one line in 80 kB.
   const auto bomb = write("r.jsonl.gz", gzipped("{\"a\": \"" + std::string(80u << 20, 'x')));
   const std::string problem = problem_of([&] { read(bomb); });
-  EXPECT_NE(problem.find("r.jsonl.gz: unfolds to more than 300 times its size"), std::string::npos)
+  EXPECT_NE(problem.find("r.jsonl.gz: decompresses to more than 300 times its size"), std::string::npos)
       << problem;
   const auto line = write("r.jsonl", "{\"a\": \"" + std::string(kLongestRow, 'x') + "\"}\n{\"a\": \"y\"}\n");
   EXPECT_NE(problem_of([&] { read(line); }).find("r.jsonl:1: a line longer than"), std::string::npos);

@@ -87,18 +87,18 @@ TEST_F(Sources, OfOneFileAreSplitByAHash) {
   const auto count = [](const std::string& all) { return std::count(all.begin(), all.end(), '|'); };
   EXPECT_EQ(count(train) + count(test), 1000);
   EXPECT_NEAR(static_cast<double>(count(test)), 100, 30);
-  // Others beside it do not move a prompt to the other split.
+  // Other prompts do not move one to the other split.
   config_.datasets = {write("all.jsonl", line("p7") + line("new")).string()};
   EXPECT_EQ((prompts(Split::Train) + "|").find("p7|") == std::string::npos,
             train.find("|p7|") == std::string::npos);
 }
 
 TEST_F(Sources, OfASmallFileKeepMoreForTesting) {
-  EXPECT_EQ(usual_test_share(1'000'000), 0.01);
-  EXPECT_EQ(usual_test_share(1600), 0.01);
-  EXPECT_EQ(usual_test_share(400), 0.04);
-  EXPECT_EQ(usual_test_share(3), 0.1);
-  EXPECT_EQ(usual_test_share(0), 0.1);
+  EXPECT_EQ(default_test_share(1'000'000), 0.01);
+  EXPECT_EQ(default_test_share(1600), 0.01);
+  EXPECT_EQ(default_test_share(400), 0.04);
+  EXPECT_EQ(default_test_share(3), 0.1);
+  EXPECT_EQ(default_test_share(0), 0.1);
   std::string lines;
   for (int i = 0; i < 200; ++i) lines += line(fmt::format("p{}", i));
   config_.datasets = {write("all.jsonl", lines).string()};
@@ -107,9 +107,9 @@ TEST_F(Sources, OfASmallFileKeepMoreForTesting) {
   const SourceTexts texts = read_source(test, config_);
   EXPECT_NEAR(static_cast<double>(texts.prompts.size()), 16, 8);
   ASSERT_EQ(texts.notes.size(), 1u);
-  EXPECT_NE(texts.notes[0].find("8 % of its prompts are kept for testing"), std::string::npos)
+  EXPECT_NE(texts.notes[0].find("8 % of its prompts are the test split"), std::string::npos)
       << texts.notes[0];
-  config_.data.test_share = 0.08;  // what is said is done without a note, and is the same
+  config_.data.test_share = 0.08;  // set explicitly: the same split, without a note
   EXPECT_EQ(read_source(test, config_).prompts.size(), texts.prompts.size());
   EXPECT_TRUE(read_source(test, config_).notes.empty());
 }
@@ -132,12 +132,12 @@ TEST_F(Sources, HaveEveryColumnThatIsNamed) {
     const SourceTexts texts = read_source(find_sources(config_, Split::Train)[0], config_);
     EXPECT_EQ(texts.prompts[0].prompt, "q");
     ASSERT_EQ(texts.notes.size(), 1u);
-    EXPECT_NE(texts.notes[0].find("nothing reads the column system;"), std::string::npos) << texts.notes[0];
+    EXPECT_NE(texts.notes[0].find("unused column: system;"), std::string::npos) << texts.notes[0];
   }
   config_.datasets = {"hh"};
   write("hh/train.jsonl", hh_line("a"));
   config_.dataset_paths.hh = (folder_ / "hh").string();
-  EXPECT_NE(problem().find("data.columns: it is for files of your own"), std::string::npos);
+  EXPECT_NE(problem().find("data.columns applies to your own files"), std::string::npos);
 }
 
 TEST_F(Sources, AreLimitedByRows) {
@@ -191,9 +191,9 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
     return text.find(part) != std::string::npos;
   };
   EXPECT_TRUE(has(problem({"hh"}),
-                  "fetch it with 'hf download --repo-type dataset Anthropic/hh-rlhf', or give its folder: "
+                  "download it with 'hf download --repo-type dataset Anthropic/hh-rlhf', or give its folder: "
                   "dataset_paths.hh=DIR"));
-  EXPECT_TRUE(has(problem({"me/it"}), "fetch it with 'hf download --repo-type dataset me/it'"));
+  EXPECT_TRUE(has(problem({"me/it"}), "download it with 'hf download --repo-type dataset me/it'"));
   EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl'");
   EXPECT_TRUE(has(problem({"shpp"}), "is not hh, shp or se") &&
               has(problem({"shpp"}), "did you mean 'shp'?"));
@@ -216,7 +216,7 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
   config_.datasets = {write("one.jsonl", line("p")).string()};
   config_.data.test_share = 0;
   const std::string problem = problem_of([&] { prompts(Split::Test); });
-  EXPECT_NE(problem.find("gives no example for the test split"), std::string::npos);
+  EXPECT_NE(problem.find("has no examples for the test split"), std::string::npos);
   EXPECT_NE(problem.find("data.test_share"), std::string::npos);
 }
 

@@ -65,7 +65,7 @@ TEST_F(Tokens, HoldEverythingUncut) {
   EXPECT_EQ(file.response_flags(1, 0), kHasEos);
   EXPECT_EQ(file.prompt_flags(0), 0);
   ASSERT_EQ(file.pairs(0).size(), 2u);
-  EXPECT_EQ(file.pairs(0)[1].better, 2u);
+  EXPECT_EQ(file.pairs(0)[1].chosen, 2u);
   EXPECT_EQ(file.sft_target(0), 2u);
 }
 
@@ -99,7 +99,7 @@ TEST_F(Tokens, AreMadeOnce) {
   EXPECT_EQ(files().size(), 1u);
 }
 
-TEST_F(Tokens, AreMadeAnewForAnotherContentOrReading) {
+TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
   load();
   write("d/train.jsonl", "{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   EXPECT_EQ(text_of(load().prompt(0)), "new");
@@ -130,7 +130,7 @@ TEST_F(Tokens, ThatAreDamagedAreMadeAgain) {
     write(fs::relative(path, folder_).string(), bad);
     EXPECT_EQ(load().prompts(), 2u);
     ASSERT_EQ(cache_.notes.size(), 1u) << at;
-    EXPECT_NE(cache_.notes[0].find("so they are made again"), std::string::npos);
+    EXPECT_NE(cache_.notes[0].find("tokenizing again"), std::string::npos);
     ASSERT_EQ(read(path), good);
   }
   for (const std::size_t size : {0u, 1u, 127u, 200u}) {
@@ -158,18 +158,17 @@ TEST_F(Tokens, AreSharedByManyAtOnce) {
   EXPECT_EQ(files().size(), 1u);
 }
 
-TEST_F(Tokens, NeedAPlaceThatCanBeWritten) {
+TEST_F(Tokens, NeedAWritableFolder) {
   cache_.folder = write("file", "x") / "tokens";
   EXPECT_NE(problem_of([&] { load(); }).find("choose another with local_dirs=[DIR]"), std::string::npos);
 }
 
-TEST_F(Tokens, TellAboutColumnsThatNothingReadsEachTime) {
+TEST_F(Tokens, TellAboutUnusedColumnsEachTime) {
   write("d/train.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"e\", \"system\": \"s\"}\n");
   for (int i = 0; i < 2; ++i) {  // made, and found
     load();
     ASSERT_EQ(cache_.notes.size(), 1u);
-    EXPECT_NE(cache_.notes[0].find("/d: nothing reads the column system;"), std::string::npos)
-        << cache_.notes[0];
+    EXPECT_NE(cache_.notes[0].find("/d: unused column: system;"), std::string::npos) << cache_.notes[0];
   }
 }
 
@@ -182,7 +181,7 @@ TEST_F(Tokens, AreFoundWithoutMakingThem) {
   EXPECT_EQ(find_tokens(source, config_, *tokenizer_, cache_)->prompts(), 2u);
 }
 
-TEST_F(Tokens, TellAboutRowsThatWereLeftOut) {
+TEST_F(Tokens, TellAboutSkippedRows) {
   write("d/train.jsonl", "nonsense\n{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   config_.data.on_error = "skip";
   EXPECT_EQ(load().bad_rows(), 1);

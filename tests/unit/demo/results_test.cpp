@@ -11,9 +11,9 @@ Results some_results() {
   results.requests = {{{"Clara", "three", "red", "cups"}, "\n\nHuman: This is <Clara>.\n\nAssistant:"},
                       {{"Tom", "two", "blue", "cups"}, "\n\nHuman: This is Tom.\n\nAssistant:"}};
   results.stages = {
-      Stage{"init", "before SFT", {{"\x01\n\x1b[31m red", Verdict::garbled}, {"", Verdict::garbled}}},
-      Stage{"sft", "after SFT", {{" Go away.", Verdict::rude}, {" Yes", Verdict::accepted}}},
-      Stage{"dpo", "after DPO", {{" Good", Verdict::accepted}, {" Yes", Verdict::accepted}}}};
+      Stage{"init", "before SFT", {{"\x01\n\x1b[31m red", Judgement::garbled}, {"", Judgement::garbled}}},
+      Stage{"sft", "after SFT", {{" Go away.", Judgement::rude}, {" Yes", Judgement::accepted}}},
+      Stage{"dpo", "after DPO", {{" Good", Judgement::accepted}, {" Yes", Judgement::accepted}}}};
   results.heldout_accuracy = 0.975;
   results.seconds = 40.5;
   return results;
@@ -32,7 +32,7 @@ TEST(Results, TextHoldsTableAndSamples) {
   EXPECT_NE(text.find("held-out reward accuracy                                             0.975\n"),
             text.npos)
       << text;
-  EXPECT_NE(text.find("samples that the rule accepts            0.0 %        50.0 %       100.0 %\n"),
+  EXPECT_NE(text.find("samples accepted by the rule             0.0 %        50.0 %       100.0 %\n"),
             text.npos)
       << text;
   EXPECT_NE(text.find("  This is <Clara>.\n"), text.npos);

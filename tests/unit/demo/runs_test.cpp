@@ -12,14 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool holds(const std::vector<std::string>& words, const std::string& word) {
+bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-TEST(Words, QuoteAFolderThatNeedsIt) {
-  EXPECT_TRUE(holds(sft_words("demo"), "datasets=[demo/conversations]"));
-  EXPECT_TRUE(holds(sft_words("a, b"), "datasets=['a, b/conversations']"));
-  EXPECT_TRUE(holds(dpo_words("demo"), "model.archive=demo/sft/LATEST"));
+TEST(Arguments, QuoteAFolderThatNeedsIt) {
+  EXPECT_TRUE(contains(sft_arguments("demo"), "datasets=[demo/conversations]"));
+  EXPECT_TRUE(contains(sft_arguments("a, b"), "datasets=['a, b/conversations']"));
+  EXPECT_TRUE(contains(dpo_arguments("demo"), "model.archive=demo/sft/LATEST"));
 }
 
 TEST(ShellCommand, QuotesAndWraps) {

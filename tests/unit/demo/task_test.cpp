@@ -10,14 +10,14 @@ namespace {
 const Order kOrder = {"Clara", "three", "red", "cups"};
 
 TEST(Rule, AcceptsOnlyACourteousReplyWithTheVeryOrder) {
-  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three red cups for you."), Verdict::accepted);
-  EXPECT_EQ(judge(kOrder, " Of course, Clara. Your three red cups are on the way."), Verdict::accepted);
-  EXPECT_EQ(judge(kOrder, " Gladly, Emma! I will pack three red cups for you."), Verdict::wrong_order);
-  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack nine red cups for you."), Verdict::wrong_order);
-  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three blue cups for you."), Verdict::wrong_order);
-  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three red bowls for you."), Verdict::wrong_order);
-  EXPECT_EQ(judge(kOrder, " Go away."), Verdict::rude);
-  EXPECT_EQ(judge(kOrder, " No idea."), Verdict::unhelpful);
+  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three red cups for you."), Judgement::accepted);
+  EXPECT_EQ(judge(kOrder, " Of course, Clara. Your three red cups are on the way."), Judgement::accepted);
+  EXPECT_EQ(judge(kOrder, " Gladly, Emma! I will pack three red cups for you."), Judgement::wrong_order);
+  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack nine red cups for you."), Judgement::wrong_order);
+  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three blue cups for you."), Judgement::wrong_order);
+  EXPECT_EQ(judge(kOrder, " Gladly, Clara! I will pack three red bowls for you."), Judgement::wrong_order);
+  EXPECT_EQ(judge(kOrder, " Go away."), Judgement::rude);
+  EXPECT_EQ(judge(kOrder, " No idea."), Judgement::unhelpful);
 }
 
 TEST(Rule, TakesNothingMoreAndNothingLess) {
@@ -26,7 +26,7 @@ TEST(Rule, TakesNothingMoreAndNothingLess) {
                             " Gladly, Clara! I will pack three red cups for you. Go away.",
                             "Gladly, Clara! I will pack three red cups for you.",
                             " Gladly, Clara! I will pack red cups for you.", " Go", "\xff\n"})
-    EXPECT_EQ(judge(kOrder, reply), Verdict::garbled) << reply;
+    EXPECT_EQ(judge(kOrder, reply), Judgement::garbled) << reply;
 }
 
 class MadeTask : public testing::Test {
@@ -54,18 +54,18 @@ TEST_F(MadeTask, NoHeldOutPromptIsTrainedOn) {
 }
 
 TEST_F(MadeTask, TheRuleAgreesWithEveryPreference) {
-  std::set<Verdict> reasons;
+  std::set<Judgement> reasons;
   for (const auto& pair : task_.preferences) {
-    EXPECT_EQ(judge(pair.request.order, pair.chosen), Verdict::accepted) << pair.chosen;
+    EXPECT_EQ(judge(pair.request.order, pair.chosen), Judgement::accepted) << pair.chosen;
     reasons.insert(judge(pair.request.order, pair.rejected));
   }
-  EXPECT_EQ(reasons, (std::set{Verdict::rude, Verdict::unhelpful, Verdict::wrong_order}));
+  EXPECT_EQ(reasons, (std::set{Judgement::rude, Judgement::unhelpful, Judgement::wrong_order}));
 }
 
 TEST_F(MadeTask, FourOfTenConversationsAreGood) {
   double good = 0;
   for (const auto& talk : task_.conversations)
-    good += judge(talk.request.order, talk.reply) == Verdict::accepted;
+    good += judge(talk.request.order, talk.reply) == Judgement::accepted;
   EXPECT_NEAR(good / 6400, 0.4, 0.02);
 }
 

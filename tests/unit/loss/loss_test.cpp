@@ -119,7 +119,7 @@ TEST(Loss, MarginWeightAndDivergences) {
   expect_losses(js, {-log_sigmoid(0.1 * (log_sigmoid(2.0) - log_sigmoid(-1.0)))});
 }
 
-TEST(Loss, KtoWeighsWantedAndUnwanted) {
+TEST(Loss, KtoWeighsDesirableAndUndesirable) {
   Options o = options("kto");
   o.kl = 1;
   o.desirable_weight = 2;
@@ -127,7 +127,7 @@ TEST(Loss, KtoWeighsWantedAndUnwanted) {
   const Terms terms = evaluate(o, kScores, examples);
   EXPECT_NEAR(terms.losses[0], 2 * (1 - sigmoid(0.1 * (2 - 1))), 1e-12);
   EXPECT_NEAR(terms.losses[1], 1 - sigmoid(0.1 * (1 + 1)), 1e-12);
-  o.kl = -3;  // a negative estimate counts as none
+  o.kl = -3;  // a negative estimate counts as 0
   EXPECT_NEAR(evaluate(o, kScores, examples).losses[0], 2 * (1 - sigmoid(0.1 * 2)), 1e-12);
 }
 
@@ -198,7 +198,7 @@ TEST(Loss, IsFiniteFarOut) {
   }
 }
 
-TEST(Loss, RefusesWhatItDoesNotKnow) {
+TEST(Loss, RefusesUnknownNamesAndInvalidOptions) {
   EXPECT_THROW(evaluate(options("dppo"), kScores, kPairs), UserError);
   EXPECT_THROW(evaluate(options("exo_pair"), kScores, kPairs), UserError);
   Options half = options("robust");

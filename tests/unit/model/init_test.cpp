@@ -51,7 +51,7 @@ TEST(Initialize, DrawsNormalNumbers) {
   };
   for (const double bound : {-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0})
     EXPECT_NEAR(share_below(bound), 0.5 * std::erfc(-bound / std::sqrt(2.0)), 0.002) << bound;
-  // Neighbours, which come from one pair of draws, know nothing of each other.
+  // Neighbours, which come from one pair of draws, are not correlated.
   const at::Tensor flat = drawn.view({-1, 2});
   EXPECT_NEAR((flat.select(1, 0) * flat.select(1, 1)).mean().item<double>(), 0, 0.006);
 }

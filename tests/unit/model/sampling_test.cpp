@@ -107,7 +107,7 @@ TEST(Sampling, DrawsByTheSumOfProbabilities) {
   EXPECT_TRUE(tokens.equal(at::tensor({0, 0, 2, 2, 3, 3}, at::kLong)));
 }
 
-TEST(Sampling, NeverDrawsWhatIsRuledOut) {
+TEST(Sampling, NeverDrawsMaskedTokens) {
   const at::Tensor row = at::tensor({-INFINITY, 0.0F, -INFINITY});
   const std::vector<double> numbers = {0, 0.5, 1 - 0x1p-53};
   EXPECT_TRUE(draw_tokens(row.unsqueeze(0).repeat({3, 1}), numbers).equal(at::tensor({1, 1, 1}, at::kLong)));

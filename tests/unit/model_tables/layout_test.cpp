@@ -25,7 +25,7 @@ std::vector<Shape> shapes() {
         shape.family = family;
         shape.vocabulary = vocabulary;
         shape.tied_embeddings = tied;
-        if (family == Family::llama || family == Family::qwen3) shape.heads = 8;  // two for a key
+        if (family == Family::llama || family == Family::qwen3) shape.heads = 8;  // two queries per key
         all.push_back(shape);
       }
   return all;
@@ -99,8 +99,8 @@ TEST(Layout, PiecesRiseWithinTheShard) {
   });
 }
 
-// What tensor-parallel ranks hold copies of is rounded by random numbers of its place.
-TEST(Layout, TensorsBeginAtTheSamePlaceOnAllTensorRanks) {
+// What tensor-parallel ranks replicate is rounded with random numbers that depend on its offset.
+TEST(Layout, TensorsHaveTheSameOffsetOnAllTensorRanks) {
   for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
     for (const Block& block : table.blocks) {
       const LocalBlock first = local_block(block, {0, tensor_ranks, 0, shard_ranks});
@@ -112,9 +112,8 @@ TEST(Layout, TensorsBeginAtTheSamePlaceOnAllTensorRanks) {
   });
 }
 
-// Ranks exchange their shards, so these are equally large; and what a rank computes with begins where vector
-// instructions want it.
-TEST(Layout, BuffersAreAlikeAndAligned) {
+// All-gather needs shards of equal size, and vector instructions need alignment.
+TEST(Layout, ShardsAreOfEqualSizeAndAligned) {
   for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
     for (const Block& block : table.blocks)
       for (std::int64_t rank = 0; rank < tensor_ranks; ++rank) {
@@ -131,9 +130,8 @@ TEST(Layout, BuffersAreAlikeAndAligned) {
   });
 }
 
-// The queries, keys and values of GPT-2 stand beside each other in one matrix, and every rank has some of
-// each.
-TEST(Layout, SectionsAreDividedByThemselves) {
+// GPT-2 has queries, keys and values side by side in one matrix, and every rank has some of each.
+TEST(Layout, SectionsAreSplitByThemselves) {
   Shape shape = shapes().front();
   shape.vocabulary = 13;
   const Block layer = tensor_table(shape).blocks[1];

@@ -37,7 +37,7 @@ TEST(Settings, AreThoseOfTheFamilyWhereAConfigSaysNothing) {
   EXPECT_TRUE(gpt2.scaled_attention);
 }
 
-TEST(Settings, RotaryParametersStandInAnOldPlaceAndANewOne) {
+TEST(Settings, RotaryParametersHaveAnOldKeyAndANewOne) {
   const std::string members = R"("rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0, "original_max_position_embeddings": 1024)";
   const Rotary old =
@@ -51,7 +51,7 @@ TEST(Settings, RotaryParametersStandInAnOldPlaceAndANewOne) {
   }
 }
 
-// Short waves stay, long ones are stretched by the whole factor, and nothing turns faster than before.
+// Short waves stay, long ones are stretched by the whole factor, and no frequency increases.
 TEST(Settings, Llama3StretchesLongWavesOnly) {
   Rotary plain{.dim = 64, .theta = 5e5};
   Rotary scaled = plain;
@@ -68,7 +68,7 @@ TEST(Settings, Llama3StretchesLongWavesOnly) {
   }
 }
 
-TEST(Settings, RefuseByNameWhatIsLacking) {
+TEST(Settings, RefuseUnsupportedFeaturesByName) {
   struct Case {
     std::string members, expected;
   };
@@ -86,7 +86,7 @@ TEST(Settings, RefuseByNameWhatIsLacking) {
     EXPECT_NE(settings_message(c.members).find(c.expected), std::string::npos) << settings_message(c.members);
 }
 
-TEST(Settings, NestedDeeplyAreNoDanger) {
+TEST(Settings, MayBeNestedDeeply) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_EQ(settings_message(kLlama + R"(, "rope_scaling": {"other": )" + deep + "}"), "accepted");
   EXPECT_NE(settings_message(kLlama + R"(, "rms_norm_eps": )" + deep).find("'rms_norm_eps' is a list"),

@@ -63,7 +63,7 @@ TEST(TensorTable, NamesEveryTensorOnce) {
   EXPECT_EQ(tensor_table(shipped("gpt2")).blocks[12].tensors[2].name, "transformer.h.11.attn.c_attn.weight");
 }
 
-TEST(TensorTable, MatricesThatTokensPassThrough) {
+TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
   const Shape shape = shipped("EleutherAI--pythia-2.8b");
   const TensorTable table = tensor_table(shape);
   // Per layer: 3h*h + h*h + 4h*h + 4h*h = 12 h^2.
@@ -71,7 +71,7 @@ TEST(TensorTable, MatricesThatTokensPassThrough) {
   EXPECT_EQ(table.head_matmul_count, 50304 * 2560);
 }
 
-TEST(TensorTable, RanksOfTensorParallelismHoldTogetherTheWholePlusCopiesOfWhatIsNotSplit) {
+TEST(TensorTable, TensorRanksHoldTheWholeAndCopiesOfWhatIsNotSplit) {
   for (const char* name :
        {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
     for (const Block& block : tensor_table(shipped(name)).blocks) {

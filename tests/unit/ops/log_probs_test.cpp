@@ -46,7 +46,7 @@ Problem make_problem(at::Device device, at::ScalarType dtype, bool with_bias, bo
   return problem;
 }
 
-// Over the whole of the rows at once, in float64, by autograd.
+// All rows at once, in float64, by autograd.
 struct Expected {
   at::Tensor scores, entropy, hidden, matrix, bias;
 };
@@ -108,7 +108,7 @@ TEST(LogProbs, DoNotDependOnTheChunks) {
     EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), false).log_probs, whole), 1e-14);
 }
 
-// Hears of every tensor that the CPU's allocator makes or frees.
+// Tracks the memory of tensors on the CPU.
 class Allocations : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
@@ -129,7 +129,7 @@ std::int64_t most_bytes(const std::function<void()>& work) {
   return allocations->most();
 }
 
-// A response of many times the chunk needs the memory of a chunk.
+// A response much longer than a chunk needs the memory of a chunk.
 TEST(LogProbs, OfALongResponseKeepFewLogits) {
   constexpr std::int64_t kTokens = 4000, kVocabulary = 5000, kHidden = 4, kChunk = 50;
   const std::vector<std::int32_t> one = {0, kTokens};
@@ -148,7 +148,7 @@ TEST(LogProbs, OfALongResponseKeepFewLogits) {
   }
 }
 
-// Many chunks of one response: sums in 16 bits would lose most of what each adds.
+// With many chunks, sums in 16 bits would lose most of what each adds.
 TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
   constexpr std::int64_t kTokens = 2048, kVocabulary = 16, kHidden = 8;
   const std::vector<std::int32_t> one = {0, kTokens};

@@ -50,7 +50,7 @@ TEST(Schedule, WarmsUpAsTheOriginalDoesAndThenStaysOrFalls) {
 }
 
 TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
-  model::Weights gradients = filled(2);  // 26 numbers
+  model::Weights gradients = filled(2);  // 26 elements
   const double norm = gradient_norm(gradients, two_blocks(), {}, *comm::single());
   EXPECT_NEAR(norm, 2 * std::sqrt(26.0), 1e-5);
   clip(gradients, norm, 100);
@@ -114,7 +114,8 @@ TEST(StochasticRound, GivesTheSameBitsForASeed) {
   EXPECT_FALSE(one.equal(other));
 }
 
-// An update far below bfloat16's resolution is lost by rounding to the nearest, but not on the average here.
+// Rounding to nearest loses updates far below bfloat16's resolution; stochastic rounding keeps them on
+// average.
 TEST(Optimizer, SmallUpdatesOfSixteenBitWeightsAddUp) {
   model::Weights weights = filled(1, at::kBFloat16);
   const model::Weights gradients = filled(1, at::kBFloat16);

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include "config/compose.h"
 #include "plan/plan.h"
 #include "plan/surroundings.h"
@@ -51,5 +53,17 @@ inline const std::string kReferenceDpo =
     "eval_batch_size=32 "
     "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 model.archive=sft/LATEST "
     "--gpus 4 ";
+
+inline const std::string kDpo = "model=pythia28 loss=dpo loss.beta=0.1 model.archive=sft ";
+
+// `message` is part of the finding's message.
+inline void expect_finding(const std::string& line, const std::string& id, Verdict verdict,
+                           const std::string& message) {
+  const Plan plan = plan_of(line);
+  const Finding* finding = plan.find(id);
+  ASSERT_TRUE(finding) << id << " does not apply to: " << line;
+  EXPECT_EQ(finding->verdict, verdict) << line << "\n" << finding->message;
+  EXPECT_NE(finding->message.find(message), std::string::npos) << finding->message;
+}
 
 }  // namespace dpo::plan

@@ -4,11 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/quantity.h"
 #include "case.h"
 #include "config/assets.h"
-#include "plan/device_file.h"
 #include "plan/output.h"
-#include "plan/units.h"
 
 namespace dpo::plan {
 namespace {
@@ -60,7 +59,7 @@ class OwnDevices : public testing::Test {
   std::string before_;
 };
 
-TEST(Estimate, IsNearTheMakersFigures) {
+TEST(Estimate, IsNearTheVendorsFigures) {
   struct Case {
     Gpu gpu;
     double half, single, bandwidth;  // TFLOP/s, GB/s; half 0: has no 16 bits
@@ -158,7 +157,7 @@ TEST_F(OwnDevices, AnyGpuIsPlannedAndMarkedAsEstimated) {
   const Plan plan = make_plan(in);
   const std::string text = to_text(plan, in, false);
   EXPECT_NE(text.find("2 x NVIDIA GeForce RTX 3090 (estimated)"), std::string::npos) << text;
-  EXPECT_NE(text.find("estimates from what its"), std::string::npos) << text;
+  EXPECT_NE(text.find("estimated from its driver"), std::string::npos) << text;
   EXPECT_NE(text.find("energy and cost      unknown, unknown"), std::string::npos) << text;
   EXPECT_NE(to_json(plan, in, std::nullopt).find("\"device_figures\": \"estimated\""), std::string::npos);
   EXPECT_NEAR(plan.memory.available, 0.97 * static_cast<double>(kRtx3090.memory_bytes), 1e6);
@@ -203,7 +202,7 @@ TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   const Machine machine = find_machine({}, usable({kH200}));
   const Device& device = machine.device;
   EXPECT_EQ(device.figures, Figures::own);
-  EXPECT_EQ(device.half_rate, 989e12);  // the peak stays the maker's, so that shares of it mean the same
+  EXPECT_EQ(device.half_rate, 989e12);  // the peak stays the vendor's, so that shares of it mean the same
   EXPECT_NEAR(device.step_rate(true), 0.7 * 700e12, 1e12);
   EXPECT_NEAR(device.step_rate(false), 0.7 * 50e12, 1e11);
   EXPECT_EQ(device.memory_bandwidth, 4e12);

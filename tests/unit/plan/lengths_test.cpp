@@ -89,7 +89,7 @@ TEST(LoadLengths, NamesWhatIsUnknown) {
     FAIL();
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "no lengths is called 'hhh' (built in: hh; or give a YAML file); did you mean 'hh'?");
+                 "no lengths named 'hhh' (built in: hh; or give a YAML file); did you mean 'hh'?");
   }
 }
 

@@ -1,5 +1,3 @@
-#include "plan/remedies.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -64,20 +62,20 @@ TEST(Remedies, OfMemoryMakeItFit) {
   EXPECT_FALSE(plan.find("memory")->remedies.empty());
 }
 
-TEST(Remedies, NoneIsSaidInWords) {
+TEST(Remedies, SaysThatThereIsNone) {
   Inputs in = inputs_of("model=pythia69 --device cpu batch_size=32");
   in.machine.device.memory = 1e9;
   const Plan small = make_plan(in);
   EXPECT_TRUE(small.find("memory")->remedies.empty());
   EXPECT_NE(small.find("memory")->message.find(
-                "no key makes it fit: with every one that saves memory (model.fsdp_policy_mp=bfloat16 "
+                "no setting makes it fit: with all that save memory (model.fsdp_policy_mp=bfloat16 "
                 "activation_checkpointing=true model.policy_dtype=bfloat16 optimizer=SGD max_length=128 "
                 "max_prompt_length=64) it needs"),
             std::string::npos)
       << small.find("memory")->message;
 }
 
-TEST(Remedies, OfMemoryTryEveryKey) {
+TEST(Remedies, OfMemoryTryEverySetting) {
   // Two rtx4090 hold Llama-7B's DPO with weights in 16 bits, recomputed activations and a cached reference.
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --gpus 2 --device rtx4090 ";
   EXPECT_TRUE(
@@ -87,10 +85,9 @@ TEST(Remedies, OfMemoryTryEveryKey) {
   const auto lines = lines_of(*plan.find("memory"));
   ASSERT_FALSE(lines.empty());
   EXPECT_NE(lines[0].find("model.policy_dtype=bfloat16"), std::string::npos) << lines[0];
-  EXPECT_EQ(lines[0].find("fsdp_policy_mp"), std::string::npos)
-      << lines[0];  // what is not needed is left out
+  EXPECT_EQ(lines[0].find("fsdp_policy_mp"), std::string::npos) << lines[0];  // not needed
   EXPECT_EQ(lines[0].find("SGD"), std::string::npos) << lines[0];
-  EXPECT_EQ(plan.find("memory")->message.find("no key"), std::string::npos);
+  EXPECT_EQ(plan.find("memory")->message.find("no setting"), std::string::npos);
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
@@ -98,7 +95,7 @@ TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
   const Plan plan = plan_of(line);
   const Finding& memory = *plan.find("memory");
-  EXPECT_NE(memory.message.find("no key makes it fit"), std::string::npos) << memory.message;
+  EXPECT_NE(memory.message.find("no setting makes it fit"), std::string::npos) << memory.message;
   const auto lines = lines_of(memory);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_NE(lines[0].find("--gpus "), std::string::npos) << lines[0];
@@ -106,7 +103,7 @@ TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
-TEST(Remedies, HoldWhenApplied) {
+TEST(Remedies, WorkWhenApplied) {
   std::size_t applied = 0;
   for (const std::string model : {"gpt2-large", "llama7b"})
     for (const std::string loss : {"loss=sft", "loss=dpo loss.beta=0.1 reference=live"})

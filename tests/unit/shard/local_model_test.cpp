@@ -34,7 +34,7 @@ TEST(Spread, KeepsTheOrderAndBalancesBytes) {
   }
 }
 
-// Over these devices a model computes what it computes on the first alone.
+// Spread over these devices, a model computes what it computes on one.
 void expect_same_over(std::vector<at::Device> devices, const std::string& family, bool recompute) {
   const MadeModel made = make_model(family);
   const data::Forest forest = make_forest();
@@ -52,8 +52,7 @@ void expect_same_over(std::vector<at::Device> devices, const std::string& family
   EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-5));
   for (std::size_t b = 0; b < sums.blocks.size(); ++b) {
     const at::Tensor gradient = sums.blocks[b].flat.cpu(), alone = plain_sums.blocks[b].flat;
-    const double largest =
-        alone.abs().max().item<double>();  // by which sums of small and large numbers round
+    const double largest = alone.abs().max().item<double>();  // rounding errors of sums are relative to it
     EXPECT_TRUE(at::allclose(gradient, alone, 1e-4, 1e-5 * std::max(1.0, largest)))
         << family << ", block " << b << ": off by " << (gradient - alone).abs().max().item<double>() << " of "
         << largest;
@@ -81,6 +80,33 @@ TEST(Spread, ComputesTheSameOnCpuAndCuda) {
     for (const bool recompute : {false, true}) {
       expect_same_over({at::kCPU, gpu}, family, recompute);
       expect_same_over({gpu, at::kCPU}, family, recompute);
+    }
+}
+
+// Gradients of fewer tensors are, to the bit, those that the whole model has of them.
+TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
+  for (const char* family : {"gpt2", "llama"})
+    for (const bool recompute : {false, true}) {
+      MadeModel made = make_model(family);
+      model::ResidentStore store(made.weights);
+      const auto gradients_of = [&] {
+        model::Weights sums = zeros_like(made.model.trained, made.weights, at::kFloat, {});
+        model::ResidentGradients gradients(sums);
+        at::Tensor log_probs;
+        pass(made.model, store, gradients, make_forest(), recompute, log_probs);
+        return sums;
+      };
+      const model::Weights all = gradients_of();
+      for (model::Block& block : made.model.trained.blocks)
+        std::erase_if(block.tensors, [&](const model::Tensor& tensor) {
+          return block.kind != model::BlockKind::layer || !tensor.multiplies_tokens;
+        });
+      const model::Weights some = gradients_of();
+      for (std::size_t b = 0; b < some.blocks.size(); ++b)
+        for (const model::NamedTensor& named : some.blocks[b].tensors)
+          EXPECT_TRUE(named.tensor.equal(all.blocks[b](named.name))) << family << ' ' << named.name;
+      EXPECT_GE(some.blocks[1].tensors.size(), 4u);
+      EXPECT_TRUE(some.blocks.front().tensors.empty() && some.blocks.back().tensors.empty());
     }
 }
 

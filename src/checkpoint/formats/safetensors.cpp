@@ -1,23 +1,41 @@
+#include "checkpoint/formats/safetensors.h"
+
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "checkpoint/formats/safetensors.h"
+#include "base/output_files.h"
 
 namespace dpo::checkpoint {
 namespace {
 
 using nlohmann::json;
 
+struct DtypeFacts {
+  std::string_view name;
+  std::size_t size;
+};
+
+constexpr std::array<DtypeFacts, 10> kDtypes = {{{"F64", 8},
+                                                 {"F32", 4},
+                                                 {"F16", 2},
+                                                 {"BF16", 2},
+                                                 {"I64", 8},
+                                                 {"I32", 4},
+                                                 {"I16", 2},
+                                                 {"I8", 1},
+                                                 {"U8", 1},
+                                                 {"BOOL", 1}}};
+
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
 
-// Takes the header's JSON event by event, so that a hostile one is refused where it goes wrong and never
+// Parses the header's JSON event by event, so that a hostile one is refused at its first error and never
 // built.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
@@ -42,7 +60,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (name_ == kMetadata) return header_.metadata[field_] = text, true;
     if (field_ != "dtype") return refuse(fmt::format("'{}' is a string", field_));
     const auto dtype = dtype_named(text);
-    if (!dtype) return refuse(fmt::format("dtype '{}' is not known", text));
+    if (!dtype) return refuse(fmt::format("unknown dtype '{}'", text));
     entry_.dtype = *dtype;
     return true;
   }
@@ -99,7 +117,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     field_ = text;
     if (!fields_.insert(text).second) return refuse(fmt::format("'{}' occurs twice", text));
     const bool known = text == "dtype" || text == "shape" || text == "data_offsets";
-    return name_ == kMetadata || known || refuse(fmt::format("'{}' is not known", text));
+    return name_ == kMetadata || known || refuse(fmt::format("unknown field '{}'", text));
   }
 
   bool finish_entry() {
@@ -107,7 +125,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
       if (!fields_.count(needed)) return refuse(fmt::format("'{}' is missing", needed));
     if (offsets_.size() != 2)
       return refuse(fmt::format("'data_offsets' has {} numbers, expected 2", offsets_.size()));
-    if (offsets_[0] > offsets_[1]) return refuse("'data_offsets' run backwards");
+    if (offsets_[0] > offsets_[1]) return refuse("'data_offsets' are reversed");
     entry_.begin = offsets_[0];
     entry_.end = offsets_[1];
     header_.entries.push_back(std::move(entry_));
@@ -126,7 +144,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::set<std::string> names_;
 };
 
-// Bytes that the shape asks for, if they can be counted at all.
+// Bytes of a tensor of this shape; null on overflow.
 std::optional<std::uint64_t> bytes_of_shape(const Entry& entry) {
   std::uint64_t bytes = size_of(entry.dtype);
   for (const std::int64_t size : entry.shape)
@@ -134,7 +152,7 @@ std::optional<std::uint64_t> bytes_of_shape(const Entry& entry) {
   return bytes;
 }
 
-// No holes, no overlaps, nothing behind the end, and every tensor as large as its shape.
+// No holes, no overlaps, nothing after the last tensor, and every tensor as large as its shape.
 std::string check_layout(const Header& header, std::uint64_t data_size) {
   std::uint64_t end = 0;
   for (const Entry& entry : header.entries) {
@@ -143,18 +161,45 @@ std::string check_layout(const Header& header, std::uint64_t data_size) {
                          entry.name, entry.begin, end);
     const auto bytes = bytes_of_shape(entry);
     if (!bytes || *bytes != entry.end - entry.begin)
-      return fmt::format("tensor '{}' has {} bytes, which is not what its shape and dtype ask for",
-                         entry.name, entry.end - entry.begin);
+      return fmt::format("tensor '{}' has {} bytes, which does not match its shape and dtype", entry.name,
+                         entry.end - entry.begin);
     end = entry.end;
   }
   if (end != data_size)
     return fmt::format(
-        "the tensors end at byte {} of the data, the file at {}: it is cut off or has more than it says", end,
+        "the tensors end at byte {} of the data, the file at {}: it is truncated or has extra bytes", end,
         data_size);
   return "";
 }
 
+// The order of dtypes in files of the Python library, which puts those with the widest alignment first.
+int order_of(Dtype dtype) {
+  constexpr std::array kOrder = {Dtype::I64, Dtype::F64, Dtype::F32, Dtype::I32, Dtype::BF16,
+                                 Dtype::F16, Dtype::I16, Dtype::I8,  Dtype::U8,  Dtype::BOOL};
+  return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), dtype) - kOrder.begin());
+}
+
+std::string json_of(const std::vector<Entry>& tensors) {
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  for (const Entry& tensor : tensors)
+    header[tensor.name] = {{"dtype", name_of(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {tensor.begin, tensor.end}}};
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
 }  // namespace
+
+std::string_view name_of(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)].name; }
+std::size_t size_of(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)].size; }
+
+std::optional<Dtype> dtype_named(std::string_view name) {
+  for (std::size_t i = 0; i < kDtypes.size(); ++i)
+    if (kDtypes[i].name == name) return static_cast<Dtype>(i);
+  return std::nullopt;
+}
 
 Header parse_safetensors(std::span<const std::byte> file, const std::string& origin) {
   const auto fail = [&origin](const std::string& why) {
@@ -164,7 +209,7 @@ Header parse_safetensors(std::span<const std::byte> file, const std::string& ori
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<std::uint64_t>(file[i]) << (8 * i);
   if (length > kLongestHeader)
-    fail(fmt::format("its header claims {} bytes, at most {} are allowed", length, kLongestHeader));
+    fail(fmt::format("its header claims {} bytes, the limit is {}", length, kLongestHeader));
   if (length > file.size() - kLengthBytes)
     fail(fmt::format("its header claims {} bytes, the file has {}", length, file.size()));
   Header header;
@@ -186,6 +231,42 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
 
 std::span<const std::byte> SafetensorsFile::bytes_of(const Entry& entry) const {
   return file_.bytes().subspan(header_.data_start + entry.begin, entry.end - entry.begin);
+}
+
+std::uint64_t Entry::bytes() const {
+  std::uint64_t bytes = size_of(dtype);
+  for (const std::int64_t size : shape) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
+}
+
+SafetensorsPlan plan_safetensors(std::vector<Entry> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(order_of(a.dtype), std::string_view(a.name)) <
+           std::pair(order_of(b.dtype), std::string_view(b.name));
+  });
+  std::uint64_t end = 0;
+  for (Entry& tensor : tensors) {
+    tensor.begin = end;
+    end = tensor.end = tensor.begin + tensor.bytes();
+  }
+  const std::string header = json_of(tensors);
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return {length + header, std::move(tensors)};
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors) {
+  std::vector<Entry> entries;
+  std::map<std::string_view, const Source*> named;
+  for (const Source& source : tensors) {
+    entries.push_back({source.name, source.dtype, source.shape});
+    named[source.name] = &source;
+  }
+  const SafetensorsPlan plan = plan_safetensors(std::move(entries));
+  AtomicFile file(path);
+  file.write(plan.head);
+  for (const Entry& entry : plan.entries) file.write(named.at(entry.name)->bytes());
+  file.commit();
 }
 
 }  // namespace dpo::checkpoint

@@ -1,12 +1,10 @@
-#include "data/split.h"
-
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "data/packing.h"
-#include "data/trees.h"
+#include "data/forest.h"
+#include "data/statistics.h"
 #include "random_batch.h"
 
 namespace dpo::data {
@@ -19,23 +17,21 @@ std::int64_t tokens_of(std::span<const Example> batch, std::span<const std::int6
 }
 
 std::int64_t largest_tree(std::span<const Example> batch) {
-  std::vector<std::int64_t> all(batch.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
   std::int64_t largest = 0;
-  for (const Tree& tree : grow_trees(batch, all)) largest = std::max(largest, tree.tokens());
+  for (const Tree& tree : grow_trees(batch)) largest = std::max(largest, tree.tokens());
   return largest;
 }
 
-TEST(Divide, HasEveryExampleOnceAndBalancesWithinOneTree) {
+TEST(Partition, HasEveryExampleOnceAndBalancesWithinOneTree) {
   RandomBatch random(4);
   for (int round = 0; round < 300; ++round) {
     const std::vector<Example> batch = random.make(random.below(20));
     const int parts = 1 + random.below(6);
-    const Division division = divide(batch, parts, 0);
-    ASSERT_EQ(std::ssize(division.parts), parts);
+    const Partition partition = partition_batch(batch, parts, 0);
+    ASSERT_EQ(std::ssize(partition.parts), parts);
     std::multiset<std::int64_t> seen;
     std::int64_t least = INT64_MAX, most = 0;
-    for (const auto& part : division.parts) {
+    for (const auto& part : partition.parts) {
       seen.insert(part.begin(), part.end());
       EXPECT_TRUE(std::is_sorted(part.begin(), part.end()));
       least = std::min(least, tokens_of(batch, part));
@@ -44,47 +40,47 @@ TEST(Divide, HasEveryExampleOnceAndBalancesWithinOneTree) {
     ASSERT_EQ(seen.size(), batch.size());
     EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), batch.size());
     EXPECT_LE(most - least, largest_tree(batch));
-    EXPECT_EQ(division.repeated_prompts, 0);
+    EXPECT_EQ(partition.repeated_prompts, 0);
   }
 }
 
-TEST(Divide, KeepsTreesWhole) {
+TEST(Partition, KeepsTreesWhole) {
   RandomBatch random(5);
   for (int round = 0; round < 200; ++round) {
     const std::vector<Example> batch = random.make(12);
     std::int64_t whole = 0, divided = 0;
-    for (const auto& part : divide(batch, 1, 0).parts) whole += tokens_of(batch, part);
-    for (const auto& part : divide(batch, 4, 0).parts) divided += tokens_of(batch, part);
+    for (const auto& part : partition_batch(batch, 1, 0).parts) whole += tokens_of(batch, part);
+    for (const auto& part : partition_batch(batch, 4, 0).parts) divided += tokens_of(batch, part);
     EXPECT_EQ(divided, whole);  // no prompt is computed twice
   }
 }
 
-TEST(Divide, CutsOnlyATreeThatIsLargerThanTheBudget) {
+TEST(Partition, CutsOnlyATreeThatIsLargerThanTheBudget) {
   const std::vector<Token> prompt = {1, 2, 3, 4}, a = {5}, b = {6}, c = {7}, other = {9}, d = {8};
-  const std::vector<Example> batch = {{prompt, {a}, 0}, {prompt, {b}, 1}, {prompt, {c}, 2}, {other, {d}, 3}};
+  const std::vector<Example> batch = {{prompt, {a}}, {prompt, {b}}, {prompt, {c}}, {other, {d}}};
   // The first tree has 7 tokens: within 7 it is whole, within 6 it is cut into {a, b} and {c}.
-  EXPECT_EQ(divide(batch, 2, 7).repeated_prompts, 0);
-  const Division cut = divide(batch, 2, 6);
+  EXPECT_EQ(partition_batch(batch, 2, 7).repeated_prompts, 0);
+  const Partition cut = partition_batch(batch, 2, 6);
   EXPECT_EQ(cut.repeated_prompts, 1);
   EXPECT_EQ(cut.parts[0], (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(cut.parts[1], (std::vector<std::int64_t>{2, 3}));
   // A single example cannot be cut, whatever the budget.
-  EXPECT_EQ(divide(batch, 2, 1).repeated_prompts, 2);
+  EXPECT_EQ(partition_batch(batch, 2, 1).repeated_prompts, 2);
 }
 
-TEST(Divide, MoreRanksThanTreesLeavesSomeEmpty) {
+TEST(Partition, MoreRanksThanTreesLeavesSomeEmpty) {
   RandomBatch random(6);
   const std::vector<Example> batch = random.make(1);
-  const Division division = divide(batch, 4, 0);
+  const Partition partition = partition_batch(batch, 4, 0);
   EXPECT_EQ(
-      std::count_if(division.parts.begin(), division.parts.end(), [](const auto& p) { return p.empty(); }),
+      std::count_if(partition.parts.begin(), partition.parts.end(), [](const auto& p) { return p.empty(); }),
       3);
 }
 
 TEST(Packing, CountsWhatItSaves) {
   const std::vector<Token> prompt = {1, 2, 3, 4}, a = {5, 6}, b = {7}, short_prompt = {1};
   PackingStatistics statistics;
-  statistics.add(std::vector<Example>{{prompt, {a, b}, 0}, {short_prompt, {b, b}, 1}});
+  statistics.add(std::vector<Example>{{prompt, {a, b}}, {short_prompt, {b, b}}});
   EXPECT_EQ(statistics.computed, (4 + 2 + 1) + (1 + 1));  // equal responses once
   EXPECT_EQ(statistics.repeated, 6 + 5 + 2 + 2);
   EXPECT_EQ(statistics.padded, 4 * 6);

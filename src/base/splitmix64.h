@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace dpo {
+
+// A hash of 64 bits (SplitMix64). Of a counter it is a stream of random numbers of which any part can be
+// drawn without the part before.
+inline std::uint64_t splitmix64(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace dpo

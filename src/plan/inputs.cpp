@@ -1,0 +1,109 @@
+#include "plan/inputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "loss/loss.h"
+
+namespace dpo::plan {
+namespace {
+
+std::int64_t bytes_of(const std::string& dtype) { return dtype == "float32" ? 4 : 2; }
+
+bool is_basic(const config::RunConfig& run) { return run.trainer == "BasicTrainer"; }
+
+// BasicTrainer is one process, however many devices there are, unless a launcher started more.
+std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
+  return is_basic(run) && !machine.launched ? 1 : machine.ranks();
+}
+
+Reference reference_of(const config::RunConfig& run, Reference if_auto) {
+  if (!needs_reference(run.loss)) return Reference::none;
+  if (run.reference == "live") return Reference::live;
+  return run.reference == "cached" ? Reference::cached : if_auto;
+}
+
+// Tokens of several examples: mean plus three standard deviations of their sum, at most the largest possible.
+double peak_tokens_of(double mean, double deviation, double largest, double examples) {
+  return std::min(largest * std::max(1.0, examples), mean * examples + 3 * deviation * std::sqrt(examples));
+}
+
+}  // namespace
+
+ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
+  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1}};
+  if (loss.name != "plackett_luce") return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
+  const double mean =
+      lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
+  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking}};
+}
+
+config::EvaluationSize evaluation_of(const Inputs& in) {
+  const bool is_counted = in.lengths.basis != LengthBasis::statistics;
+  return config::evaluation_size(in.run, is_counted ? unit_of(in.run.loss, in.lengths).in_test : 0);
+}
+
+std::optional<config::MeshShape> find_mesh(const Inputs& in) {
+  return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
+}
+
+Case make_case(const Inputs& in, Reference reference_if_auto) {
+  Case c{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
+  c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
+  c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;
+  c.reference = reference_of(in.run, reference_if_auto);
+  c.precision = precision_of(in.run, c.mesh.data_ranks());
+  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
+                             unit_of(in.run.loss, in.lengths).responses);
+  c.examples =
+      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.mesh.data_ranks());
+  c.tokens = c.example.mean * c.examples;
+  c.peak_tokens = peak_tokens_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
+  c.response_rows = c.example.response_mean * c.examples;
+  c.peak_response_rows = std::min(c.peak_tokens, c.example.response_largest * std::max(1.0, c.examples));
+  c.attended = c.example.attended * c.examples;
+  return c;
+}
+
+Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
+  const std::string& stored = run.model.policy_dtype;
+  const std::string& compute = run.model.fsdp_policy_mp.value_or(stored);
+  Precision p;
+  p.weights = bytes_of(compute);
+  // In 16 bits, sums over several microbatches or ranks would lose small gradients.
+  p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
+  p.half = p.weights == 2;
+  p.master = p.half && stored == "float32" ? 4 : 0;
+  p.state = bytes_of(stored);
+  p.reduction = bytes_of(run.fsdp_reduce_dtype);
+  p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
+  return p;
+}
+
+std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device) {
+  if (model.fsdp_policy_mp != "auto") return std::nullopt;
+  model.fsdp_policy_mp.reset();
+  if (model.policy_dtype != "float32")
+    return fmt::format("model.fsdp_policy_mp=auto computes in {}, the dtype of the weights",
+                       model.policy_dtype);
+  const double half = device.step_rate(true) / 1e12, single = device.step_rate(false) / 1e12;
+  if (device.has_half && half > single) model.fsdp_policy_mp = "bfloat16";
+  return fmt::format(
+      "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.3g} TFLOP/s in "
+      "float32 and {} in bfloat16",
+      model.fsdp_policy_mp.value_or("float32"), device.name, single,
+      device.has_half ? fmt::format("{:.3g}", half) : "none");
+}
+
+bool is_preference(const config::LossConfig& loss) { return loss.name != "sft"; }
+
+// KTO also scores prompts with the responses of other examples, which differ from batch to batch.
+bool can_cache(const config::LossConfig& loss) { return !loss::is_unpaired({.name = loss.name}); }
+
+bool needs_reference(const config::LossConfig& loss) {
+  return loss::uses_reference({.name = loss.name, .reference_free = loss.reference_free});
+}
+
+}  // namespace dpo::plan

@@ -1,0 +1,170 @@
+#include <gtest/gtest.h>
+
+#include "case.h"
+
+namespace dpo::plan {
+namespace {
+
+Lengths counted(std::int64_t train, std::int64_t test, LengthBasis basis = LengthBasis::tokens) {
+  Lengths lengths = extreme_lengths(40, 1).back();
+  lengths.basis = basis;
+  lengths.train_prompts = lengths.train_pairs = train;
+  lengths.test_prompts = lengths.test_pairs = test;
+  lengths.prompt = {30};
+  lengths.response = {10};
+  lengths.longest_prompt = 30;
+  lengths.longest_response = 10;
+  return lengths;
+}
+
+Plan plan_with(const std::string& line, const Lengths& lengths) {
+  Inputs in = inputs_of(line);
+  in.lengths = lengths;
+  return make_plan(in);
+}
+
+TEST(Mismatched, NeedsAnotherExampleInEveryBatch) {
+  const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 eval_every=8 ";
+  EXPECT_EQ(verdict_of(plan_of(kto + "batch_size=2 eval_batch_size=2"), "mismatched"), Verdict::ok);
+  EXPECT_EQ(plan_of("model=gpt2-xl loss=dpo loss.beta=0.1 batch_size=1").find("mismatched"), nullptr);
+  for (const std::string key : {"batch_size", "eval_batch_size"}) {
+    const Plan plan = plan_of(kto + key + "=1");
+    const Finding& finding = *plan.find("mismatched");
+    EXPECT_EQ(finding.verdict, Verdict::error);
+    EXPECT_NE(finding.message.find("with " + key + "=1 there is none"), std::string::npos);
+    EXPECT_EQ(finding.remedies.at(0).overrides, (std::vector<std::string>{key + "=2"}));
+  }
+}
+
+TEST(PromptRoom, APromptLeavesRoomForAResponse) {
+  expect_finding("model=pythia28 max_length=256 max_prompt_length=256", "prompt-room", Verdict::error,
+                 "max_prompt_length=256 leaves no room for a response within max_length=256");
+  expect_finding("model=pythia28 max_length=257 max_prompt_length=256", "prompt-room", Verdict::ok, "");
+}
+
+TEST(Context, OfTheModelIsLongEnough) {
+  expect_finding("model=pythia28 max_length=4096", "context", Verdict::error,
+                 "max_length=4096 exceeds the model's context of 2048 tokens");
+  expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error, "context of 1024 tokens");
+  expect_finding("model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 max_length=4097", "context",
+                 Verdict::error, "context of 4096 tokens");  // its window
+  expect_finding("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
+}
+
+TEST(Float16, IsNotThePolicysType) {
+  expect_finding("model=pythia28 model.policy_dtype=float16", "float16", Verdict::error, "bfloat16");
+  expect_finding("model=pythia28 model.fsdp_policy_mp=float16", "float16", Verdict::error, "bfloat16");
+  EXPECT_EQ(plan_of("model=pythia28 model.reference_dtype=float16 loss=dpo loss.beta=0.1").find("float16"),
+            nullptr);
+}
+
+TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1", "reference", Verdict::warning, "no model.archive");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference",
+                 Verdict::warning, "model.archive=/no/such/policy.pt not found on this machine");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/", "reference", Verdict::ok, "");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
+                 "reference-free");
+  expect_finding("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
+}
+
+TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
+  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 batch_size=4 ";
+  EXPECT_EQ(plan_of(line + "--device h200").reference, Reference::live);
+  EXPECT_EQ(plan_of(line + "--device h200 n_epochs=2").reference,
+            Reference::cached);  // scored once, used twice
+  Inputs tight = inputs_of(line + "--device h200");
+  tight.machine.device.memory = make_plan(tight).memory.total();  // of which the driver keeps a little
+  EXPECT_EQ(make_plan(tight).reference, Reference::cached);
+  EXPECT_TRUE(make_plan(tight).fits());
+  EXPECT_EQ(plan_of(line + "reference=live n_epochs=2").reference, Reference::live);
+  EXPECT_EQ(plan_of("model=pythia28").reference, Reference::none);
+}
+
+TEST(LengthsRule, AMeanIsNeverNegative) {
+  expect_finding("model=pythia28 max_length=10", "lengths", Verdict::ok, "10 tokens per example on average");
+}
+
+TEST(LengthsRule, SaysWhoseStatisticsAreUsed) {
+  expect_finding("model=pythia28 datasets=[shp]", "lengths", Verdict::hint,
+                 "shp is not on this machine and has no statistics: planned with those of hh");
+  expect_finding("model=pythia28", "lengths", Verdict::ok, "from the statistics of hh");
+}
+
+TEST(LengthsRule, SaysHowTheDataWasCounted) {
+  const auto message = [](LengthBasis basis) {
+    return plan_with("model=pythia28", counted(200, 8, basis)).find("lengths")->message;
+  };
+  EXPECT_EQ(message(LengthBasis::tokens), "200 examples, 40 tokens per example on average, all counted");
+  EXPECT_EQ(message(LengthBasis::sample),
+            "200 examples counted, 40 tokens per example on average in a sample");
+  EXPECT_NE(message(LengthBasis::bytes).find("estimated at four bytes per token"), std::string::npos);
+}
+
+TEST(AssumedLengths, CauseWarningsOnly) {
+  const std::string line = "model=pythia28 batch_size=32 eval_every=320 ";
+  Inputs in = inputs_of(line + "datasets=[mine.jsonl]");
+  in.surroundings.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
+  Plan plan = make_plan(in);
+  EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
+  EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
+            std::string::npos);
+  EXPECT_TRUE(plan.good());
+  in.surroundings.free_disk = 1e9;  // not even one fits, whatever the data is
+  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
+  in = inputs_of(line + "datasets=[hh]");  // which are its own
+  in.surroundings.free_disk = 100e9;
+  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
+
+  const std::string large =
+      "model=pythia28 datasets=[mine.jsonl] batch_size=200000 eval_every=200000 "
+      "gradient_accumulation_steps=200000 ";
+  EXPECT_EQ(verdict_of(plan_of(large), "warmup"), Verdict::warning);
+  EXPECT_EQ(verdict_of(plan_of(large + "datasets=[hh]"), "warmup"), Verdict::error);
+  // plan.strict does not apply to what is a guess.
+  const std::string strict =
+      "model=pythia28 datasets=[mine.jsonl] n_examples=null warmup_steps=100000 plan.strict=true ";
+  EXPECT_EQ(verdict_of(plan_of(strict), "warmup"), Verdict::warning);
+  // A batch whose texts may be long does not fit; that of short ones would.
+  const std::string memory = "model=pythia28 batch_size=128 optimizer=SGD --device a100-80gb datasets=";
+  EXPECT_EQ(verdict_of(plan_of(memory + "[hh]"), "memory"), Verdict::error);
+  EXPECT_EQ(verdict_of(plan_of(memory + "[mine.jsonl]"), "memory"), Verdict::warning);
+}
+
+TEST(SmallData, IsNoticed) {
+  const Plan plan = plan_with("model=pythia28 batch_size=4", counted(200, 3));
+  EXPECT_EQ(verdict_of(plan, "warmup"), Verdict::warning);
+  EXPECT_NE(plan.find("warmup")->message.find("warmup_steps=150 is not less than the run's 50 updates"),
+            std::string::npos);
+  EXPECT_EQ(verdict_of(plan, "eval-batch"), Verdict::hint);
+  EXPECT_NE(plan.find("eval-batch")->message.find("the test split has only 3 examples"), std::string::npos);
+  EXPECT_TRUE(plan.good());
+  const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=4";
+  EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 2)), "mismatched"), Verdict::ok);
+  EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 1)), "mismatched"), Verdict::error);
+}
+
+TEST(Warmup, EndsBeforeTheRun) {
+  expect_finding("model=pythia28 n_examples=400", "warmup", Verdict::warning,
+                 "not less than the run's 100 updates");
+  expect_finding("model=pythia28", "warmup", Verdict::ok, "150 of 40200 updates");
+  expect_finding("model=pythia28 batch_size=200000 eval_every=200000", "warmup", Verdict::error,
+                 "no update: batch_size=200000 is more than");
+}
+
+TEST(KnownSettings, AreHintsOnly) {
+  expect_finding("model=pythia28 batch_size=32 lr=1e-3", "known-settings", Verdict::hint,
+                 "lr=0.001 is outside");
+  expect_finding(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint,
+                 "loss.beta=5 is outside");
+  expect_finding("model=pythia28 batch_size=1", "known-settings", Verdict::hint, "batch_size=1 is far");
+  const std::string simpo = "model=pythia28 loss=simpo batch_size=32 loss.beta=";
+  expect_finding(simpo + "2", "known-settings", Verdict::ok, "");
+  expect_finding(simpo + "0.1", "known-settings", Verdict::hint, "(usual for loss=simpo: 2 to 10)");
+  expect_finding("model=pythia28 loss=orpo loss.beta=0.1 batch_size=32 lr=8e-6", "known-settings",
+                 Verdict::ok, "");
+  expect_finding(kDpo + "batch_size=32", "known-settings", Verdict::ok, "");
+}
+
+}  // namespace
+}  // namespace dpo::plan
