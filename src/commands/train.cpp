@@ -17,7 +17,7 @@ constexpr const char* kNotes =
     "evaluation.\n\n"
     "The plan is made and printed first; a run that cannot work is refused before anything is touched.\n"
     "SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 end a run after the update under way, with a checkpoint and\n"
-    "exit status 143; resume=RUN goes on from there. A training failure ends with exit status 2.";
+    "exit status 143; resume=RUN continues from there. A training failure ends with exit status 2.";
 
 }  // namespace
 

@@ -69,11 +69,11 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // The run itself, in a folder of its own; the exit status.
-int run_in_folder(run::Prepared& prepared, run::RunFolder& folder, const train::Listener& listener) {
+int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const train::Listener& listener) {
   try {
     if (run::run_loop(prepared, folder, listener) == run::Outcome::finished) return 0;
     listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
-                                       : fmt::format("stopped by a signal; resume={} goes on from here",
+                                       : fmt::format("stopped by a signal; resume={} continues from here",
                                                      folder.path().string()));
     return kStopped;
   } catch (const std::exception& failure) {
@@ -120,9 +120,9 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
 int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
                     const run::Start& start, const train::Listener& listener, const comm::World& world) {
   Judged judged;
-  run::Prepared prepared =
-      run::prepare(plan, start.checkpoint, listener, world,
-                   [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
+  run::PreparedRun prepared =
+      run::prepare_run(plan, start.checkpoint, listener, world,
+                       [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);

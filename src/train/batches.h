@@ -12,7 +12,7 @@
 
 namespace dpo::train {
 
-// Of examples in their split.
+// Indices of examples in their split.
 using Indices = std::vector<std::uint32_t>;
 
 struct ExampleBatch {

@@ -1,4 +1,4 @@
-// From log-probabilities of a forest's responses to what the loss compares and what is known of each example.
+// From log-probabilities of responses to the comparisons of a loss and the records of examples.
 #pragma once
 
 #include <cstdint>

@@ -162,7 +162,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener) {
-  if (mesh.all->rank() == 0) make_own_folder(folder);  // rather than after hours of scoring
+  if (mesh.all->rank() == 0) make_own_folder(folder);  // fails now rather than after hours of scoring
   ScoreTable::Key key{{"weights", fingerprint},
                       {"precision", c10::toString(reference.local.store().dtype())},
                       {"tokenizer", tokenizer}};

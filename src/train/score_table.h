@@ -15,7 +15,7 @@ namespace dpo::train {
 class ScoreTable {
  public:
   ScoreTable() = default;
-  // `responses`: the number of each example.
+  // `responses`: how many each example has.
   explicit ScoreTable(std::span<const std::int64_t> responses);
 
   bool knows(std::uint32_t example) const;

@@ -22,7 +22,7 @@ PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh&
   const at::ScalarType stored = dtype_named(config.model.policy_dtype);
   const at::ScalarType computed =
       dtype_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
-  // Sums over several microbatches or ranks would lose the small ones in 16 bits.
+  // Sums over several microbatches or ranks would lose small terms in 16 bits.
   const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
   return {stored, computed, several ? at::kFloat : computed};
 }

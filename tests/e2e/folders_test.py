@@ -34,12 +34,12 @@ class Folders(TinyRuns):
     def test_a_folder_that_holds_a_run_is_not_touched(self):
         run = self.run_of("taken")
         before = contents(run)
-        self.refused(self.train(run, *SHORT, "lr=1e-2"), f"{run} holds a run already", f"resume={run}", "overwrite=true")
+        self.refused(self.train(run, *SHORT, "lr=1e-2"), f"{run} already contains a run", f"resume={run}", "overwrite=true")
         self.assertEqual(contents(run), before)
         foreign = self.folder / "foreign"  # as the original leaves it
         (foreign / "step-20").mkdir(parents=True)
         (foreign / "step-20" / "policy.pt").write_bytes(b"weights")
-        self.refused(self.train(foreign, *SHORT), "holds a run already (step-20)")
+        self.refused(self.train(foreign, *SHORT), "already contains a run (step-20)")
         (foreign / "LATEST").mkdir()  # no link there
         self.check(self.train(foreign, *SHORT, "resume=auto"))
         self.assertEqual((foreign / "step-20.old-1" / "policy.pt").read_bytes(), b"weights")
@@ -85,7 +85,7 @@ class Folders(TinyRuns):
 
     def test_resume_elsewhere_is_refused(self):
         run = self.run_of("here")
-        self.refused(self.train(self.folder / "elsewhere", *SHORT, f"resume={run}"), f"goes on in {run}", "local_run_dir")
+        self.refused(self.train(self.folder / "elsewhere", *SHORT, f"resume={run}"), f"continues in {run}", "local_run_dir")
         self.assertFalse((self.folder / "elsewhere").exists())
 
     def test_auto_finds_exactly_this_experiment(self):
@@ -151,7 +151,7 @@ class Folders(TinyRuns):
                 file.write_bytes(damaged)
                 with self.subTest(file=file.name, at=at):
                     self.refused(self.train(run, *SHORT, f"resume={run}"), str(file), f"move {checkpoint} away",
-                                 f"resume={run} goes on from step-20")
+                                 f"resume={run} resumes from step-20")
             file.write_bytes(whole)
         self.check(self.train(run, *SHORT, f"resume={run}"))
 
@@ -183,7 +183,7 @@ class Folders(TinyRuns):
         words = ("eval_every=null", "save_every=4", "keep_last=1", "n_examples=8", "warmup_steps=0")
         self.refused(self.train(run, *words, "lr=1e38"), "the weights of the policy are NaN or infinite", status=2)
         self.assertEqual(list(run.glob("step-*")), [])
-        again = self.refused(self.train(run, *words, "lr=1e-3"), "holds a run already (metrics.jsonl)")
+        again = self.refused(self.train(run, *words, "lr=1e-3"), "already contains a run (metrics.jsonl)")
         self.assertNotIn("resume=", again.stderr)
         self.check(self.train(run, *words, "lr=1e-3", "overwrite=true"))
 

@@ -137,10 +137,10 @@ class Resume(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(self.whole))
         shorter = self.train(run, f"resume={run}", "n_examples=80")
         self.assertEqual(shorter.returncode, 1, shorter.stderr)
-        self.assertRegex(shorter.stderr, r"is at update 399, and with n_epochs and n_examples as they are now a run has only 20")
+        self.assertRegex(shorter.stderr, r"is at update 399, but with the current n_epochs and n_examples the run has only 20")
         missing = self.train(run, f"resume={run}/nowhere")
         self.assertEqual(missing.returncode, 1)
-        self.assertIn("there is no such folder", missing.stderr)
+        self.assertIn("no such folder", missing.stderr)
 
 
 if __name__ == "__main__":

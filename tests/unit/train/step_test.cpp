@@ -70,12 +70,12 @@ bool is_equal(const std::vector<at::Tensor>& before, const model::Weights& weigh
 
 const auto kFirst = [](const UpdateResult& result) { require_equal_models(result, at::kFloat); };
 
-TEST_F(Updates, FirstOfAllComparePolicyAndReferenceBeforeAnythingChanges) {
+TEST_F(Updates, ComparePolicyAndReferenceFirst) {
   TrainState changed = state_against(2);
   const std::vector<at::Tensor> before = copies_of(changed.policy.stored());
   try {
     update(changed, batch(), kFirst);
-    FAIL() << "another reference was not noticed";
+    FAIL() << "a different reference was not noticed";
   } catch (const TrainingFailure& failure) {
     EXPECT_NE(std::string(failure.what()).find("differ before the first update: example 7"),
               std::string::npos)
@@ -85,7 +85,7 @@ TEST_F(Updates, FirstOfAllComparePolicyAndReferenceBeforeAnythingChanges) {
   EXPECT_EQ(changed.optimizer->updates(), 0);
 }
 
-TEST_F(Updates, OfEqualModelsBeginWithTheLossOfEqualModels) {
+TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   TrainState state = state_against(1);
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
