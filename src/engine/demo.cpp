@@ -46,7 +46,7 @@ class RunLines {
     const Clock::time_point now = Clock::now();
     if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
     shown_ = now;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::fitted(line) : line,
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::cut_to_terminal(line) : line,
                terminal_ ? "\x1b[K" : "\n");
     std::fflush(stderr);
     open_ = terminal_;
