@@ -72,7 +72,7 @@ class Help(TinyRuns):
 
     def test_on_a_terminal(self):
         controller, terminal = pty.openpty()
-        with subprocess.Popen(self.words(self.folder / "terminal", "n_examples=40"), stdout=terminal, stderr=terminal) as run:
+        with subprocess.Popen(self.train_command(self.folder / "terminal", "n_examples=40"), stdout=terminal, stderr=terminal) as run:
             os.close(terminal)
             output = b""
             try:
@@ -91,8 +91,8 @@ class Help(TinyRuns):
         for arguments in (["sample", run], ["score", run, pairs], ["convert", run, out], ["tokenize", run],
                           ["sample", self.folder / "model", "--weights", run],
                           ["plan", f"model.name_or_path={run}", "exp_name=e"],
-                          self.words(self.folder / "next", f"model.archive={run}")[1:],
-                          self.words(self.folder / "next", f"model.name_or_path={run}")[1:]):
+                          self.train_command(self.folder / "next", f"model.archive={run}")[1:],
+                          self.train_command(self.folder / "next", f"model.name_or_path={run}")[1:]):
             self.assertIn(f"is the folder of a run: try {run}/LATEST", self.failure(*arguments, input=""), arguments)
         self.assertFalse((self.folder / "next").exists())
 
@@ -101,7 +101,7 @@ class Help(TinyRuns):
         done = dpo("convert", "~/model", "~/converted", env=home)
         self.check(done)
         (self.folder / "my.yaml").write_text("local_run_dir: ~/tilde\n")
-        arguments = self.words("?", "n_examples=8", "datasets=[~/pairs.jsonl]", "model.archive=~/converted")[1:]
+        arguments = self.train_command("?", "n_examples=8", "datasets=[~/pairs.jsonl]", "model.archive=~/converted")[1:]
         arguments.remove("local_run_dir=?")
         self.check(dpo(*arguments, "--config=~/my.yaml", env=home))
         self.assertTrue((self.folder / "tilde" / "LATEST").exists())
@@ -113,10 +113,10 @@ class Help(TinyRuns):
         self.assertIn("cannot create the run folder /proc/x: /proc is not on a disk",
                       unwrapped(self.failure(*plan, "local_run_dir=/proc/x")))
         self.assertIn(f"{file}/x: {file} is not a folder", unwrapped(self.failure(*plan, f"local_run_dir={file}/x")))
-        for words in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
-                      ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
-                      ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
-            text = self.failure(*words, input="")
+        for arguments in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
+                          ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
+                          ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
+            text = self.failure(*arguments, input="")
             self.assertIn("there is no f", text)
             self.assertNotIn("hf download", text)
         for arguments, message in ((["plan", "--gpus", "x"], "invalid value: --gpus = x (see 'dpo plan --help')"),
