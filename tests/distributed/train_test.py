@@ -100,7 +100,7 @@ class Training(TinyRuns):
 
     def test_a_signal_stops_in_order(self):
         run = self.folder / "signalled"
-        process = subprocess.Popen(self.words(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(self.train_command(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:
             for line in lines:
                 if line.startswith("update 3 "):
@@ -111,7 +111,7 @@ class Training(TinyRuns):
     def killed(self, run, *arguments):
         """A run of four ranks, one of which is killed some updates after its first checkpoint."""
         mark = f"DPO_TEST_RUN={run.name}"
-        process = subprocess.Popen(self.words(run, *SHORT, "n_examples=480", *arguments), stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen(self.train_command(run, *SHORT, "n_examples=480", *arguments), stderr=subprocess.PIPE, text=True,
                                    env=os.environ | dict([mark.split("=")]))
         said = []
         with process.stderr as lines:

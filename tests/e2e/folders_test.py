@@ -60,7 +60,7 @@ class Folders(TinyRuns):
         run = self.run_of("first")
         self.check(self.train(run, *SHORT, f"resume={run}"))
         again = self.folder / "second"
-        done = subprocess.run([self.words(run)[0], "train", "--config", run / "config.yaml", f"local_run_dir={again}"],
+        done = subprocess.run([self.train_command(run)[0], "train", "--config", run / "config.yaml", f"local_run_dir={again}"],
                               capture_output=True, text=True)
         self.check(done)
         self.assertEqual(self.weights(again), self.weights(run))
@@ -90,7 +90,7 @@ class Folders(TinyRuns):
 
     def test_auto_finds_exactly_this_experiment(self):
         def words(name, *more):
-            kept = [word for word in self.words("", *SHORT) if not word.startswith(("local_run_dir=", "exp_name="))]
+            kept = [word for word in self.train_command("", *SHORT) if not word.startswith(("local_run_dir=", "exp_name="))]
             return subprocess.run([*kept, f"exp_name={name}", "resume=auto", *more], capture_output=True, text=True)
 
         first = words("dpo_v2")
@@ -137,7 +137,7 @@ class Folders(TinyRuns):
                                 "data.test_share=0.9"), "training data is ")
 
     def train_sft(self, run):
-        words = [word for word in self.words(run, *SHORT, "n_epochs=1") if not word.startswith("loss")]
+        words = [word for word in self.train_command(run, *SHORT, "n_epochs=1") if not word.startswith("loss")]
         return subprocess.run([*words, "loss=sft"], capture_output=True, text=True)
 
     def test_a_flipped_byte_is_found_in_any_file(self):
@@ -160,7 +160,7 @@ class Folders(TinyRuns):
         small.mkdir()
         shutil.copytree(self.folder / "source", small / "source")
         (small / "source" / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 40}))
-        subprocess.run([self.words("")[0], "init", small / "source", small / "model"], check=True, capture_output=True)
+        subprocess.run([self.train_command("")[0], "init", small / "source", small / "model"], check=True, capture_output=True)
         run = self.folder / "words"
         self.refused(self.train(run, *SHORT, f"model.name_or_path={small / 'model'}"), "the model has only 40")
         self.assertFalse(run.exists())
