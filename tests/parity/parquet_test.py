@@ -61,7 +61,7 @@ class Parquet(unittest.TestCase):
         file.write_bytes(file.read_bytes()[:-100])
         answer = dpo_data("--order", "1", f"datasets=[{file}]", "loss=dpo")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("rows.parquet: not a Parquet file that can be read", answer.stderr)
+        self.assertIn("rows.parquet: cannot be read as Parquet", answer.stderr)
 
 
 def is_built_with_arrow() -> bool:
