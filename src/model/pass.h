@@ -12,9 +12,9 @@
 namespace dpo::model {
 
 struct PassOptions {
-  bool entropy = false;            // of the next token's distribution, for metrics
-  bool recompute = false;          // activation checkpointing: layers save their inputs only
-  std::int64_t chunk_rows = 4096;  // of logits in memory at once
+  bool entropy = false;    // of the next token's distribution, for metrics
+  bool recompute = false;  // activation checkpointing: layers save their inputs only
+  std::int64_t chunk_rows = kHeadChunkRows;
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.

@@ -10,8 +10,7 @@
 namespace dpo::plan {
 namespace {
 
-constexpr double kHeadChunkRows = 4096;  // response tokens that the head computes at a time
-constexpr double kUsable = 0.97;         // of a device's memory; the driver keeps the rest
+constexpr double kUsable = 0.97;  // of a device's memory; the driver keeps the rest
 
 using model::Block;
 using model::BlockKind;
@@ -67,10 +66,10 @@ double activation_bytes(const Case& c) {
 }
 
 double logits_bytes(const Case& c) {
-  const double rows = std::min(c.peak_response_rows, kHeadChunkRows);
+  const double rows = std::min(c.peak_response_rows, to_double(model::kHeadChunkRows));
   const double vocabulary = to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor);
   // Over several chunks the gradient of a 16-bit matrix is summed in float32.
-  const bool summed = c.precision.gradients < 4 && c.peak_response_rows > kHeadChunkRows;
+  const bool summed = c.precision.gradients < 4 && c.peak_response_rows > to_double(model::kHeadChunkRows);
   const double sum =
       summed ? vocabulary * to_double(c.in.shape.hidden) * to_double(4 + c.precision.weights) : 0;
   // float32 log-probabilities and the gradient of the logits.

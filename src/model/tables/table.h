@@ -56,4 +56,7 @@ struct TensorTable {
 
 TensorTable tensor_table(const Shape& shape);
 
+// Rows of logits that the head computes at a time, which bounds their memory.
+inline constexpr std::int64_t kHeadChunkRows = 4096;
+
 }  // namespace dpo::model
