@@ -44,7 +44,7 @@ train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
   pass.recompute = asked.value("recompute", false);
   pass.chunk_rows = 16;
   loss::Options loss;
-  loss.name = asked.value("loss", "dpo");
+  loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();
   train::Trainee trainee{
       .mesh = mesh,
       .policy = {model,
@@ -61,7 +61,8 @@ train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
       .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
   if (loss::uses_reference(loss))
     trainee.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
-  trainee.optimizer = optim::make_optimizer(asked.value("optimizer", "AdamW"), trainee.policy.stored());
+  const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));
+  trainee.optimizer = optim::make_optimizer(optimizer.value(), trainee.policy.stored());
   return trainee;
 }
 

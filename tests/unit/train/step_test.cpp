@@ -40,7 +40,7 @@ class Updates : public testing::Test {
                     .schedule = {1e-2, 0},
                     .loss = {},
                     .pass = {}};
-    trainee.optimizer = optim::make_optimizer("SGD", trainee.policy.stored());
+    trainee.optimizer = optim::make_optimizer(config::Optimizer::SGD, trainee.policy.stored());
     return trainee;
   }
 
