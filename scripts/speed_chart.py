@@ -27,15 +27,14 @@ STYLE = """
     .other { fill: #656c76; }
   }
 """
-# Title, note, heading in docs/benchmarks.md, and the rows of its table to draw: {name there: label here}, or all.
+# Title, note, and the heading in docs/benchmarks.md whose table is drawn.
 PANELS = [
     ("Two CPU cores: preference pairs per second (longer is better)",
      "Pythia-70M shape, 64 pairs of HH a step, AdamW, live reference",
-     "Training compared with Python on two CPU cores", None),
+     "Training compared with Python on two CPU cores"),
     ("One H200: preference pairs per second",
-     "Pythia-2.8B shape, 64 pairs of HH's lengths a step, AdamW, bfloat16; no alternative benchmarked here yet",
-     "Training on one H200",
-     {"AdamW": "dpo, live reference", "AdamW, `reference=cached`": "dpo, cached reference"}),
+     "Pythia-2.8B shape, 64 pairs of HH's lengths a step, AdamW, live reference unless cached",
+     "Training compared with Python on one H200"),
 ]
 
 
@@ -63,10 +62,8 @@ def panel(title, note, values, top):
 
 def draw():
     body, top = [], 18
-    for title, note, heading, labels in PANELS:
-        table = pairs_per_second(heading)
-        values = {label: table[name] for name, label in labels.items()} if labels else table
-        lines, top = panel(title, note, values, top)
+    for title, note, heading in PANELS:
+        lines, top = panel(title, note, pairs_per_second(heading), top)
         body += lines
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}">',

@@ -23,26 +23,27 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
                        std::size_t grain) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
-  std::size_t failed = count;  // where the grain begins that threw; lower ones have all been started
   std::exception_ptr failure;
+  std::size_t failed_at = count;
   const auto run = [&] {
     for (std::size_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
+      std::size_t i = begin;
       try {
-        for (std::size_t i = begin; i < std::min(begin + grain, count); ++i) work(i);
+        for (; i < std::min(begin + grain, count); ++i) work(i);
       } catch (...) {
-        next = count;
+        next = count;  // every lower index has begun already
         const std::lock_guard lock(mutex);
-        if (begin < failed) {
-          failed = begin;
+        if (i < failed_at) {
+          failed_at = i;
           failure = std::current_exception();
         }
       }
     }
   };
   {
-    std::vector<std::jthread> others;
+    std::vector<std::jthread> helpers;
     const std::size_t useful = std::min(threads > 0 ? threads : usable_cores(), (count + grain - 1) / grain);
-    for (std::size_t i = 1; i < useful; ++i) others.emplace_back(run);
+    for (std::size_t i = 1; i < useful; ++i) helpers.emplace_back(run);
     run();
   }
   if (failure) std::rethrow_exception(failure);

@@ -62,7 +62,7 @@ void check_below(const Reader& reader, const char* index, const char* count) {
                                 reader.shown(index), reader.shown(count)));
 }
 
-// The launch by one launcher, if it set its variables.
+// Null if this launcher set no variables.
 std::optional<Launch> read_names(const Reader& reader, const Names& names) {
   const auto rank = reader.number(names.rank, 0, kMostRanks), size = reader.number(names.size, 1, kMostRanks);
   const auto local_rank = reader.number(names.local_rank, 0, kMostRanks),

@@ -20,7 +20,7 @@ struct RankFailure {
   int status = 2;         // the exit status of every rank
 };
 
-// "rank 2 (host a, pid 123) failed: ...", or "... was stopped by a signal", which is no error.
+// "rank 2 (host a, pid 123) failed: ...", or "... was stopped by a signal", which is not an error.
 std::string describe(const RankFailure& failure);
 
 // Where rank 0 listens, and the token that its peers must know.

@@ -54,7 +54,7 @@ class NcclGroup : public Group {
         gpu_(gpu),
         bootstrap_(std::move(bootstrap)) {}
 
-  // After a failure here the other ranks may be stuck in a collective: no orderly shutdown then.
+  // After a failure here the other ranks may be stuck in a collective: an orderly shutdown would hang.
   ~NcclGroup() override {
     if (std::uncaught_exceptions() > 0)
       backend_.release();

@@ -151,7 +151,7 @@ std::vector<Connection> accept_all(const ListeningSocket& listening, const Endpo
     auto accepted = accept_rank(listening, endpoint);
     if (!accepted || accepted->first < 1 || accepted->first >= size) continue;
     Connection& connection = connections[static_cast<std::size_t>(accepted->first)];
-    if (!connection.is_open()) --missing;  // else a rank tried again that was not answered in time
+    if (!connection.is_open()) --missing;  // otherwise a rank that got no answer in time tried again
     connection = std::move(accepted->second);
   }
   if (missing > 0)

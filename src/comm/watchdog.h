@@ -17,7 +17,7 @@ struct WatchdogOptions {
   std::optional<std::uint16_t> port;          // where rank 0 listens; null: a free one
 };
 
-// Notices that a rank failed, by a thread in each. Every rank has a connection to rank 0 on which both send
+// Detects failed ranks, with a thread in each rank. Every rank has a connection to rank 0 on which both send
 // heartbeats: a connection that closes means that the process exited; one without heartbeats, that it was
 // stopped or that the network is down. Rank 0 decides which failure ends the run and tells all; the others
 // only watch rank 0.
@@ -26,8 +26,7 @@ class Watchdog {
   // Every rank constructs one at the same time. `on_failure` is called in the watchdog's thread and should
   // end the process: a collective operation with the failed rank never returns.
   Watchdog(Group& all, const WatchdogOptions& options, std::function<void(const RankFailure&)> on_failure);
-  // Says goodbye, so that this exit is not taken for a failure: call after a barrier, when all ranks are
-  // done.
+  // Says goodbye, so that the exit does not count as a failure. Needs a barrier before it.
   ~Watchdog();
 
   // Reports an error of this rank: on_failure is called in every rank, including this one. Returns if that

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +19,7 @@
 namespace dpo::commands {
 namespace {
 
-// CLI11 does not know of words that are left to us.
+// For CLI11 KEY=VALUE are unknown extra arguments, so it does not show them.
 class UsageWithKeys : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* command, std::string name) const override {
@@ -32,28 +33,38 @@ class UsageWithKeys : public CLI::Formatter {
 
 std::string help_of_keys(const RunHelp& help) {
   std::string out =
-      "Keys of the configuration are set by words KEY=VALUE, as Hydra has them: lr=1e-6, loss.beta=0.1,\n"
-      "datasets=[hh,my.jsonl], model=pythia28 (a preset). Quote a word whose [ ] or { } the shell would "
-      "take.\n"
-      "\nThe keys that matter most, and their defaults:\n" +
+      "Set configuration keys with KEY=VALUE, as in Hydra: lr=1e-6, loss.beta=0.1, datasets=[hh,my.jsonl],\n"
+      "model=pythia28 (a preset). Quote [ ] and { } if your shell expands them.\n"
+      "\nMain keys and their defaults:\n" +
       config::main_keys_text() +
-      "All keys: 'dpo config', or docs/configuration.md; one of them: 'dpo config KEY'.\n\nExamples:\n";
+      "'dpo config' lists all keys (as does docs/configuration.md), 'dpo config KEY' explains one.\n"
+      "\nExamples:\n";
   for (const std::string& example : help.examples) out += "  " + example + "\n";
   if (!help.notes.empty()) out += "\n" + help.notes;
   return out;
 }
 
+// "dpo bench train"
+std::string full_name(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
+}
+
 // CLI11 would only say that a subcommand is required.
-void check_command(const CLI::App& program, const std::vector<std::string>& words) {
+void check_command(const CLI::App& program, std::span<const std::string> arguments) {
   std::vector<std::string> commands;
   for (const CLI::App* command : program.get_subcommands({})) commands.push_back(command->get_name());
-  const std::string list = fmt::format("{}", fmt::join(commands, ", "));
-  if (words.empty())
-    throw UserError(fmt::format("no command: expected one of {} ('dpo --help' explains them)", list));
-  const std::string& name = words.front();
-  if (name.starts_with("-") || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  throw UserError(fmt::format("there is no command '{}', expected one of {}{}", name, list,
-                              did_you_mean(name, commands)));
+  if (commands.empty()) return;
+  if (arguments.empty())
+    throw UserError(fmt::format("no command given, expected one of {} (see '{} --help')",
+                                fmt::join(commands, ", "), full_name(program)));
+  const std::string& name = arguments.front();
+  if (program.get_option_no_throw(name)) return;  // --help
+  if (std::ranges::find(commands, name) == commands.end())
+    throw UserError(fmt::format("unknown {} '{}'{} (see '{} --help')",
+                                name.starts_with("-") ? "option" : "command", name,
+                                did_you_mean(name, commands), full_name(program)));
+  check_command(*program.get_subcommand(name), arguments.subspan(1));
 }
 
 int parse_and_run(CLI::App& program, const Action& action, const std::vector<std::string>& arguments) {
@@ -65,8 +76,7 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
     // "Could not convert: --gpus = x"
     std::string what = error.what();
     if (const std::size_t at = what.find(": "); at != std::string::npos) what = what.substr(at + 2);
-    throw UserError(
-        fmt::format("{}: cannot be read ('dpo {} --help' says what is expected)", what, arguments.front()));
+    throw UserError(fmt::format("invalid value: {} (see 'dpo {} --help')", what, arguments.front()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw UserError(error.what());
@@ -74,14 +84,15 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
   return action();
 }
 
-// Adds commands, of which one must be given.
+// Adds commands, one of which is required.
 Action add_commands(CLI::App& parent, const std::vector<Command>& commands) {
   std::map<const CLI::App*, Action> actions;
   for (const Command& command : commands) {
-    CLI::App& added = *parent.add_subcommand(command.name);
+    CLI::App& added = *parent.add_subcommand(command.name)->group("Commands");
     actions[&added] = command.add(added);
   }
   parent.require_subcommand(1);
+  parent.footer(fmt::format("'{} COMMAND --help' explains a command.", full_name(parent)));
   return [&parent, actions] { return actions.at(parent.get_subcommands().front())(); };
 }
 
@@ -96,6 +107,10 @@ Command make_group(std::string name, std::string help, std::vector<Command> comm
 
 int run_program(CLI::App& program, const std::vector<Command>& commands,
                 const std::vector<std::string>& arguments) {
+  program.set_help_flag("-h,--help", "print this help and exit");
+  const auto formatter = program.get_formatter();
+  formatter->label("SUBCOMMAND", "COMMAND");
+  formatter->label("REQUIRED", "");  // the usage line shows it
   try {
     return parse_and_run(program, add_commands(program, commands), arguments);
   } catch (const UserError& error) {
@@ -105,45 +120,47 @@ int run_program(CLI::App& program, const std::vector<Command>& commands,
     return kStopped;
   } catch (const std::exception& error) {
     fmt::print(stderr,
-               "error: {} (this is a bug in dpo: please report it with the command and with what "
-               "DPO_TRACE=1 adds)\n",
+               "error: {} (this is a bug in dpo: please report it with the command and its output under "
+               "DPO_TRACE=1)\n",
                message_of(error));
   }
   return kBadInput;
 }
 
 void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help) {
-  takes_path(command.add_option("--config", request.config_file,
-                                "a configuration of your own, laid over the defaults"))
+  takes_path(command.add_option("--config", request.config_file, "YAML file with configuration values"))
       ->type_name("FILE");
-  takes_path(command.add_option("--config-dir", request.config_dirs,
-                                "a folder with presets of your own, searched first"))
+  takes_path(
+      command.add_option("--config-dir", request.config_dirs, "folder with your own presets, searched first"))
       ->type_name("DIR")
       ->allow_extra_args(false);
-  // Not a positional option: the values ([a,b], {a: b}, ~key) are ours to read, word by word.
+  // Not a positional option, since CLI11 would split [a,b].
   command.allow_extras();
   command.formatter(std::make_shared<UsageWithKeys>());
   command.footer([help = std::move(help)] { return help_of_keys(help); });
 }
 
-CLI::Option* takes_path(CLI::Option* option) { return option->transform(expand_home); }
+CLI::Option* takes_path(CLI::Option* option) {
+  if (option->get_positional()) option->type_name("");  // the help shows its name alone
+  return option->transform(expand_home);
+}
 
 std::vector<std::string> overrides_of(const CLI::App& command) {
   std::vector<std::string> options;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
   std::vector<std::string> problems;
-  std::vector<std::string> words;
-  for (const std::string& word : command.remaining()) {
-    if (word.starts_with("-"))
-      problems.push_back(fmt::format(
-          "unknown option '{}' of 'dpo {}'{} ('dpo {} --help' lists them)", word, command.get_name(),
-          did_you_mean(word.substr(0, word.find('=')), options), command.get_name()));
+  std::vector<std::string> overrides;
+  for (const std::string& argument : command.remaining()) {
+    if (argument.starts_with("-"))
+      problems.push_back(fmt::format("unknown option '{}'{} (see '{} --help')", argument,
+                                     did_you_mean(argument.substr(0, argument.find('=')), options),
+                                     full_name(command)));
     else
-      words.push_back(word);
+      overrides.push_back(argument);
   }
   if (!problems.empty()) throw UserError(problems);
-  return words;
+  return overrides;
 }
 
 void print_notes(const std::vector<std::string>& notes) {

@@ -1,5 +1,4 @@
-// A command of a program: its options, its help, and what it does. What every command needs to describe
-// itself.
+// A command of a program: its options, help and action, and helpers to describe them.
 #pragma once
 
 #include <functional>
@@ -43,27 +42,27 @@ Command make_command(std::string name, Run run) {
           }};
 }
 
-// A command that consists of others, of which one must be given: bench train, bench device.
+// A command with subcommands, one of which is required: bench train, bench device.
 Command make_group(std::string name, std::string help, std::vector<Command> commands);
 
-// The rest of a main(): parses the arguments, runs the command, and prints errors. Returns the exit status.
+// All of main(): parses the arguments, runs the command and prints errors. Returns the exit status.
 int run_program(CLI::App& program, const std::vector<Command>& commands,
                 const std::vector<std::string>& arguments);
 
 // The end of the help of a command that takes a run's configuration.
 struct RunHelp {
-  std::vector<std::string> examples;  // commands that work as they stand, from a folder with their files
+  std::vector<std::string> examples;  // commands that run as they are, in a folder with their files
   std::string notes = {};
 };
 
-// The arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir. Its
-// help ends with how keys are given, the most important ones, and where all are listed.
+// The arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir. The
+// help then ends with how to set keys, the main ones, and where all are listed.
 void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help);
 
-// Lets the value of an option, which is a path, start with ~/ (the shell does not expand --option=~/x).
+// Expands ~/ at the start of an option's value, which the shell does not do in --option=~/x.
 CLI::Option* takes_path(CLI::Option* option);
 
-// --dtype of a command that computes or writes weights.
+// Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 
 // Notes and warnings go to stderr, so that stdout holds results only.

@@ -1,5 +1,5 @@
-// The commands of dpo. Those that compute are parsed twice: dpo checks their arguments without loading
-// LibTorch, and dpo-engine gets the same arguments.
+// The commands of dpo. Those that compute are parsed twice: by dpo, which finds wrong arguments without
+// loading LibTorch, and by dpo-engine.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace dpo::commands {
 
-// What every command that computes with a model takes.
+// Arguments of every command that computes with a model.
 struct ModelArguments {
   std::string model;
-  std::string weights;    // empty: those in the model's folder
-  std::string tokenizer;  // empty: the model's folder
+  std::string weights;    // empty: those in the model folder
+  std::string tokenizer;  // empty: the model folder
   std::string device = "auto";
-  std::string dtype;  // empty: what the device suggests
+  std::string dtype;  // empty: float32 on a CPU, the model's on a GPU
 };
 void describe(CLI::App& command, ModelArguments& arguments);
 
@@ -97,7 +97,7 @@ struct BenchDeviceArguments {
 };
 void describe(CLI::App& command, BenchDeviceArguments& arguments);
 
-inline constexpr const char* kBenchHelp = "measure this machine";
+inline constexpr const char* kBenchHelp = "measure training speed, or the speed of this machine";
 
 // The commands that need no LibTorch.
 Command config_command();

@@ -14,19 +14,17 @@ struct ConfigArguments {
   bool json = false;
   bool defaults = false;
   bool markdown = false;
-  std::vector<std::string> keys;  // words without '=': to be explained
+  std::vector<std::string> keys;  // arguments without '=': keys and sections to explain
 
   bool is_bare() const {
     return request.overrides.empty() && !request.config_file && request.config_dirs.empty() && !json;
   }
 };
 
-// The keys and the sections that were asked for, one after the other.
 int explain_keys(const ConfigArguments& arguments) {
   if (arguments.json)
-    throw UserError(
-        fmt::format("--json: '{}' is explained in words; write KEY=VALUE words only, or no --json",
-                    arguments.keys.front()));
+    throw UserError(fmt::format("--json shows a run's values and does not explain '{}': remove one of them",
+                                arguments.keys.front()));
   config::Request request = arguments.request;
   request.not_needed = config::required_keys();
   const config::Resolved resolved = config::compose(request);
@@ -38,8 +36,7 @@ int explain_keys(const ConfigArguments& arguments) {
 
 int print_config(const ConfigArguments& arguments) {
   if ((arguments.defaults || arguments.markdown) && !(arguments.keys.empty() && arguments.is_bare()))
-    throw UserError(
-        "--defaults and --markdown print all keys as they are without a run: write nothing beside them");
+    throw UserError("--defaults and --markdown take no other arguments");
   if (arguments.defaults) {
     fmt::print("{}", config::default_config_yaml());
   } else if (arguments.markdown) {
@@ -57,8 +54,9 @@ int print_config(const ConfigArguments& arguments) {
 }
 
 // lr, loss.beta: neither lr=1 nor ~lr.
-bool is_name(const std::string& word) {
-  return word.find('=') == std::string::npos && !word.empty() && word.front() != '~' && word.front() != '+';
+bool is_name(const std::string& argument) {
+  return argument.find('=') == std::string::npos && !argument.empty() && argument.front() != '~' &&
+         argument.front() != '+';
 }
 
 int run_config(ConfigArguments arguments) {
@@ -73,14 +71,15 @@ void describe(CLI::App& command, ConfigArguments& arguments) {
   add_run_arguments(
       command, arguments.request,
       {{"dpo config                 # every key with its default and meaning",
-        "dpo config loss.beta       # one key explained; 'dpo config loss': those of a section",
-        "dpo config model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo   # a run's values and their origins"},
-       "The values of a run are printed as YAML that --config takes."});
-  const auto json = command.add_flag("--json", arguments.json, "the values as JSON, without their origins");
-  const auto defaults =
-      command.add_flag("--defaults", arguments.defaults, "configs/config.yaml as the schema defines it");
+        "dpo config loss.beta       # explain a key; 'dpo config loss' explains a section",
+        "dpo config model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo   # a run's values and their sources"},
+       "A run's values are printed as YAML that --config accepts."});
+  const auto json =
+      command.add_flag("--json", arguments.json, "print a run's values as JSON, without their sources");
+  const auto defaults = command.add_flag("--defaults", arguments.defaults,
+                                         "print configs/config.yaml: every key with its default");
   const auto markdown =
-      command.add_flag("--markdown", arguments.markdown, "docs/configuration.md: every key explained");
+      command.add_flag("--markdown", arguments.markdown, "print docs/configuration.md: every key explained");
   json->excludes(defaults)->excludes(markdown);
   defaults->excludes(markdown);
 }

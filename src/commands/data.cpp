@@ -24,7 +24,7 @@ struct DataArguments {
   std::string lengths_file;
 };
 
-// Loads splits one by one, with a progress bar and notes on stderr, each once.
+// Loads splits one by one, with a progress bar and notes on stderr. Each note is printed once.
 class SplitLoader {
  public:
   explicit SplitLoader(const config::RunConfig& config)
@@ -41,7 +41,7 @@ class SplitLoader {
     if (split == data::Split::Test)
       cache.notes.push_back(config::evaluation_size(config_, examples.size()).note);
     for (const std::string& note : cache.notes)
-      if (!note.empty() && said_.insert(note).second) print_notes({note});
+      if (!note.empty() && printed_.insert(note).second) print_notes({note});
     return examples;
   }
 
@@ -50,7 +50,7 @@ class SplitLoader {
  private:
   const config::RunConfig& config_;
   text::Tokenizer tokenizer_;
-  std::set<std::string> said_;
+  std::set<std::string> printed_;
 };
 
 data::Split split_of(const std::string& name) {
@@ -66,8 +66,8 @@ int print_order(const DataArguments& arguments, const config::RunConfig& config)
                                               examples ? &*examples : nullptr, notes);
   if (!examples) {
     print_notes(
-        {"without a tokenizer on this machine, no example is left out for its tokens (data.eos_in_text and "
-         "the like)"});
+        {"no tokenizer on this machine: examples that a run would drop for their tokens (data.eos_in_text "
+         "and others) are included"});
     print_notes(notes);
   }
   fmt::print("{}", lines);
@@ -81,7 +81,7 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
     if (arguments.split.empty() || arguments.split == name)
       splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
   if (!arguments.lengths_file.empty()) {
-    if (splits.size() < 2) throw UserError("--lengths: needs both splits; leave --split out");
+    if (splits.size() < 2) throw UserError("--lengths needs both splits: remove --split");
     AtomicFile file(arguments.lengths_file);
     file.write(data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
     file.commit();
@@ -99,28 +99,26 @@ int run_data(const DataArguments& arguments) {
 }
 
 void describe(CLI::App& command, DataArguments& arguments) {
-  command.description("read and tokenize a run's data: counts, lengths, drops, examples");
+  command.description("read and tokenize a run's data: counts, lengths, dropped rows, examples");
   arguments.request.not_needed = {"exp_name", "loss.beta", "model.name_or_path"};
   add_run_arguments(
       command, arguments.request,
       {{"dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL",
         "dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL --order 3"},
-       "MODEL is a folder with a tokenizer, or a model's name ORG/NAME in the Hugging Face cache."});
-  const auto json = command.add_flag("--json", arguments.json, "one JSON object instead of tables");
+       "MODEL is a folder with a tokenizer, or a model name ORG/NAME in the Hugging Face cache."});
+  const auto json = command.add_flag("--json", arguments.json, "print one JSON object");
   command
-      .add_option(
-          "--order", arguments.order,
-          "print the first N examples in the order of training, as JSON lines (prompt, chosen, rejected)")
+      .add_option("--order", arguments.order,
+                  "print the first N examples in training order as JSON lines (prompt, chosen, rejected)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::PositiveNumber.description(""))
       ->excludes(json);
-  command.add_flag("--tokens", arguments.tokens, "with --order: also the ids that the model gets")
-      ->needs("--order");
-  command.add_option("--split", arguments.split, "only this split (default: both; for --order train)")
+  command.add_flag("--tokens", arguments.tokens, "with --order: also print token ids")->needs("--order");
+  command.add_option("--split", arguments.split, "only this split (default: both; train with --order)")
       ->type_name("train|test")
-      ->check(CLI::IsMember({"train", "test"}));
+      ->check(CLI::IsMember({"train", "test"}).description(""));
   takes_path(command.add_option("--lengths", arguments.lengths_file,
-                                "write the statistics of lengths to FILE, for 'dpo plan plan.lengths=FILE'"))
+                                "write length statistics to FILE, for 'dpo plan plan.lengths=FILE'"))
       ->type_name("FILE");
 }
 

@@ -15,7 +15,7 @@
 namespace dpo::commands {
 namespace {
 
-constexpr std::size_t kSampledPrompts = 1000;  // of a source: their mean is within a few percent of all
+constexpr std::size_t kSampledPrompts = 1000;  // per source: their mean is within a few percent of all
 constexpr double kBytesPerToken = 4;           // about, in English
 
 // The number of tokens of a text.
@@ -31,7 +31,7 @@ void set_lengths(plan::Lengths& lengths, const data::LengthSummary& prompt,
   lengths.longest_response = static_cast<double>(response.longest);
 }
 
-// What one split of a source holds, as often as it comes in an epoch.
+// Counts of one split in an epoch.
 struct Sizes {
   double prompts = 0, pairs = 0, rankings = 0, ranked = 0, longest_ranking = 2;
 
@@ -49,7 +49,7 @@ struct Sizes {
   }
 };
 
-// Lengths of texts by some of them, each of which stands for those between it and the next.
+// Lengths from a sample of the prompts: every n-th, counted n times.
 class SampledLengths {
  public:
   explicit SampledLengths(Measure measure) : measure_(std::move(measure)) {}
@@ -59,7 +59,7 @@ class SampledLengths {
     for (std::size_t i = 0; i < texts.size(); i += step) {
       prompts_.insert(prompts_.end(), step, measure_(texts[i].prompt));
       for (const std::string& response : texts[i].responses)
-        responses_.insert(responses_.end(), step, measure_(response) + 1);  // and the end of text
+        responses_.insert(responses_.end(), step, measure_(response) + 1);  // with the end of text
     }
   }
 
@@ -78,11 +78,11 @@ std::optional<text::Tokenizer> find_tokenizer(const config::RunConfig& run) {
   try {
     return text::Tokenizer::load(*folder);
   } catch (const UserError&) {
-    return std::nullopt;  // a plan does without; whoever tokenizes says what is wrong with it
+    return std::nullopt;  // a plan needs none; tokenizing will report the error
   }
 }
 
-// Nothing where a data set is not on this machine.
+// None if a data set is not on this machine.
 std::optional<std::vector<data::Source>> sources_here(const config::RunConfig& run, data::Split split) {
   try {
     return data::find_sources(run, split);
@@ -131,7 +131,7 @@ plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::S
   return lengths;
 }
 
-// From the token cache, where all is in it.
+// From the token cache, if it has all of the data.
 std::optional<plan::Lengths> find_counted(const config::RunConfig& run, const text::Tokenizer& tokenizer,
                                           std::vector<std::string>& notes) {
   data::TokenCache cache;
@@ -157,7 +157,7 @@ plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test
   plan::Lengths lengths;
   lengths.basis = plan::LengthBasis::tokens;
   set_lengths(lengths, measured.prompt, measured.response);
-  // All are numbers of examples: whichever of them the loss counts, they are those that there are.
+  // Whichever of these the loss counts, it counts the run's examples.
   lengths.train_prompts = lengths.train_pairs = lengths.train_rankings = examples;
   lengths.test_prompts = lengths.test_pairs = lengths.test_rankings = tested;
   const double responses =

@@ -1,4 +1,4 @@
-// How long the data of a run is, for its plan: what src/data counts, as src/plan wants it.
+// Lengths of a run's data for its plan: counted with src/data, passed on as src/plan needs them.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 namespace dpo::commands {
 
 struct CountedData {
-  std::optional<plan::Lengths> lengths;  // nothing where the data is not on this machine, or not asked for
-  std::vector<std::string> notes;        // what is worth telling of its rows
+  std::optional<plan::Lengths> lengths;  // none if plan.lengths is set or the data is not on this machine
+  std::vector<std::string> notes;        // about its rows, for the user
 };
 
-// Looks at the data of a run without writing anything: from the token cache where that has it, else rows are
-// counted and a sample of them is tokenized. Data that is here and cannot be read is a UserError.
+// Writes nothing: takes the counts from the token cache if it has the data, else counts rows and tokenizes a
+// sample of them. Data that is on this machine and cannot be read is a UserError.
 CountedData count_data(const config::RunConfig& run);
 
-// Of data that is tokenized: the examples that there are, as their policies leave them.
+// Of tokenized data: exactly the examples of the run.
 plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test);
 
 }  // namespace dpo::commands

@@ -29,15 +29,15 @@ std::string row(const std::string& name, const std::string& value) {
 }
 
 std::string bfloat16_text(const std::string& kind) {
-  if (kind == "amx") return "by AMX";
-  return kind == "vector" ? "by vector instructions" : "without instructions (slower than float32)";
+  if (kind == "amx") return "with AMX";
+  return kind == "vector" ? "with vector instructions" : "emulated (slower than float32)";
 }
 
-// Where an affinity or a control group leaves this process a part of the machine.
+// If CPU affinity or a control group limits this process.
 std::string limit_text(const json& cpu) {
   if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
     return "";
-  return fmt::format("; the machine has {} threads and {}, of which this process may use so much",
+  return fmt::format("; this process is limited to these: the machine has {} threads and {}",
                      cpu["machine_threads"].get<int>(), gib(cpu["machine_memory_bytes"]));
 }
 
@@ -47,7 +47,7 @@ std::string libtorch_row(const json& libtorch) {
   const std::string tested = libtorch["tested_version"].get<std::string>();
   return row("LibTorch",
              fmt::format("{}{}, {}, {} threads, {} CUDA, in {}", version,
-                         version == tested ? "" : fmt::format(" (tested is {})", tested),
+                         version == tested ? "" : fmt::format(" (tested with {})", tested),
                          libtorch["cpu_instructions"].get<std::string>(), libtorch["threads"].get<int>(),
                          libtorch["cuda_part"].get<bool>() ? "with" : "without",
                          libtorch["folder"].get<std::string>()));
@@ -103,7 +103,7 @@ struct DoctorArguments {
 
 void describe(CLI::App& command, DoctorArguments& arguments) {
   command.description("show what this machine has, and what is missing");
-  command.add_flag("--json", arguments.json, "one JSON object instead of text");
+  command.add_flag("--json", arguments.json, "print one JSON object");
 }
 
 int run_doctor(const DoctorArguments& arguments) {

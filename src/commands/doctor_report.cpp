@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// What a command prints, if it exists and succeeds.
+// What a command prints; none if it prints nothing or does not exist.
 std::optional<std::string> output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"),
                                                    ::pclose);
@@ -43,7 +43,7 @@ json first_line_of(const std::string& command) {
   return text ? json(first_line(*text)) : json();
 }
 
-// "Key : value" lines, as files under /proc have them; every value of a key that is asked for.
+// All values of a key in a file of "Key : value" lines, as in /proc.
 std::vector<std::string> proc_values(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   std::vector<std::string> values;
@@ -118,8 +118,7 @@ fs::path hugging_face_cache() {
   return fs::path(user == nullptr ? "/" : user) / ".cache" / "huggingface";
 }
 
-// Free space where runs and downloads are written: the folder itself, or the nearest one above it that
-// exists.
+// Free space where runs and downloads are written: of the folder, or of its nearest parent that exists.
 json describe_disk() {
   json disks = json::array();
   for (const auto& [use, folder] : {std::pair<std::string, fs::path>{"runs", fs::current_path()},
@@ -145,26 +144,27 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
   json list = json::array();
   const json& libtorch = report["libtorch"];
   if (!libtorch["found"].get<bool>()) {
-    list.push_back(missing("LibTorch", "everything that computes: train, score, sample, bench, demo",
+    list.push_back(missing("LibTorch",
+                           "all commands that compute: train, score, sample, bench, demo and others",
                            libtorch["problem"].get<std::string>(), true));
   }
   if (!gpu_obstacle.empty()) {
-    list.push_back(missing("a way to use the GPU", "training on it: runs go on the CPU", gpu_obstacle));
+    list.push_back(missing("a way to use the GPU", "training on it: runs use the CPU", gpu_obstacle));
   } else if (report["gpus"].empty()) {
     list.push_back(missing("an NVIDIA GPU", "training at full speed",
                            report["driver"].is_null()
-                               ? "none is seen: runs go on the CPU"
-                               : "the driver is there but shows no GPU: see nvidia-smi"));
+                               ? "no GPU was found: runs use the CPU"
+                               : "the driver is installed but reports no GPU: see nvidia-smi"));
   }
   if (report["mpi"].is_null()) {
-    list.push_back(missing("Open MPI", "runs of several processes",
+    list.push_back(missing("Open MPI", "runs with several processes",
                            "apt-get install openmpi-bin libopenmpi-dev, or load your cluster's module"));
   } else if (!libtorch.value("mpi_part", true)) {
-    list.push_back(missing("the MPI part of this program", "runs of several processes on CPUs",
-                           "install what mpicc needs (libopenmpi-dev), then ./run build"));
+    list.push_back(missing("the MPI part of this program", "runs with several processes on CPUs",
+                           "install Open MPI's headers (libopenmpi-dev), then ./run build"));
   }
   if (libtorch.value("cuda_part", false) && !libtorch.value("own_kernels", true)) {
-    list.push_back(missing("kernels of our own", "some of the speed on GPUs, and NCCL between them",
+    list.push_back(missing("dpo's own CUDA kernels", "full speed on GPUs, and NCCL between them",
                            "install a CUDA toolkit (nvcc), then ./run build"));
   } else if (libtorch.value("cuda_part", false) && !libtorch.value("nccl_part", true)) {
     list.push_back(missing("the NCCL part of this program", "runs on several GPUs at full speed",
@@ -172,7 +172,7 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
   }
   if (report["arrow"].is_null()) {
     list.push_back(
-        missing("Arrow", "reading Parquet files", "pip install pyarrow for python3, then ./run build"));
+        missing("Arrow", "reading Parquet files", "python3 -m pip install pyarrow, then ./run build"));
   }
   return list;
 }

@@ -41,22 +41,22 @@ void run_engine(const std::vector<std::string>& arguments) {
   ::execv(path.c_str(), argv.data());
   if (errno == ENOENT) {
     throw UserError(
-        fmt::format("{} is missing: this dpo was built without LibTorch, which computing needs; "
-                    "LIBTORCH=DIR ./run build builds it with one, ./run build finds or installs one",
+        fmt::format("{} not found: this dpo was built without LibTorch. './run build' finds or installs one, "
+                    "'LIBTORCH=DIR ./run build' uses yours",
                     path));
   }
-  throw UserError(fmt::format("{} cannot be started: {}", path, std::strerror(errno)));
+  throw UserError(fmt::format("cannot start {}: {}", path, std::strerror(errno)));
 }
 
 EngineOutput output_of_engine(const std::vector<std::string>& arguments) {
   int ends[2];
   const int errors = ::memfd_create("errors", 0);
   if (errors < 0 || ::pipe(ends) != 0) {
-    throw UserError(fmt::format("dpo-engine cannot be started: no pipe: {}", std::strerror(errno)));
+    throw UserError(fmt::format("cannot start dpo-engine: no pipe: {}", std::strerror(errno)));
   }
   const pid_t child = ::fork();
   if (child < 0) {
-    throw UserError(fmt::format("dpo-engine cannot be started: no process: {}", std::strerror(errno)));
+    throw UserError(fmt::format("cannot start dpo-engine: no process: {}", std::strerror(errno)));
   }
   if (child == 0) {
     ::dup2(ends[1], STDOUT_FILENO);

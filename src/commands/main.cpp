@@ -8,8 +8,8 @@
 int main(int argc, char** argv) {
   using namespace dpo::commands;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  CLI::App program("Preference optimization of language models: SFT, then DPO and its relatives.", "dpo");
-  program.set_version_flag("--version", DPO_VERSION);
+  CLI::App program("Train language models on preferences: SFT, then DPO and related losses.", "dpo");
+  program.set_version_flag("--version", DPO_VERSION, "print the version and exit");
   // Commands that compute: dpo becomes dpo-engine, with the same arguments.
   const auto engine = [&arguments](const auto&) -> int { run_engine(arguments); };
   const auto demo = [&engine](const DemoArguments& parsed) {

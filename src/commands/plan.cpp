@@ -35,37 +35,36 @@ int print_plan(const PlanArguments& arguments) {
     fmt::print("{}", plan::to_text(plan, in, wants_colours()));
     if (fit) fmt::print("{}", plan::to_text(*fit, plan));
     if (arguments.fit && !fit)
-      fmt::print("\nNothing fits: no key makes this batch run here{}\n",
-                 plan.fits() ? "." : "; what memory says above names what would.");
+      fmt::print("\nFound no settings with which this batch fits{}\n",
+                 plan.fits() ? "." : "; see the advice about memory above.");
   }
   const bool found = !arguments.fit || fit.has_value();
   return plan.good() || (arguments.fit && found) ? 0 : 1;
 }
 
 void describe(CLI::App& command, PlanArguments& arguments) {
-  command.description("show what a run needs: rules, memory, time, disk and advice");
+  command.description("plan a run: memory, time, disk, checks and advice");
   add_run_arguments(
       command, arguments.request,
       {{"dpo plan model=pythia28 loss=sft exp_name=sft",
         "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
         "      --gpus 4 --device a100-80gb --fit"},
-       "Data that is on this machine is read to be counted; nothing is downloaded or written. The exit "
-       "status is 0\n"
-       "for a plan that holds, else 1."});
-  command
-      .add_option("--gpus", arguments.machine.gpus, "GPUs in each machine (default: those of this machine)")
+       "Data on this machine is counted; nothing is downloaded or written. Exit status: 0 if the plan "
+       "passes, 1\n"
+       "if it fails."});
+  command.add_option("--gpus", arguments.machine.gpus, "GPUs per machine (default: those of this machine)")
       ->type_name("N")
       ->take_last();
-  command.add_option("--nodes", arguments.machine.nodes, "machines (default: 1)")
+  command.add_option("--nodes", arguments.machine.nodes, "number of machines (default: 1)")
       ->type_name("M")
       ->take_last();
   takes_path(command.add_option(
                  "--device", arguments.machine.device,
-                 "a name of configs/device/ or of a device file of your own, or a YAML file like those"))
+                 "device to plan for: a name in configs/device/ or ~/.config/dpo/device/, or a YAML file"))
       ->type_name("NAME")
       ->take_last();
-  command.add_flag("--fit", arguments.fit, "search for the fastest plan that fits and print its overrides");
-  command.add_flag("--json", arguments.json, "one JSON object instead of tables");
+  command.add_flag("--fit", arguments.fit, "find the fastest plan that fits, and print its overrides");
+  command.add_flag("--json", arguments.json, "print one JSON object");
 }
 
 }  // namespace

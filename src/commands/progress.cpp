@@ -43,14 +43,14 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   if (what != what_ || done < done_) {  // other work
     what_ = what;
     start_ = shown_ = now;
-    said_ = false;
+    printed_ = false;
   }
   done_ = done;
   const bool ends = done == all;
   if (ends) done_ = all + 1;  // the same work may come again
-  if (now - shown_ < (terminal_ ? kBetweenBars : kBetweenLines) && !(ends && (said_ || open_))) return;
+  if (now - shown_ < (terminal_ ? kBetweenBars : kBetweenLines) && !(ends && (printed_ || open_))) return;
   shown_ = now;
-  said_ = true;
+  printed_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const std::string text = fmt::format("{}, {:.0f} s", amount(done, all, unit), seconds);
   if (!terminal_) return fmt::print(stderr, "{}: {}\n", what, text);
@@ -66,18 +66,18 @@ void ProgressLine::show_bar(double share, const std::string& text) {
   const auto filled = static_cast<std::size_t>(share * kWidth);
   const std::string bar =
       fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %  {}", "", filled, "", kWidth - filled, 100 * share, text);
-  // Of a long name the end says more.
+  // A long name is cut at its beginning: the end of a path says more.
   const std::size_t width = terminal_width();
   const std::size_t room = width > bar.size() + 1 ? width - bar.size() - 1 : 0;
   const std::string name = what_.size() <= room ? what_
                            : room > 3           ? "..." + what_.substr(what_.size() - (room - 3))
                                                 : "";
-  fmt::print(stderr, "\r{}\x1b[K", fitted(name + bar));
+  fmt::print(stderr, "\r{}\x1b[K", cut_to_terminal(name + bar));
   std::fflush(stderr);
   open_ = true;
 }
 
-std::string fitted(std::string line) {
+std::string cut_to_terminal(std::string line) {
   line.resize(std::min(line.size(), terminal_width() - 1));
   return line;
 }

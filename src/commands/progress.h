@@ -6,8 +6,8 @@
 
 namespace dpo::commands {
 
-// How far something long is, on stderr: a bar that moves on a terminal, a line now and then in a pipe.
-// What is over at once leaves no trace.
+// Progress of long work on stderr: a bar on a terminal, a line every few seconds in a pipe. Quick work shows
+// nothing.
 class ProgressLine {
  public:
   ProgressLine();
@@ -18,7 +18,7 @@ class ProgressLine {
   // `unit`: what is counted; bytes are shown as sizes.
   void show(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit);
 
-  // Makes room for another line: a bar that has not come to its end is taken away.
+  // Removes an unfinished bar, so that another line can be printed.
   void clear();
 
  private:
@@ -27,14 +27,14 @@ class ProgressLine {
   void show_bar(double share, const std::string& text);
 
   bool terminal_;
-  bool open_ = false;  // a bar stands on the line
+  bool open_ = false;  // the line shows a bar
   std::string what_;
   std::int64_t done_ = 0;
-  bool said_ = false;  // something of this work was shown in a pipe
+  bool printed_ = false;  // a line of this work was printed to a pipe
   Clock::time_point start_, shown_;
 };
 
-// A line that is to be written over, cut to what the terminal has room for.
-std::string fitted(std::string line);
+// Cuts a line to the width of the terminal, so that it can be overwritten.
+std::string cut_to_terminal(std::string line);
 
 }  // namespace dpo::commands

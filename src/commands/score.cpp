@@ -10,34 +10,35 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   takes_path(
       command.add_option(
           "FILE", arguments.file,
-          R"(lines {"prompt": P, "responses": [R, ...]} or {"prompt", "chosen", "rejected"}; - is stdin)"))
+          R"(lines {"prompt": P, "responses": [R, ...]} or {"prompt", "chosen", "rejected"}; - for stdin)"))
       ->required();
-  takes_path(command.add_option("--reference", arguments.reference, "a model to compare with: adds rewards"))
+  takes_path(command.add_option("--reference", arguments.reference, "reference model; adds rewards"))
       ->type_name("MODEL");
-  command
-      .add_option("--beta", arguments.beta, "a reward is BETA * (logp - the reference's logp) (default: 0.1)")
+  command.add_option("--beta", arguments.beta, "rewards are BETA * (logp - reference logp) (default: 0.1)")
       ->type_name("BETA");
-  command.add_option("--batch-tokens", arguments.batch_tokens, "tokens computed at once (default: 8192)")
+  command.add_option("--batch-tokens", arguments.batch_tokens, "batch size, in tokens (default: 8192)")
       ->type_name("N")
       ->check(CLI::PositiveNumber.description(""));
   const auto limit = [&](const char* name, std::optional<std::int64_t>& value, const char* help) {
     return command.add_option(name, value, help)->type_name("N")->check(CLI::PositiveNumber.description(""));
   };
   CLI::Option* const length = limit("--max-length", arguments.max_length,
-                                    "cut prompt and response to so many tokens, as training does (default: "
-                                    "a line that is too long for the model is an error)");
+                                    "truncate prompt and response to N tokens together, as training does "
+                                    "(default: too many are an error)");
   CLI::Option* const prompt_length =
-      limit("--max-prompt-length", arguments.max_prompt_length, "of these, at most so many for the prompt");
+      limit("--max-prompt-length", arguments.max_prompt_length, "of these, at most N for the prompt");
   length->needs(prompt_length);
   prompt_length->needs(length);
-  command.add_option("--truncation", arguments.truncation, "which part of a long prompt is kept")
+  command
+      .add_option("--truncation", arguments.truncation,
+                  "which part of a long prompt to keep (default: keep_start)")
       ->type_name("keep_start|keep_end")
       ->check(CLI::IsMember({"keep_start", "keep_end"}).description(""));
   // For benchmarks/model_speed.py.
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
-      R"(Writes a line {"logps": [...], "tokens": [...]} for each line of FILE: the summed log-probability of
-every response, end of text included, and the number of tokens in the sum.)");
+      R"(Prints a line {"logps": [...], "tokens": [...]} for each line of FILE: the summed log-probability of
+each response, with its end-of-text token, and the number of tokens in the sum.)");
 }
 
 }  // namespace dpo::commands

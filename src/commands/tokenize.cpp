@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,8 +32,8 @@ struct TokenizeArguments {
 
 constexpr std::size_t kBatchBytes = 8u << 20;
 
-// Lines of stdin, by batches: as many as are there already, so that a person who types sees answers, and a
-// pipe that is always full is read in large pieces.
+// Reads lines of stdin in batches of what is available: a person who types sees each result at once, and a
+// full pipe is read in large pieces.
 class LineReader {
  public:
   // False at the end. The lines point into memory that the next call changes.
@@ -101,7 +100,7 @@ std::string decode_line(const text::Tokenizer& tokenizer, const TokenizeArgument
   std::vector<text::Token> ids;
   for (const auto& id : value) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(tokenizer.size()))
-      throw UserError(fmt::format("stdin:{}: {} is not an id of this tokenizer, 0 to {}", number,
+      throw UserError(fmt::format("stdin:{}: {} is not a token id, expected 0 to {}", number,
                                   id.is_number() ? id.dump() : "one of the values", tokenizer.size() - 1));
     ids.push_back(id.get<text::Token>());
   }
@@ -109,8 +108,8 @@ std::string decode_line(const text::Tokenizer& tokenizer, const TokenizeArgument
   return (arguments.json ? nlohmann::json(text).dump() : text) + "\n";
 }
 
-unsigned thread_count(const TokenizeArguments& arguments) {
-  return arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+std::size_t thread_count(const TokenizeArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : usable_cores();
 }
 
 void print_all(const std::vector<std::string>& answers) {
@@ -137,7 +136,7 @@ int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& ar
   return 0;
 }
 
-// Encodes a file that is in memory already: the speed of the tokenizer, without start-up, input and output.
+// Measures encoding alone, without start-up, input and output.
 int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   const std::string text = read_text_file(arguments.bench_file, "--bench", std::size_t{4} << 30);
   std::vector<std::string> lines;
@@ -151,8 +150,8 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
   std::vector<std::vector<text::Token>> ids(lines.size());
   const auto before = std::chrono::steady_clock::now();
   const std::clock_t cpu_before = std::clock();
-  const auto encode = [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); };
-  for_each_parallel(lines.size(), encode, thread_count(arguments));
+  for_each_parallel(
+      lines.size(), [&](std::size_t i) { ids[i] = tokenizer.encode(lines[i]); }, thread_count(arguments));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - before;
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
   std::size_t bytes = 0, tokens = 0;
@@ -173,21 +172,20 @@ int run_tokenize(const TokenizeArguments& arguments) {
 }
 
 void describe(CLI::App& command, TokenizeArguments& arguments) {
-  command.description("turn lines of text into JSON arrays of token ids, and back");
-  takes_path(command.add_option("DIR", arguments.folder, "a folder with a tokenizer's files"))->required();
-  command.add_flag("--decode", arguments.decode, "arrays of ids in, lines of text out");
+  command.description("convert lines of text to JSON arrays of token ids, and back");
+  takes_path(command.add_option("DIR", arguments.folder, "tokenizer folder"))->required();
+  command.add_flag("--decode", arguments.decode, "convert token ids to text");
   command.add_flag("--special", arguments.special,
-                   "add what the tokenizer puts around a text (BOS and the like); with --decode: leave "
-                   "special tokens out");
-  command.add_flag("--json", arguments.json,
-                   "each line of text is a JSON string, so that it can hold any character");
-  command.add_option("--threads", arguments.threads, "threads (default: one per core)")->type_name("N");
+                   "add the tokenizer's special tokens (BOS and others); with --decode: leave special "
+                   "tokens out");
+  command.add_flag("--json", arguments.json, "lines of text are JSON strings, which can hold any character");
+  command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")
+      ->type_name("N");
   // For benchmarks/tokenizers_speed.py.
   command.add_option("--bench", arguments.bench_file, "encode the lines of FILE and print how long it took")
       ->type_name("FILE")
       ->group("");
-  command.footer(
-      "Invalid UTF-8 in a text is read as U+FFFD, one for each part that cannot start a character.");
+  command.footer("Invalid UTF-8 is replaced by U+FFFD.");
 }
 
 }  // namespace

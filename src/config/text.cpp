@@ -12,9 +12,10 @@ std::size_t first_bad_byte(std::string_view text) {
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
   };
-  const auto control = std::find_if(text.begin(), text.end(), is_control) - text.begin();
-  const std::size_t bad = std::min(static_cast<std::size_t>(control), first_invalid_utf8(text));
-  return bad == text.size() ? std::string_view::npos : bad;
+  const std::string_view valid = text.substr(0, first_invalid_utf8(text));
+  const auto control = std::find_if(valid.begin(), valid.end(), is_control);
+  if (control != valid.end()) return static_cast<std::size_t>(control - valid.begin());
+  return valid.size() < text.size() ? valid.size() : std::string_view::npos;
 }
 
 std::string shown(std::string_view text) {

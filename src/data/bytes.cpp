@@ -213,9 +213,8 @@ bool CharReader::fill() {
   return size_ > 0;
 }
 
-bool CharReader::read_line(std::string& text, std::size_t limit) {
+void CharReader::read_to_end_of_line(std::string& text, std::size_t limit) {
   text.clear();
-  if (peek() == kEnd) return false;
   while (peek() != kEnd) {
     const char* const begin = buffer_.data() + at_;
     const auto* const end = static_cast<const char*>(std::memchr(begin, '\n', size_ - at_));
@@ -227,7 +226,15 @@ bool CharReader::read_line(std::string& text, std::size_t limit) {
     break;
   }
   if (text.ends_with('\r')) text.pop_back();
-  return true;
+}
+
+std::int64_t CharReader::read_line(std::string& text, std::size_t limit) {
+  while (peek() != kEnd) {
+    const std::int64_t number = line();
+    read_to_end_of_line(text, limit);
+    if (text.find_first_not_of(" \t\r") != text.npos) return number;
+  }
+  return 0;
 }
 
 }  // namespace dpo::data

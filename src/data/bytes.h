@@ -39,12 +39,13 @@ class CharReader {
   }
   std::int64_t line() const { return line_; }
 
-  // Reads the rest of the line into `text`, without \n or \r\n. False at the end of the file. Of a line
-  // longer than `limit`, text gets `limit` + 1 characters.
-  bool read_line(std::string& text, std::size_t limit);
+  // Reads the next line that is not blank into `text`, without \n or \r\n, and returns its number; 0 at the
+  // end of the file. Of a line longer than `limit`, text gets `limit` + 1 characters.
+  std::int64_t read_line(std::string& text, std::size_t limit);
 
  private:
   bool fill();
+  void read_to_end_of_line(std::string& text, std::size_t limit);
 
   std::unique_ptr<ByteReader> bytes_;
   std::vector<char> buffer_;

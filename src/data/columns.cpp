@@ -52,8 +52,8 @@ void refuse_chat(const Value& row) {
 [[noreturn]] void refuse_columns(const Value& row) {
   throw BadRow(
       fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts) "
-                  "or 'prompt, responses' "
-                  "with 'scores' or 'ranking', got: {}; data.columns={{prompt: NAME, ...}} maps other names",
+                  "or 'prompt, responses' with 'scores' or 'ranking', got: {}; "
+                  "data.columns={{prompt: NAME, ...}} maps other names",
                   config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
 

@@ -106,17 +106,14 @@ struct ParsedLine {
   }
 };
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
-
 // The next lines, about `bytes` of them.
 std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
   std::vector<ParsedLine> lines;
   std::size_t size = 0;
   while (size < bytes) {
     ParsedLine line;
-    line.number = in.line();
-    if (!in.read_line(line.text, kLongestRow)) break;
-    if (is_blank(line.text)) continue;
+    line.number = in.read_line(line.text, kLongestRow);
+    if (line.number == 0) break;
     size += line.text.size();
     lines.push_back(std::move(line));
   }

@@ -7,9 +7,9 @@ namespace dpo::data {
 
 void read_parquet(const std::filesystem::path& file, const TakeRow&, BadRows&) {
   throw UserError(
-      fmt::format("{}: this program was built without Parquet support; build it with PYARROW=DIR, the folder "
-                  "of a Python's "
-                  "pyarrow ('./run build' installs one if pip works), or write the data as JSON lines",
+      fmt::format("{}: this program was built without Parquet support; build it with PYARROW=DIR "
+                  "(the folder of Python's pyarrow; './run build' installs one if pip works), or write the "
+                  "data as JSON lines",
                   file.string()));
 }
 

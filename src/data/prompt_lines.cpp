@@ -66,11 +66,11 @@ void for_each_line(const std::string& file,
   const bool is_stdin = file == "-";
   CharReader reader(is_stdin ? std::make_unique<StdinBytes>() : open_bytes(file));
   std::string line;
-  for (std::int64_t number = 1; reader.read_line(line, kLongestLine); ++number) {
+  while (const std::int64_t number = reader.read_line(line, kLongestLine)) {
     const std::string origin = fmt::format("{}:{}", is_stdin ? "stdin" : file, number);
     if (line.size() > kLongestLine)
       throw UserError(fmt::format("{}: longer than {} MiB", origin, kLongestLine >> 20));
-    if (line.find_first_not_of(" \t\r") != line.npos) visit(line, origin);
+    visit(line, origin);
   }
 }
 

@@ -9,7 +9,7 @@
 #include "engine/ranks.h"
 #include "plan/surroundings.h"
 #include "run/bench.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {
@@ -45,7 +45,8 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
     const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
     const plan::Plan plan = plan::assess(in);
     if (first && !plan.fits())
-      fmt::print(stderr, "warning: by the plan this does not fit ({} of {}), and may run out of memory\n",
+      fmt::print(stderr,
+                 "warning: according to the plan this does not fit ({} of {}) and may run out of memory\n",
                  memory_size(plan.memory.total()), memory_size(plan.memory.available));
     try {
       const run::BenchResult result = run::bench_training(plan, in, arguments.updates, world);

@@ -79,8 +79,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
 int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   const std::vector<Gpu> gpus = list_gpus();
   hardware::Processor processor = hardware::find_processor();
-  processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those that will work
-  fmt::print(stderr, "measuring {}, for {} seconds\n", gpus.empty() ? "the processor" : gpus.front().name,
+  processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those that LibTorch uses
+  fmt::print(stderr, "measuring {} for about {} seconds\n", gpus.empty() ? "the CPU" : gpus.front().name,
              gpus.empty() ? 3 : 15);
   const plan::Measured measured = gpus.empty() ? measure_processor() : measure_gpu(gpus.front(), gpus.size());
   const plan::DeviceFile made = gpus.empty() ? plan::describe_measured(processor, measured, today())
@@ -90,15 +90,15 @@ int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   std::error_code failed;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed)
-    throw UserError(fmt::format("{} cannot be made: {}", path.parent_path().string(), failed.message()));
+    throw UserError(fmt::format("cannot create {}: {}", path.parent_path().string(), failed.message()));
   AtomicFile file(path);
   file.write(made.text);
   file.commit();
   print_measured(gpus.empty() ? processor.name : gpus.front().name, measured, path, arguments.json);
   if (arguments.output.empty())
-    fmt::print(stderr, "plans for this machine use these figures from now on\n");
+    fmt::print(stderr, "plans for this machine now use these figures\n");
   else
-    fmt::print(stderr, "--device {} plans with these figures\n", path.string());
+    fmt::print(stderr, "'dpo plan --device {}' uses these figures\n", path.string());
   return 0;
 }
 

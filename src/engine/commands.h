@@ -1,4 +1,4 @@
-// The commands of dpo-engine, each in a file of its own.
+// The commands of dpo-engine.
 #pragma once
 
 #include "commands/commands.h"
@@ -14,7 +14,7 @@ int run_init(const commands::InitArguments& arguments);
 int run_bench_train(const commands::BenchTrainArguments& arguments);
 int run_bench_device(const commands::BenchDeviceArguments& arguments);
 
-// `devices` and `read`, which users do not see: what 'dpo doctor' asks for, and benchmarks/weights_read.py.
+// Not for users: `devices` is for 'dpo doctor', `read` for benchmarks/weights_read.py.
 commands::Command devices_command();
 commands::Command read_command();
 

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which model IN is: what load_model takes.
+// IN, as load_model takes it.
 struct Input {
   std::string config;
-  std::optional<fs::path> weights;  // none: those beside the config
+  std::optional<fs::path> weights;  // none: those next to the config
 };
 
 Input input_of(const commands::ConvertArguments& arguments) {
@@ -27,8 +27,7 @@ Input input_of(const commands::ConvertArguments& arguments) {
   const bool is_file = fs::is_regular_file(arguments.in, none);
   if (is_file && arguments.config.empty())
     throw UserError(fmt::format(
-        "{} is a file: --config must name the config.json of its model, or the folder that has it",
-        arguments.in));
+        "{} is a file: --config must name the config.json of its model, or its folder", arguments.in));
   if (arguments.config.empty()) return {arguments.in, std::nullopt};
   return {arguments.config, is_file ? fs::path(arguments.in) : checkpoint::model_folder(arguments.in)};
 }
@@ -48,7 +47,7 @@ int run_convert(const commands::ConvertArguments& arguments) {
   handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::load_model(input.config, dtype, at::kCPU, input.weights, shown_progress("reading"));
-  // What the configuration asks for and training ignores makes no difference here.
+  // The first notes are about settings that training ignores; they do not matter here.
   const auto of_config = static_cast<std::ptrdiff_t>(model.config.settings.notes.size());
   commands::print_notes({model.notes.begin() + of_config, model.notes.end()});
   if (fs::path(arguments.out).extension() == ".pt")

@@ -21,7 +21,7 @@
 #include "engine/train.h"
 #include "model/generate.h"
 #include "plan/output.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {
@@ -32,8 +32,8 @@ constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, 
 
 void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
 
-// The lines of a run. Those of its many updates follow each other too fast to be read: on a terminal each
-// replaces the last, elsewhere one is shown now and then.
+// Prints the lines of a run. Updates are too quick to be read: on a terminal each replaces the last,
+// elsewhere one is printed every two seconds.
 class RunLines {
  public:
   ~RunLines() { end_line(); }
@@ -46,7 +46,7 @@ class RunLines {
     const Clock::time_point now = Clock::now();
     if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
     shown_ = now;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::fitted(line) : line,
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::cut_to_terminal(line) : line,
                terminal_ ? "\x1b[K" : "\n");
     std::fflush(stderr);
     open_ = terminal_;
@@ -65,8 +65,8 @@ class RunLines {
   Clock::time_point shown_ = Clock::now();
 };
 
-// 'dpo train' with these words. The plan is shown where it stops the run; it stands in the run folder.
-int train(const std::vector<std::string>& words) {
+// 'dpo train' with these arguments. The plan is in the run folder; it is shown here only if it fails.
+int train(const std::vector<std::string>& arguments) {
   RunLines lines;
   const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
                                if (!plan.good()) say(plan::to_text(plan, in, /*colours=*/false));
@@ -74,19 +74,19 @@ int train(const std::vector<std::string>& words) {
                              {[&](const std::string& line) { lines.show(line); },
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};
   const config::Resolved resolved =
-      config::compose({.overrides = words, .config_file = {}, .config_dirs = {}});
+      config::compose({.overrides = arguments, .config_file = {}, .config_dirs = {}});
   try {
-    return train_as_asked(resolved, display).status;
+    return run_training(resolved, display).status;
   } catch (const train::TrainingFailure& failure) {
     say(fmt::format("error: {}", failure.what()));
     return kTrainingFailed;
   }
 }
 
-std::string command_of(const std::vector<std::string>& train_words) {
-  std::vector<std::string> words = {"dpo", "train"};
-  words.insert(words.end(), train_words.begin(), train_words.end());
-  return demo::shell_command(words);
+std::string command_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"dpo", "train"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return demo::shell_command(command);
 }
 
 // One reply of a model to each request, judged.
@@ -169,9 +169,10 @@ class Demonstration {
                     summary_of(model)));
   }
 
-  int run(const char* name, const char* folder, const std::vector<std::string>& words, demo::Stage& stage) {
-    say(fmt::format("\n{}\n{}", name, command_of(words)));
-    const int status = train(words);
+  int run(const char* name, const char* folder, const std::vector<std::string>& arguments,
+          demo::Stage& stage) {
+    say(fmt::format("\n{}\n{}", name, command_of(arguments)));
+    const int status = train(arguments);
     if (status != 0) return status;
     stage.replies = sample(folder_ / folder / "LATEST", results_.requests, seed_);
     return stop_requested() ? kStopped : 0;

@@ -11,7 +11,7 @@ namespace dpo::engine {
 namespace {
 
 struct NoArguments {};
-void describe(CLI::App& command, NoArguments&) { command.description("the tensor library, as JSON"); }
+void describe(CLI::App& command, NoArguments&) { command.description("describe LibTorch as JSON"); }
 
 int print_devices(const NoArguments&) {
   const TensorLibrary library = describe_tensor_library();

@@ -11,7 +11,6 @@
 #include "engine/loading.h"
 
 namespace dpo::engine {
-namespace {}  // namespace
 
 int run_init(const commands::InitArguments& arguments) {
   check_absent(arguments.out);

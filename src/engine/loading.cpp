@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where config.json stands, and what stands beside it.
+// The config.json of a model; its other files are next to it.
 fs::path config_of(const std::string& name) {
   std::error_code none;
   return fs::is_regular_file(name, none) ? fs::path(name) : checkpoint::model_folder(name) / "config.json";
@@ -37,7 +37,7 @@ at::ScalarType dtype_of(const commands::ModelArguments& arguments, at::Device de
   return half ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
 }
 
-// "eos_token_id" of a JSON file: an id or a list of ids. None where the file or the key is missing.
+// "eos_token_id" of a JSON file: an id or a list of ids. None if the file or the key is missing.
 std::vector<text::Token> eos_of(const fs::path& file) {
   std::error_code none;
   if (!fs::exists(file, none)) return {};
@@ -65,7 +65,7 @@ checkpoint::ProgressCallback shown_progress(const std::string& what) {
 at::ScalarType scalar_type_named(const std::string& name) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     if (checkpoint::name_of_scalar(type) == name) return type;
-  throw UserError(fmt::format("dtype '{}' is not known, expected float32, bfloat16 or float16", name));
+  throw UserError(fmt::format("unknown dtype '{}', expected float32, bfloat16 or float16", name));
 }
 
 std::string summary_of(const checkpoint::LoadedModel& model) {
@@ -95,10 +95,9 @@ at::Device device_named(const std::string& name) {
     if (!name.starts_with(kPrefix) || error != std::errc() || rest != end)
       throw UserError(fmt::format("--device {}: expected auto, cpu, cuda or cuda:N", name));
   }
-  if (!obstacle.empty())
-    throw UserError(fmt::format("--device {}: {}; --device cpu works as it is", name, obstacle));
+  if (!obstacle.empty()) throw UserError(fmt::format("--device {}: {}; or use --device cpu", name, obstacle));
   if (index >= gpus)
-    throw UserError(fmt::format("--device {}: {} GPU(s) are there, numbered from 0 ('dpo doctor' lists them)",
+    throw UserError(fmt::format("--device {}: this machine has {} GPU(s), numbered from 0 (see 'dpo doctor')",
                                 name, gpus));
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }

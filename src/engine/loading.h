@@ -12,7 +12,7 @@
 
 namespace dpo::engine {
 
-// Shows on stderr how many megabytes of something long are done, and throws Stopped when a signal came.
+// Shows the progress of long work on stderr, in bytes; throws Stopped after a stop signal.
 checkpoint::ProgressCallback shown_progress(const std::string& what);
 
 at::ScalarType scalar_type_named(const std::string& name);  // float32, bfloat16, float16
@@ -25,19 +25,19 @@ struct ReadyModel {
   model::Weights weights;
 };
 
-// The tokenizer of a command's model: quick, so that bad input is found before weights are read.
+// The tokenizer of a command's model. Quick: load it first, to find bad input before weights are read.
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments);
 
-// The device that a name stands for: auto, cpu, cuda or cuda:N. One that is not there is a UserError.
+// The device called auto, cpu, cuda or cuda:N. A missing one is a UserError.
 at::Device device_named(const std::string& name);
 
-// Loads the weights, telling stderr how far it is and what is worth knowing.
+// Loads the weights, with progress and notes on stderr.
 ReadyModel load_ready_model(const commands::ModelArguments& arguments);
 
-// The model's sizes alone.
+// The model's config.json alone.
 model::ModelConfig read_config(const commands::ModelArguments& arguments);
 
-// The tokens that end a text, as the model's files and the tokenizer name them.
+// The end-of-text tokens that the model's files and the tokenizer name.
 std::vector<text::Token> end_tokens(const commands::ModelArguments& arguments,
                                     const text::Tokenizer& tokenizer);
 

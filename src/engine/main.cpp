@@ -14,11 +14,10 @@ int main(int argc, char** argv) {
   // LibTorch then asks for huge pages: a step allocates and frees gigabytes, and small pages cost a fifth of
   // its time on a CPU. Read at the first allocation.
   ::setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0);
-  // LibTorch knows the machine's cores, and not the quota of a container, beyond which threads only wait.
+  // LibTorch counts the machine's cores and ignores a container's quota, beyond which threads only wait.
   if (!std::getenv("OMP_NUM_THREADS"))
     at::set_num_threads(std::min(at::get_num_threads(), dpo::hardware::find_processor().threads()));
-  CLI::App engine("The part of dpo that computes; dpo starts it. Call dpo, and see dpo --help.",
-                  "dpo-engine");
+  CLI::App engine("The computing part of dpo, started by dpo. See 'dpo --help'.", "dpo-engine");
   return run_program(
       engine,
       {make_command<TrainArguments>("train", run_train), make_command<DemoArguments>("demo", run_demo),

@@ -13,8 +13,8 @@
 namespace dpo::engine {
 namespace {
 
-// The allocator's advice about its own variables is not what helps here.
-std::string what_was_asked(const std::exception& error) {
+// Without the allocator's advice about its own variables, which does not help here.
+std::string short_message(const std::exception& error) {
   std::string text = message_of(error);
   for (const char* rest : {" If reserved but unallocated", " Of the allocated memory", "\n"})
     text = text.substr(0, text.find(rest));
@@ -26,7 +26,7 @@ std::string what_was_asked(const std::exception& error) {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error))
     return true;
-  // The CPU's allocator and the libraries of the GPU have no class for it.
+  // The CPU's allocator and the GPU's libraries have no exception class for it.
   const std::string text = error.what();
   for (const char* sign : {"DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
                            "CUDNN_STATUS_ALLOC_FAILED"})
@@ -36,13 +36,13 @@ bool is_out_of_memory(const std::exception& error) {
 
 std::string out_of_memory_text(const std::exception& error, const plan::Plan& plan, plan::Inputs in) {
   std::string text =
-      fmt::format("out of memory: {}\nThe plan was:\n{}", what_was_asked(error), plan::memory_to_text(plan));
-  // What fits where there is a tenth less than was planned.
+      fmt::format("out of memory: {}\nThe plan was:\n{}", short_message(error), plan::memory_to_text(plan));
+  // Remedies must need a tenth less than this plan.
   constexpr double kShare = 0.9;
   in.machine.device.memory *= std::min(1.0, kShare * plan.memory.total() / plan.memory.available);
   const std::vector<plan::Remedy> remedies =
       plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, in);
-  if (!remedies.empty()) text += "\nBy the plan these need less:\n";
+  if (!remedies.empty()) text += "\nAccording to the plan, these need less:\n";
   for (const plan::Remedy& remedy : remedies)
     text += fmt::format("  {}   ({})\n", fmt::join(remedy.overrides, " "), remedy.reason);
   return text;

@@ -7,10 +7,10 @@
 
 namespace dpo::engine {
 
-// Whether a run failed because there was no more memory, of the GPU or of the machine.
+// Whether the error means that the GPU or the machine ran out of memory.
 bool is_out_of_memory(const std::exception& error);
 
-// What is then said: what was asked for and free, what was planned, and what needs less by the plan.
+// The message: what was requested and free, what was planned, and settings that need less.
 std::string out_of_memory_text(const std::exception& error, const plan::Plan& plan, plan::Inputs in);
 
 }  // namespace dpo::engine

@@ -25,7 +25,7 @@
 #include "config/mesh.h"
 #include "hardware/processor.h"
 #include "ops/devices.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::engine {
 namespace {
@@ -35,22 +35,22 @@ std::optional<std::uint16_t> port_of(const config::RunConfig& run) {
   return static_cast<std::uint16_t>(*run.fsdp_port);
 }
 
-// This program with its words, to be started again.
+// This program with its arguments, to be started again.
 std::vector<std::string> own_command() {
-  std::vector<std::string> words;
+  std::vector<std::string> command;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-  words.at(0) = std::filesystem::read_symlink("/proc/self/exe");
-  return words;
+  for (std::string argument; std::getline(file, argument, '\0');) command.push_back(argument);
+  command.at(0) = std::filesystem::read_symlink("/proc/self/exe");
+  return command;
 }
 
 int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t gpus) {
   constexpr std::int64_t kMost = 1024;
   if (ranks > kMost)
-    throw UserError(
-        fmt::format("mesh.* asks for {} processes, and one machine is given no more than {}; mpirun, "
-                    "torchrun and srun start a run on several",
-                    ranks, kMost));
+    throw UserError(fmt::format(
+        "mesh.* needs {} processes, and dpo starts at most {} on one machine; use mpirun, torchrun "
+        "or srun for several machines",
+        ranks, kMost));
   const int size = static_cast<int>(ranks);
   if (ranks > gpus || !comm::has_nccl())
     return comm::start_and_wait({comm::mpirun_ranks(own_command(), size)}, comm::Forwarding::as_usr1);
@@ -58,8 +58,8 @@ int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t g
   return comm::start_and_wait(comm::local_ranks(own_command(), size, port), comm::Forwarding::unchanged);
 }
 
-// Ranks that may use the same cores of a machine, be it all of them, those of a container, or those that
-// their launcher has bound them to, divide these.
+// Ranks that may use the same cores (all of a machine's, a container's, or those that their launcher bound
+// them to) divide these among them.
 void share_cores(const comm::World& world) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   cpu_set_t allowed;
@@ -74,9 +74,9 @@ void share_cores(const comm::World& world) {
   at::set_num_threads(std::max(1, std::min(at::get_num_threads(), threads / sharing)));
 }
 
-// What is said of an exception, and the status to end with.
+// The message of an exception, and the exit status.
 struct End {
-  std::string words;
+  std::string message;
   int status = kBadInput;
 };
 
@@ -92,7 +92,7 @@ End end_of(const std::exception_ptr& thrown) {
   } catch (const std::exception& error) {
     return {message_of(error), kTrainingFailed};
   } catch (...) {
-    return {"something that is no exception was thrown", kTrainingFailed};
+    return {"an unknown exception was thrown", kTrainingFailed};
   }
 }
 
@@ -141,7 +141,7 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
   try {
     resolved = config::compose(request);
   } catch (const UserError&) {
-    error = std::current_exception();  // every rank has it: said below, once
+    error = std::current_exception();  // every rank has it: reported once, below
   }
   const comm::World world = comm::connect(launch);
   const int rank = world.all->rank();
@@ -153,14 +153,14 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
     config::mesh_of(resolved->values, world.all->size());
     share_cores(world);
     const int status = work(*resolved, world);
-    world.all->barrier();  // nobody says goodbye before all are done
+    world.all->barrier();  // no rank leaves before all are done
     return status;
   } catch (...) {
     error = std::current_exception();
   }
   const End end = end_of(error);
-  watchdog.fail(end.words, end.status);
-  end_process(last_lines(rank, end.words, end.status), end.status);
+  watchdog.fail(end.message, end.status);
+  end_process(last_lines(rank, end.message, end.status), end.status);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct ReadArguments {
 };
 
 void describe(CLI::App& command, ReadArguments& arguments) {
-  command.description("how long reading a model takes, as JSON");
+  command.description("measure how long reading a model takes, as JSON");
   command.add_option("MODEL", arguments.model)->required();
   command.add_option("--dtype", arguments.dtype);
 }

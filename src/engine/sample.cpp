@@ -46,7 +46,7 @@ model::GenerateOptions options_of(const commands::SampleArguments& arguments, st
   return options;
 }
 
-// Writes texts behind prompts, batch by batch.
+// Generates text from prompts, batch by batch.
 class Sampler {
  public:
   Sampler(const commands::SampleArguments& arguments, const text::Tokenizer& tokenizer,
@@ -56,11 +56,11 @@ class Sampler {
         options_(std::move(options)),
         ready_(load_ready_model(arguments.model)) {}
 
-  void write_all(const std::vector<std::string>& prompts);
+  void generate_all(const std::vector<std::string>& prompts);
   const Elapsed& elapsed() const { return elapsed_; }
 
  private:
-  void write_batch(std::span<const std::string> prompts, bool alone);
+  void generate_batch(std::span<const std::string> prompts, bool alone);
   std::vector<Token> tokens_of(const std::string& prompt) const;
   text::TextStream new_stream() const;
   void write_result(const std::string& prompt, std::size_t number, std::size_t sample,
@@ -74,13 +74,13 @@ class Sampler {
   Elapsed elapsed_;
 };
 
-// Without any token there is nothing to continue, so an empty text begins as a document does.
+// An empty prompt starts as a document does, since a model needs at least one token.
 std::vector<Token> Sampler::tokens_of(const std::string& prompt) const {
   std::vector<Token> tokens = tokenizer_.encode(prompt, arguments_.special);
   if (!tokens.empty()) return tokens;
   if (const auto bos = tokenizer_.bos()) return {*bos};
   if (!options_.eos.empty()) return {options_.eos.front()};
-  throw UserError("an empty prompt, and the tokenizer names no token that texts begin with");
+  throw UserError("empty prompt: the tokenizer has no BOS or EOS token to start from");
 }
 
 text::TextStream Sampler::new_stream() const {
@@ -108,8 +108,8 @@ void Sampler::write_result(const std::string& prompt, std::size_t number, std::s
   write(object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// `alone`: it is the only text, shown while it is written.
-void Sampler::write_batch(std::span<const std::string> texts, bool alone) {
+// `alone`: there is only one sample, printed while it is generated.
+void Sampler::generate_batch(std::span<const std::string> texts, bool alone) {
   std::vector<std::vector<Token>> tokens;
   for (const std::string& text : texts) tokens.push_back(tokens_of(text));
   std::vector<model::Prompt> prompts;
@@ -136,21 +136,21 @@ void Sampler::write_batch(std::span<const std::string> texts, bool alone) {
   prompts_done_ += texts.size();
 }
 
-void Sampler::write_all(const std::vector<std::string>& prompts) {
+void Sampler::generate_all(const std::vector<std::string>& prompts) {
   const bool alone = prompts.size() == 1 && arguments_.samples == 1 && !arguments_.json;
-  const auto at_once =
+  const auto batch =
       static_cast<std::size_t>(std::max<std::int64_t>(1, arguments_.batch / arguments_.samples));
-  for (std::size_t begin = 0; begin < prompts.size(); begin += at_once)
-    write_batch(std::span(prompts).subspan(begin, std::min(at_once, prompts.size() - begin)), alone);
+  for (std::size_t begin = 0; begin < prompts.size(); begin += batch)
+    generate_batch(std::span(prompts).subspan(begin, std::min(batch, prompts.size() - begin)), alone);
 }
 
-// Every line is a prompt; the end of input (Ctrl-D) ends it.
-void converse(Sampler& sampler) {
+// Each line is a prompt, until the end of input (Ctrl-D).
+void prompt_user(Sampler& sampler) {
   std::string line;
   for (;;) {
     fmt::print(stderr, "prompt> ");
     if (!std::getline(std::cin, line)) break;
-    if (!line.empty()) sampler.write_all({line});
+    if (!line.empty()) sampler.generate_all({line});
   }
   fmt::print(stderr, "\n");
 }
@@ -160,7 +160,7 @@ void converse(Sampler& sampler) {
 int run_sample(const commands::SampleArguments& arguments) {
   device_named(arguments.model.device);
   if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
-    throw UserError("--stop: an empty text would stop everything");
+    throw UserError("--stop must not be empty");
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
   std::vector<std::string> prompts = arguments.prompts;
   const bool none_given = prompts.empty() && arguments.prompt_file.empty();
@@ -171,9 +171,9 @@ int run_sample(const commands::SampleArguments& arguments) {
   }
   Sampler sampler(arguments, tokenizer, options_of(arguments, end_tokens(arguments.model, tokenizer)));
   if (interactive)
-    converse(sampler);
+    prompt_user(sampler);
   else
-    sampler.write_all(prompts);
+    sampler.generate_all(prompts);
   if (arguments.time) fmt::print(stderr, "{}\n", sampler.elapsed().to_json());
   return 0;
 }

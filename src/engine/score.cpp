@@ -26,7 +26,7 @@ struct TokenizedLine {
   std::vector<std::vector<Token>> responses;
 };
 
-// As training does it: prompt and response by themselves, and the end of text behind each response.
+// As training does: prompt and response are encoded separately, and each response ends with EOS.
 std::vector<TokenizedLine> tokenize(const std::vector<data::PromptLine>& lines,
                                     const text::Tokenizer& tokenizer) {
   const Token eos = data::end_of_text(tokenizer);
@@ -65,9 +65,9 @@ void check_lengths(const std::vector<data::Example>& examples, const std::vector
       if (const std::size_t length = examples[i].prompt.size() + examples[i].responses[r].size();
           length > context)
         throw UserError(
-            fmt::format("{}: prompt and response {} have {} tokens together, more than the {} that {} was "
-                        "made for; --max-length and --max-prompt-length cut them",
-                        lines[i].origin, r + 1, length, context, arguments.model));
+            fmt::format("{}: prompt and response {} have {} tokens together, but {} has a context of {}; "
+                        "--max-length and --max-prompt-length truncate them",
+                        lines[i].origin, r + 1, length, arguments.model, context));
 }
 
 struct LineScores {

@@ -7,8 +7,8 @@
 
 namespace dpo::engine {
 
-// How long some work took, for benchmarks: by the clock, and in processor time of all threads, which says the
-// same on a machine that does other things as well.
+// How long work took, for benchmarks: wall-clock time, and CPU time of all threads, which depends less on
+// what else the machine does.
 struct Elapsed {
   double seconds = 0;
   double cpu_seconds = 0;

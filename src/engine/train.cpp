@@ -33,14 +33,14 @@ void write_file(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-// For a new run of the same kind.
+// Without resume and overwrite: for a new run like this one.
 std::string reusable_yaml(config::Resolved resolved) {
   resolved.values.resume.reset();
   resolved.values.overwrite = false;
   return config::to_yaml(resolved);
 }
 
-// The same for all ranks: names of folders hold the time, and others may be writing there.
+// Rank 0 decides for all: folder names contain the time, and other runs may be writing there.
 run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   run::Start start = all.rank() == 0 ? run::find_start(config) : run::Start{};
   commands::print_notes(start.notes);
@@ -50,8 +50,8 @@ run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   return start;
 }
 
-// Plans depend on the machine that they are made on, but the ranks of a run must do the same: the first
-// rank's plan decides whether they go on, and a rank whose own machine cannot do that says so and ends all.
+// Plans depend on the machine, but all ranks must do the same: a rank whose plan fails, or decides otherwise
+// than that of rank 0, throws, which ends them all.
 void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
   std::vector<std::string> problems;
   for (const plan::Finding& finding : plan.findings)
@@ -62,29 +62,29 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
                                           config::name_of(plan.resolved.model.fsdp_policy_mp));
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
-        "reference=auto or model.fsdp_policy_mp=auto means one thing on a machine of this run and another on "
-        "this one; say reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
+        "reference=auto or model.fsdp_policy_mp=auto is decided differently on this machine than on that "
+        "of rank 0; set reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// The run itself, in a folder of its own; the exit status.
-int run_in_folder(run::Prepared& prepared, run::RunFolder& folder, const train::Listener& listener) {
+// The run itself. Returns the exit status.
+int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const train::Listener& listener) {
   try {
     if (run::run_loop(prepared, folder, listener) == run::Outcome::finished) return 0;
     listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
-                                       : fmt::format("stopped by a signal; resume={} goes on from here",
+                                       : fmt::format("stopped by a signal; resume={} continues from here",
                                                      folder.path().string()));
     return kStopped;
   } catch (const std::exception& failure) {
     folder.log(first_line(failure.what()));
     if (is_out_of_memory(failure)) throw;
-    // Also what is wrong input elsewhere: the run has begun.
+    // A UserError too: once the run has begun, it is a training failure.
     throw train::TrainingFailure(failure.what());
   }
 }
 
-// The plan and what it was made of, with what is known once the data is tokenized.
+// The plan and its inputs, once the data is tokenized.
 struct Judged {
   plan::Inputs in;
   plan::Plan plan;
@@ -97,7 +97,7 @@ std::string with_remedies(const plan::Finding& finding) {
   return text;
 }
 
-// Rules are judged again with the true numbers: what the plan did not see is an error, or said.
+// Checks the rules again with the true numbers: a new error is thrown, a new warning printed.
 Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
                    const train::Listener& listener) {
   Judged judged{in, {}};
@@ -105,7 +105,7 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
   judged.in.unmeasured.clear();
   if (plan.reference != plan::Reference::none)
-    judged.in.run.reference = plan::name_of(plan.reference);  // which was decided
+    judged.in.run.reference = plan::name_of(plan.reference);  // as decided before
   judged.plan = plan::make_plan(judged.in);
   for (const plan::Finding& finding : judged.plan.findings) {
     const plan::Finding* before = plan.find(finding.id);
@@ -120,9 +120,9 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
 int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
                     const run::Start& start, const train::Listener& listener, const comm::World& world) {
   Judged judged;
-  run::Prepared prepared =
-      run::prepare(plan, start.checkpoint, listener, world,
-                   [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
+  run::PreparedRun prepared =
+      run::prepare_run(plan, start.checkpoint, listener, world,
+                       [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);
@@ -137,12 +137,12 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   return run_in_folder(prepared, folder, listener);
 }
 
-// Of the ranks behind the first.
+// For all ranks but the first.
 const train::Listener kSilent{[](const std::string&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
-// Where a run has left everything, and what to do with it.
-std::string places_of(const fs::path& folder) {
+// The files of a finished run, and what to do with them.
+std::string list_files(const fs::path& folder) {
   std::string text = "\nthe run is done:\n";
   const auto add = [&](const char* what, const char* name) {
     if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
@@ -160,14 +160,14 @@ std::string places_of(const fs::path& folder) {
 
 }  // namespace
 
-TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay& display,
-                           const comm::World& world) {
+TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& display,
+                         const comm::World& world) {
   const bool first = world.all->rank() == 0;
   const train::Listener& listener = first ? display.listener : kSilent;
   handle_stop_signals();
   if (first) commands::print_notes(resolved.notes);
   const run::Start start = agree_on_start(resolved.values, *world.all);
-  // What is worth telling of the data is said when it is tokenized.
+  // Notes about the data are printed when it is tokenized.
   const plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
   const plan::Plan plan = plan::make_plan(in);
@@ -177,7 +177,7 @@ TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay&
   if (stop_requested()) throw Stopped();
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
-  } catch (const train::Stopped& stopped) {
+  } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
   } catch (const std::exception& error) {
@@ -199,9 +199,9 @@ int run_train(const commands::TrainArguments& arguments) {
                               [&line](const std::string& what, std::int64_t done, std::int64_t all,
                                       const std::string& unit) { line.show(what, done, all, unit); }}};
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
-    const TrainResult result = train_as_asked(resolved, display, world);
+    const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
-    fmt::print(stderr, "{}", places_of(result.folder));
+    fmt::print(stderr, "{}", list_files(result.folder));
     if (fs::exists(result.folder / "LATEST")) fmt::print("{}\n", (result.folder / "LATEST").string());
     return 0;
   });

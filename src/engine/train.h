@@ -10,7 +10,7 @@
 
 namespace dpo::engine {
 
-// What the user of a run is told.
+// How a run is shown to its user.
 struct TrainDisplay {
   std::function<void(const plan::Plan& plan, const plan::Inputs& in)> show_plan;
   train::Listener listener;
@@ -21,9 +21,9 @@ struct TrainResult {
   std::filesystem::path folder;
 };
 
-// 'dpo train' from its configuration to the end of the run. Of several ranks the first alone shows the plan
-// and what the listener is told, and writes the run folder. A training failure is thrown.
-TrainResult train_as_asked(const config::Resolved& resolved, const TrainDisplay& display,
-                           const comm::World& world = {});
+// 'dpo train' from its configuration to the end of the run. Only rank 0 shows the plan, calls the listener
+// and writes the run folder. A training failure is thrown.
+TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& display,
+                         const comm::World& world = {});
 
 }  // namespace dpo::engine

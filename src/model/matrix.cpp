@@ -1,5 +1,7 @@
 #include "model/matrix.h"
 
+#include <optional>
+
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>

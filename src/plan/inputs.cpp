@@ -92,10 +92,10 @@ std::optional<std::string> resolve_precision(config::ModelConfig& model, const D
   const double half = device.step_rate(true) / 1e12, single = device.step_rate(false) / 1e12;
   if (device.has_half && half > single) model.fsdp_policy_mp = config::Dtype::bfloat16;
   return fmt::format(
-      "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.2g} TFLOP/s in "
+      "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.3g} TFLOP/s in "
       "float32 and {} in bfloat16",
       name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, single,
-      device.has_half ? fmt::format("{:.2g}", half) : "none");
+      device.has_half ? fmt::format("{:.3g}", half) : "none");
 }
 
 bool is_preference(const config::LossConfig& loss) { return loss.name != config::Loss::sft; }

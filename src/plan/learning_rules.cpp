@@ -176,7 +176,7 @@ std::optional<Finding> known_settings(const Facts& f) {
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
     add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the reference: "
+        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the original: "
         "5e-7)",
         f.run.lr, least, most, name_of(f.run.loss.name)));
   const UsualBeta beta = usual_beta(f.run.loss);

@@ -76,7 +76,7 @@ void demote_guessed_errors(Plan& plan, const Inputs& in) {
       if (finding.verdict != Verdict::error || (there && there->verdict == Verdict::error)) continue;
       finding.verdict = Verdict::warning;
       finding.message +=
-          fmt::format("; a warning only, since it depends on the statistics of {}", in.lengths.name);
+          fmt::format("; only a warning, since it depends on the statistics of {}", in.lengths.name);
     }
   }
 }

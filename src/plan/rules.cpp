@@ -31,9 +31,8 @@ std::optional<Finding> batch_divides(const Facts& f) {
   const std::int64_t steps = f.run.gradient_accumulation_steps;
   if (steps > f.run.batch_size) return ok(id, "not checked: there are more accumulation steps than examples");
   const std::int64_t unit = steps * f.c.mesh.data_ranks();
-  const std::string parts = f.c.mesh.data_ranks() == 1
-                                ? fmt::format("{} accumulation step{}", steps, steps == 1 ? "" : "s")
-                                : fmt::format("{} accumulation steps x {}", steps, data_ranks_text(f));
+  std::string parts = plural(steps, "accumulation step");
+  if (f.c.mesh.data_ranks() > 1) parts += " x " + data_ranks_text(f);
   if (f.run.batch_size % unit == 0)
     return ok(id, fmt::format("batch_size={} divides evenly over {}", f.run.batch_size, parts));
   const Multiples near = nearest_multiples(f.run.batch_size, unit);
@@ -52,9 +51,9 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
   constexpr const char* id = "batch-per-gpu";
   const double each = f.c.examples;
   const char* where = f.c.mesh.tensor == 1 ? device_word(f) : "group";
-  const std::string formula =
-      fmt::format("{} / ({} accumulation steps x {}) = {} per {} and microbatch", f.run.batch_size,
-                  f.run.gradient_accumulation_steps, data_ranks_text(f), counted(f, each), where);
+  const std::string formula = fmt::format("{} / ({} x {}) = {} per {} and microbatch", f.run.batch_size,
+                                          plural(f.run.gradient_accumulation_steps, "accumulation step"),
+                                          data_ranks_text(f), counted(f, each), where);
   const bool sharded = f.run.trainer == config::Trainer::Fsdp || f.c.mesh.shard > 1;
   if (!sharded && f.c.mesh.ranks() == 1)
     return ok(id, fmt::format("{} per microbatch; {} has no lower limit", counted(f, each),
@@ -120,20 +119,17 @@ std::optional<Finding> optimizer_split(const Facts& f) {
   constexpr const char* id = "optimizer-split";
   if (f.run.optimizer != config::Optimizer::Adafactor || f.c.mesh.shard * f.c.mesh.tensor == 1)
     return std::nullopt;
-  return error(id,
-               fmt::format("optimizer=Adafactor needs whole matrices, but {} split them; use BasicTrainer or "
-                           "AdamW",
-                           config::describe(f.c.mesh)));
+  return error(id, fmt::format("optimizer=Adafactor needs whole matrices, but the mesh splits them ({}); use "
+                               "BasicTrainer or AdamW",
+                               config::describe(f.c.mesh)));
 }
 
 const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
 
 std::string data_ranks_text(const Facts& f) {
   const config::MeshShape& mesh = f.c.mesh;
-  if (mesh.tensor == 1)
-    return fmt::format("{} {}{}", mesh.data_ranks(), device_word(f), mesh.data_ranks() == 1 ? "" : "s");
-  return fmt::format("{} group{} of {} {}s", mesh.data_ranks(), mesh.data_ranks() == 1 ? "" : "s",
-                     mesh.tensor, device_word(f));
+  if (mesh.tensor == 1) return plural(mesh.data_ranks(), device_word(f));
+  return fmt::format("{} of {}", plural(mesh.data_ranks(), "group"), plural(mesh.tensor, device_word(f)));
 }
 
 bool divides_layers(const model::Shape& shape, std::int64_t degree) {

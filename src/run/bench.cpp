@@ -16,16 +16,17 @@
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "train/batches.h"
-#include "train/trainee.h"
+#include "train/step.h"
+#include "train/train_state.h"
 
 namespace dpo::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and memory is taken
+constexpr std::int64_t kWarmUp = 2;  // updates, in which kernels are chosen and memory is allocated
 
-// Examples whose lengths are drawn from statistics, and the tokens that they view.
+// Random examples whose lengths follow the statistics. Owns their tokens.
 class RandomBatches : public train::BatchSource {
  public:
   RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
@@ -41,7 +42,7 @@ class RandomBatches : public train::BatchSource {
       const auto prompt = text(lengths_.prompt);
       std::vector<std::span<const data::Token>> responses;
       for (std::int64_t r = 0; r < responses_; ++r) responses.push_back(text(lengths_.response));
-      batch.numbers.push_back(static_cast<std::uint32_t>(i));
+      batch.indices.push_back(static_cast<std::uint32_t>(i));
       batch.examples.push_back(data::truncate(prompt, std::move(responses), data::Truncation::KeepEnd,
                                               config_.max_length, config_.max_prompt_length));
     }
@@ -81,17 +82,17 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
   return weights;
 }
 
-// One with cached scores costs nothing in an update, whatever the scores are.
+// A cached reference costs nothing in an update, so none is needed.
 std::unique_ptr<train::Reference> random_reference(const plan::Plan& plan, const model::Model& model,
                                                    const shard::Mesh& mesh) {
   if (plan.reference != plan::Reference::live) return train::no_reference();
   return train::live_reference(
-      {{model, random_weights(model, train::reference_type(plan.resolved), mesh), mesh},
-       train::pass_of(plan.resolved)});
+      {{model, random_weights(model, train::reference_dtype(plan.resolved), mesh), mesh},
+       train::pass_options(plan.resolved)});
 }
 
-// DPO_LINK_GBYTES_PER_SECOND lets ranks exchange no faster than over such links (benchmarks/fsdp_rule.py).
-comm::World over_links_asked_for(comm::World world) {
+// DPO_LINK_GBYTES_PER_SECOND limits how fast ranks communicate (benchmarks/fsdp_rule.py).
+comm::World with_link_limit(comm::World world) {
   const char* text = std::getenv("DPO_LINK_GBYTES_PER_SECOND");
   if (!text) return world;
   char* end = nullptr;
@@ -110,8 +111,8 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
   const model::Model model =
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
-  const shard::Mesh mesh = train::mesh_of(config, over_links_asked_for(world));
-  train::Trainee trainee = train::make_trainee(
+  const shard::Mesh mesh = train::mesh_of(config, with_link_limit(world));
+  train::TrainState state = train::make_train_state(
       config, mesh, model, random_weights(model, train::precision_of(config, mesh).stored, mesh),
       random_reference(plan, model, mesh));
   RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
@@ -121,12 +122,12 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   for (std::int64_t i = 0; i < updates + kWarmUp; ++i) {
     const train::ExampleBatch batch = batches.next(i);
     const Clock::time_point start = Clock::now();
-    const train::UpdateResult made = train::update(trainee, batch);
+    const train::UpdateResult updated = train::update(state, batch);
     wait_for_gpu();
     if (i < kWarmUp) continue;
     result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     seconds += result.seconds.back();
-    tokens += made.tokens;
+    tokens += updated.tokens;
   }
   const auto count = static_cast<double>(updates);
   result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;

@@ -9,17 +9,17 @@
 namespace dpo::run {
 
 struct BenchResult {
-  std::vector<double> seconds;  // of each measured update, the slowest first ones left out
+  std::vector<double> seconds;  // of each update after the warm-up
   double pairs_per_second = 0;  // or examples per second, for SFT
   double tokens_per_second = 0;
   double model_flops_utilization = 0;
-  std::uint64_t peak_bytes = 0;  // of the rank that has most
+  std::uint64_t peak_bytes = 0;  // of the rank that uses most
   double predicted_seconds = 0;  // by the plan
   double predicted_bytes = 0;    // of tensors, like peak_bytes
 };
 
-// Updates of the planned run on random weights and random tokens, whose lengths follow the data set's
-// statistics: what this machine does, without data or a model's files.
+// Runs updates of the planned run with random weights and tokens; lengths follow the data set's statistics.
+// So it needs neither data nor a model's files.
 BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
                            const comm::World& world);
 

@@ -7,7 +7,7 @@
 namespace dpo::run {
 namespace {
 
-constexpr std::int64_t kClippedInARow = 50;  // updates, until it is no accident of the beginning
+constexpr std::int64_t kClippedInARow = 50;  // updates, until it is more than a bad start
 constexpr double kUpdatesToLearn = 100;      // before accuracy at chance means anything
 constexpr double kFallPerToken = 0.1;        // nats of the chosen responses' log-probability
 constexpr double kTruncatedShare = 0.5;
@@ -15,7 +15,7 @@ constexpr double kGrowth = 1.5;  // of the samples' length
 constexpr double kEndedShare = 0.2;
 constexpr std::size_t kEnoughSamples = 4;
 
-// A mean of n yes-or-no answers is within two standard deviations of one half.
+// Whether a mean of n yes-or-no outcomes is within two standard deviations of one half.
 bool is_chance(double accuracy, double n) { return std::abs(accuracy - 0.5) <= 1 / std::sqrt(n); }
 
 double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) {
@@ -27,12 +27,12 @@ double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) 
 }  // namespace
 
 std::vector<Finding> Diagnosis::report(std::vector<Finding> noticed) {
-  std::erase_if(noticed, [this](const Finding& finding) { return !said_.insert(finding.id).second; });
+  std::erase_if(noticed, [this](const Finding& finding) { return !reported_.insert(finding.id).second; });
   findings_.insert(findings_.end(), noticed.begin(), noticed.end());
   return noticed;
 }
 
-std::vector<Finding> Diagnosis::look_at_data(std::span<const data::SourceCounts> counts) {
+std::vector<Finding> Diagnosis::after_loading(std::span<const data::SourceCounts> counts) {
   std::vector<Finding> noticed;
   for (const data::SourceCounts& source : counts) {
     const auto share = [&source](std::int64_t count) {
@@ -42,8 +42,8 @@ std::vector<Finding> Diagnosis::look_at_data(std::span<const data::SourceCounts>
       noticed.push_back(
           {"truncated",
            fmt::format(
-               "{}: the prompt of {:.0f} % and a response of {:.0f} % of the examples are truncated, so "
-               "the model never sees most of what it is to learn. Try a larger max_length (and "
+               "{}: the prompts of {:.0f} % and a response of {:.0f} % of the examples are truncated, so "
+               "the model never sees most of what it should learn. Try a larger max_length (and "
                "max_prompt_length); 'dpo data' shows the lengths.",
                source.name, 100 * share(source.cut_prompts), 100 * share(source.cut_responses))});
   }
@@ -59,7 +59,7 @@ std::vector<Finding> Diagnosis::after_update(const Metrics& metrics) {
       {{"clipped",
         fmt::format("the gradient was clipped in each of the last {} updates (norm {:.3g}, "
                     "max_grad_norm {:.3g}): the size of a step is set by the clipping, not by lr. Try "
-                    "a larger max_grad_norm, or a larger batch_size if the norm jumps about.",
+                    "a larger max_grad_norm, or a larger batch_size if the norm varies a lot.",
                     clipped_in_a_row_, norm, max_gradient_norm_)}});
 }
 
@@ -85,29 +85,29 @@ std::vector<Finding> Diagnosis::after_evaluation(const Metrics& metrics) {
          fmt::format(
              "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {:.3f}, which is chance. Are "
              "chosen and rejected the right way round ('dpo data --order 5')? If so, try a higher lr, and "
-             "look whether the SFT model (model.archive) was trained on such prompts.",
+             "check that the SFT model (model.archive) was trained on such prompts.",
              updates_, pairs, accuracy)});
   return report(std::move(noticed));
 }
 
 std::vector<Finding> Diagnosis::after_samples(std::span<const Sample> samples) {
   if (samples.size() < kEnoughSamples) return {};
-  const Samples now{mean_of(samples, [](const Sample& s) { return static_cast<double>(s.tokens); }),
-                    mean_of(samples, [](const Sample& s) { return s.ended ? 1.0 : 0.0; })};
+  const SampleMeans now{mean_of(samples, [](const Sample& s) { return static_cast<double>(s.tokens); }),
+                        mean_of(samples, [](const Sample& s) { return s.ended ? 1.0 : 0.0; })};
   if (!first_samples_) first_samples_ = now;
   std::vector<Finding> noticed;
   if (now.tokens > kGrowth * first_samples_->tokens)
     noticed.push_back(
-        {"longer", fmt::format("sampled responses grow longer: {:.0f} tokens on average, {:.0f} at "
+        {"longer", fmt::format("sampled responses get longer: {:.0f} tokens on average, {:.0f} at "
                                "the first evaluation. If the chosen responses are the longer ones, "
                                "the model may be learning length. Try a loss that divides by length "
                                "(loss=sigmoid_norm, simpo) or a higher loss.beta.",
                                now.tokens, first_samples_->tokens)});
   if (updates_ >= kUpdatesToLearn && now.ended < kEndedShare)
     noticed.push_back(
-        {"no_end", fmt::format("{:.0f} % of the sampled responses end by themselves; the others run "
-                               "into max_length. The end-of-text token was not learnt: is it cut off "
-                               "by max_length ('dpo data'), or was the SFT stage left out or too "
+        {"no_end", fmt::format("only {:.0f} % of the sampled responses end by themselves; the others "
+                               "reach max_length. The model has not learned the end-of-text token: is it "
+                               "cut off by max_length ('dpo data'), or was the SFT stage skipped or too "
                                "short?",
                                100 * now.ended)});
   return report(std::move(noticed));

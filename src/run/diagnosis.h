@@ -1,4 +1,4 @@
-// What a run's figures say about it, in words.
+// Problems that a run's metrics show, in words.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@
 
 namespace dpo::run {
 
-// What was noticed, with the figures it rests on, and what to try.
+// What was noticed, with the values that show it, and what to try.
 struct Finding {
   std::string id;
   std::string text;
 };
 
-// Watches a run. Each call returns what is new, so that it is said once when it happens; `findings` are all
-// of them, for the end of the run.
+// Watches a run. Each call returns the new findings, so that each is printed once when it happens; `findings`
+// returns all of them, for the end of the run.
 class Diagnosis {
  public:
   explicit Diagnosis(double max_gradient_norm) : max_gradient_norm_(max_gradient_norm) {}
 
-  std::vector<Finding> look_at_data(std::span<const data::SourceCounts> counts);
+  std::vector<Finding> after_loading(std::span<const data::SourceCounts> counts);
   std::vector<Finding> after_update(const Metrics& metrics);
   std::vector<Finding> after_evaluation(const Metrics& metrics);
   std::vector<Finding> after_samples(std::span<const Sample> samples);
@@ -34,8 +34,8 @@ class Diagnosis {
   const std::vector<Finding>& findings() const { return findings_; }
 
  private:
-  // What a finding compares: the first evaluation of this process, and how often something was seen.
-  struct Samples {
+  // Of the samples of one evaluation.
+  struct SampleMeans {
     double tokens = 0;
     double ended = 0;
   };
@@ -45,8 +45,8 @@ class Diagnosis {
   std::int64_t clipped_in_a_row_ = 0;
   double updates_ = 0;
   std::optional<Metrics> first_evaluation_;
-  std::optional<Samples> first_samples_;
-  std::set<std::string> said_;
+  std::optional<SampleMeans> first_samples_;
+  std::set<std::string> reported_;
   std::vector<Finding> findings_;
 };
 

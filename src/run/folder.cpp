@@ -31,7 +31,7 @@ void write_lines(const fs::path& path, const std::string& lines) {
   file.commit();
 }
 
-void remove_halves(const fs::path& folder) {
+void remove_incomplete_checkpoints(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("step-") && name.find(".tmp.") != name.npos) fs::remove_all(entry.path());
@@ -75,10 +75,10 @@ RunLock::RunLock(const fs::path& folder) {
   const fs::path file = folder / ".lock";
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
-    throw UserError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
+    throw UserError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
-  throw UserError(fmt::format("{}: another process is writing this run", folder.string()));
+  throw UserError(fmt::format("{}: another process is writing to this run", folder.string()));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
@@ -87,29 +87,29 @@ RunFolder::RunFolder(fs::path path, const RunState& progress, const std::functio
     : path_(std::move(path)) {
   std::error_code failed;
   fs::create_directories(path_, failed);
-  if (failed) throw UserError(fmt::format("{}: cannot be made: {}", path_.string(), failed.message()));
+  if (failed) throw UserError(fmt::format("cannot create {}: {}", path_.string(), failed.message()));
   lock_.emplace(path_);
   if (check) check();
-  remove_halves(path_);
+  remove_incomplete_checkpoints(path_);
   const fs::path file = path_ / "metrics.jsonl";
   if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), progress));
   metrics_.open(file, std::ios::app);
-  if (!metrics_) throw UserError(fmt::format("{}: cannot be written", file.string()));
+  if (!metrics_) throw UserError(fmt::format("cannot write {}", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);
 }
 
 bool RunFolder::log(const std::string& line) {
-  if (silent_) return true;
+  if (!writes_) return true;
   return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
 }
 
 bool RunFolder::add_metrics(const Metrics& metrics) {
-  if (silent_) return true;
-  return add_line(metrics_, line_of(metrics));
+  if (!writes_) return true;
+  return add_line(metrics_, to_json_line(metrics));
 }
 
 std::vector<Metrics> RunFolder::history() const {
-  if (silent_) return {};
+  if (!writes_) return {};
   std::istringstream lines(read_metrics(path_ / "metrics.jsonl"));
   std::vector<Metrics> all;
   for (std::string line; std::getline(lines, line);)
@@ -119,7 +119,7 @@ std::vector<Metrics> RunFolder::history() const {
 
 bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records,
                               double beta) const {
-  if (silent_) return true;
+  if (!writes_) return true;
   std::string lines;
   for (const train::Record& record : records) {
     ordered_json line = {{"example", record.example},
@@ -135,7 +135,7 @@ bool RunFolder::write_records(std::int64_t examples, std::span<const train::Reco
 }
 
 bool RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
-  if (silent_) return true;
+  if (!writes_) return true;
   std::string lines;
   for (const std::string& line : json_lines) lines += line + "\n";
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);

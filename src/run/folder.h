@@ -14,12 +14,13 @@
 
 namespace dpo::run {
 
-// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME, with a number
-// behind it where two begin in the same second. The stem is that without the time.
+// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME, followed by a
+// number if two start in the same second. The stem is that without the time.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
-// Held while a process writes a run, until it ends, however it ends. A UserError where another one has it.
+// Held by the process that writes a run until it ends, however it ends. A UserError if another process holds
+// it.
 class RunLock {
  public:
   explicit RunLock(const std::filesystem::path& folder);
@@ -31,31 +32,30 @@ class RunLock {
   int descriptor_;
 };
 
-// What a run leaves behind, besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl,
-// samples/step-N.jsonl. Lines are written whole and at once, so that a reader or a crash sees no half of one.
-// What does not fit onto a full disk is missing; that is no reason to stop a run, so it is only said: false.
+// What a run writes besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl.
+// Lines are flushed at once, so that readers see whole lines. What cannot be written, on a full disk, does
+// not stop a run: the functions return false.
 class RunFolder {
  public:
-  // Makes the folder, which no other process may be writing. A resumed run forgets what was measured after
-  // its checkpoint, which will be measured again, and the checkpoints that a killed process left half
-  // written.
-  // `check` is called before anything is changed, by the only process that may.
+  // Creates the folder and locks it. A resumed run drops the metrics after its checkpoint, since they will be
+  // measured again, and the incomplete checkpoints of a killed process. `check` is called with the lock held,
+  // before anything is changed.
   RunFolder(std::filesystem::path path, const RunState& progress, const std::function<void()>& check = {});
-  // The folder as the other ranks see it, which one of them writes: nothing is made, and nothing is written.
+  // For the ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
   bool add_metrics(const Metrics& metrics);
-  std::vector<Metrics> history() const;  // what metrics.jsonl holds
+  std::vector<Metrics> history() const;  // metrics.jsonl
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta) const;
   bool write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
 
  private:
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), silent_(true) {}
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), writes_(false) {}
 
   std::filesystem::path path_;
-  bool silent_ = false;
+  bool writes_ = true;
   std::optional<RunLock> lock_;
   std::ofstream metrics_, log_;
 };

@@ -13,14 +13,15 @@ constexpr const char* kReferenceWeights = "reference";
 constexpr const char* kExamples = "training data";
 constexpr const char* kUpdates = "number of updates";
 
-// What may have happened, where the names alone do not say it.
+// The likely cause, if the name alone does not say it.
 std::string cause_of(const std::string& key) {
   if (key == kReferenceWeights)
-    return "; the model that the run began with (model.archive or model.name_or_path) is another one now: "
-           "give the path of the checkpoint itself (step-N) where LATEST has moved on";
-  if (key == kExamples) return "; the data, its columns, its split or the limits of lengths have changed";
+    return "; the model that the run started from (model.archive or model.name_or_path) has changed: if "
+           "LATEST has moved on, give the checkpoint itself (step-N)";
+  if (key == kExamples) return "; the data, its columns, its split or the maximum lengths have changed";
   if (key == kUpdates)
-    return "; n_epochs, n_examples or the data have changed, and lr_schedule follows the length of the run";
+    return "; n_epochs, n_examples or the data have changed, and lr_schedule depends on the length of the "
+           "run";
   return "";
 }
 
@@ -78,12 +79,12 @@ void check_identity(const Identity& saved, const Identity& now, const std::files
   std::vector<std::string> problems;
   for (const auto& [key, value] : now) {
     const auto found = saved.find(key);
-    if (found == saved.end() && value == "null") continue;  // of a time when nobody could set the key
+    if (found == saved.end() && value == "null") continue;  // saved before the key existed
     if (found == saved.end())
-      problems.push_back(
-          fmt::format("resume: {} does not record the {}: an older dpo wrote it, and this one "
-                      "cannot tell whether it is the same run",
-                      checkpoint.string(), key));
+      problems.push_back(fmt::format(
+          "resume: {} does not record {}: it was written by an older dpo, so dpo cannot tell whether this is "
+          "the same run",
+          checkpoint.string(), key));
     else if (found->second != value)
       problems.push_back(fmt::format("resume: {} is {} in {}, but {} now{}", key, found->second,
                                      checkpoint.string(), value, cause_of(key)));

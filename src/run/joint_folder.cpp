@@ -24,40 +24,40 @@ namespace fs = std::filesystem;
 constexpr const char* kReady = "ready";
 constexpr const char* kFailed = "failed";
 
-std::string done_sign(int rank) { return fmt::format("part-{}.done", rank); }
-std::string failed_sign(int rank) { return fmt::format("part-{}.failed", rank); }
+std::string done_file(int rank) { return fmt::format("part-{}.done", rank); }
+std::string failed_file(int rank) { return fmt::format("part-{}.failed", rank); }
 
-// Waiting was ended from outside.
-class GivenUp : public std::runtime_error {
+// `stop` was requested.
+class Cancelled : public std::runtime_error {
  public:
-  GivenUp() : std::runtime_error("it was given up while other ranks were not done with their parts") {}
+  Cancelled() : std::runtime_error("cancelled while other ranks had not finished their parts") {}
 };
 
-// Files by which the ranks say how far they are, in a folder beside the one that they write. Its name has the
-// form of a half-written checkpoint, so that a resumed run removes what a killed one left.
-class Signs {
+// Files by which the ranks tell each other how far they are, in a folder next to the one that they write. It
+// is named like an incomplete checkpoint, so that a resumed run removes what a killed one left.
+class StatusFiles {
  public:
-  Signs(const fs::path& temporary, const std::stop_token& stop)
+  StatusFiles(const fs::path& temporary, const std::stop_token& stop)
       : folder_(temporary.string() + ".signs"), stop_(stop) {}
 
-  void make() const {
-    if (!fs::create_directory(folder_)) throw UserError(fmt::format("{} is there already", folder_.string()));
+  void create() const {
+    if (!fs::create_directory(folder_)) throw UserError(fmt::format("{} already exists", folder_.string()));
   }
   void remove() const {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
 
-  // Whoever sees the sign sees all of its words.
-  void leave(const std::string& name, const std::string& words = "") const {
+  // Whoever sees the file sees the whole message.
+  void write(const std::string& name, const std::string& message = "") const {
     AtomicFile file(folder_ / name);
-    file.write(words);
+    file.write(message);
     file.commit();
   }
-  // On a full disk there may be room for the name alone. Returns whether the others will see it.
-  bool leave_if_possible(const std::string& name, const std::string& words) const noexcept {
+  // On a full disk there may be room for an empty file only. Returns whether the others will see it.
+  bool try_to_write_failure(const std::string& name, const std::string& message) const noexcept {
     try {
-      leave(name, words);
+      write(name, message);
       return true;
     } catch (const std::exception&) {
       const int descriptor = ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -66,25 +66,25 @@ class Signs {
     }
   }
 
-  // Waits until `found` says that it has what it looks for among the names of the signs.
-  template <class Found>
-  void wait_until(const Found& found) const {
+  // Waits until `condition` holds for the names of the files.
+  template <class Condition>
+  void wait_until(const Condition& condition) const {
     using std::chrono::milliseconds;
     constexpr milliseconds kFirst(5), kLongest(200);
-    for (milliseconds pause = kFirst; !found(names()); pause = std::min(2 * pause, kLongest)) {
-      if (stop_.stop_requested()) throw GivenUp();
+    for (milliseconds pause = kFirst; !condition(names()); pause = std::min(2 * pause, kLongest)) {
+      if (stop_.stop_requested()) throw Cancelled();
       std::this_thread::sleep_for(pause);
     }
   }
 
-  void throw_words_of(const std::string& name) const {
-    const std::string words = read_text_file(folder_ / name, "a sign");
-    throw UserError(words.empty() ? "a rank failed, and had no room to say why: is the disk full?" : words);
+  void throw_failure(const std::string& name) const {
+    const std::string message = read_text_file(folder_ / name, "the failure of a rank");
+    throw UserError(message.empty() ? "a rank failed without a message: is the disk full?" : message);
   }
 
  private:
-  // By listing the folder: a network file system answers for a single name from memory. Without a folder,
-  // nothing.
+  // By listing the folder: a network file system may answer for a single name from its cache. Empty if there
+  // is no folder.
   std::set<std::string> names() const {
     std::set<std::string> names;
     std::error_code absent;
@@ -97,7 +97,7 @@ class Signs {
   const std::stop_token& stop_;
 };
 
-// Says in what goes wrong whose work it was.
+// Adds the rank to errors.
 void do_as(int rank, const std::function<void()>& work) {
   try {
     work();
@@ -106,79 +106,79 @@ void do_as(int rank, const std::function<void()>& work) {
   }
 }
 
-void wait_for_parts(const Signs& signs, int ranks) {
-  signs.wait_until([&](const std::set<std::string>& names) {
+void wait_for_parts(const StatusFiles& status, int ranks) {
+  status.wait_until([&](const std::set<std::string>& names) {
     int done = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      if (names.contains(failed_sign(rank))) signs.throw_words_of(failed_sign(rank));
-      done += names.contains(done_sign(rank)) ? 1 : 0;
+      if (names.contains(failed_file(rank))) status.throw_failure(failed_file(rank));
+      done += names.contains(done_file(rank)) ? 1 : 0;
     }
     return done == ranks;
   });
 }
 
-void write_as_first(const fs::path& folder, const fs::path& temporary, const Signs& signs, int ranks,
-                    const JointWork& work) {
-  signs.make();
+void write_as_rank_0(const fs::path& folder, const fs::path& temporary, const StatusFiles& status, int ranks,
+                     const JointWork& work) {
+  status.create();
   try {
     AtomicFolder whole(folder, temporary);
     do_as(0, [&] { work.begin(temporary); });
-    signs.leave(kReady);
+    status.write(kReady);
     do_as(0, [&] { work.own_part(temporary); });
-    signs.leave(done_sign(0));
-    wait_for_parts(signs, ranks);
+    status.write(done_file(0));
+    wait_for_parts(status, ranks);
     do_as(0, [&] { work.end(temporary); });
     whole.commit();
   } catch (const std::exception& error) {
-    signs.leave_if_possible(kFailed, error.what());  // and stays, until the run is resumed
+    status.try_to_write_failure(kFailed, error.what());  // stays until the run is resumed
     throw;
   }
-  signs.remove();
+  status.remove();
 }
 
-// Whether a file is there now: a network file system looks again where its folder is listed.
-bool is_there(const fs::path& folder, const std::string& name) {
+// Lists the folder first: a network file system then looks again instead of answering from its cache.
+bool exists_now(const fs::path& folder, const std::string& name) {
   std::error_code absent;
   for (const fs::path& listed : {folder.parent_path(), folder}) fs::directory_iterator(listed, absent);
   return fs::exists(folder / name, absent);
 }
 
-void write_as_other(const fs::path& folder, const std::string& marker, const fs::path& temporary,
-                    const Signs& signs, int rank, const JointWork& work) {
+void write_as_other_rank(const fs::path& folder, const std::string& marker, const fs::path& temporary,
+                         const StatusFiles& status, int rank, const JointWork& work) {
   const auto seen = [&](const std::set<std::string>& names, const std::string& name) {
-    if (names.contains(kFailed)) signs.throw_words_of(kFailed);
+    if (names.contains(kFailed)) status.throw_failure(kFailed);
     return names.contains(name);
   };
-  signs.wait_until([&](const auto& names) { return seen(names, kReady); });
+  status.wait_until([&](const auto& names) { return seen(names, kReady); });
   try {
     do_as(rank, [&] { work.own_part(temporary); });
-    signs.leave(done_sign(rank));
+    status.write(done_file(rank));
   } catch (const std::exception& error) {
-    // What rank 0 then says is thrown below: this may be a consequence of another rank's failure.
-    if (!signs.leave_if_possible(failed_sign(rank), error.what())) throw;
+    // Rank 0's message is thrown below: this may be a consequence of another rank's failure.
+    if (!status.try_to_write_failure(failed_file(rank), error.what())) throw;
   }
-  signs.wait_until([&](const auto& names) { return !seen(names, kReady); });  // removed with the others
-  if (!is_there(folder, marker))
+  status.wait_until([&](const auto& names) { return !seen(names, kReady); });  // removed with the others
+  if (!exists_now(folder, marker))
     throw UserError(fmt::format("{} was not completed by rank 0", folder.string()));
 }
 
 }  // namespace
 
-void write_together(const fs::path& folder, const std::string& marker, const Member& who,
+void write_together(const fs::path& folder, const std::string& marker, const RankId& self,
                     const JointWork& work, const std::stop_token& stop) {
-  if (who.ranks == 1) {
+  if (self.ranks == 1) {
     AtomicFolder whole(folder);
     work.begin(whole.temporary());
     work.own_part(whole.temporary());
     work.end(whole.temporary());
     return whole.commit();
   }
-  const fs::path temporary = fmt::format("{}.tmp.{}", folder.string(), who.start);
-  const Signs signs(temporary, stop);
-  if (who.rank == 0)
-    write_as_first(folder, temporary, signs, who.ranks, work);
+  const fs::path temporary = fmt::format("{}.tmp.{}", folder.string(), self.launch_id);
+  const StatusFiles status(temporary, stop);
+  if (self.rank == 0)
+    write_as_rank_0(folder, temporary, status, self.ranks, work);
   else
-    write_as_other(folder, marker, temporary, signs, who.rank, work);
+    write_as_other_rank(folder, marker, temporary, status, self.rank, work);
 }
 
 std::string check_shared(const fs::path& run, comm::Group& all, at::Device device) {
@@ -186,18 +186,18 @@ std::string check_shared(const fs::path& run, comm::Group& all, at::Device devic
   const auto drawn = static_cast<std::int64_t>((std::uint64_t{random()} << 31) ^ random());
   const at::Tensor number = at::full({1}, drawn, at::TensorOptions().dtype(at::kLong).device(device));
   all.broadcast(number, 0).wait();
-  const std::string word = fmt::format("{:x}", number.item<std::int64_t>());
-  const std::string name = fmt::format(".start-{}", word);
+  const std::string launch_id = fmt::format("{:x}", number.item<std::int64_t>());
+  const std::string name = fmt::format(".start-{}", launch_id);
   bool seen = true;
   if (all.rank() == 0) {
     try {
       AtomicFile(run / name).commit();
     } catch (const std::exception&) {
-      seen = false;  // said below, since the others wait
+      seen = false;  // reported below, since the others wait
     }
   }
   all.barrier();
-  if (all.rank() != 0) seen = is_there(run, name);
+  if (all.rank() != 0) seen = exists_now(run, name);
   const at::Tensor missing = at::full({1}, seen ? 0 : 1, number.options());
   all.all_reduce(missing).wait();
   std::error_code ignored;
@@ -205,10 +205,9 @@ std::string check_shared(const fs::path& run, comm::Group& all, at::Device devic
   if (const auto ranks = missing.item<std::int64_t>(); ranks > 0)
     throw UserError(
         fmt::format("{}: {} of {} ranks do not see what rank 0 writes there; the run folder must be on a "
-                    "file system that "
-                    "all machines share (local_run_dir, local_dirs)",
+                    "file system that all machines share (local_run_dir, local_dirs)",
                     run.string(), ranks, all.size()));
-  return word;
+  return launch_id;
 }
 
 }  // namespace dpo::run

@@ -27,9 +27,9 @@ double divergence_of(std::span<const train::Record> records) {
   return -drift / std::max(1.0, tokens);
 }
 
-// The share of the ordered pairs of responses whose rewards have that order.
+// The share of the pairs of responses whose rewards have the order of the responses.
 double accuracy_of(const train::Record& record) {
-  const auto drift = [&](std::size_t place) { return record.policy[place] - record.reference[place]; };
+  const auto drift = [&](std::size_t i) { return record.policy[i] - record.reference[i]; };
   int right = 0, all = 0;
   for (std::size_t i = 0; i < record.policy.size(); ++i)
     for (std::size_t j = i + 1; j < record.policy.size(); ++j, ++all) right += drift(i) > drift(j);
@@ -40,8 +40,8 @@ double accuracy_of(const train::Record& record) {
 
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage) {
-  const auto reward = [&loss](const train::Record& record, std::size_t place) {
-    return loss.beta * (record.policy[place] - record.reference[place]);
+  const auto reward = [&loss](const train::Record& record, std::size_t i) {
+    return loss.beta * (record.policy[i] - record.reference[i]);
   };
   const auto last = [](const train::Record& record) { return record.policy.size() - 1; };
   const auto mean = [records](const auto& value) { return mean_of(records, value); };
@@ -79,7 +79,7 @@ double value_of(const Metrics& metrics, const std::string& name) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-std::string line_of(const Metrics& metrics) {
+std::string to_json_line(const Metrics& metrics) {
   nlohmann::ordered_json line;
   for (const auto& [name, value] : metrics) line[name] = value;
   return line.dump();

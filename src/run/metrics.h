@@ -13,33 +13,32 @@
 
 namespace dpo::run {
 
-// Names and values, in the order in which they are shown.
+// Names and values, in the order of the file.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 // The original's metrics of a batch or an evaluation, means over the examples: loss/train,
 // rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
-// lengths, and for losses with a reference how far the policy has moved from it: the drift of each
-// response's log-probability, and -drift per token over all responses, which estimates the divergence
-// KL(reference | policy) as far as the responses are such as the reference would write. Of a
-// ranking the first is the chosen and the last the rejected one; its accuracy is the share of all its pairs
-// that are ordered rightly.
+// lengths, and for losses with a reference how far the policy has moved from it: the drift of each response's
+// log-probability, and -drift per token over all responses, an estimate of KL(reference | policy) if the
+// responses are typical of the reference. In a ranking the first response is the chosen and the last the
+// rejected one; its accuracy is the share of its pairs whose rewards are in the right order.
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage);
 
 // The value of a name, or NaN.
 double value_of(const Metrics& metrics, const std::string& name);
 
-// A line of metrics.jsonl, without its end.
-std::string line_of(const Metrics& metrics);
+// A line of metrics.jsonl, without the newline.
+std::string to_json_line(const Metrics& metrics);
 
-// What a line holds; members that are no numbers are passed over. Nothing where it is no JSON object: a crash
-// may cut a line off.
+// The numbers in such a line; other values are ignored. Nothing if it is not a JSON object: a crash may cut a
+// line off.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
 bool is_evaluation(const Metrics& metrics);
 
-// The lines of such a file that a run which goes on from there keeps: updates up to its examples, evaluations
-// up to the last that it remembers.
+// The lines of metrics.jsonl up to the checkpoint that a run is resumed from: updates up to its examples,
+// evaluations up to its last one.
 std::string lines_until(std::string_view lines, const RunState& progress);
 
 }  // namespace dpo::run

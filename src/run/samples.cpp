@@ -35,16 +35,16 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   options.max_new_tokens = *std::max_element(room.begin(), room.end());
   options.eos = {data::end_of_text(tokenizer)};
   options.seed = static_cast<std::uint64_t>(config.seed);
-  // Machines may round differently, and a rank that ended a sample earlier would leave the others waiting.
+  // Machines may round differently, and a rank that ends a sample earlier would leave the others waiting.
   options.agree = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
-  std::vector<std::int64_t> made(prompts.size());
-  const auto answers = model::generate(model, store, prompts, options,
-                                       [&](std::size_t i, data::Token) { return ++made[i] < room[i]; });
+  std::vector<std::int64_t> generated(prompts.size());
+  const auto responses = model::generate(
+      model, store, prompts, options, [&](std::size_t i, data::Token) { return ++generated[i] < room[i]; });
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     samples.push_back(
-        {tokenizer.decode(prompts[i].tokens), tokenizer.decode(answers[i].tokens, /*skip_special=*/true),
-         static_cast<std::int64_t>(answers[i].tokens.size()), answers[i].finish == model::Finish::eos});
+        {tokenizer.decode(prompts[i].tokens), tokenizer.decode(responses[i].tokens, /*skip_special=*/true),
+         static_cast<std::int64_t>(responses[i].tokens.size()), responses[i].finish == model::Finish::eos});
   return samples;
 }
 

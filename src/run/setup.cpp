@@ -17,49 +17,48 @@
 #include "plan/surroundings.h"
 #include "run/identity.h"
 #include "shard/fingerprint.h"
+#include "train/records.h"
 #include "train/reference_cache.h"
-#include "train/scoring.h"
-#include "train/trainee.h"
+#include "train/train_state.h"
 
 namespace dpo::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A signal ends what has only read so far; nothing has been written that would have to be finished.
-checkpoint::ProgressCallback shown_by(const train::Listener& listener, const std::string& what,
-                                      const std::string& unit = "bytes") {
+// Throws on a signal: so far nothing has been written that would have to be finished.
+checkpoint::ProgressCallback progress_to(const train::Listener& listener, const std::string& what,
+                                         const std::string& unit = "bytes") {
   return [&listener, what, unit](std::int64_t done, std::int64_t all) {
     if (stop_requested()) throw dpo::Stopped();
     listener.progress(what, done, all, unit);
   };
 }
 
-// The weights to start from: `model.archive` may be a file, a model folder, or the policy.pt that a
-// checkpoint of ours would have if it were the original's.
-checkpoint::LoadedModel load_start(const config::RunConfig& config, at::ScalarType type, at::Device device,
-                                   const model::Layout& layout, const train::Listener& listener) {
-  const auto progress = shown_by(listener, "reading weights");
+// The weights that a new run starts from. `model.archive` may be a file, a model folder, or the original's
+// path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint is ours.
+checkpoint::LoadedModel load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
+                                     const model::Layout& layout, const train::Listener& listener) {
+  const auto progress = progress_to(listener, "reading weights");
   if (!config.model.archive)
     return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
   const fs::path archive = *config.model.archive;
   if (fs::is_directory(archive))
     return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
-  if (!fs::exists(archive) && archive.filename() == "policy.pt" &&
-      fs::exists(archive.parent_path() / kMarker))
+  if (!fs::exists(archive) && archive.filename() == "policy.pt" && is_complete(archive.parent_path()))
     return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
                                   layout);
   return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
 }
 
-// `said`: notes so far; both splits may come from the same files.
+// `said`: notes that were printed already; both splits may come from the same files.
 data::Examples load_split(const config::RunConfig& config, data::Split split,
                           const text::Tokenizer& tokenizer, const train::Listener& listener,
                           std::set<std::string>& said) {
   data::TokenCache cache;
   cache.folder = plan::folder_of_user(config) / "tokens";
   cache.progress = [&](const std::string& source, std::int64_t done, std::int64_t all) {
-    shown_by(listener, "tokenizing " + source, "prompts")(done, all);
+    progress_to(listener, "tokenizing " + source, "prompts")(done, all);
   };
   data::Examples examples = data::Examples::load(config, split, tokenizer, cache);
   for (const std::string& note : cache.notes)
@@ -67,7 +66,7 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   return examples;
 }
 
-// All ranks read all data. The first leaves the tokens for the others that see its disk.
+// All ranks read all data. The first one tokenizes; those that see its disk read its token cache.
 RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::Listener& listener) {
   const config::RunConfig& config = plan.resolved;
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
@@ -77,13 +76,13 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::optional<data::Examples> test;
   if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
-  std::vector<train::Numbers> training = train::training_batches(train, config);
+  std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {
     const std::string note = config::evaluation_size(config, test->size()).note;
     if (!note.empty()) listener.say("note: " + note);
-    for (const train::Numbers& numbers : train::evaluation_batches(*test, config))
-      evaluation.push_back(train::batch_of(*test, data::Split::Test, numbers));
+    for (const train::Indices& indices : train::evaluation_batches(*test, config))
+      evaluation.push_back(train::batch_of(*test, data::Split::Test, indices));
   }
   return {plan,
           config,
@@ -94,9 +93,9 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
           std::move(evaluation)};
 }
 
-// Where a run begins: at its beginning, or where the checkpoint is. What the reference is, is not known yet.
-RunState find_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
-                       const shard::Mesh& mesh) {
+// The state of the checkpoint, or of a new run. The reference's identity is not known yet.
+RunState initial_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
+                          const shard::Mesh& mesh) {
   const auto updates = static_cast<std::int64_t>(data.training.size());
   const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
   RunState progress;
@@ -106,16 +105,15 @@ RunState find_progress(const RunData& data, const std::optional<fs::path>& check
     check_identity(progress.identity, now, *checkpoint);
   }
   if (progress.updates > updates)
-    throw UserError(
-        fmt::format("resume: {} is at update {}, and with n_epochs and n_examples as they are now a run "
-                    "has only {}; try larger ones",
-                    checkpoint->string(), progress.updates, updates));
+    throw UserError(fmt::format(
+        "resume: {} is at update {}, but with the current n_epochs and n_examples the run has only {}; try "
+        "larger ones",
+        checkpoint->string(), progress.updates, updates));
   for (const auto& [key, value] : now) progress.identity[key] = value;
   return progress;
 }
 
-// A model's weights where they are trained: this rank's part, or of one process each block on one of its
-// devices.
+// Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
 checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::Device> devices,
                                    const std::function<checkpoint::LoadedModel(at::Device)>& load) {
   if (devices.size() == 1) return load(mesh.device);
@@ -124,17 +122,17 @@ checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::
   return loaded;
 }
 
-// Embeddings have a row for each of the model's tokens alone, and on a GPU nobody notices who reads beyond.
+// On a GPU nothing reports an embedding that is read out of bounds.
 void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model) {
   const std::int64_t known = model.config.shape.vocabulary;
   const auto check = [&](std::span<const data::Token> tokens) {
     const auto largest = std::ranges::max_element(tokens);
     if (largest != tokens.end() && *largest >= known)
-      throw UserError(fmt::format(
-          "the tokenizer gives the data token {} ('{}'), but the model has only {} (vocab_size in the "
-          "config.json of {}): the tokenizer in {} is that of another model",
-          *largest, config::shown(data.tokenizer.token_of(*largest)), known, model.folder.string(),
-          data::tokenizer_folder(data.config).string()));
+      throw UserError(
+          fmt::format("the data has token {} ('{}'), but the model has only {} (vocab_size in the "
+                      "config.json of {}): the tokenizer in {} belongs to another model",
+                      *largest, config::shown(data.tokenizer.token_of(*largest)), known,
+                      model.folder.string(), data::tokenizer_folder(data.config).string()));
   };
   for (const data::Examples* examples : {&data.train, data.test ? &*data.test : nullptr})
     for (std::uint32_t i = 0; examples && i < examples->size(); ++i) {
@@ -144,7 +142,7 @@ void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model)
     }
 }
 
-// The frozen model that a preference run starts from.
+// The reference and its fingerprint.
 struct FrozenModel {
   train::ReferenceModel model;
   std::string fingerprint;
@@ -155,27 +153,27 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
                                           const train::Listener& listener) {
   if (data.plan.reference == plan::Reference::none) return std::nullopt;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    return load_start(data.config, train::reference_type(data.config), device, mesh.layout(), listener);
+    return load_initial(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
   });
   check_vocabulary(data, loaded);
   std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   return FrozenModel{
-      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_of(data.config)},
+      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
       std::move(fingerprint)};
 }
 
-// A checkpoint knows which reference its run began with.
-void compare_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
-                       const std::optional<fs::path>& checkpoint, RunState& progress) {
+// A checkpoint records the reference of its run.
+void check_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
+                     const std::optional<fs::path>& checkpoint, RunState& progress) {
   const Identity now = reference
-                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_type(config)),
+                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
                                                    reference->fingerprint)
                            : Identity{};
   if (checkpoint) check_identity(progress.identity, now, *checkpoint);
   for (const auto& [key, value] : now) progress.identity[key] = value;
 }
 
-// The reference at work or left behind: a cached one is its scores of the data.
+// A cached reference keeps only its scores of the data, not the model.
 std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
                                                  const shard::Mesh& mesh, const train::Listener& listener,
                                                  std::vector<Sample>& samples) {
@@ -193,46 +191,45 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
 
 }  // namespace
 
-Prepared prepare(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
-                 const train::Listener& listener, const comm::World& world,
-                 const std::function<void(const RunData&)>& look) {
+PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
+                        const train::Listener& listener, const comm::World& world,
+                        const std::function<void(const RunData&)>& on_data) {
   const config::RunConfig& config = plan.resolved;
-  loss::evaluate(train::loss_options(config.loss), {},
-                 {});  // an impossible option is said before anything is read
+  loss::evaluate(train::loss_options(config.loss), {}, {});  // refuses wrong options before anything is read
   const shard::Mesh mesh = train::mesh_of(config, world);
   const std::vector<at::Device> devices = train::devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
-  look(data);
+  on_data(data);
   train::check_margins(data.train, train::loss_options(config.loss));
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
-  RunState progress = find_progress(data, checkpoint, mesh);
-  // Before the policy, so that a reference that is only needed for its scores is never in memory together
-  // with the policy's gradients and the optimizer.
+  RunState progress = initial_progress(data, checkpoint, mesh);
+  // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
+  // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener);
-  compare_reference(frozen, config, checkpoint, progress);
+  check_reference(frozen, config, checkpoint, progress);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     const at::ScalarType stored = train::precision_of(config, mesh).stored;
     return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
-                                               shown_by(listener, "reading weights"), mesh.layout())
-                      : load_start(config, stored, device, mesh.layout(), listener);
+                                               progress_to(listener, "reading weights"), mesh.layout())
+                      : load_initial(config, stored, device, mesh.layout(), listener);
   });
   for (const std::string& note : loaded.notes) listener.say(note);
   check_vocabulary(data, loaded);
-  train::Trainee trainee = train::make_trainee(config, mesh, model::make_model(loaded.config),
-                                               std::move(loaded.weights), std::move(reference));
+  train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
+                                                    std::move(loaded.weights), std::move(reference));
   loaded.weights = {};
-  trainee.schedule.updates = static_cast<std::int64_t>(data.training.size());
+  state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
-    read_optimizer(*checkpoint, *trainee.optimizer, loaded.table, mesh.layout());
-    trainee.optimizer->set_updates(progress.updates);
-    trainee.rewards = {progress.reward_sum, progress.rewards};
+    read_optimizer(*checkpoint, *state.optimizer, loaded.table, mesh.layout());
+    state.optimizer->set_updates(progress.updates);
+    state.rewards = {progress.reward_sum, progress.rewards};
   }
   const auto resumed = checkpoint ? std::optional(progress.examples) : std::nullopt;
-  return {std::move(data),    std::move(samples),  std::move(loaded),
-          std::move(trainee), std::move(progress), resumed};
+  return {std::move(data),  std::move(samples),  std::move(loaded),
+          std::move(state), std::move(progress), resumed};
 }
 
 }  // namespace dpo::run

@@ -15,35 +15,35 @@
 #include "run/snapshot.h"
 #include "text/tokenizer.h"
 #include "train/batches.h"
-#include "train/listener.h"
+#include "train/events.h"
 #include "train/step.h"
 
 namespace dpo::run {
 
-// What a run is to do, and the examples it does it with.
+// The plan and the data of a run.
 struct RunData {
   plan::Plan plan;
   config::RunConfig config;
   text::Tokenizer tokenizer;
   data::Examples train;
-  std::optional<data::Examples> test;  // nothing where nothing is evaluated
-  std::vector<train::Numbers> training;
+  std::optional<data::Examples> test;  // nothing if eval_every=null
+  std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
 };
 
-// Everything of a run that is loaded before its first update.
-struct Prepared : RunData {
+// Everything that is loaded before the first update.
+struct PreparedRun : RunData {
   std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
-  checkpoint::LoadedModel described;      // the policy's files; the weights are in the trainee
-  train::Trainee trainee;
-  RunState progress;                    // where the run begins
-  std::optional<std::int64_t> resumed;  // the examples of the checkpoint that it goes on from
+  checkpoint::LoadedModel loaded;         // the policy without its weights, which are in `state`
+  train::TrainState state;
+  RunState progress;
+  std::optional<std::int64_t> resumed;  // examples of the checkpoint that it resumes from
 };
 
-// `checkpoint`: where to go on from, if anywhere. `look` is shown the data before weights are read; what it
-// throws is thrown.
-Prepared prepare(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
-                 const train::Listener& listener, const comm::World& world,
-                 const std::function<void(const RunData&)>& look);
+// Loads data, reference and policy. `checkpoint`: the one to resume from. `on_data` gets the data before
+// weights are read, and may throw.
+PreparedRun prepare_run(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
+                        const train::Listener& listener, const comm::World& world,
+                        const std::function<void(const RunData&)>& on_data);
 
 }  // namespace dpo::run

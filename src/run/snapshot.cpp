@@ -13,14 +13,13 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
-#include "run/joint_folder.h"
 
 namespace dpo::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kProgressFile = "state/run.json";
+constexpr const char* kRunStateFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
 
 void write_text(const fs::path& path, const std::string& text) {
@@ -29,11 +28,11 @@ void write_text(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-std::string name_of(const optim::StateTensor& kept, const model::TensorTable& table) {
-  return fmt::format("{}.{}", kept.name, table.blocks[kept.block].tensors[kept.tensor].name);
+std::string name_of(const optim::StateTensor& state, const model::TensorTable& table) {
+  return fmt::format("{}.{}", state.name, table.blocks[state.block].tensors[state.tensor].name);
 }
 
-// The tensors of the optimizer's file: each array's under the names of the parameters.
+// The tensors of the optimizer's file: each array's by the names of the parameters.
 std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table) {
   std::vector<checkpoint::Entry> entries;
   for (const optim::StateArray& array : state.arrays)
@@ -41,16 +40,16 @@ std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, cons
       for (const model::Tensor& tensor : block.tensors)
         entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
                            checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
-  for (const optim::StateTensor& kept : state.tensors)
-    entries.push_back(
-        {name_of(kept, table), checkpoint::dtype_of(kept.values.scalar_type()), kept.values.sizes().vec()});
+  for (const optim::StateTensor& tensor : state.tensors)
+    entries.push_back({name_of(tensor, table), checkpoint::dtype_of(tensor.values.scalar_type()),
+                       tensor.values.sizes().vec()});
   return entries;
 }
 
 std::vector<checkpoint::TensorPart> whole_parts(const optim::State& state, const model::TensorTable& table) {
   std::vector<checkpoint::TensorPart> parts;
-  for (const optim::StateTensor& kept : state.tensors)
-    parts.push_back(checkpoint::whole_part(name_of(kept, table), kept.values));
+  for (const optim::StateTensor& tensor : state.tensors)
+    parts.push_back(checkpoint::whole_part(name_of(tensor, table), tensor.values));
   return parts;
 }
 
@@ -86,9 +85,9 @@ bool has_size(const fs::path& file, std::uint64_t size) {
 
 }  // namespace
 
-Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::Weights& stored,
-                       const optim::Optimizer& optimizer, const RunState& progress, const Part& part) {
-  Snapshot snapshot{described, {}, progress, part};
+Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
+                       const optim::Optimizer& optimizer, const RunState& progress, const RankPart& part) {
+  Snapshot snapshot{loaded, {}, progress, part};
   snapshot.model.weights = {};
   if (!part.writes) return snapshot;
   const auto copied = [](const at::Tensor& tensor) {
@@ -99,7 +98,7 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& described, const model::We
   snapshot.optimizer = optimizer.state();
   for (optim::StateArray& array : snapshot.optimizer.arrays)
     for (at::Tensor& block : array.blocks) block = copied(block);
-  for (optim::StateTensor& kept : snapshot.optimizer.tensors) kept.values = copied(kept.values);
+  for (optim::StateTensor& tensor : snapshot.optimizer.tensors) tensor.values = copied(tensor.values);
   return snapshot;
 }
 
@@ -121,17 +120,16 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
   work.end = [&](const fs::path& temporary) {
-    write_text(temporary / kProgressFile, text_of(snapshot.progress));
+    write_text(temporary / kRunStateFile, text_of(snapshot.progress));
     write_text(temporary / kMarker, text_of(marker_of(temporary)));
   };
-  const Part& part = snapshot.part;
-  write_together(folder, kMarker, {part.rank, part.ranks, part.start}, work, stop);
+  write_together(folder, kMarker, snapshot.part, work, stop);
 }
 
 bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }
 
 RunState read_run_state(const fs::path& folder) {
-  const fs::path file = folder / kProgressFile;
+  const fs::path file = folder / kRunStateFile;
   return parse_run_state(read_text_file(file, "checkpoint"), file.string());
 }
 
@@ -145,18 +143,18 @@ void verify_files(const fs::path& folder) {
   for (const auto& [name, expected] : parse_marker(read_text_file(marker, "checkpoint"), marker.string())) {
     const fs::path file = folder / name;
     if (!has_size(file, expected.size))
-      throw UserError(fmt::format("{} is missing or not of the size that {} says", file.string(), kMarker));
+      throw UserError(fmt::format("{} is missing or not of the size in {}", file.string(), kMarker));
     if (to_hex(sha256_of_file(file)) != expected.sha256)
       throw UserError(
           fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(), marker.string()));
   }
 }
 
-std::string way_back(const fs::path& checkpoint) {
+std::string how_to_recover(const fs::path& checkpoint) {
   const fs::path run = checkpoint.parent_path();
   const auto older = checkpoint_before(checkpoint);
   if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
-  return fmt::format("move {} away, and resume={} goes on from {}, the one before", checkpoint.string(),
+  return fmt::format("move {} away, and resume={} resumes from {}, the one before it", checkpoint.string(),
                      run.string(), older->filename().string());
 }
 
@@ -166,7 +164,7 @@ void verify_checkpoint(const fs::path& folder) {
   try {
     verify_files(folder);
   } catch (const UserError& error) {
-    throw UserError(fmt::format("{}; {}", error.what(), way_back(folder)));
+    throw UserError(fmt::format("{}; {}", error.what(), how_to_recover(folder)));
   }
 }
 
@@ -180,8 +178,8 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const m
     const auto found = stored.find(wanted.name);
     if (found == stored.end() || found->second->shape != wanted.shape || found->second->dtype != wanted.dtype)
       throw UserError(
-          fmt::format("{}: '{}' is missing, of another shape or of another dtype: is this another "
-                      "optimizer's state, or one that an older version of dpo wrote?",
+          fmt::format("{}: '{}' is missing or has another shape or dtype: is this the state of another "
+                      "optimizer, or was it written by an older version of dpo?",
                       file.origin().string(), wanted.name));
   }
   std::vector<checkpoint::TensorPart> parts = whole_parts(state, table);

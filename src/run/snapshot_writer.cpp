@@ -1,4 +1,4 @@
-// The checkpoints of a run: the newest of them, the links to them, and writing them in the background.
+// The checkpoints of a run: finding them, links to them, and writing them in the background.
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/output_files.h"
 #include "run/snapshot.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::run {
 
@@ -32,11 +32,9 @@ fs::path step_folder(const fs::path& run, std::int64_t examples) {
   return run / fmt::format("step-{}", examples);
 }
 
-constexpr const char* kLatest = "LATEST";
-constexpr const char* kBest = "BEST";
-
-// A link of a run that always points at a complete checkpoint. A folder of that name is the original's.
-void point(const fs::path& link, const fs::path& folder) {
+// Replaces a link of a run atomically, so that it always points to a complete checkpoint. A folder of that
+// name is the original's.
+void point_link(const fs::path& link, const fs::path& folder) {
   const fs::file_status found = fs::symlink_status(link);
   if (fs::exists(found) && !fs::is_symlink(found)) move_aside(link);
   const fs::path fresh = link.parent_path() / fmt::format(".{}.new", link.filename().string());
@@ -46,7 +44,7 @@ void point(const fs::path& link, const fs::path& folder) {
   sync_folder(link.parent_path());
 }
 
-// The complete checkpoints of a run by their steps; the others are named in `incomplete`.
+// The complete checkpoints of a run by step; the others are named in `incomplete`.
 std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector<std::string>& incomplete) {
   std::map<std::int64_t, fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
@@ -60,8 +58,8 @@ std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector
   return found;
 }
 
-// Removes the oldest checkpoints but those that a link points at. A folder loses its name first, so that what
-// a killed process leaves of it is no checkpoint.
+// Removes the oldest checkpoints but those that a link points to. A folder is renamed first, so that what a
+// killed process leaves of it is not a checkpoint.
 void keep_newest(const fs::path& run, std::int64_t keep) {
   std::vector<std::string> incomplete;
   std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
@@ -73,9 +71,9 @@ void keep_newest(const fs::path& run, std::int64_t keep) {
     found.erase(found.begin());
     if (oldest.filename() == best || oldest.filename() == latest) continue;
     const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
-    std::error_code kept;  // somebody may be reading it; the new checkpoint is good, and the next tries again
-    fs::rename(oldest, doomed, kept);
-    if (!kept) fs::remove_all(doomed, kept);
+    std::error_code failed;  // ignored: the new checkpoint is good, and the next one tries again
+    fs::rename(oldest, doomed, failed);
+    if (!failed) fs::remove_all(doomed, failed);
   }
 }
 
@@ -104,15 +102,15 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   finish();
-  writing_ = std::async(std::launch::async, [run = run_, kept = std::move(snapshot), keep = keep_, is_best,
+  writing_ = std::async(std::launch::async, [run = run_, taken = std::move(snapshot), keep = keep_, is_best,
                                              first = part_.rank == 0, stop = stop_.get_token()] {
-    const fs::path folder = step_folder(run, kept.progress.examples);
-    // Of the same step, and not of this run: one that was damaged, or somebody else's.
+    const fs::path folder = step_folder(run, taken.progress.examples);
+    // One that was damaged, or of another run.
     if (first && fs::exists(fs::symlink_status(folder))) move_aside(folder);
-    write_checkpoint(folder, kept, stop);
+    write_checkpoint(folder, taken, stop);
     if (!first) return;
-    point(run / kLatest, folder);
-    if (is_best) point(run / kBest, folder);
+    point_link(run / kLatest, folder);
+    if (is_best) point_link(run / kBest, folder);
     if (keep) keep_newest(run, *keep);
   });
 }
@@ -120,8 +118,8 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
 void CheckpointWriter::link(std::int64_t examples, bool is_best) {
   finish();
   if (part_.rank != 0) return;
-  point(run_ / kLatest, step_folder(run_, examples));
-  if (is_best) point(run_ / kBest, step_folder(run_, examples));
+  point_link(run_ / kLatest, step_folder(run_, examples));
+  if (is_best) point_link(run_ / kBest, step_folder(run_, examples));
 }
 
 void CheckpointWriter::check() {
@@ -135,8 +133,8 @@ void CheckpointWriter::finish() {
   } catch (const std::exception& error) {
     const std::string before =
         fs::exists(run_ / kLatest)
-            ? fmt::format("Those before it are kept; {} is the newest of them", (run_ / kLatest).string())
-            : "There is none before it";
+            ? fmt::format("Older checkpoints are untouched; {} is the newest", (run_ / kLatest).string())
+            : "There is no older checkpoint";
     throw train::TrainingFailure(
         fmt::format("a checkpoint could not be saved: {}. {}", error.what(), before));
   }

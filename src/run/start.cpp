@@ -14,21 +14,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a name is STEM_TIME, as new_run_folder makes them: "dpo_v2_..." is no run of the experiment "dpo".
+// Whether a name is STEM_TIME, as new_run_folder makes it: "dpo_v2_..." is not a run of the experiment "dpo".
 bool is_run_of(const std::string& stem, const std::string& name) {
   constexpr std::string_view kTime = "0000-00-00_00-00-00";
   if (!name.starts_with(stem + "_") || name.size() < stem.size() + 1 + kTime.size()) return false;
   const std::string_view time = std::string_view(name).substr(stem.size() + 1, kTime.size());
   const std::string_view rest = std::string_view(name).substr(stem.size() + 1 + kTime.size());
-  const bool is_numbered = rest.size() > 1 && rest[0] == '-' &&
-                           rest.find_first_not_of("0123456789", 1) == rest.npos;  // of the same second
-  const auto is_alike = [](char c, char pattern) {
+  const bool is_numbered =
+      rest.size() > 1 && rest[0] == '-' &&
+      rest.find_first_not_of("0123456789", 1) == rest.npos;  // one of several in the same second
+  const auto matches = [](char c, char pattern) {
     return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
   };
-  return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), is_alike);
+  return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), matches);
 }
 
-// The newest run of an experiment that has a complete checkpoint: names end in the time of their start.
+// The newest run of an experiment that has a complete checkpoint: names end in the time when they started.
 std::optional<fs::path> newest_run(const config::RunConfig& config) {
   const fs::path stem = run_stem(config);
   std::error_code none;
@@ -42,12 +43,12 @@ std::optional<fs::path> newest_run(const config::RunConfig& config) {
   return newest;
 }
 
-// What shows that a folder holds a run, ours or the original's; nothing where none does.
+// The name of an entry which shows that a folder contains a run, ours or the original's.
 std::optional<std::string> trace_of_run(const fs::path& folder) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
-    if (name == "LATEST" || name == "BEST" || name.starts_with("step-")) return name;
+    if (name == kLatest || name == kBest || name.starts_with("step-")) return name;
     if (name == "metrics.jsonl" && entry.file_size(none) > 0) return name;
   }
   return std::nullopt;
@@ -56,14 +57,14 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
 [[noreturn]] void refuse(const fs::path& folder, const std::string& trace) {
   std::vector<std::string> ignored;
   const std::string resume =
-      newest_checkpoint(folder, ignored) ? fmt::format("resume={} goes on with it, ", folder.string()) : "";
-  throw UserError(
-      fmt::format("{} holds a run already ({}), and nothing of it is touched: {}another local_run_dir begins "
-                  "one elsewhere, overwrite=true moves the old run aside",
-                  folder.string(), trace, resume));
+      newest_checkpoint(folder, ignored) ? fmt::format("resume={} resumes it, ", folder.string()) : "";
+  throw UserError(fmt::format(
+      "{} already contains a run ({}), which was not touched: {}another local_run_dir starts a new one "
+      "elsewhere, overwrite=true moves the old one aside",
+      folder.string(), trace, resume));
 }
 
-Start start_anew(const config::RunConfig& config) {
+Start start_new(const config::RunConfig& config) {
   Start start{.folder = new_run_folder(config)};
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
@@ -71,37 +72,37 @@ Start start_anew(const config::RunConfig& config) {
   return start;
 }
 
-// Going on from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
+// Resuming from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
 // one.
 void require_newest(const fs::path& run, const fs::path& checkpoint) {
   std::vector<std::string> ignored;
   const auto newest = newest_checkpoint(run, ignored);
   if (!newest || *newest == checkpoint) return;
-  throw UserError(fmt::format(
-      "resume={0}: {1} is newer, and resume={2} goes on from it. To go on from the older one, move all newer "
-      "checkpoints out of {2} first; to "
-      "leave that run as it is, give model.archive={0} and no resume: a new run from those weights",
-      checkpoint.string(), newest->filename().string(), run.string()));
+  throw UserError(
+      fmt::format("resume={0}: {1} is newer, and resume={2} resumes from it. To resume from the older one, "
+                  "move all newer checkpoints out of {2} first; for a new run from those weights, use "
+                  "model.archive={0} without resume",
+                  checkpoint.string(), newest->filename().string(), run.string()));
 }
 
-// A resumed run goes on in its own folder.
+// A resumed run writes to its own folder.
 void require_same_folder(const config::RunConfig& config, const fs::path& run) {
   std::error_code none;
   if (!config.local_run_dir || fs::weakly_canonical(*config.local_run_dir, none) == run) return;
-  throw UserError(fmt::format(
-      "resume={}: that run goes on in {}, but local_run_dir={} is elsewhere. Leave local_run_dir out; or, "
-      "for a new run from those weights, give model.archive={} and no resume",
-      *config.resume, run.string(), *config.local_run_dir, (run / "LATEST").string()));
+  throw UserError(
+      fmt::format("resume={}: that run continues in {}, but local_run_dir={} is another folder. Omit "
+                  "local_run_dir; or, for a new run from those weights, use model.archive={} without resume",
+                  *config.resume, run.string(), *config.local_run_dir, (run / kLatest).string()));
 }
 
-// From a folder that exists: a run's, or one of its checkpoints'.
-Start go_on_from(const fs::path& folder, const config::RunConfig& config) {
+// `folder`: of a run, or one of its checkpoints.
+Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   if (is_complete(folder)) {
     if (!step_of(folder))
-      throw UserError(fmt::format(
-          "resume={}: a checkpoint is resumed in the folder of its run, where it is called step-N; for a new "
-          "run from those weights give model.archive={} and no resume",
-          folder.string(), folder.string()));
+      throw UserError(
+          fmt::format("resume={}: a checkpoint can only be resumed in the folder of its run, where it is "
+                      "called step-N; for a new run from those weights, use model.archive={} without resume",
+                      folder.string(), folder.string()));
     require_newest(folder.parent_path(), folder);
     return {.folder = folder.parent_path(), .checkpoint = folder};
   }
@@ -120,8 +121,8 @@ Start go_on_from(const fs::path& folder, const config::RunConfig& config) {
 
 Start find_start(const config::RunConfig& config) {
   if (config.resume && config.overwrite)
-    throw UserError("overwrite=true begins a run anew, and resume goes on with one: give one of them");
-  if (!config.resume) return start_anew(config);
+    throw UserError("overwrite=true starts a new run, and resume continues one: give one of them");
+  if (!config.resume) return start_new(config);
   fs::path asked = *config.resume;
   if (asked == "auto") {
     const auto found =
@@ -130,9 +131,9 @@ Start find_start(const config::RunConfig& config) {
     asked = *found;
   }
   if (!fs::is_directory(asked))
-    throw UserError(fmt::format(
-        "resume={}: there is no such folder; give a run's folder or one of its step-N", asked.string()));
-  const Start start = go_on_from(fs::canonical(asked), config);
+    throw UserError(
+        fmt::format("resume={}: no such folder; give a run folder or one of its step-N", asked.string()));
+  const Start start = resume_from(fs::canonical(asked), config);
   require_same_folder(config, start.folder);
   return start;
 }
@@ -141,7 +142,7 @@ void require_unchanged(const Start& start, const config::RunConfig& config) {
   std::vector<std::string> ignored;
   const bool is_new = !config.resume && trace_of_run(start.folder);
   if (!is_new && newest_checkpoint(start.folder, ignored) == start.checkpoint) return;
-  throw UserError(fmt::format("{}: another process has written to this run in the meantime; start again",
+  throw UserError(fmt::format("{}: another process has written to this run in the meantime; try again",
                               start.folder.string()));
 }
 

@@ -9,23 +9,23 @@
 
 namespace dpo::run {
 
-// Where a run writes, and where it goes on from.
+// Where a run writes, and which checkpoint it resumes from.
 struct Start {
   std::filesystem::path folder;
   std::optional<std::filesystem::path> checkpoint{};
-  bool replaces = false;  // the folder holds another run, which is to be moved aside
+  bool replaces = false;  // the folder contains another run, which is moved aside first
   std::vector<std::string> notes{};
 };
 
-// Looks, and touches nothing. A folder that already holds a run is a UserError, unless that run is resumed or
+// Changes nothing. A folder that already contains a run is a UserError, unless that run is resumed or
 // `overwrite` is set.
 Start find_start(const config::RunConfig& config);
 
-// Loading takes a while: whether what was found is still so, asked by who holds the run's lock. A UserError
-// if not.
+// Loading takes a while: a UserError if another process has written to the run since find_start. The caller
+// holds the run's lock.
 void require_unchanged(const Start& start, const config::RunConfig& config);
 
-// Renames the folder of a run, and returns the new name. Refuses while another process writes that run.
+// Renames the folder of a run, and returns the new name. A UserError while another process writes to it.
 std::filesystem::path move_run_aside(const std::filesystem::path& folder);
 
 }  // namespace dpo::run

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// A JSON object whose members are asked for by name and type.
+// A JSON object whose members are read by name and type.
 class Object {
  public:
   Object(const json& value, const std::string& origin) : value_(value), origin_(origin) {
@@ -22,7 +22,7 @@ class Object {
 
   std::int64_t count(const char* name, std::int64_t least) const {
     const json& found = at(name);
-    // An unsigned number that is too large for the type is negative in it.
+    // An unsigned number that is too large for the type becomes negative.
     if (!found.is_number_integer() || found.get<std::int64_t>() < least)
       refuse(name, fmt::format("a whole number of at least {}", least));
     return found.get<std::int64_t>();
@@ -32,7 +32,7 @@ class Object {
     return at(name).get<double>();
   }
   std::string text(const char* name) const {
-    if (!at(name).is_string()) refuse(name, "a text");
+    if (!at(name).is_string()) refuse(name, "a string");
     return at(name).get<std::string>();
   }
   Object object(const std::string& name) const {
@@ -51,7 +51,7 @@ class Object {
  private:
   const json& at(const std::string& name) const {
     const auto found = value_.find(name);
-    if (found == value_.end()) refuse(name, "it to be there");
+    if (found == value_.end()) refuse(name, "a value");
     return *found;
   }
 
@@ -114,13 +114,13 @@ Marker parse_marker(std::string_view text, const std::string& origin) {
   const Object files = object.object("files");
   Marker marker;
   for (const auto& [name, _] : files.value().items()) {
-    if (!stays_in_folder(name)) files.refuse(name, "names of files in the checkpoint's folder");
+    if (!stays_in_folder(name)) files.refuse(name, "a path in the checkpoint's folder");
     const Object file = files.object(name);
     marker[name] = {static_cast<std::uint64_t>(file.count("size", 0)), file.text("sha256")};
     if (!is_sha256(marker[name].sha256)) file.refuse("sha256", "64 hexadecimal digits");
   }
   if (object.has("sha256") && object.text("sha256") != digest_of(files.value()))
-    throw UserError(fmt::format("{}: is damaged: its content does not match the SHA-256 in it", origin));
+    throw UserError(fmt::format("{} is damaged: its content does not match its SHA-256", origin));
   return marker;
 }
 

@@ -3,30 +3,44 @@
 namespace dpo::train {
 namespace {
 
-std::vector<Numbers> all_of(data::ExampleOrder order) {
-  std::vector<Numbers> batches;
-  while (auto numbers = order.next()) batches.push_back(std::move(*numbers));
+std::vector<Indices> all_of(data::ExampleOrder order) {
+  std::vector<Indices> batches;
+  while (auto indices = order.next()) batches.push_back(std::move(*indices));
   return batches;
 }
 
 }  // namespace
 
-std::vector<Numbers> training_batches(const data::Examples& train, const config::RunConfig& config) {
+ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Indices& indices) {
+  ExampleBatch batch{split, indices, {}};
+  for (const std::uint32_t index : indices) batch.examples.push_back(examples.at(index));
+  return batch;
+}
+
+std::vector<Indices> training_batches(const data::Examples& train, const config::RunConfig& config) {
   return all_of(data::training_order(train.list(), config));
 }
 
-std::vector<Numbers> evaluation_batches(const data::Examples& test, const config::RunConfig& config) {
+std::vector<Indices> evaluation_batches(const data::Examples& test, const config::RunConfig& config) {
   return all_of(data::evaluation_order(test.list(), config));
-}
-
-ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Numbers& numbers) {
-  ExampleBatch batch{split, numbers, {}};
-  for (const std::uint32_t number : numbers) batch.examples.push_back(examples.at(number));
-  return batch;
 }
 
 ExampleBatch OrderedBatches::next(std::int64_t update) {
   return batch_of(examples_, data::Split::Train, batches_.at(static_cast<std::size_t>(update)));
+}
+
+std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
+                                    const shard::Mesh& mesh, const model::Shape& shape, at::Device device) {
+  const auto parts =
+      data::partition_batch(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
+  const std::int64_t first = mesh.data->rank() * microbatches;
+  std::vector<Microbatch> own;
+  for (std::int64_t i = first; i < first + microbatches; ++i) {
+    data::Forest forest = data::make_forest(batch.examples, parts[static_cast<std::size_t>(i)]);
+    model::Batch packed = model::make_batch(forest, shape, device);
+    own.push_back({std::move(forest), std::move(packed)});
+  }
+  return own;
 }
 
 }  // namespace dpo::train

@@ -1,3 +1,4 @@
+// train: the update of a policy, and what it needs: batches, microbatches, scoring, gradients, references.
 #pragma once
 
 #include <cstdint>
@@ -5,38 +6,58 @@
 
 #include "config/run_config.h"
 #include "data/examples.h"
-#include "train/records.h"
+#include "data/forest.h"
+#include "model/batch.h"
+#include "shard/mesh.h"
 
 namespace dpo::train {
 
-using Numbers = std::vector<std::uint32_t>;
+// Indices of examples in their split.
+using Indices = std::vector<std::uint32_t>;
+
+struct ExampleBatch {
+  data::Split split = data::Split::Train;
+  Indices indices;
+  std::vector<data::Example> examples;
+};
+
+ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Indices& indices);
+
+// All batches of a run, and those of each of its evaluations.
+std::vector<Indices> training_batches(const data::Examples& train, const config::RunConfig& config);
+std::vector<Indices> evaluation_batches(const data::Examples& test, const config::RunConfig& config);
 
 // Where the batches of a run come from.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   // The batch of an update, counted from 0. Updates follow each other; a resumed run starts at a later one.
-  // The tokens stay until the next call.
+  // The tokens are valid until the next call.
   virtual ExampleBatch next(std::int64_t update) = 0;
 };
-
-// The batches of a whole run, and those of each of its evaluations, as numbers of examples.
-std::vector<Numbers> training_batches(const data::Examples& train, const config::RunConfig& config);
-std::vector<Numbers> evaluation_batches(const data::Examples& test, const config::RunConfig& config);
-
-ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Numbers& numbers);
 
 // The examples of the training split in a fixed order.
 class OrderedBatches : public BatchSource {
  public:
-  OrderedBatches(const data::Examples& examples, const std::vector<Numbers>& batches)
+  OrderedBatches(const data::Examples& examples, const std::vector<Indices>& batches)
       : examples_(examples), batches_(batches) {}
   ExampleBatch next(std::int64_t update) override;
   std::int64_t size() const { return static_cast<std::int64_t>(batches_.size()); }
 
  private:
   const data::Examples& examples_;
-  const std::vector<Numbers>& batches_;
+  const std::vector<Indices>& batches_;
 };
+
+// A part of a batch, on the device that computes it.
+struct Microbatch {
+  data::Forest forest;
+  model::Batch packed;
+};
+
+// This rank's microbatches of a batch, split by tokens; some may be empty. The same batch is always split in
+// the same way, so that policy and reference compute the same shapes.
+std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
+                                    const shard::Mesh& mesh, const model::Shape& shape, at::Device device);
 
 }  // namespace dpo::train

@@ -10,9 +10,9 @@
 namespace dpo::train {
 namespace {
 
-model::Weights to_compute_with(const model::TensorTable& table, const model::Weights& stored,
-                               at::ScalarType type, const model::Layout& layout) {
-  return type == stored.dtype() ? stored : shard::zeros_like(table, stored, type, layout);
+model::Weights computed_weights(const model::TensorTable& table, const model::Weights& stored,
+                                at::ScalarType dtype, const model::Layout& layout) {
+  return dtype == stored.dtype() ? stored : shard::zeros_like(table, stored, dtype, layout);
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
                const shard::Mesh& mesh, const shard::GradientOptions& reduction)
     : mesh_(mesh),
       stored_(std::move(weights)),
-      computed_(model, to_compute_with(model.table, stored_, precision.computed, mesh.layout()), mesh),
+      computed_(model, computed_weights(model.table, stored_, precision.computed, mesh.layout()), mesh),
       gradients_(std::make_unique<model::Weights>(
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
       reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {

@@ -6,17 +6,17 @@
 
 namespace dpo::train {
 
-// In which types a policy is kept and computed.
+// The dtypes of a policy.
 struct PolicyPrecision {
   at::ScalarType stored = at::kFloat;     // of the weights that the optimizer updates
   at::ScalarType computed = at::kFloat;   // of the weights that the passes read
   at::ScalarType gradients = at::kFloat;  // of the sums over microbatches and ranks
 };
 
-// The model that is trained: this rank's part of it.
+// The model that is trained: this rank's shard of it.
 class Policy {
  public:
-  // Takes the weights over: this rank's part, in the stored type.
+  // `weights`: this rank's shard, in the stored dtype.
   Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
          const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {});
 
@@ -28,15 +28,16 @@ class Policy {
   model::Weights& gradients() { return *gradients_; }
 
   void clear_gradients();
-  // After the last backward pass: the gradients are those of all ranks. Their norm over the whole model.
+  // After the last backward pass: reduces the gradients over the ranks and returns the norm of the whole
+  // model's.
   double finish_gradients();
-  // After the stored weights changed: what the passes read follows them.
+  // Copies the stored weights to those that the passes read, after an update.
   void refresh();
 
  private:
   shard::Mesh mesh_;
   model::Weights stored_;
-  shard::LocalModel computed_;  // the stored weights themselves where the types are the same
+  shard::LocalModel computed_;  // the stored weights themselves if the dtypes are the same
   std::unique_ptr<model::Weights> gradients_;
   std::unique_ptr<shard::Gradients> reduction_;
 };

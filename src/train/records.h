@@ -1,23 +1,19 @@
-// train: the update, the run around it, evaluation, reference scores, metrics.
+// From log-probabilities of responses to the comparisons of a loss and the records of examples.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "data/example.h"
-#include "data/source.h"
+#include "data/examples.h"
+#include "data/forest.h"
+#include "loss/loss.h"
+#include "shard/mesh.h"
+#include "train/batches.h"
 
 namespace dpo::train {
 
-// Examples of a split, by number.
-struct ExampleBatch {
-  data::Split split = data::Split::Train;
-  std::vector<std::uint32_t> numbers;
-  std::vector<data::Example> examples;
-};
-
-// What is known of an example after a pass: its loss times its weight, and of its responses, the better
-// first, the summed log-probabilities.
+// An example after a forward pass: its loss times its weight, and the summed log-probabilities of its
+// responses, the better first.
 struct Record {
   std::uint32_t example = 0;
   double loss = 0;
@@ -25,5 +21,49 @@ struct Record {
   std::vector<double> reference;  // zeros without one
   std::vector<std::int64_t> tokens;
 };
+
+// The comparisons of a forest's examples, which are some of the batch's, as the loss wants them. Unpaired
+// losses get one comparison for each response of a pair.
+std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
+                                             const loss::Options& options);
+
+// What the loss sees of a forest's responses.
+std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
+                                   const std::vector<double>& reference);
+
+// The records of a forest's examples; `losses` are those of its comparisons, or empty if not yet known.
+std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
+                               const std::vector<double>& losses, const ExampleBatch& batch);
+
+// The records of a batch's examples, each computed by one of the ranks.
+class BatchRecords {
+ public:
+  explicit BatchRecords(const ExampleBatch& batch);
+
+  // Those of a forest's examples.
+  void add(const data::Forest& forest, const std::vector<Record>& records);
+
+  // Those of all ranks, in batch order. A collective call.
+  std::vector<Record> gather(const shard::Mesh& mesh) const;
+
+ private:
+  const ExampleBatch& batch_;
+  std::vector<std::size_t> starts_;  // of each example in values_
+  std::vector<double> values_;       // the loss, then log-probabilities and tokens of each response
+};
+
+// The batch as a forest without tokens in which examples share no responses: all examples in batch order.
+data::Forest unshared_forest(const ExampleBatch& batch);
+
+// The scores of its responses.
+std::vector<loss::Score> unshared_scores(const std::vector<Record>& records);
+
+// Gradients by response of the unshared forest as gradients by response of `forest`: sums where examples
+// share one.
+std::vector<double> shared_gradients(const data::Forest& forest, const data::Forest& unshared,
+                                     const std::vector<double>& gradients);
+
+// Margins in the data that the loss would ignore are a UserError.
+void check_margins(const data::Examples& examples, const loss::Options& options);
 
 }  // namespace dpo::train

@@ -5,8 +5,8 @@ namespace {
 
 class NoReference : public Reference {
  public:
-  std::vector<double> scores(const Microbatch& part, const ExampleBatch&) override {
-    return std::vector<double>(static_cast<std::size_t>(part.forest.responses()));
+  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch&) override {
+    return std::vector<double>(static_cast<std::size_t>(microbatch.forest.responses()));
   }
 };
 
@@ -14,8 +14,8 @@ class LiveReference : public Reference {
  public:
   explicit LiveReference(ReferenceModel model) : model_(std::move(model)) {}
 
-  std::vector<double> scores(const Microbatch& part, const ExampleBatch&) override {
-    return model_.scores(part.packed);
+  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch&) override {
+    return model_.scores(microbatch.packed);
   }
 
  private:
@@ -26,8 +26,9 @@ class CachedReference : public Reference {
  public:
   explicit CachedReference(CachedScores scores) : scores_(std::move(scores)) {}
 
-  std::vector<double> scores(const Microbatch& part, const ExampleBatch& batch) override {
-    return (batch.split == data::Split::Train ? scores_.train : scores_.test).of(part.forest, batch.numbers);
+  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch& batch) override {
+    return (batch.split == data::Split::Train ? scores_.train : scores_.test)
+        .of(microbatch.forest, batch.indices);
   }
 
  private:

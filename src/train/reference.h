@@ -5,7 +5,7 @@
 
 #include "model/pass.h"
 #include "shard/local_model.h"
-#include "train/microbatch.h"
+#include "train/batches.h"
 #include "train/score_table.h"
 
 namespace dpo::train {
@@ -15,8 +15,8 @@ class Reference {
  public:
   virtual ~Reference() = default;
 
-  // Of every response of a part of a batch.
-  virtual std::vector<double> scores(const Microbatch& part, const ExampleBatch& batch) = 0;
+  // Of each response of a microbatch of `batch`.
+  virtual std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch& batch) = 0;
 };
 
 // Losses without a reference get zeros.
@@ -27,20 +27,20 @@ struct ReferenceModel {
   shard::LocalModel local;
   model::PassOptions pass;
 
-  // Of every response of a forest.
+  // Of each response of a forest.
   std::vector<double> scores(const model::Batch& batch) const;
 };
 
-// Computed beside the policy.
+// Computed in each update.
 std::unique_ptr<Reference> live_reference(ReferenceModel model);
 
-// Computed once before training; the model is not needed any more.
+// Computed once before training; the model is not needed after that.
 struct CachedScores {
   ScoreTable train, test;
 };
 std::unique_ptr<Reference> cached_reference(CachedScores scores);
 
-// Log-probabilities as numbers of the host.
+// Log-probabilities, copied to the host.
 std::vector<double> to_host(const at::Tensor& tensor);
 
 }  // namespace dpo::train

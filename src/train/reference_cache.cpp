@@ -11,11 +11,8 @@
 #include "base/sha256.h"
 #include "comm/group.h"
 #include "data/digest.h"
-#include "train/batch_records.h"
 #include "train/batches.h"
-#include "train/failures.h"
-#include "train/scoring.h"
-#include "train/stop.h"
+#include "train/records.h"
 
 namespace dpo::train {
 namespace {
@@ -23,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kKeepEvery{1};
-constexpr std::size_t kChecked = 2;  // batches of known scores that are computed again
+constexpr std::chrono::minutes kSaveEvery{1};
+constexpr std::size_t kBatchesToCheck = 2;  // of scores that were read
 
 fs::path file_of(const fs::path& folder, const ScoreTable::Key& key) {
   Sha256 sum;
@@ -39,7 +36,7 @@ ScoreTable empty_table(const data::Examples& examples) {
   return ScoreTable(responses);
 }
 
-// The scores of one split on their way from a file or the model into the table.
+// Fills the table of one split from a file and the model.
 class Collector {
  public:
   Collector(const ReferenceModel& reference, const shard::Mesh& mesh, std::int64_t microbatches,
@@ -52,95 +49,93 @@ class Collector {
         listener_(listener),
         table_(empty_table(examples)) {}
 
-  ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Numbers>& batches) {
-    if (all_have_the_same(file)) {
+  ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Indices>& batches) {
+    if (is_same_on_all_ranks(file)) {
       table_.read(file, key);
       check(file, batches);
     }
-    std::vector<const Numbers*> missing;
-    for (const Numbers& batch : batches)
+    std::vector<const Indices*> missing;
+    for (const Indices& batch : batches)
       if (!is_known(batch)) missing.push_back(&batch);
     if (missing.empty()) {
-      listener_.say(fmt::format("reference scores: taken from {}", file.string()));
+      listener_.say(fmt::format("reference scores: read from {}", file.string()));
       return std::move(table_);
     }
-    Clock::time_point kept = Clock::now();
+    Clock::time_point saved = Clock::now();
     for (std::size_t i = 0; i < missing.size(); ++i) {
-      if (!is_known(*missing[i]))
-        compute(*missing[i]);  // a later epoch meets the examples of the first again
+      if (!is_known(*missing[i])) compute(*missing[i]);  // later epochs have the same examples
       listener_.progress("scoring with the reference", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(missing.size()), "batches");
-      const bool stop = is_stop_asked(mesh_);
-      if (!stop && Clock::now() - kept < kKeepEvery) continue;
-      keep(file, key);
-      if (stop) throw Stopped("while the reference scored the data; the scores so far are kept");
-      kept = Clock::now();
+      const bool stop = any_rank_asked_to_stop(mesh_);
+      if (!stop && Clock::now() - saved < kSaveEvery) continue;
+      save(file, key);
+      if (stop) throw StoppedEarly("while scoring with the reference; the scores so far are saved");
+      saved = Clock::now();
     }
-    keep(file, key);
-    listener_.say(fmt::format("reference scores: kept in {}", file.string()));
+    save(file, key);
+    listener_.say(fmt::format("reference scores: saved in {}", file.string()));
     return std::move(table_);
   }
 
  private:
-  // A file that only some ranks see, or of which they see different ones, is no use: all must have the same
-  // left to compute.
-  bool all_have_the_same(const fs::path& file) const {
+  // A file that only some ranks see is ignored: all must have the same scores left to compute.
+  bool is_same_on_all_ranks(const fs::path& file) const {
     const std::string own = is_own(file) ? to_hex(sha256_of_file(file)) : "";
     const std::vector<std::string> seen = comm::gather_texts(*mesh_.all, own);
     return !own.empty() && std::ranges::count(seen, own) == std::ssize(seen);
   }
 
-  bool is_known(const Numbers& batch) const {
+  bool is_known(const Indices& batch) const {
     return std::all_of(batch.begin(), batch.end(),
-                       [this](std::uint32_t number) { return table_.knows(number); });
+                       [this](std::uint32_t example) { return table_.knows(example); });
   }
 
-  // Every rank knows the same scores; one writes them.
-  void keep(const fs::path& file, const ScoreTable::Key& key) const {
+  // All ranks have the same scores; one writes them.
+  void save(const fs::path& file, const ScoreTable::Key& key) const {
     if (mesh_.all->rank() == 0) table_.write(file, key);
   }
 
-  // The scores of a batch, by example, in its order.
+  // The scores of a batch, in its order.
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
     const model::Store& store = reference_.local.store();
-    for (const Microbatch& part : divide_batch(batch, {microbatches_, mesh_.data->rank(), mesh_.data->size()},
-                                               reference_.local.model().config.shape, store.device(0))) {
+    for (const Microbatch& part :
+         split_batch(batch, microbatches_, mesh_, reference_.local.model().config.shape, store.device(0))) {
       const std::vector<double> scores = reference_.scores(part.packed);
       records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
     }
-    return records.exchanged(mesh_);
+    return records.gather(mesh_);
   }
 
-  void compute(const Numbers& numbers) {
-    const ExampleBatch batch = batch_of(examples_, split_, numbers);
+  void compute(const Indices& indices) {
+    const ExampleBatch batch = batch_of(examples_, split_, indices);
     std::vector<double> scores;
-    for (const loss::Score& score : listed_scores(scored(batch))) scores.push_back(score.reference);
-    table_.set(listed(batch), numbers, scores);
+    for (const loss::Score& score : unshared_scores(scored(batch))) scores.push_back(score.reference);
+    table_.set(unshared_forest(batch), indices, scores);
   }
 
   // Computes some of the known scores again.
-  void check(const fs::path& file, const std::vector<Numbers>& batches) const {
+  void check(const fs::path& file, const std::vector<Indices>& batches) const {
     std::size_t checked = 0;
-    for (const Numbers& numbers : batches) {
-      if (checked == kChecked) return;
-      if (!is_known(numbers)) continue;
+    for (const Indices& indices : batches) {
+      if (checked == kBatchesToCheck) return;
+      if (!is_known(indices)) continue;
       ++checked;
-      const ExampleBatch batch = batch_of(examples_, split_, numbers);
-      compare(file, table_.of(listed(batch), numbers), listed_scores(scored(batch)));
+      const ExampleBatch batch = batch_of(examples_, split_, indices);
+      compare(file, table_.of(unshared_forest(batch), indices), unshared_scores(scored(batch)));
     }
   }
 
-  void compare(const fs::path& file, const std::vector<double>& kept,
+  void compare(const fs::path& file, const std::vector<double>& cached,
                const std::vector<loss::Score>& now) const {
     for (std::size_t r = 0; r < now.size(); ++r) {
       const auto& [policy, reference, tokens] = now[r];
-      if (std::abs(kept[r] - reference) <= rounding_of(reference, tokens, reference_.local.store().dtype()))
+      if (std::abs(cached[r] - reference) <= rounding_of(reference, tokens, reference_.local.store().dtype()))
         continue;
       throw UserError(fmt::format(
-          "{}: the log-probability of a response of {} tokens is {} there, but the reference computes {}. "
+          "{}: the cached log-probability of a response of {} tokens is {}, but the reference computes {}. "
           "Remove the file to compute all scores again, or use reference=live",
-          file.string(), tokens, kept[r], reference));
+          file.string(), tokens, cached[r], reference));
     }
   }
 
@@ -155,10 +150,10 @@ class Collector {
 
 }  // namespace
 
-// In float32 a sum of log-probabilities is good to about 1e-6; in 16 bits each token's is off by some
-// hundredths, at random.
-double rounding_of(double score, std::int64_t tokens, at::ScalarType type) {
-  if (type == at::kFloat) return 1e-5 * std::max(1.0, std::abs(score));
+// In float32 the relative error of a sum of log-probabilities is about 1e-6; in 16 bits each token's has a
+// random error of some hundredths.
+double rounding_of(double score, std::int64_t tokens, at::ScalarType dtype) {
+  if (dtype == at::kFloat) return 1e-5 * std::max(1.0, std::abs(score));
   return 0.1 * std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
 
@@ -167,12 +162,12 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener) {
-  if (mesh.all->rank() == 0) make_own_folder(folder);  // rather than after hours of scoring
+  if (mesh.all->rank() == 0) make_own_folder(folder);  // fails now rather than after hours of scoring
   ScoreTable::Key key{{"weights", fingerprint},
                       {"precision", c10::toString(reference.local.store().dtype())},
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
-                             const std::vector<Numbers>& batches) {
+                             const std::vector<Indices>& batches) {
     key["examples"] = data::digest_of(examples);
     return Collector(reference, mesh, config.gradient_accumulation_steps, examples, split, listener)
         .collect(file_of(folder, key), key, batches);

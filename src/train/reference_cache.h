@@ -6,22 +6,22 @@
 
 #include "config/run_config.h"
 #include "data/examples.h"
-#include "train/listener.h"
+#include "train/events.h"
 #include "train/reference.h"
 
 namespace dpo::train {
 
-// The reference scores of every example that the run will see, from files in `folder` where they were
-// computed before for the same weights (their fingerprint), precision, tokenizer and examples. What is
-// missing is computed, in the run's own batches, and kept from time to time, so that hardly anything is lost
-// with the process. A sample of what was found is computed again; scores that differ are a UserError.
+// The reference scores of every example of the run: read from `folder` if they were computed before with the
+// same weights (by their fingerprint), precision, tokenizer and examples. Missing ones are computed, in the
+// run's own batches, and saved every minute. Some of those read are computed again; a difference is a
+// UserError.
 CachedScores find_or_compute_scores(const std::filesystem::path& folder, const ReferenceModel& reference,
                                     const shard::Mesh& mesh, const data::Examples& train,
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener);
 
-// How far two scores of a response may be apart that differ by the shapes of their batches alone.
-double rounding_of(double score, std::int64_t tokens, at::ScalarType type);
+// How much two scores of a response may differ if only the shapes of their batches do.
+double rounding_of(double score, std::int64_t tokens, at::ScalarType dtype);
 
 }  // namespace dpo::train

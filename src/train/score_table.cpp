@@ -26,7 +26,7 @@ checkpoint::Source source_of(const std::string& name, Dtype dtype, const T& valu
           }};
 }
 
-// Empty where there is no such tensor.
+// Empty if there is no such tensor.
 std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, const std::string& name,
                                     Dtype dtype) {
   for (const checkpoint::Entry& entry : file.header().entries)
@@ -40,17 +40,17 @@ bool has(const json& key, const std::string& name, const std::string& value) {
   return found != key.end() && found->is_string() && found->get_ref<const std::string&>() == value;
 }
 
-// Calls `action` with the place in the table and the response of each response that an example compares.
+// Calls `action(index in the table, response of the forest)` for each response of each example.
 template <class Action>
-void for_each_compared(const data::Forest& forest, std::span<const std::uint32_t> numbers,
+void for_each_compared(const data::Forest& forest, std::span<const std::uint32_t> indices,
                        const std::vector<std::int64_t>& starts, const Action& action) {
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
-    const auto number = numbers[static_cast<std::size_t>(forest.examples[e])];
-    std::int64_t place = starts[number];
-    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i, ++place)
-      action(static_cast<std::size_t>(place),
+    const auto example = indices[static_cast<std::size_t>(forest.examples[e])];
+    std::int64_t entry = starts[example];
+    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i, ++entry)
+      action(static_cast<std::size_t>(entry),
              static_cast<std::size_t>(forest.compared[static_cast<std::size_t>(i)]));
-    assert(place == starts[number + 1]);
+    assert(entry == starts[example + 1]);
   }
 }
 
@@ -66,17 +66,17 @@ bool ScoreTable::knows(std::uint32_t example) const {
   return std::none_of(first, last, [](double score) { return std::isnan(score); });
 }
 
-std::vector<double> ScoreTable::of(const data::Forest& forest, std::span<const std::uint32_t> numbers) const {
+std::vector<double> ScoreTable::of(const data::Forest& forest, std::span<const std::uint32_t> indices) const {
   std::vector<double> scores(static_cast<std::size_t>(forest.responses()));
-  for_each_compared(forest, numbers, starts_,
-                    [&](std::size_t place, std::size_t response) { scores[response] = scores_[place]; });
+  for_each_compared(forest, indices, starts_,
+                    [&](std::size_t entry, std::size_t response) { scores[response] = scores_[entry]; });
   return scores;
 }
 
-void ScoreTable::set(const data::Forest& forest, std::span<const std::uint32_t> numbers,
+void ScoreTable::set(const data::Forest& forest, std::span<const std::uint32_t> indices,
                      std::span<const double> scores) {
-  for_each_compared(forest, numbers, starts_,
-                    [&](std::size_t place, std::size_t response) { scores_[place] = scores[response]; });
+  for_each_compared(forest, indices, starts_,
+                    [&](std::size_t entry, std::size_t response) { scores_[entry] = scores[response]; });
 }
 
 void ScoreTable::write(const std::filesystem::path& file, const Key& key) const {
@@ -94,18 +94,15 @@ void ScoreTable::read(const std::filesystem::path& path, const Key& key) {
                                  reinterpret_cast<const char*>(text.data() + text.size()), nullptr, false);
   for (const auto& [name, value] : key)
     if (!has(found, name, value))
-      throw UserError(
-          fmt::format("{}: these reference scores are of another {}; expected {}. Remove the file to "
-                      "compute them again",
-                      path.string(), name, value));
+      throw UserError(fmt::format(
+          "{}: reference scores for a different {}; expected {}. Remove the file to compute them again",
+          path.string(), name, value));
   const auto starts = bytes_of(file, "starts", Dtype::I64), scores = bytes_of(file, "scores", Dtype::F64);
   if (starts.size() != starts_.size() * sizeof(std::int64_t) ||
       std::memcmp(starts.data(), starts_.data(), starts.size()) != 0 ||
       scores.size() != scores_.size() * sizeof(double))
-    throw UserError(
-        fmt::format("{}: these reference scores are not of these examples. Remove the file to "
-                    "compute them again",
-                    path.string()));
+    throw UserError(fmt::format(
+        "{}: reference scores for different examples. Remove the file to compute them again", path.string()));
   if (!scores.empty()) std::memcpy(scores_.data(), scores.data(), scores.size());
 }
 

@@ -11,8 +11,7 @@
 
 namespace dpo::train {
 
-// Reference log-probabilities of a split's responses, example by example; those that nobody computed yet are
-// NaN.
+// Reference log-probabilities of a split's responses, by example; NaN where not computed yet.
 class ScoreTable {
  public:
   ScoreTable() = default;
@@ -21,18 +20,18 @@ class ScoreTable {
 
   bool knows(std::uint32_t example) const;
 
-  // The scores of a forest's responses, whose examples are numbered within a batch; `numbers` are those of
-  // the batch's examples in the split.
-  std::vector<double> of(const data::Forest& forest, std::span<const std::uint32_t> numbers) const;
-  void set(const data::Forest& forest, std::span<const std::uint32_t> numbers,
+  // The scores of a forest's responses. Its examples are numbered within a batch; `indices` are those of the
+  // batch's examples in the split.
+  std::vector<double> of(const data::Forest& forest, std::span<const std::uint32_t> indices) const;
+  void set(const data::Forest& forest, std::span<const std::uint32_t> indices,
            std::span<const double> scores);
 
-  // A file of a table is a safetensors file with the arrays `starts` and `scores` and, as text, the `key`:
-  // what the scores depend on. It is complete or absent.
+  // The file is a safetensors file with the arrays `starts` and `scores` and, as JSON, the `key`: what the
+  // scores depend on. It is complete or absent.
   using Key = std::map<std::string, std::string>;
   void write(const std::filesystem::path& file, const Key& key) const;
 
-  // Takes over the scores of a file. One of another key or size is a UserError that says what differs.
+  // Another key or size is a UserError that says what differs.
   void read(const std::filesystem::path& file, const Key& key);
 
  private:

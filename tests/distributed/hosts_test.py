@@ -81,7 +81,7 @@ class Hosts(unittest.TestCase):
                  "data.test_share=0.1", "optimizer=SGD", "lr=0.01"]
         alone, many = TinyRuns.folder / "alone", TinyRuns.folder / "many"
         TinyRuns.check(TinyRuns.train(alone, *short))
-        done = run(self.mpirun(*TinyRuns.words(many, *short, "trainer=FSDPTrainer", "mesh.tensor=2")))
+        done = run(self.mpirun(*TinyRuns.train_command(many, *short, "trainer=FSDPTrainer", "mesh.tensor=2")))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.strip(), str(many / "LATEST"))
         found, expected = TinyRuns.metrics(many), TinyRuns.metrics(alone)

@@ -32,7 +32,7 @@ using nlohmann::json;
 
 at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
 
-train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
+train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   const at::ScalarType stored = type_named(asked.value("stored", "float32"));
   const at::ScalarType computed = type_named(asked.value("computed", "float32"));
   const auto load = [&](at::ScalarType type) {
@@ -45,7 +45,7 @@ train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
   pass.chunk_rows = 16;
   loss::Options loss;
   loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();
-  train::Trainee trainee{
+  train::TrainState state{
       .mesh = mesh,
       .policy = {model,
                  std::move(loaded.weights),
@@ -60,10 +60,10 @@ train::Trainee make_trainee(const json& asked, const shard::Mesh& mesh) {
       .microbatches = asked.value("microbatches", 1),
       .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
   if (loss::uses_reference(loss))
-    trainee.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
+    state.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));
-  trainee.optimizer = optim::make_optimizer(optimizer.value(), trainee.policy.stored());
-  return trainee;
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
+  return state;
 }
 
 // Gathers the parts of all ranks, as float32 on the CPU.
@@ -117,20 +117,20 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   const at::Device device(asked.value("device", "cpu"));
   const shard::Mesh mesh =
       shard::make_mesh(world, {degree("replica"), degree("shard"), degree("tensor")}, device);
-  train::Trainee trainee = make_trainee(asked, mesh);
-  const model::TensorTable& table = trainee.policy.model().table;
+  train::TrainState state = make_train_state(asked, mesh);
+  const model::TensorTable& table = state.policy.model().table;
   Answer answer;
   const data::Forest forest = data::make_forest(batches.front().examples);
   answer.add("logits",
-             model::all_logits(trainee.policy.model(), trainee.policy.store(),
-                               model::make_batch(forest, trainee.policy.model().config.shape, device)));
-  trainee.policy.store().end_pass();
-  const train::UpdateResult first = train::compute_gradients(trainee, batches.front());
-  answer.add("gradient.", table, whole(table, trainee.policy.gradients(), mesh));
+             model::all_logits(state.policy.model(), state.policy.store(),
+                               model::make_batch(forest, state.policy.model().config.shape, device)));
+  state.policy.store().end_pass();
+  const train::UpdateResult first = train::compute_gradients(state, batches.front());
+  answer.add("gradient.", table, whole(table, state.policy.gradients(), mesh));
   answer.add("norm", at::tensor({first.gradient_norm}, at::kDouble));
   std::vector<double> losses, scores, norms;
   for (const train::ExampleBatch& batch : batches) {
-    const train::UpdateResult result = train::update(trainee, batch);
+    const train::UpdateResult result = train::update(state, batch);
     double loss = 0, score = 0;
     for (const train::Record& record : result.records) {
       loss += record.loss;
@@ -143,8 +143,8 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   answer.add("losses", at::tensor(losses, at::kDouble));
   answer.add("scores", at::tensor(scores, at::kDouble));
   answer.add("norms", at::tensor(norms, at::kDouble));
-  answer.add("weight.", table, whole(table, trainee.policy.stored(), mesh));
-  const auto* sharded = dynamic_cast<const shard::ShardedStore*>(&trainee.policy.store());
+  answer.add("weight.", table, whole(table, state.policy.stored(), mesh));
+  const auto* sharded = dynamic_cast<const shard::ShardedStore*>(&state.policy.store());
   answer.add("gathered",
              at::tensor({sharded ? static_cast<double>(sharded->most_gathered()) : 0.0}, at::kDouble));
   if (world.all->rank() == 0) answer.write(folder / (asked.at("name").get<std::string>() + ".safetensors"));
@@ -159,9 +159,9 @@ int answer_request(char** argv) {
     ExampleReader reader;
     std::vector<train::ExampleBatch> batches;
     for (const json& list : asked.at("batches")) {
-      batches.push_back({.numbers = {}, .examples = reader.read(list)});
-      batches.back().numbers.resize(list.size());
-      std::iota(batches.back().numbers.begin(), batches.back().numbers.end(), 0u);
+      batches.push_back({.indices = {}, .examples = reader.read(list)});
+      batches.back().indices.resize(list.size());
+      std::iota(batches.back().indices.begin(), batches.back().indices.end(), 0u);
     }
     for (const json& one : asked.at("cases")) run_case(one, batches, world, argv[2]);
     return 0;

@@ -30,7 +30,7 @@ class Start(TinyRuns):
         self.environment = os.environ | {name: value}
 
     def command(self, *more):
-        return self.words(self.run_folder, FSDP, *more)
+        return self.train_command(self.run_folder, FSDP, *more)
 
     def begin(self, command):
         """Starts a long run and waits for its first updates. Returns the process ids, by rank."""

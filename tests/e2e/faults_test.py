@@ -46,7 +46,7 @@ class Faults(TinyRuns):
     @classmethod
     def log_of(cls, run):
         log = cls.folder / "changes"
-        done = subprocess.run(cls.words(run, *SHORT), **cls.disturbed(run, log=log))
+        done = subprocess.run(cls.train_command(run, *SHORT), **cls.disturbed(run, log=log))
         assert done.returncode == 0, done.stderr
         return cls.lines_of(log)
 
@@ -66,7 +66,7 @@ class Faults(TinyRuns):
 
     def disturb_and_resume(self, kind, at):
         run, log = self.folder / f"{kind}-{at}", self.folder / f"{kind}-{at}.changes"
-        done = subprocess.run(self.words(run, *SHORT), **self.disturbed(run, kind, at, log))
+        done = subprocess.run(self.train_command(run, *SHORT), **self.disturbed(run, kind, at, log))
         begun = "run folder " in done.stderr
         self.assertIn(done.returncode, (9,) if kind != "fail" else (0, 2) if begun else (0, 1), done.stderr)
         checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
@@ -101,7 +101,7 @@ class Faults(TinyRuns):
 
     def test_signals_at_any_moment(self):
         run, draw = self.folder / "signals", random.Random(3)
-        words = self.words(run, "resume=auto", "save_every=40")
+        words = self.train_command(run, "resume=auto", "save_every=40")
         for _ in range(40):
             process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
             time.sleep(draw.uniform(0, 1.0))
@@ -118,7 +118,7 @@ class Faults(TinyRuns):
     def test_a_second_signal_while_saving(self):
         run = self.folder / "second"
         at = next(i for i, (what, path) in enumerate(self.changes, 1) if what == "sync" and "step-8.tmp" in path)
-        process = subprocess.Popen(self.words(run, *SHORT), **self.disturbed(run, "wait", at))
+        process = subprocess.Popen(self.train_command(run, *SHORT), **self.disturbed(run, "wait", at))
         with process.stderr as lines:
             for line in lines:
                 if line.startswith("saving step-8"):

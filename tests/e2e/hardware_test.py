@@ -51,7 +51,7 @@ class Hardware(TinyRuns):
         self.assertIn("the GPU is not used: this dpo was " + advice, sampled.stderr)
         self.assertIn("--device cuda: this dpo was " + advice,
                       self.dpo("sample", self.folder / "model", "--device", "cuda", **driver).stderr)
-        words = self.words(self.folder / "unused", "n_examples=8")
+        words = self.train_command(self.folder / "unused", "n_examples=8")
         trained = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **driver})
         self.check(trained)
         self.assertRegex(re.sub(r"\s+", " ", trained.stderr), "warning gpus NVIDIA GeForce RTX 3090 is not used, .*" + advice)

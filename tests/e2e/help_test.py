@@ -1,4 +1,4 @@
-"""What a newcomer reads: --help and its examples, dpo config, the lines of a run and its end, what is said about paths."""
+"""What a new user reads: --help and its examples, dpo config, the output of a run, errors about paths."""
 
 import os
 import pty
@@ -13,19 +13,19 @@ from tiny_run import PROGRAM, TinyRuns, main
 SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
 
 
-def dpo(*words, **options):
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, **options)
+def dpo(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, **options)
 
 
 def examples_of(text):
-    """The commands below 'Examples:' of a --help, as words."""
+    """The commands under 'Examples:' in a --help, split into arguments."""
     block = re.search(r"^Examples:\n((?:  .*\n)+)", text, re.MULTILINE).group(1)
     return [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
 
 
 class Help(TinyRuns):
-    def failure(self, *words, **options):
-        done = dpo(*words, **options)
+    def failure(self, *arguments, **options):
+        done = dpo(*arguments, **options)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -36,25 +36,25 @@ class Help(TinyRuns):
                          "lr                  5e-7", "datasets            [hh]"):
                 self.assertIn(part, text)
             self.assertGreaterEqual(len(examples_of(text)), 2)
-        for words in examples_of(dpo("plan", "--help").stdout):
-            done = dpo(*words[1:])
+        for command in examples_of(dpo("plan", "--help").stdout):
+            done = dpo(*command[1:])
             self.assertIn("Memory", done.stdout, done.stderr)
 
-    def test_the_examples_of_train_work_and_the_run_says_where_everything_is(self):
-        said = []
-        for words in examples_of(dpo("train", "--help").stdout):
-            done = dpo(*[word.replace("MODEL", str(self.folder / "model")) for word in words[1:]], cwd=self.folder)
+    def test_the_examples_of_train_work_and_list_the_files_of_the_run(self):
+        runs = []
+        for command in examples_of(dpo("train", "--help").stdout):
+            done = dpo(*[argument.replace("MODEL", str(self.folder / "model")) for argument in command[1:]], cwd=self.folder)
             self.check(done)
             self.assertRegex(done.stderr, r"(?m)^update 1 of \d+ +4 examples .* examples/s, \d+ (?:s|min) left$")
-            said.append(done)
-        self.assertEqual(len(said), 2)
+            runs.append(done)
+        self.assertEqual(len(runs), 2)
         self.assertIn("the run is done:\n  checkpoint   sft/LATEST\n  metrics      sft/metrics.jsonl\n"
                       "  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
-                      "try: dpo sample sft/LATEST\n", said[0].stderr)
-        self.assertEqual(said[0].stdout, "sft/LATEST\n")
+                      "try: dpo sample sft/LATEST\n", runs[0].stderr)
+        self.assertEqual(runs[0].stdout, "sft/LATEST\n")
         self.assertEqual(dpo("sample", "sft/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
 
-    def test_a_resumed_run_counts_on(self):
+    def test_a_resumed_run_continues_counting(self):
         run = self.folder / "counted"
         self.check(self.train(run, "n_examples=80"))
         done = self.train(run, "n_examples=160", f"resume={run}")
@@ -72,27 +72,28 @@ class Help(TinyRuns):
 
     def test_on_a_terminal(self):
         controller, terminal = pty.openpty()
-        with subprocess.Popen(self.words(self.folder / "terminal", "n_examples=40"), stdout=terminal, stderr=terminal) as run:
+        with subprocess.Popen(self.train_command(self.folder / "terminal", "n_examples=40"), stdout=terminal, stderr=terminal) as run:
             os.close(terminal)
-            said = b""
+            output = b""
             try:
                 while piece := os.read(controller, 4096):
-                    said += piece
+                    output += piece
             except OSError:  # the other end is closed
                 pass
-        self.assertEqual(run.returncode, 0, said)
-        self.assertRegex(said.decode(), r"\nupdate 10 of 10 +40 examples")
-        self.assertIn("try: dpo sample", said.decode())
+        self.assertEqual(run.returncode, 0, output)
+        self.assertRegex(output.decode(), r"\nupdate 10 of 10 +40 examples")
+        self.assertIn("try: dpo sample", output.decode())
 
     def test_a_run_folder_is_not_a_model_but_has_one(self):
         run = self.folder / "suggested"
         self.check(self.train(run, "n_examples=8"))
         pairs, out = self.folder / "pairs.jsonl", self.folder / "out"
-        for words in (["sample", run], ["score", run, pairs], ["convert", run, out], ["tokenize", run],
-                      ["sample", self.folder / "model", "--weights", run], ["plan", f"model.name_or_path={run}", "exp_name=e"],
-                      self.words(self.folder / "next", f"model.archive={run}")[1:],
-                      self.words(self.folder / "next", f"model.name_or_path={run}")[1:]):
-            self.assertIn(f"is the folder of a run: try {run}/LATEST", self.failure(*words, input=""), words)
+        for arguments in (["sample", run], ["score", run, pairs], ["convert", run, out], ["tokenize", run],
+                          ["sample", self.folder / "model", "--weights", run],
+                          ["plan", f"model.name_or_path={run}", "exp_name=e"],
+                          self.train_command(self.folder / "next", f"model.archive={run}")[1:],
+                          self.train_command(self.folder / "next", f"model.name_or_path={run}")[1:]):
+            self.assertIn(f"is the folder of a run: try {run}/LATEST", self.failure(*arguments, input=""), arguments)
         self.assertFalse((self.folder / "next").exists())
 
     def test_paths_may_begin_with_a_tilde(self):
@@ -100,9 +101,9 @@ class Help(TinyRuns):
         done = dpo("convert", "~/model", "~/converted", env=home)
         self.check(done)
         (self.folder / "my.yaml").write_text("local_run_dir: ~/tilde\n")
-        words = [word for word in self.words("?", "n_examples=8", "datasets=[~/pairs.jsonl]", "model.archive=~/converted")[1:]
-                 if word != "local_run_dir=?"]
-        self.check(dpo(*words, "--config=~/my.yaml", env=home))
+        arguments = self.train_command("?", "n_examples=8", "datasets=[~/pairs.jsonl]", "model.archive=~/converted")[1:]
+        arguments.remove("local_run_dir=?")
+        self.check(dpo(*arguments, "--config=~/my.yaml", env=home))
         self.assertTrue((self.folder / "tilde" / "LATEST").exists())
 
     def test_messages_fit_what_was_given(self):
@@ -112,13 +113,18 @@ class Help(TinyRuns):
         self.assertIn("cannot create the run folder /proc/x: /proc is not on a disk",
                       unwrapped(self.failure(*plan, "local_run_dir=/proc/x")))
         self.assertIn(f"{file}/x: {file} is not a folder", unwrapped(self.failure(*plan, f"local_run_dir={file}/x")))
-        for words in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
-                      ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
-                      ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
-            text = self.failure(*words, input="")
+        for arguments in (["convert", "nosuch.json", "out"], ["sample", "runs/a/b"], [*plan, "model.name_or_path=nosuch.json"],
+                          ["data", "datasets=[nosuch.jsonl]", f"model.tokenizer_name_or_path={self.folder / 'model'}"],
+                          ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
+            text = self.failure(*arguments, input="")
             self.assertIn("there is no f", text)
             self.assertNotIn("hf download", text)
-        self.assertIn("--gpus = x: cannot be read ('dpo plan --help' says what is expected)", self.failure("plan", "--gpus", "x"))
+        for arguments, message in ((["plan", "--gpus", "x"], "invalid value: --gpus = x (see 'dpo plan --help')"),
+                                   (["--gpus"], "unknown option '--gpus' (see 'dpo --help')"),
+                                   (["bench"], "no command given, expected one of train, device (see 'dpo bench --help')"),
+                                   (["bench", "trian"], "unknown command 'trian'; did you mean 'train'? (see 'dpo bench --help')"),
+                                   (["bench", "train", "--update=3"], "did you mean '--updates'? (see 'dpo bench train --help')")):
+            self.assertIn(message, self.failure(*arguments))
 
     def test_config_lists_and_explains(self):
         done = dpo("config")
@@ -126,16 +132,16 @@ class Help(TinyRuns):
         self.assertIn("\n  lr                           5e-7\n", done.stdout)
         self.assertIn("now      2 (command line: batch_size=2)", dpo("config", "batch_size", "batch_size=2").stdout)
         self.assertIn("did you mean 'lr'?", self.failure("config", "lrr"))
-        self.assertIn("--json: 'lr' is explained in words", self.failure("config", "lr", "--json"))
+        self.assertIn("does not explain 'lr'", self.failure("config", "lr", "--json"))
 
     def test_the_script_lists_the_commands_and_bench_is_always_dpos(self):
-        helped = [subprocess.run([SOURCE / "run", word], capture_output=True, text=True) for word in ("help", "--help", "-h")]
+        helped = [subprocess.run([SOURCE / "run", argument], capture_output=True, text=True) for argument in ("help", "--help", "-h")]
         self.assertEqual({done.returncode for done in helped}, {0})
         self.assertEqual(len({done.stdout for done in helped}), 1)
-        commands = re.findall(r"^  (\w+) {2,}(\S.*)$", dpo("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
+        commands = re.findall(r"^  (\w+) {2,}(\S.*)$", dpo("--help").stdout.split("Commands:")[1], re.MULTILINE)
         self.assertEqual(re.findall(r"^  (\w+) +(\S.*)$", re.search(r"commands of dpo.*?\n\n", helped[0].stdout, re.DOTALL)
                                     .group(0), re.MULTILINE), commands)
-        # The script without its build, and a program that says its words.
+        # The script without its build, and a program that prints its arguments.
         copy = self.folder / "script"
         (copy / "build").mkdir(parents=True)
         shutil.copy(SOURCE / "versions.env", copy)
@@ -144,9 +150,9 @@ class Help(TinyRuns):
         (copy / "run").write_text(text.replace("\nbuild() {\n", "\nbuild() { return; }\nthe_build() {\n"))
         (copy / "build" / "dpo").write_text('#!/bin/sh\necho "dpo $*"\n')
         (copy / "build" / "dpo").chmod(0o755)
-        for words in ("bench train lr=1", "bench weights_read", "bench"):
-            done = subprocess.run(["bash", copy / "run", *words.split()], capture_output=True, text=True)
-            self.assertEqual(done.stdout, f"dpo {words}\n", done.stderr)
+        for arguments in ("bench train lr=1", "bench weights_read", "bench"):
+            done = subprocess.run(["bash", copy / "run", *arguments.split()], capture_output=True, text=True)
+            self.assertEqual(done.stdout, f"dpo {arguments}\n", done.stderr)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class Losses(unittest.TestCase):
         self.assertAlmostEqual(self.train("dpo", data="half.jsonl")[0], LN2 / 2, places=6)
         self.assertAlmostEqual(self.train("dpo", data="ahead.jsonl")[0], math.log(1 + math.exp(0.25)), places=6)
         self.assertAlmostEqual(self.train("hinge", data="ahead.jsonl")[0], 1.25, places=6)
-        with self.assertRaisesRegex(AssertionError, r"\d+ pairs with a margin, which loss=ipo does not know"):
+        with self.assertRaisesRegex(AssertionError, r"\d+ pairs with a margin, which loss=ipo does not use"):
             self.train("ipo", data="ahead.jsonl")
         write("bad.jsonl", weight=-1)
         with self.assertRaisesRegex(AssertionError, r"bad.jsonl:1: 'weight' is -1, expected a number >= 0"):

@@ -27,7 +27,7 @@ class Resume(TinyRuns):
 
     def kill_after(self, run, updates, seconds):
         """Kills a run so many updates after its start, and then a moment: it may be saving, or still starting."""
-        process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    text=True)
         with process.stderr as lines:
             seen = 0
@@ -56,7 +56,7 @@ class Resume(TinyRuns):
 
     def test_a_signal_ends_in_order(self):
         run = self.folder / "stopped"
-        process = subprocess.Popen(self.words(run), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(self.train_command(run), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:
             for line in lines:
                 if line.startswith("update 3 "):
@@ -68,7 +68,7 @@ class Resume(TinyRuns):
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
         for update in (10, 20):  # an evaluation is due behind each
-            process = subprocess.Popen(self.words(run, "resume=auto"), stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, text=True)
             with process.stderr as lines:
                 for line in lines:
                     if line.startswith(f"update {update} "):
@@ -81,7 +81,7 @@ class Resume(TinyRuns):
         """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed behind a save, it evaluates as ever."""
         run = self.folder / "between"
         for updates in (17, 16):  # to 68 examples; from 56 to 120
-            process = subprocess.Popen(self.words(run, "resume=auto", "save_every=28"), stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(self.train_command(run, "resume=auto", "save_every=28"), stderr=subprocess.PIPE, text=True)
             with process.stderr as lines:
                 for line in lines:
                     updates -= line.startswith("update ")
@@ -98,7 +98,7 @@ class Resume(TinyRuns):
     def test_without_evaluation(self):
         run = self.folder / "unevaluated"
         words = ("eval_every=null", "save_every=28")
-        process = subprocess.Popen(self.words(run, *words), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:
             for line in lines:
                 if line.startswith("update 30 "):
@@ -137,10 +137,10 @@ class Resume(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(self.whole))
         shorter = self.train(run, f"resume={run}", "n_examples=80")
         self.assertEqual(shorter.returncode, 1, shorter.stderr)
-        self.assertRegex(shorter.stderr, r"is at update 399, and with n_epochs and n_examples as they are now a run has only 20")
+        self.assertRegex(shorter.stderr, r"is at update 399, but with the current n_epochs and n_examples the run has only 20")
         missing = self.train(run, f"resume={run}/nowhere")
         self.assertEqual(missing.returncode, 1)
-        self.assertIn("there is no such folder", missing.stderr)
+        self.assertIn("no such folder", missing.stderr)
 
 
 if __name__ == "__main__":

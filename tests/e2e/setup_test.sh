@@ -70,10 +70,10 @@ expect_failure "-DDPO_CUDA=ON" env PATH="$work/bin" LIBTORCH="$work/torch" "$cop
 # With one, it is named.
 script nvcc 'exit 0'
 expect_failure "-DCMAKE_CUDA_COMPILER=$work/bin/nvcc" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
-# A python3 whose torch has no CUDA part is not taken where there is a GPU.
+# A python3 whose torch has no CUDA support is not used on a machine with a GPU.
 rm "$work/torch/lib/libtorch_cuda.so"
 script python3 "echo $(sed -n 's/^TORCH_VERSION=//p' "$copy/versions.env") '$work/torch'"
-expect_failure "of python3 has no CUDA part, and there is a GPU here" env PATH="$work/bin" "$copy/run" build
+expect_failure "of python3 has no CUDA support, and this machine has a GPU" env PATH="$work/bin" "$copy/run" build
 ! grep -qF -- "-DLIBTORCH=$work/torch" "$work/output" || fail "it was taken all the same"
 
 # No library is found: one message names all of them.

@@ -74,7 +74,7 @@ class TinyRuns(unittest.TestCase):
         return folder
 
     @classmethod
-    def words(cls, run, *more):
+    def train_command(cls, run, *more):
         return [PROGRAM, "train", "model=blank_model", f"model.name_or_path={cls.folder / 'model'}",
                 f"datasets=[{cls.folder / 'pairs.jsonl'}]", "loss=dpo", "loss.beta=0.1", "exp_name=tiny",
                 f"local_dirs=[{cls.folder}]", f"local_run_dir={run}", "batch_size=4", "n_epochs=5", f"n_examples={EXAMPLES}",
@@ -83,7 +83,7 @@ class TinyRuns(unittest.TestCase):
 
     @classmethod
     def train(cls, run, *more, **options):
-        return subprocess.run(cls.words(run, *more), capture_output=True, text=True, **options)
+        return subprocess.run(cls.train_command(run, *more), capture_output=True, text=True, **options)
 
     @staticmethod
     def check(done):

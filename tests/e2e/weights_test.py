@@ -42,7 +42,7 @@ class Weights(unittest.TestCase):
         self.assertEqual(answer.stdout, "")
         for message in messages:
             self.assertIn(message, answer.stderr)
-        self.assertNotIn("bug of dpo", answer.stderr)
+        self.assertNotIn("bug in dpo", answer.stderr)
         for line in answer.stderr.splitlines():
             self.assertTrue(line.startswith("error: "), line)
         self.assertEqual(sorted(self.folder.rglob("*")), before, "something was left behind")

@@ -65,9 +65,9 @@ const std::string kMarkers[] = {
     text_of(Marker{{"config.json", {5, kSum}}, {"state/run.json", {0, kSum}}}),
 };
 const std::string kMetrics[] = {
-    line_of({{"counters/examples", 64}, {"loss/train", 0.5}}) + "\n",
-    line_of({{"loss/train", 0.5}, {"counters/examples", 128}}) + "\n",
-    line_of({{"loss/train", std::nan("")}}) + "\n",
+    to_json_line({{"counters/examples", 64}, {"loss/train", 0.5}}) + "\n",
+    to_json_line({{"loss/train", 0.5}, {"counters/examples", 128}}) + "\n",
+    to_json_line({{"loss/train", std::nan("")}}) + "\n",
 };
 const std::string kTokens[] = {"{",
                                "}",

@@ -34,7 +34,7 @@ loss::Options read_loss(const json& asked) {
   return options;
 }
 
-train::Trainee make_trainee(const char* folder, const json& asked) {
+train::TrainState make_train_state(const char* folder, const json& asked) {
   const at::ScalarType stored = type_named(asked.value("stored", "float32"));
   const at::ScalarType computed = type_named(asked.value("computed", "float32"));
   checkpoint::LoadedModel loaded = checkpoint::load_model(folder, stored, at::kCPU);
@@ -42,29 +42,29 @@ train::Trainee make_trainee(const char* folder, const json& asked) {
   model::PassOptions pass;
   pass.recompute = asked.value("recompute", false);
   const loss::Options loss = read_loss(asked.at("loss"));
-  train::Trainee trainee{.mesh = {},
-                         .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
-                         .reference = train::no_reference(),
-                         .optimizer = nullptr,
-                         .schedule = {asked.at("lr"), asked.at("warmup_steps")},
-                         .loss = loss,
-                         .pass = pass,
-                         .microbatches = asked.value("microbatches", 1),
-                         .max_gradient_norm = asked.at("max_grad_norm")};
+  train::TrainState state{.mesh = {},
+                          .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
+                          .reference = train::no_reference(),
+                          .optimizer = nullptr,
+                          .schedule = {asked.at("lr"), asked.at("warmup_steps")},
+                          .loss = loss,
+                          .pass = pass,
+                          .microbatches = asked.value("microbatches", 1),
+                          .max_gradient_norm = asked.at("max_grad_norm")};
   if (loss::uses_reference(loss))
-    trainee.reference = train::live_reference(
+    state.reference = train::live_reference(
         {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.at("optimizer").get<std::string>());
-  trainee.optimizer = optim::make_optimizer(optimizer.value(), trainee.policy.stored());
-  return trainee;
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
+  return state;
 }
 
 std::vector<train::ExampleBatch> read_batches(const json& list, ExampleReader& reader) {
   std::vector<train::ExampleBatch> batches;
   for (const json& batch : list) {
-    batches.push_back({.numbers = {}, .examples = reader.read(batch)});
-    batches.back().numbers.resize(batch.size());
-    std::iota(batches.back().numbers.begin(), batches.back().numbers.end(), 0u);
+    batches.push_back({.indices = {}, .examples = reader.read(batch)});
+    batches.back().indices.resize(batch.size());
+    std::iota(batches.back().indices.begin(), batches.back().indices.end(), 0u);
   }
   return batches;
 }
@@ -111,12 +111,12 @@ int answer_request(char** argv) {
   try {
     std::ifstream file(argv[2]);
     const json asked = json::parse(file);
-    train::Trainee trainee = make_trainee(argv[1], asked);
+    train::TrainState state = make_train_state(argv[1], asked);
     ExampleReader reader;
     Trajectory trajectory;
     for (const train::ExampleBatch& batch : read_batches(asked.at("batches"), reader))
-      trajectory.add(train::update(trainee, batch), trainee.loss.beta);
-    write(argv[3], trajectory, trainee.policy);
+      trajectory.add(train::update(state, batch), state.loss.beta);
+    write(argv[3], trajectory, state.policy);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

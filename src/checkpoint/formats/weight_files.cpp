@@ -93,8 +93,7 @@ std::vector<StoredTensor> tensors_of_file(const fs::path& path, std::size_t file
   if (ending == ".safetensors") return tensors_of_safetensors(path, file);
   throw UserError(
       fmt::format("{}: not a supported weight file, expected .safetensors, or .bin or .pt from torch.save; "
-                  "convert it with "
-                  "Python: safetensors.torch.save_file",
+                  "convert it with Python: safetensors.torch.save_file",
                   path.string()));
 }
 

@@ -13,10 +13,10 @@ class DataLengths : public data::WithTokenizer {
   DataLengths() {
     std::string lines;
     for (int i = 0; i < 300; ++i)
-      lines += fmt::format(
-          R"({{"prompt": "{:04}", "chosen": "ab", "rejected": "{}", "topic": "t"}})"
-          "\n",
-          i, i % 2 ? "abcdef" : "ab");  // every second pair is of equal responses, which are dropped
+      lines +=
+          fmt::format(R"({{"prompt": "{:04}", "chosen": "ab", "rejected": "{}", "topic": "t"}})"
+                      "\n",
+                      i, i % 2 ? "abcdef" : "ab");  // every second pair has equal responses and is dropped
     config_ = data::make_config();
     config_.datasets = {write("pairs.jsonl", lines).string()};
     config_.local_dirs = {folder_.string()};
@@ -28,7 +28,7 @@ class DataLengths : public data::WithTokenizer {
   config::RunConfig config_;
 };
 
-TEST_F(DataLengths, AreCountedByRowsAndASample) {
+TEST_F(DataLengths, AreCountedFromRowsAndASample) {
   const CountedData counted = count_data(config_);
   ASSERT_TRUE(counted.lengths);
   const plan::Lengths& lengths = *counted.lengths;
@@ -43,7 +43,7 @@ TEST_F(DataLengths, AreCountedByRowsAndASample) {
   EXPECT_FALSE(std::filesystem::exists(plan::folder_of_user(config_)));
 }
 
-TEST_F(DataLengths, ComeFromTheTokenCacheAsTheyAreUsed) {
+TEST_F(DataLengths, ComeFromTheTokenCache) {
   data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
   const auto train = data::Examples::load(config_, data::Split::Train, *tokenizer_, cache);
   EXPECT_EQ(count_data(config_).lengths->basis,
@@ -57,7 +57,7 @@ TEST_F(DataLengths, ComeFromTheTokenCacheAsTheyAreUsed) {
   EXPECT_EQ(lengths.longest_response, 7);
 }
 
-TEST_F(DataLengths, FollowWeightsAndWhatIsEvaluated) {
+TEST_F(DataLengths, FollowWeightsAndEvaluation) {
   config_.data.weights = {{config_.datasets[0], 2}};
   config_.eval_every.reset();
   config_.data.test_share = 0;
@@ -66,7 +66,7 @@ TEST_F(DataLengths, FollowWeightsAndWhatIsEvaluated) {
   EXPECT_EQ(lengths.test_pairs, 0);
 }
 
-TEST_F(DataLengths, WithoutATokenizerAreGuessedByBytes) {
+TEST_F(DataLengths, AreEstimatedFromBytesWithoutATokenizer) {
   config_.model.tokenizer_name_or_path = "no/tokenizer-here";
   const plan::Lengths lengths = *count_data(config_).lengths;
   EXPECT_EQ(lengths.basis, plan::LengthBasis::bytes);
@@ -74,7 +74,7 @@ TEST_F(DataLengths, WithoutATokenizerAreGuessedByBytes) {
   EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
 }
 
-TEST_F(DataLengths, AreUnknownForDataElsewhere) {
+TEST_F(DataLengths, AreUnknownForDataNotOnThisMachine) {
   config_.plan.lengths = "hh";
   EXPECT_FALSE(count_data(config_).lengths);
   config_.plan.lengths.reset();

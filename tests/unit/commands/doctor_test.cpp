@@ -30,7 +30,7 @@ json report_of_a_gpu_machine() {
 TEST(Doctor, TextNamesEveryPart) {
   const std::string text = doctor_text(report_of_a_gpu_machine());
   for (const char* part :
-       {"1.2.3", "Some CPU, 8 cores, 16 threads, 64.0 GiB memory (32.0 GiB available), bfloat16 by AMX\n",
+       {"1.2.3", "Some CPU, 8 cores, 16 threads, 64.0 GiB memory (32.0 GiB available), bfloat16 with AMX\n",
         "Some GPU, 80.0 GiB, compute capability 9.0", "580.1",
         "2.11.0, AVX512, 8 threads, with CUDA, in /some/torch", "2.28.9", "20.0.0, in /some/pyarrow", "13.0",
         "1.0 GiB free of 2.0 GiB for runs, in /data",
@@ -39,24 +39,24 @@ TEST(Doctor, TextNamesEveryPart) {
   }
 }
 
-TEST(Doctor, TextSaysWhatAControlGroupLeavesAndThatAGpuIsNotUsed) {
+TEST(Doctor, TextShowsTheLimitsOfTheProcessAndAnUnusedGpu) {
   json report = report_of_a_gpu_machine();
   report["cpu"]["machine_threads"] = 64;
   report["gpus"][0]["usable"] = false;
   const std::string text = doctor_text(report);
-  EXPECT_NE(text.find("the machine has 64 threads and 64.0 GiB, of which this process may use so much"),
+  EXPECT_NE(text.find("this process is limited to these: the machine has 64 threads and 64.0 GiB"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("compute capability 9.0, not used"), std::string::npos) << text;
 }
 
-TEST(Doctor, TextSaysWhenLibTorchIsNotTheTestedOne) {
+TEST(Doctor, TextShowsThatLibTorchIsNotTheTestedOne) {
   json report = report_of_a_gpu_machine();
   report["libtorch"]["version"] = "2.12.1";
-  EXPECT_NE(doctor_text(report).find("2.12.1 (tested is 2.11.0)"), std::string::npos);
+  EXPECT_NE(doctor_text(report).find("2.12.1 (tested with 2.11.0)"), std::string::npos);
 }
 
-// The test program has no dpo-engine beside it, so this is a machine without LibTorch.
+// There is no dpo-engine next to the test program: a machine without LibTorch.
 TEST(Doctor, ReportsThisMachineWithoutLibTorch) {
   const json report = doctor_report();
   EXPECT_GE(report["cpu"]["threads"].get<int>(), 1);
@@ -70,7 +70,7 @@ TEST(Doctor, ReportsThisMachineWithoutLibTorch) {
   EXPECT_FALSE(doctor_text(report).empty());
 }
 
-TEST(Doctor, WithoutLibTorchItIsNotUsable) {
+TEST(Doctor, AMachineWithoutLibTorchIsNotUsable) {
   const json report = doctor_report();
   EXPECT_FALSE(is_usable(report));
   EXPECT_EQ(report["version"], DPO_VERSION);

@@ -7,10 +7,10 @@
 namespace dpo::commands {
 namespace {
 
-TEST(Engine, AbsentEngineIsAUserErrorThatSaysWhatToDo) {
+TEST(Engine, AMissingEngineIsAUserErrorThatNamesARemedy) {
   try {
     run_engine({"devices"});
-    FAIL() << "there is no engine beside this test";
+    FAIL() << "there is no engine next to this test";
   } catch (const UserError& error) {
     const std::string message = error.what();
     EXPECT_NE(message.find("built without LibTorch"), std::string::npos) << message;
@@ -18,7 +18,7 @@ TEST(Engine, AbsentEngineIsAUserErrorThatSaysWhatToDo) {
   }
 }
 
-TEST(Engine, OutputOfAnAbsentEngineIsTheReason) {
+TEST(Engine, OutputOfAMissingEngineIsTheError) {
   const EngineOutput output = output_of_engine({"devices"});
   EXPECT_FALSE(output.succeeded);
   EXPECT_NE(output.text.find("built without LibTorch"), std::string::npos) << output.text;

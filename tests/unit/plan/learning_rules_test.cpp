@@ -107,7 +107,7 @@ TEST(AssumedLengths, CauseWarningsOnly) {
   in.surroundings.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
   Plan plan = make_plan(in);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
-  EXPECT_NE(plan.find("disk")->message.find("; a warning only, since it depends on the statistics of hh"),
+  EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
             std::string::npos);
   EXPECT_TRUE(plan.good());
   in.surroundings.free_disk = 1e9;  // not even one fits, whatever the data is

@@ -116,9 +116,9 @@ TEST(TensorLinks, BelongWithinAMachine) {
 
 TEST(OptimizerSplit, AdafactorNeedsWholeMatrices) {
   const std::string line = "model=pythia28 optimizer=Adafactor batch_size=16 --gpus 4 ";
-  expect_finding(
-      line + "trainer=FSDPTrainer mesh.shard=4", "optimizer-split", Verdict::error,
-      "optimizer=Adafactor needs whole matrices, but 4 shards split them; use BasicTrainer or AdamW");
+  expect_finding(line + "trainer=FSDPTrainer mesh.shard=4", "optimizer-split", Verdict::error,
+                 "optimizer=Adafactor needs whole matrices, but the mesh splits them (4 shards); use "
+                 "BasicTrainer or AdamW");
   const auto remedies = plan_of(line + "trainer=FSDPTrainer mesh.shard=4").find("optimizer-split")->remedies;
   ASSERT_EQ(remedies.size(), 2u);
   EXPECT_EQ(remedies[0].overrides, std::vector<std::string>{"optimizer=AdamW"});

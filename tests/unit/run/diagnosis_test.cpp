@@ -18,7 +18,7 @@ Metrics evaluation(double chosen, double margin, double accuracy) {
 
 std::vector<Sample> samples(std::int64_t tokens, bool ended) { return {8, Sample{"", "", tokens, ended}}; }
 
-TEST(Diagnosis, ClippingAtEveryUpdateIsSaidOnce) {
+TEST(Diagnosis, ClippingAtEveryUpdateIsReportedOnce) {
   Diagnosis diagnosis(10);
   for (int i = 1; i < 50; ++i) EXPECT_TRUE(diagnosis.after_update(update(i, 11)).empty());
   const auto said = diagnosis.after_update(update(50, 11));
@@ -28,13 +28,13 @@ TEST(Diagnosis, ClippingAtEveryUpdateIsSaidOnce) {
   EXPECT_EQ(diagnosis.findings().size(), 1U);
 }
 
-TEST(Diagnosis, ClippingNowAndThenIsNot) {
+TEST(Diagnosis, OccasionalClippingIsNotReported) {
   Diagnosis diagnosis(10);
   for (int i = 1; i < 200; ++i)
     EXPECT_TRUE(diagnosis.after_update(update(i, i % 40 == 0 ? 9 : 11)).empty()) << i;
 }
 
-TEST(Diagnosis, ChosenResponsesThatBecomeLessLikelyWhileMarginsGrow) {
+TEST(Diagnosis, ChosenResponsesBecomeLessLikelyWhileMarginsGrow) {
   Diagnosis diagnosis(10);
   EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-100, 0, 0.5)).empty());
   EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-104, 0.5, 0.6)).empty());  // 0.08 nats a token
@@ -45,7 +45,7 @@ TEST(Diagnosis, ChosenResponsesThatBecomeLessLikelyWhileMarginsGrow) {
   EXPECT_NE(said[0].text.find("20.0 nats less on average, 0.40 a token"), std::string::npos) << said[0].text;
 }
 
-TEST(Diagnosis, ChanceMeansSomethingAfterAWhileOnly) {
+TEST(Diagnosis, AccuracyAtChanceCountsAfterHundredUpdates) {
   Diagnosis diagnosis(10);
   EXPECT_TRUE(diagnosis.after_evaluation(evaluation(-100, 0, 0.5)).empty());
   diagnosis.after_update(update(99, 1));
@@ -56,25 +56,25 @@ TEST(Diagnosis, ChanceMeansSomethingAfterAWhileOnly) {
   EXPECT_EQ(diagnosis.after_evaluation(evaluation(-100, 0, 0.56)).size(), 1U);
 }
 
-TEST(Diagnosis, SamplesThatGrowOrDoNotEnd) {
+TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
   Diagnosis diagnosis(10);
   EXPECT_TRUE(diagnosis.after_samples(samples(100, true)).empty());
   EXPECT_TRUE(diagnosis.after_samples(samples(150, true)).empty());
   EXPECT_EQ(diagnosis.after_samples(samples(151, true)).at(0).id, "longer");
-  EXPECT_TRUE(diagnosis.after_samples(samples(100, false)).empty());  // it has not begun to learn
+  EXPECT_TRUE(diagnosis.after_samples(samples(100, false)).empty());  // too early
   diagnosis.after_update(update(100, 1));
   EXPECT_EQ(diagnosis.after_samples(samples(100, false)).at(0).id, "no_end");
 }
 
-TEST(Diagnosis, DataOfWhichMostIsCutOff) {
+TEST(Diagnosis, MostlyTruncatedData) {
   Diagnosis diagnosis(10);
   data::SourceCounts few{.name = "a", .examples = 100, .cut_prompts = 50, .cut_responses = 10};
-  EXPECT_TRUE(diagnosis.look_at_data(std::span(&few, 1)).empty());
+  EXPECT_TRUE(diagnosis.after_loading(std::span(&few, 1)).empty());
   few.cut_responses = 51;
-  EXPECT_EQ(diagnosis.look_at_data(std::span(&few, 1)).size(), 1U);
+  EXPECT_EQ(diagnosis.after_loading(std::span(&few, 1)).size(), 1U);
 }
 
-TEST(Diagnosis, SftHasNoPairsToSpeakOf) {
+TEST(Diagnosis, SftHasNoPairs) {
   Diagnosis diagnosis(10);
   diagnosis.after_update(update(1000, 1));
   for (const double logp : {-100.0, -200.0})

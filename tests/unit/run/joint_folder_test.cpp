@@ -22,7 +22,7 @@ class SharedFolder : public testing::Test {
   }
   ~SharedFolder() override { fs::remove_all(folder_); }
 
-  // What each rank is told: the word, or the error.
+  // What each rank gets: the launch id, or the error.
   std::vector<std::string> ask(const std::vector<std::string>& folders) {
     comm::ThreadWorld world(static_cast<int>(folders.size()));
     std::vector<std::string> answers(folders.size());
@@ -43,7 +43,7 @@ class SharedFolder : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(SharedFolder, GivesAllRanksOneNewWord) {
+TEST_F(SharedFolder, GivesAllRanksOneNewId) {
   const auto first = ask({"here", "here", "here"}), second = ask({"here", "here", "here"});
   EXPECT_EQ(first, std::vector<std::string>(3, first[0]));
   EXPECT_EQ(second, std::vector<std::string>(3, second[0]));
@@ -51,7 +51,7 @@ TEST_F(SharedFolder, GivesAllRanksOneNewWord) {
   EXPECT_TRUE(fs::is_empty(folder_ / "here"));
 }
 
-TEST_F(SharedFolder, IsMissedOnEveryRank) {
+TEST_F(SharedFolder, ThatIsMissingFailsOnEveryRank) {
   for (const std::string& answer : ask({"here", "here", "there"}))
     EXPECT_NE(answer.find("1 of 3 ranks do not see what rank 0 writes there"), std::string::npos) << answer;
   for (const std::string& answer : ask({"nowhere", "here"}))

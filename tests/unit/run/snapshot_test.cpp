@@ -15,7 +15,7 @@
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
 #include "run/folder.h"
-#include "train/failures.h"
+#include "train/events.h"
 
 namespace dpo::run {
 namespace {
@@ -38,13 +38,13 @@ struct Mesh {
 const std::vector<Mesh> kMeshes = {{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 4, 1}, {1, 1, 2},
                                    {1, 1, 4}, {1, 2, 2}, {2, 1, 1}, {2, 3, 1}};
 
-std::vector<Part> parts_of(const Mesh& mesh) {
-  std::vector<Part> parts;
+std::vector<RankPart> parts_of(const Mesh& mesh) {
+  std::vector<RankPart> parts;
   const auto ranks = static_cast<int>(mesh.replicas * mesh.shards * mesh.tensors);
   for (int rank = 0; rank < ranks; ++rank) {
     const model::Layout layout{rank % mesh.tensors, mesh.tensors, rank / mesh.tensors % mesh.shards,
                                mesh.shards};
-    parts.push_back({layout, rank, ranks, rank < mesh.shards * mesh.tensors, "word"});
+    parts.push_back({{rank, ranks, "launch"}, layout, rank < mesh.shards * mesh.tensors});
   }
   return parts;
 }
@@ -64,7 +64,7 @@ void fill(std::size_t array, const std::vector<at::Tensor>& flats, const model::
 
 // What a rank of a run has in memory.
 struct Rank {
-  Part part;
+  RankPart part;
   checkpoint::LoadedModel model;
   std::unique_ptr<optim::Optimizer> optimizer;
 
@@ -100,7 +100,7 @@ void wait_for(const fs::path& file) {
 }
 
 // What finish() throws, or nothing.
-std::string words_of_failure(CheckpointWriter& writer) {
+std::string failure_message(CheckpointWriter& writer) {
   try {
     writer.finish();
   } catch (const train::TrainingFailure& failure) {
@@ -124,7 +124,7 @@ class Checkpoints : public testing::Test {
   ~Checkpoints() override { fs::remove_all(folder_); }
 
   // A rank as it is before anything was read: zeros.
-  Rank blank(const std::string& model, const Part& part,
+  Rank blank(const std::string& model, const RankPart& part,
              config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat) const {
     Rank rank{part, checkpoint::new_model(folder_ / model, type, at::kCPU, 1, part.layout), nullptr};
     for (model::BlockWeights& block : rank.model.weights.blocks) block.flat.zero_();
@@ -132,7 +132,7 @@ class Checkpoints : public testing::Test {
     return rank;
   }
   // One with numbers of its own in all that it holds.
-  Rank trained(const std::string& model, const Part& part) const {
+  Rank trained(const std::string& model, const RankPart& part) const {
     Rank rank = blank(model, part);
     const auto arrays = rank.arrays();
     for (std::size_t i = 0; i < arrays.size(); ++i) fill(i, arrays[i], rank.model.table, part.layout);
@@ -140,7 +140,7 @@ class Checkpoints : public testing::Test {
   }
 
   // The same, with wrong numbers in all that is another rank's to write, so that the bytes show who did.
-  Rank writing(const std::string& model, const Part& part) const {
+  Rank writing(const std::string& model, const RankPart& part) const {
     Rank rank = trained(model, part);
     for (const auto& flats : rank.arrays())
       for (std::size_t i = 0; i < flats.size(); ++i)
@@ -157,7 +157,7 @@ class Checkpoints : public testing::Test {
                 std::int64_t examples = 8) const {
     fs::create_directories(folder_ / run);
     std::vector<std::jthread> ranks;
-    for (const Part& part : parts_of(mesh))
+    for (const RankPart& part : parts_of(mesh))
       ranks.emplace_back([&, part] {
         CheckpointWriter writer(folder_ / run, std::nullopt, part);
         writer.write(writing(model, part).snapshot(examples), false);
@@ -184,13 +184,13 @@ TEST_F(Checkpoints, HaveOneFormWhateverTheRanks) {
   }
 }
 
-TEST_F(Checkpoints, AreReadByEveryOtherDivision) {
+TEST_F(Checkpoints, AreReadByEveryOtherMesh) {
   for (const auto& [model, config] : kConfigs) {
     const fs::path saved = save("run-" + model, model, {1, 2, 2});
     verify_checkpoint(saved);
     EXPECT_EQ(read_run_state(saved).examples, 8);
     for (const Mesh& mesh : kMeshes)
-      for (const Part& part : parts_of(mesh)) {
+      for (const RankPart& part : parts_of(mesh)) {
         Rank got = blank(model, part);
         got.model = checkpoint::load_model(saved, at::kFloat, at::kCPU, std::nullopt, {}, part.layout);
         read_optimizer(saved, *got.optimizer, got.model.table, part.layout);
@@ -205,7 +205,7 @@ TEST_F(Checkpoints, AreReadByEveryOtherDivision) {
 }
 
 TEST_F(Checkpoints, AreCopiedByThoseWhoWriteThem) {
-  for (const Part& part : parts_of({2, 2, 1})) {
+  for (const RankPart& part : parts_of({2, 2, 1})) {
     const Snapshot taken = trained("gpt2", part).snapshot(8);
     EXPECT_EQ(taken.model.weights.blocks.empty(), part.rank >= 2);
     EXPECT_EQ(taken.optimizer.arrays.empty(), part.rank >= 2);
@@ -223,12 +223,12 @@ TEST_F(Checkpoints, AreFilesOfWholeTensors) {
                                                  tensor.nbytes());
                               }};
   };
-  const optim::State kept = one.optimizer->state();
+  const optim::State optimizer = one.optimizer->state();
   for (std::size_t i = 0; i < one.model.table.blocks.size(); ++i) {
     const model::Block& block = one.model.table.blocks[i];
     for (std::size_t j = 0; j < block.tensors.size(); ++j) {
       weights.push_back(source_of(block.tensors[j].name, one.model.weights.blocks[i].tensors[j].tensor));
-      for (const optim::StateArray& array : kept.arrays)
+      for (const optim::StateArray& array : optimizer.arrays)
         state.push_back(source_of(array.name + "." + block.tensors[j].name,
                                   model::block_views(array.blocks[i], block, {}).tensors[j].tensor));
     }
@@ -254,7 +254,7 @@ TEST_F(Checkpoints, KeepSixteenBits) {
       << "another dtype";
 }
 
-TEST_F(Checkpoints, KeepWhatAdafactorKnowsOfEachTensor) {
+TEST_F(Checkpoints, KeepTheStateOfAdafactor) {
   Rank rank = blank("gpt2", {}, config::Optimizer::Adafactor);
   const optim::State state = rank.optimizer->state();
   for (std::size_t i = 0; i < state.tensors.size(); ++i)
@@ -286,19 +286,19 @@ TEST_F(Checkpoints, OfAnotherOptimizerOrVersionAreRefused) {
 }
 
 TEST_F(Checkpoints, AreCompleteOnlyWithEveryRanksPart) {
-  const std::vector<Part> parts = parts_of({1, 2, 1});
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
   fs::create_directories(folder_ / "run");
   CheckpointWriter first(folder_ / "run", std::nullopt, parts[0]);
   CheckpointWriter second(folder_ / "run", std::nullopt, parts[1]);
   first.write(trained("gpt2", parts[0]).snapshot(8), false);
-  wait_for(folder_ / "run" / "step-8.tmp.word.signs" / "part-0.done");
+  wait_for(folder_ / "run" / "step-8.tmp.launch.signs" / "part-0.done");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8"));
   second.write(trained("gpt2", parts[1]).snapshot(8), false);
   second.finish();
   EXPECT_TRUE(is_complete(folder_ / "run" / "step-8"));
   first.finish();
-  // The same step once more is there already.
+  // The same step again, which already exists.
   first.write(trained("gpt2", parts[0]).snapshot(8), true);
   second.write(trained("gpt2", parts[1]).snapshot(8), true);
   first.finish();
@@ -306,28 +306,28 @@ TEST_F(Checkpoints, AreCompleteOnlyWithEveryRanksPart) {
   EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-8");
 }
 
-TEST_F(Checkpoints, FailOnAllRanksWithTheWordsOfOne) {
-  const fs::path run = folder_ / "run", file = run / "step-16.tmp.word" / "model.safetensors";
+TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
+  const fs::path run = folder_ / "run", file = run / "step-16.tmp.launch" / "model.safetensors";
   save("run", "gpt2", {1, 3, 1});
   std::vector<std::unique_ptr<CheckpointWriter>> writers;
-  const std::vector<Part> parts = parts_of({1, 3, 1});
-  for (const Part& part : parts)
+  const std::vector<RankPart> parts = parts_of({1, 3, 1});
+  for (const RankPart& part : parts)
     writers.push_back(std::make_unique<CheckpointWriter>(run, std::nullopt, part));
   for (const int rank : {0, 1}) {
     writers[rank]->write(trained("gpt2", parts[rank]).snapshot(16), false);
-    wait_for(run / "step-16.tmp.word.signs" / ("part-" + std::to_string(rank) + ".done"));
+    wait_for(run / "step-16.tmp.launch.signs" / ("part-" + std::to_string(rank) + ".done"));
   }
   fs::remove(file);  // a disk that is full when the last rank comes
   fs::create_symlink("/dev/full", file);
   writers[2]->write(trained("gpt2", parts[2]).snapshot(16), false);
   for (auto& writer : writers) {
-    const std::string words = words_of_failure(*writer);
-    EXPECT_NE(words.find("rank 2: writing " + file.string() + " failed: No space left on device"),
+    const std::string message = failure_message(*writer);
+    EXPECT_NE(message.find("rank 2: writing " + file.string() + " failed: No space left on device"),
               std::string::npos)
-        << words;
+        << message;
     writer->check();  // once is enough
   }
-  EXPECT_FALSE(fs::exists(run / "step-16") || fs::exists(run / "step-16.tmp.word"));
+  EXPECT_FALSE(fs::exists(run / "step-16") || fs::exists(run / "step-16.tmp.launch"));
   EXPECT_EQ(fs::read_symlink(run / "LATEST"), "step-8");
   verify_checkpoint(run / "step-8");
   RunFolder resumed(run, {.examples = 8});
@@ -335,18 +335,18 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheWordsOfOne) {
 }
 
 TEST_F(Checkpoints, FailOnAllRanksWhenTheFirstCannotBegin) {
-  const std::vector<Part> parts = parts_of({1, 2, 1});
-  fs::create_directories(folder_ / "run" / "step-8.tmp.word");  // what should not be there
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
+  fs::create_directories(folder_ / "run" / "step-8.tmp.launch");  // what should not be there
   CheckpointWriter first(folder_ / "run", std::nullopt, parts[0]);
   CheckpointWriter second(folder_ / "run", std::nullopt, parts[1]);
   first.write(trained("gpt2", parts[0]).snapshot(8), false);
   second.write(trained("gpt2", parts[1]).snapshot(8), false);
   for (CheckpointWriter* writer : {&first, &second})
-    EXPECT_NE(words_of_failure(*writer).find("step-8.tmp.word failed: File exists"), std::string::npos);
+    EXPECT_NE(failure_message(*writer).find("step-8.tmp.launch failed: File exists"), std::string::npos);
 }
 
-// What a killed process left is neither taken for a sign nor in the way.
-TEST_F(Checkpoints, AreNotConfusedByWhatAnotherStartLeft) {
+// What a killed process left is neither read nor in the way.
+TEST_F(Checkpoints, AreNotConfusedByWhatAnotherLaunchLeft) {
   for (const char* left : {"step-8.tmp.other", "step-8.tmp.other.signs"})
     fs::create_directories(folder_ / "run" / left);
   for (const char* sign : {"ready", "part-0.done", "part-1.done", "failed"})
@@ -360,7 +360,7 @@ TEST_F(Checkpoints, AreNotConfusedByWhatAnotherStartLeft) {
 TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
   fs::create_directories(folder_ / "run");
   std::vector<std::jthread> ranks;
-  for (const Part& part : parts_of({1, 2, 1}))
+  for (const RankPart& part : parts_of({1, 2, 1}))
     ranks.emplace_back([&, part] {
       CheckpointWriter writer(folder_ / "run", 2, part);
       for (const std::int64_t examples : {8, 16, 24, 32})
@@ -375,13 +375,13 @@ TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
 }
 
 // A rank that fails in training does not wait for others, which may be gone.
-TEST_F(Checkpoints, AreGivenUpWithTheirWriter) {
-  const std::vector<Part> parts = parts_of({1, 2, 1});
-  for (const Part& part : parts) {
+TEST_F(Checkpoints, AreCancelledWithTheirWriter) {
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
+  for (const RankPart& part : parts) {
     const fs::path run = folder_ / ("run-" + std::to_string(part.rank));
     fs::create_directories(run);
     CheckpointWriter(run, std::nullopt, part).write(trained("gpt2", part).snapshot(8), false);
-    EXPECT_FALSE(fs::exists(run / "step-8") || fs::exists(run / "step-8.tmp.word"));
+    EXPECT_FALSE(fs::exists(run / "step-8") || fs::exists(run / "step-8.tmp.launch"));
   }
 }
 

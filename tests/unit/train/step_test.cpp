@@ -29,24 +29,24 @@ class Updates : public testing::Test {
     return checkpoint::new_model(folder_, at::kFloat, at::kCPU, seed).weights;
   }
 
-  Trainee trainee_against(std::uint64_t reference) const {
+  TrainState state_against(std::uint64_t reference) const {
     const model::Model model =
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
     const shard::Mesh mesh;
-    Trainee trainee{.mesh = mesh,
-                    .policy = {model, weights_of(1), {at::kFloat, at::kFloat, at::kFloat}, mesh, {}},
-                    .reference = live_reference({{model, weights_of(reference), mesh}, {}}),
-                    .optimizer = nullptr,
-                    .schedule = {1e-2, 0},
-                    .loss = {},
-                    .pass = {}};
-    trainee.optimizer = optim::make_optimizer(config::Optimizer::SGD, trainee.policy.stored());
-    return trainee;
+    TrainState state{.mesh = mesh,
+                     .policy = {model, weights_of(1), {at::kFloat, at::kFloat, at::kFloat}, mesh, {}},
+                     .reference = live_reference({{model, weights_of(reference), mesh}, {}}),
+                     .optimizer = nullptr,
+                     .schedule = {1e-2, 0},
+                     .loss = {},
+                     .pass = {}};
+    state.optimizer = optim::make_optimizer(config::Optimizer::SGD, state.policy.stored());
+    return state;
   }
 
   ExampleBatch batch() const {
     return {.split = data::Split::Train,
-            .numbers = {7},
+            .indices = {7},
             .examples = {{.prompt = prompt_, .responses = {better_, worse_}}}};
   }
 
@@ -70,12 +70,12 @@ bool is_equal(const std::vector<at::Tensor>& before, const model::Weights& weigh
 
 const auto kFirst = [](const UpdateResult& result) { require_equal_models(result, at::kFloat); };
 
-TEST_F(Updates, FirstOfAllComparePolicyAndReferenceBeforeAnythingChanges) {
-  Trainee changed = trainee_against(2);
+TEST_F(Updates, ComparePolicyAndReferenceFirst) {
+  TrainState changed = state_against(2);
   const std::vector<at::Tensor> before = copies_of(changed.policy.stored());
   try {
     update(changed, batch(), kFirst);
-    FAIL() << "another reference was not noticed";
+    FAIL() << "a different reference was not noticed";
   } catch (const TrainingFailure& failure) {
     EXPECT_NE(std::string(failure.what()).find("differ before the first update: example 7"),
               std::string::npos)
@@ -85,11 +85,11 @@ TEST_F(Updates, FirstOfAllComparePolicyAndReferenceBeforeAnythingChanges) {
   EXPECT_EQ(changed.optimizer->updates(), 0);
 }
 
-TEST_F(Updates, OfEqualModelsBeginWithTheLossOfEqualModels) {
-  Trainee trainee = trainee_against(1);
-  const std::vector<at::Tensor> before = copies_of(trainee.policy.stored());
-  EXPECT_NEAR(update(trainee, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
-  EXPECT_FALSE(is_equal(before, trainee.policy.stored()));
+TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
+  TrainState state = state_against(1);
+  const std::vector<at::Tensor> before = copies_of(state.policy.stored());
+  EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
+  EXPECT_FALSE(is_equal(before, state.policy.stored()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "train/trainee.h"
+#include "train/train_state.h"
 
 #include <stdexcept>
 
@@ -30,7 +30,7 @@ PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh&
   const at::ScalarType stored = scalar_type_of(config.model.policy_dtype);
   const at::ScalarType computed =
       scalar_type_of(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
-  // Sums over several microbatches or ranks would lose the small ones in 16 bits.
+  // Sums over several microbatches or ranks would lose small terms in 16 bits.
   const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
   return {stored, computed, several ? at::kFloat : computed};
 }
@@ -70,33 +70,34 @@ loss::Options loss_options(const config::LossConfig& config) {
   return options;
 }
 
-at::ScalarType reference_type(const config::RunConfig& config) {
+at::ScalarType reference_dtype(const config::RunConfig& config) {
   const auto& asked = config.model.reference_dtype;
   return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
-model::PassOptions pass_of(const config::RunConfig& config) {
+model::PassOptions pass_options(const config::RunConfig& config) {
   return {.entropy = false, .recompute = config.activation_checkpointing};
 }
 
-Trainee make_trainee(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
-                     model::Weights weights, std::unique_ptr<Reference> reference) {
+TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
+                            const model::Model& model, model::Weights weights,
+                            std::unique_ptr<Reference> reference) {
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
                                          config.fsdp_accumulate == "whole"};
-  Trainee trainee{.mesh = mesh,
-                  .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
-                  .reference = std::move(reference),
-                  .optimizer = nullptr,
-                  .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
-                  .loss = loss_options(config.loss),
-                  .pass = pass_of(config),
-                  .microbatches = config.gradient_accumulation_steps,
-                  .max_gradient_norm = config.max_grad_norm,
-                  .seed = static_cast<std::uint64_t>(config.seed),
-                  .max_length = static_cast<std::size_t>(config.max_length)};
-  trainee.optimizer =
-      optim::make_optimizer(config.optimizer, trainee.policy.stored(), optimizer_settings(config));
-  return trainee;
+  TrainState state{.mesh = mesh,
+                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
+                   .reference = std::move(reference),
+                   .optimizer = nullptr,
+                   .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
+                   .loss = loss_options(config.loss),
+                   .pass = pass_options(config),
+                   .microbatches = config.gradient_accumulation_steps,
+                   .max_gradient_norm = config.max_grad_norm,
+                   .seed = static_cast<std::uint64_t>(config.seed),
+                   .max_length = static_cast<std::size_t>(config.max_length)};
+  state.optimizer =
+      optim::make_optimizer(config.optimizer, state.policy.stored(), optimizer_settings(config));
+  return state;
 }
 
 }  // namespace dpo::train

@@ -1,4 +1,4 @@
-#include "train/scoring.h"
+#include "train/records.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 namespace dpo::run {
 namespace {
 
-// A ranking of three and one of two behind the same prompt; they share a response.
+// A ranking of three and one of two of the same prompt; they share a response.
 struct Batch {
   std::vector<data::Token> prompt = {1, 2}, a = {3, 4}, b = {5}, c = {6, 7, 8};
   train::ExampleBatch batch;
   data::Forest forest;
 
   Batch() {
-    batch.numbers = {40, 41};
+    batch.indices = {40, 41};
     batch.examples = {{.prompt = prompt, .responses = {a, b, c}, .weight = 0.5},
                       {.prompt = prompt, .responses = {c, a}, .margin = 0.25}};
     forest = data::make_forest(batch.examples);

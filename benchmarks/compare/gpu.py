@@ -1,0 +1,221 @@
+"""A step of DPO on one GPU: dpo, a tuned Python peer, and transformers as the original uses it.
+
+A model's shape with random weights, preference pairs of HH's lengths (configs/lengths/hh.yaml), policy and live reference
+forward, backward, update by AdamW, bfloat16 over float32 master weights. Memory is the peak of tensors.
+
+*tuned Python* is the best that we could make of transformers: sequences packed without padding, PyTorch's flash attention over
+them, the head on the responses' tokens only, a fused optimizer. *transformers* is the original's way: padded to the longest of
+the batch, logits of all positions.
+
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
+
+needs a GPU, PyTorch 2.11 and transformers.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import transformers
+from torch.nn.attention.varlen import varlen_attn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
+PAIRS, WARM_UP, UPDATES, BETA, LR = 64, 2, 8, 0.1, 1e-8
+
+
+def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
+    """[1, heads, tokens, size] of packed sequences, which CURRENT names by their starts."""
+    del attention_mask, more
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    groups = q.shape[1] // k.shape[1]
+    if groups > 1:
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    starts, longest = CURRENT
+    out = varlen_attn(q, k, v, starts, starts, longest, longest, scale=scaling, window_size=(-1, 0))
+    return out[None], None
+
+
+CURRENT = None
+transformers.AttentionInterface.register("packed", packed_attention)
+transformers.AttentionMaskInterface.register("packed", lambda *_, **__: None)
+
+
+def lengths():
+    text = re.sub(r"#.*", "", (ROOT / "configs" / "lengths" / "hh.yaml").read_text())
+    return {name: [float(x) for x in re.search(rf"^{name}: \[([^\]]*)\]", text, re.M)[1].split(",")]
+            for name in ("prompt", "response")}
+
+
+def draw_pairs(vocabulary, seed):
+    """As 'dpo bench train' draws them: at most 512 tokens, 256 of them for a long prompt."""
+    draw, means = random.Random(seed), lengths()
+    tokens = lambda kind: [draw.randrange(vocabulary) for _ in range(round(draw.choice(means[kind])))]
+    pairs = []
+    for _ in range(PAIRS):
+        prompt, responses = tokens("prompt"), (tokens("response"), tokens("response"))
+        if len(prompt) + max(map(len, responses)) > 512:
+            prompt = prompt[-256:]
+        pairs.append((prompt, *(r[:512 - len(prompt)] for r in responses)))
+    return pairs
+
+
+class Peer:
+    pairs_at_once = PAIRS
+
+    def __init__(self, config, attention):
+        with torch.device("cuda"):
+            make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
+            self.policy, self.reference = make().train(), make().eval()
+        self.master = [p.detach().float() for p in self.policy.parameters()]
+        for p, m in zip(self.policy.parameters(), self.master, strict=True):
+            m.grad = torch.zeros_like(m)
+            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
+        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+        self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
+
+    @staticmethod
+    def summing_into(total):
+        def hook(parameter):
+            total.add_(parameter.grad)
+            parameter.grad = None
+        return hook
+
+    def step(self, pairs):
+        for begin in range(0, len(pairs), self.pairs_at_once):
+            batch = self.batch(pairs[begin:begin + self.pairs_at_once])
+            with torch.no_grad():
+                c0, r0 = self.log_probs(self.reference, *batch).chunk(2)
+            c, r = self.log_probs(self.policy, *batch).chunk(2)
+            self.chosen.append(c.detach())
+            (-F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum() / len(pairs)).backward()
+        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.policy.parameters()), self.master)
+            torch._foreach_zero_([m.grad for m in self.master])
+
+
+class Tuned(Peer):
+    pairs_at_once = 32  # more do not fit beside Pythia-2.8B's states
+
+    def __init__(self, config):
+        super().__init__(config, "packed")
+
+    def batch(self, pairs):
+        sequences = [(p[0], p[side]) for side in (1, 2) for p in pairs]
+        sizes = torch.tensor([len(prompt) + len(response) for prompt, response in sequences])
+        ids = torch.tensor([token for prompt, response in sequences for token in prompt + response])
+        counted = torch.cat([torch.arange(len(p) + len(r)) >= len(p) for p, r in sequences])
+        starts = F.pad(sizes.cumsum(0), (1, 0))
+        positions = torch.arange(len(ids)) - starts[:-1].repeat_interleave(sizes)
+        rows = counted.nonzero()[:, 0]
+        owner = torch.arange(len(sizes)).repeat_interleave(sizes)[rows]
+        send = lambda x: x.pin_memory().cuda(non_blocking=True)
+        return (send(ids), send(positions), send(rows), send(owner), len(sizes),
+                (send(starts.to(torch.int32)), int(sizes.max())))
+
+    def log_probs(self, model, ids, positions, rows, owner, count, starts):
+        global CURRENT
+        CURRENT = starts
+        hidden = model.base_model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
+        logits = model.get_output_embeddings()(hidden[rows - 1]).float()
+        by_token = -F.cross_entropy(logits, ids[rows], reduction="none")
+        return torch.zeros(count, device="cuda").index_add(0, owner, by_token)
+
+
+class Original(Peer):
+    pairs_at_once = 16
+
+    def __init__(self, config):
+        super().__init__(config, "sdpa")
+
+    def batch(self, pairs):
+        rows = [(p[0], p[side]) for side in (1, 2) for p in pairs]
+        width = max(len(p[0]) + max(len(p[1]), len(p[2])) for p in self.whole)
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
+        for i, (prompt, response) in enumerate(rows):
+            end = len(prompt) + len(response)
+            ids[i, :end] = torch.tensor(prompt + response)
+            mask[i, :end] = 1
+            is_response[i, len(prompt):end] = True
+        return ids.cuda(), mask.cuda(), is_response.cuda()
+
+    def step(self, pairs):
+        self.whole = pairs
+        super().step(pairs)
+
+    @staticmethod
+    def log_probs(model, ids, mask, is_response):
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
+        by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
+        return (by_token * is_response[:, 1:]).sum(-1)
+
+
+def measure_peer(kind, config):
+    torch.manual_seed(0)
+    torch.cuda.reset_peak_memory_stats()
+    peer = kind(config)
+    batches = [draw_pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
+    for i, pairs in enumerate(batches):
+        if i == WARM_UP:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+        peer.step(pairs)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    return PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30, torch.cat(peer.chosen).mean().item()
+
+
+def measure_dpo(model, reference):
+    command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", "loss=dpo", f"loss.beta={BETA}",
+               f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", f"reference={reference}",
+               "--updates", str(UPDATES), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}:\n{done.stderr}")
+    report = json.loads(done.stdout)
+    return report["pairs_per_second"], report["peak_gib"], None
+
+
+def compare(model):
+    config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
+    print(f"\n{model}", flush=True)
+    rows = {"dpo": measure_dpo(model, "live"), "dpo, cached reference": measure_dpo(model, "cached")}
+    for name, kind in (("tuned Python", Tuned), ("transformers", Original)):
+        try:
+            rows[name] = measure_peer(kind, config)
+        except torch.OutOfMemoryError:
+            rows[name] = None
+        torch.cuda.empty_cache()
+    chosen = [row[2] for row in rows.values() if row and row[2] is not None]
+    assert max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
+    print(f"\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|")
+    for name, row in rows.items():
+        if row is None:
+            print(f"| {name} | out of memory | | |")
+        else:
+            ratio = "" if name.startswith("dpo") else f"{rows['dpo'][0] / row[0]:.1f}x"
+            print(f"| {name} | {row[0]:.1f} | {row[1]:.1f} | {ratio} |")
+
+
+def main():
+    if not torch.cuda.is_available():
+        print("compare/gpu: not run, there is no GPU")
+        sys.exit(77)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}")
+    for model in sys.argv[1:] or ["EleutherAI/pythia-2.8b"]:
+        compare(model)
+
+
+if __name__ == "__main__":
+    main()

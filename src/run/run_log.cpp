@@ -1,0 +1,133 @@
+#include "run/run_log.h"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/quantity.h"
+
+namespace dpo::run {
+namespace {
+
+double seconds_since(RunLog::Clock::time_point start) {
+  return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
+}
+
+}  // namespace
+
+RunLog::RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
+               std::int64_t updates)
+    : folder_(folder),
+      listener_(listener),
+      log_interval_(config.minimum_log_interval_secs),
+      updates_(updates),
+      diagnosis_(config.max_grad_norm) {}
+
+void RunLog::say(const std::string& line) {
+  listener_.say(line);
+  warn_unless(folder_.log(line));
+}
+
+void RunLog::say(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) say("noticed: " + finding.text);
+}
+
+void RunLog::warn_unless(bool written) {
+  if (written || std::exchange(warned_, true)) return;
+  listener_.say(
+      fmt::format("warning: cannot write to {} (is the disk full?); training continues without the log, "
+                  "metrics, evaluation or sample lines that do not fit",
+                  folder_.path().string()));
+}
+
+void RunLog::replay_history() {
+  for (const Metrics& metrics : folder_.history()) {
+    is_evaluation(metrics) ? diagnosis_.after_evaluation(metrics) : diagnosis_.after_update(metrics);
+    if (is_evaluation(metrics)) remember(metrics);
+  }
+}
+
+void RunLog::remember(const Metrics& evaluation) {
+  if (!first_evaluation_) first_evaluation_ = evaluation;
+  last_evaluation_ = evaluation;
+}
+
+void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
+  say(diagnosis_.after_loading(counts));
+}
+
+void RunLog::after_update(const Metrics& metrics, const RunState& progress, Clock::time_point start) {
+  if (updates_here_++ == 0) first_update_ = start;
+  say(diagnosis_.after_update(metrics));
+  if (seconds_since(logged_) < log_interval_ && progress.updates > 1) return;
+  logged_ = Clock::now();
+  say(progress_line(update_name(progress.updates), metrics, "train", progress) + time_left(progress));
+  warn_unless(folder_.add_metrics(metrics));
+}
+
+void RunLog::after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
+                              const RunState& progress, double beta) {
+  remember(metrics);
+  say(progress_line("evaluation", metrics, "eval", progress));
+  warn_unless(folder_.add_metrics(metrics));
+  warn_unless(folder_.write_records(progress.examples, records, beta));
+  say(diagnosis_.after_evaluation(metrics));
+}
+
+void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
+                           const RunState& progress) {
+  warn_unless(folder_.write_samples(progress.examples, to_json_lines(policy, reference)));
+  say(diagnosis_.after_samples(policy));
+}
+
+void RunLog::after_training(const RunState& progress) {
+  say(summary(progress));
+  if (diagnosis_.findings().empty()) return;
+  say("what was noticed during the run:");
+  for (const Finding& finding : diagnosis_.findings()) say("  * " + finding.text);
+}
+
+std::string RunLog::update_name(std::int64_t update) const {
+  return fmt::format("update {} of {}", update, updates_);
+}
+
+// "update 36 of 400      1152 examples  loss 10.2273  norm 5.35  lr 0.002  212.1 examples/s"
+std::string RunLog::progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
+                                  const RunState& progress) const {
+  std::string line = fmt::format("{:<{}} {:>8} examples  loss {:.4f}", what, update_name(updates_).size(),
+                                 progress.examples, value_of(metrics, "loss/" + stage));
+  const double accuracy = value_of(metrics, "rewards_" + stage + "/accuracies");
+  if (!std::isnan(accuracy))
+    line += fmt::format("  accuracy {:.3f}  margin {:+.3f}", accuracy,
+                        value_of(metrics, "rewards_" + stage + "/margins"));
+  if (stage == "train")
+    line += fmt::format("  norm {:.3g}  lr {:.2g}  {:.1f} examples/s", value_of(metrics, "grad_norm"),
+                        value_of(metrics, "learning_rate"), value_of(metrics, "examples_per_second"));
+  return line;
+}
+
+// By the mean since this process began to train, evaluations and samples included.
+std::string RunLog::time_left(const RunState& progress) const {
+  const auto left = static_cast<double>(updates_ - progress.updates);
+  if (left <= 0) return "";
+  const double each = seconds_since(first_update_) / static_cast<double>(updates_here_);
+  return fmt::format(", {} left", rough_duration(left * each));
+}
+
+// "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.5000 -> 0.8125"
+std::string RunLog::summary(const RunState& progress) const {
+  std::string text =
+      fmt::format("done: {}, {}", plural(progress.updates, "update"), plural(progress.examples, "example"));
+  if (!last_evaluation_) return text;
+  const auto change = [&](const std::string& name) {
+    const double first = value_of(*first_evaluation_, name), last = value_of(*last_evaluation_, name);
+    return first == last ? fmt::format("{:.4f}", last) : fmt::format("{:.4f} -> {:.4f}", first, last);
+  };
+  text += "; evaluation: loss " + change("loss/eval");
+  if (!std::isnan(value_of(*last_evaluation_, "rewards_eval/accuracies")))
+    text += ", accuracy " + change("rewards_eval/accuracies");
+  return text;
+}
+
+}  // namespace dpo::run

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "run/diagnosis.h"
+#include "run/folder.h"
+#include "train/events.h"
+
+namespace dpo::run {
+
+// What a run says about itself: lines for the user and log.txt, metrics, records of evaluations, samples,
+// findings, and a summary.
+class RunLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `updates`: of the whole run.
+  RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
+         std::int64_t updates);
+
+  void say(const std::string& line);
+
+  // Reads the metrics from before a run was resumed; findings and summary depend on them.
+  void replay_history();
+
+  void after_loading(std::span<const data::SourceCounts> counts);
+  // `start`: of this update.
+  void after_update(const Metrics& metrics, const RunState& progress, Clock::time_point start);
+  void after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
+                        const RunState& progress, double beta);
+  void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
+                     const RunState& progress);
+  void after_training(const RunState& progress);
+
+  const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
+
+ private:
+  void say(const std::vector<Finding>& findings);
+  void warn_unless(bool written);
+  void remember(const Metrics& evaluation);
+  std::string update_name(std::int64_t update) const;
+  std::string progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
+                            const RunState& progress) const;
+  std::string time_left(const RunState& progress) const;
+  std::string summary(const RunState& progress) const;
+
+  RunFolder& folder_;
+  const train::Listener& listener_;
+  double log_interval_;  // seconds
+  std::int64_t updates_;
+  Diagnosis diagnosis_;
+  std::optional<Metrics> first_evaluation_, last_evaluation_;
+  bool warned_ = false;
+  Clock::time_point logged_ = Clock::now();
+  Clock::time_point first_update_;  // of this process, which may have resumed the run
+  std::int64_t updates_here_ = 0;   // by this process
+};
+
+}  // namespace dpo::run

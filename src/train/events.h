@@ -1,0 +1,39 @@
+// What training reports to its caller: messages, progress, failures, and stopping on a signal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "base/stop.h"
+#include "shard/mesh.h"
+
+namespace dpo::train {
+
+// Receives messages and progress while a run is prepared and trains.
+struct Listener {
+  std::function<void(const std::string& line)> say;
+  // `unit`: what is counted, such as batches or bytes.
+  std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
+      progress;
+};
+
+// Training cannot continue; the message says where and why. Exit status 2.
+class TrainingFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// All ranks stopped on a signal before the first update; the message says during what. Exit status 143.
+class StoppedEarly : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Whether a signal asked any rank to stop. A collective call, so that all ranks agree.
+inline bool any_rank_asked_to_stop(const shard::Mesh& mesh) {
+  return shard::max_over(*mesh.all, stop_requested() ? 1 : 0, mesh.device) > 0;
+}
+
+}  // namespace dpo::train

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "comm/world.h"
+#include "config/run_config.h"
+#include "loss/loss.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/policy.h"
+#include "train/reference.h"
+
+namespace dpo::train {
+
+struct RunningMean {
+  double sum = 0;
+  std::int64_t count = 0;
+
+  void add(double value) { sum += value, ++count; }
+  double value() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+};
+
+// Everything that an update changes or reads.
+struct TrainState {
+  shard::Mesh mesh;  // of the ranks that train together
+  Policy policy;
+  std::unique_ptr<Reference> reference;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  optim::Schedule schedule;
+  loss::Options loss;
+  model::PassOptions pass;
+  std::int64_t microbatches = 1;
+  double max_gradient_norm = 10;
+  RunningMean rewards{};  // of all responses that were trained on
+  std::uint64_t seed = 0;
+  std::size_t max_length = std::numeric_limits<std::size_t>::max();  // tokens of a prompt and a response
+};
+
+// A policy with these weights (in the stored dtype), and the optimizer, schedule and loss of the
+// configuration.
+TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
+                            const model::Model& model, model::Weights weights,
+                            std::unique_ptr<Reference> reference);
+
+// The devices of this process: several only where it is the only one and spreads the layers.
+std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);
+shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
+
+PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
+at::ScalarType reference_dtype(const config::RunConfig& config);
+model::PassOptions pass_options(const config::RunConfig& config);
+loss::Options loss_options(const config::LossConfig& config);
+
+}  // namespace dpo::train
