@@ -85,7 +85,7 @@ Dual orpo(const Pair& p, const Options& o) {
 
 }  // namespace
 
-// Without `default`, so that the compiler warns of a forgotten loss.
+// Without `default`, so that a forgotten loss does not compile.
 PairLoss pair_loss(config::Loss loss) {
   using config::Loss;
   switch (loss) {
