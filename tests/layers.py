@@ -17,7 +17,7 @@ ALLOWED = {
     "ops": ["base", "hardware"],
     "model/tables": ["base"],
     "model": ["data", "ops", "model/tables", "comm"],
-    "loss": ["base"],
+    "loss": ["config"],
     "comm": ["base"],
     "shard": ["comm", "model"],
     "optim": ["model", "comm"],

@@ -42,9 +42,10 @@ std::string or_list(const std::vector<std::string>& names) {
 }
 
 std::string markdown_row(const Field& field) {
-  const std::string losses = field.losses.empty() ? "" : fmt::format(" Losses: {}.", or_list(field.losses));
+  const std::string losses =
+      field.losses.empty() ? "" : fmt::format(" Losses: {}.", or_list(names_of(field.losses)));
   const std::string optimizers =
-      field.optimizers.empty() ? "" : fmt::format(" Optimizers: {}.", or_list(field.optimizers));
+      field.optimizers.empty() ? "" : fmt::format(" Optimizers: {}.", or_list(names_of(field.optimizers)));
   const std::string value =
       field.default_text == "???" ? "required" : fmt::format("`{}`", field.default_text);
   return fmt::format("| `{}` | {} | {} | {}{}{} |\n", field.key, value, field.expected, field.help, losses,

@@ -37,7 +37,7 @@ std::string presets_line(const std::string& group) {
 // The value that the configuration has now.
 std::string value_line(const Field& field, const Resolved& resolved) {
   const Node* const node = find_node(*resolved.tree, split_path(field.key));
-  if (!node) return fmt::format("not used with loss={}", resolved.values.loss.name);
+  if (!node) return fmt::format("not used with loss={}", name_of(resolved.values.loss.name));
   if (node->kind == Node::Kind::Broken) return "not set";
   if (node->origin.kind == Origin::Kind::Default) return "the default";
   return fmt::format("{} ({})", shown(field.write(resolved.values)), node->origin.phrase());
@@ -51,9 +51,10 @@ std::string explain_key(const Field& field, const Resolved& resolved) {
   out += line("type", field.expected);
   if (!field.names.empty()) out += line("names", fmt::format("{}", fmt::join(field.names, ", ")));
   out += line("default", default_or_required(field));
-  if (!field.losses.empty()) out += line("losses", fmt::format("{}", fmt::join(field.losses, ", ")));
+  if (!field.losses.empty())
+    out += line("losses", fmt::format("{}", fmt::join(names_of(field.losses), ", ")));
   if (!field.optimizers.empty())
-    out += line("only for", fmt::format("optimizer={}", fmt::join(field.optimizers, ", ")));
+    out += line("only for", fmt::format("optimizer={}", fmt::join(names_of(field.optimizers), ", ")));
   out += line("now", value_line(field, resolved));
   return out;
 }

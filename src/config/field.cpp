@@ -102,12 +102,12 @@ Node to_node(const std::map<std::string, std::int64_t>& value) { return map_node
 Node to_node(const std::map<std::string, double>& value) { return map_node(value); }
 Node to_node(const std::map<std::string, std::string>& value) { return map_node(value); }
 
-Field only_for(std::vector<std::string> losses, Field field) {
+Field only_for(std::vector<Loss> losses, Field field) {
   field.losses = std::move(losses);
   return field;
 }
 
-Field setting_of(std::vector<std::string> optimizers, Field field) {
+Field setting_of(std::vector<Optimizer> optimizers, Field field) {
   field.optimizers = std::move(optimizers);
   return field;
 }

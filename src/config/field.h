@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/choices.h"
 #include "config/node.h"
 #include "config/run_config.h"
 
@@ -21,10 +22,10 @@ struct Field {
   std::string default_text;  // as YAML; ???: required
   std::string expected;      // "a whole number >= 1"
   std::string help;
-  std::vector<std::string> choices;     // when only these are valid
-  std::vector<std::string> names;       // of a map, when only these are valid
-  std::vector<std::string> losses;      // the key applies only to these losses
-  std::vector<std::string> optimizers;  // it must be null for all but these
+  std::vector<std::string> choices;   // when only these are valid
+  std::vector<std::string> names;     // of a map, when only these are valid
+  std::vector<Loss> losses;           // the key applies only to these losses
+  std::vector<Optimizer> optimizers;  // it must be null for all but these
   bool nullable = false;
   bool is_text = false;
 
@@ -61,6 +62,18 @@ Node to_node(const std::vector<double>& value);
 Node to_node(const std::map<std::string, std::int64_t>& value);
 Node to_node(const std::map<std::string, double>& value);
 Node to_node(const std::map<std::string, std::string>& value);
+
+template <NamedChoice Choice>
+bool convert(const Node& node, Choice& value) {
+  const auto found = node.kind == Node::Kind::Text ? find_choice<Choice>(node.text) : std::nullopt;
+  value = found.value_or(Choice{});
+  return found.has_value();
+}
+
+template <NamedChoice Choice>
+Node to_node(Choice value) {
+  return make_scalar(Node::Kind::Text, name_of(value), {});
+}
 
 template <class T>
 bool read_member(const Node& node, const Check<T>& check, T& member) {
@@ -105,7 +118,8 @@ Field make_field(std::string key, Access access, std::string default_text, Check
   field.key = std::move(key);
   field.default_text = std::move(default_text);
   field.nullable = Nullable<Member>::value;
-  field.is_text = std::is_same_v<typename Nullable<Member>::Value, std::string>;
+  using Value = typename Nullable<Member>::Value;
+  field.is_text = std::is_same_v<Value, std::string> || std::is_enum_v<Value>;
   field.expected = check.expected + (field.nullable ? ", or null" : "");
   field.choices = check.choices;
   field.names = check.names;
@@ -134,10 +148,10 @@ Field field(std::string key, Section RunConfig::*section, Member Section::*membe
 }
 
 // The same field, of these losses only.
-Field only_for(std::vector<std::string> losses, Field field);
+Field only_for(std::vector<Loss> losses, Field field);
 
 // The same field, which must be null unless the optimizer is one of these.
-Field setting_of(std::vector<std::string> optimizers, Field field);
+Field setting_of(std::vector<Optimizer> optimizers, Field field);
 
 Check<bool> yes_or_no();
 Check<std::int64_t> at_least(std::int64_t least);
@@ -151,6 +165,12 @@ Check<std::string> path(std::string what);  // a text that may begin with ~/
 Check<std::string> one_of(std::vector<std::string> choices);
 Check<std::vector<std::string>> paths(std::string what);  // one or more
 Check<std::vector<double>> two_numbers(std::string what, Check<double> each);
+
+template <NamedChoice Choice>
+Check<Choice> one_of(const std::vector<Choice>& choices) {
+  const Check<std::string> named = one_of(names_of(choices));
+  return {named.expected, [named](Choice value) { return named.holds(name_of(value)); }, named.choices};
+}
 
 // A map whose every name and value satisfies a check.
 template <class T>

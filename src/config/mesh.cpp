@@ -19,11 +19,11 @@ std::int64_t limited_product(std::int64_t a, std::int64_t b) {
   return a > kMostRanks / b ? kMostRanks : a * b;
 }
 
-bool is_basic(const RunConfig& run) { return run.trainer == "BasicTrainer"; }
+bool is_basic(const RunConfig& run) { return run.trainer == Trainer::Basic; }
 
 // The key that takes the remaining ranks, if it is not given.
 const char* open_key(const RunConfig& run) {
-  return run.trainer == "TensorParallelTrainer" ? "mesh.tensor" : "mesh.shard";
+  return run.trainer == Trainer::TensorParallel ? "mesh.tensor" : "mesh.shard";
 }
 
 std::vector<std::string> given_keys(const MeshConfig& mesh) {
@@ -53,7 +53,7 @@ std::string basic_contradiction(const RunConfig& run, std::int64_t ranks) {
 std::string contradiction(const RunConfig& run, std::int64_t ranks) {
   if (is_basic(run)) return basic_contradiction(run, ranks);
   const std::vector<std::string> keys = given_keys(run.mesh);
-  const bool open = run.trainer == "TensorParallelTrainer" ? !run.mesh.tensor : !run.mesh.shard;
+  const bool open = run.trainer == Trainer::TensorParallel ? !run.mesh.tensor : !run.mesh.shard;
   return fmt::format(
       "{} {} {}{}, but there {} {}; start that many, or choose numbers whose product is {} (they are "
       "among {}); {}=null takes the remaining ranks",
@@ -72,7 +72,7 @@ std::int64_t ranks_asked_for(const RunConfig& run) {
 
 std::int64_t ranks_to_start(const RunConfig& run, std::int64_t gpus) {
   if (is_basic(run)) return 1;
-  const bool is_open = run.trainer == "TensorParallelTrainer" ? !run.mesh.tensor : !run.mesh.shard;
+  const bool is_open = run.trainer == Trainer::TensorParallel ? !run.mesh.tensor : !run.mesh.shard;
   return is_open ? std::max(ranks_asked_for(run), gpus) : ranks_asked_for(run);
 }
 
@@ -81,8 +81,8 @@ std::optional<MeshShape> find_mesh(const RunConfig& run, std::int64_t ranks) {
   if (asked < 1 || asked > ranks || ranks % asked != 0) return std::nullopt;
   MeshShape mesh{run.mesh.replica.value_or(1), run.mesh.shard.value_or(1), run.mesh.tensor.value_or(1)};
   const std::int64_t left = ranks / asked;
-  if (run.trainer == "FSDPTrainer" && !run.mesh.shard) mesh.shard = left;
-  if (run.trainer == "TensorParallelTrainer" && !run.mesh.tensor) mesh.tensor = left;
+  if (run.trainer == Trainer::Fsdp && !run.mesh.shard) mesh.shard = left;
+  if (run.trainer == Trainer::TensorParallel && !run.mesh.tensor) mesh.tensor = left;
   if (mesh.ranks() != ranks || (is_basic(run) && ranks > 1)) return std::nullopt;
   return mesh;
 }

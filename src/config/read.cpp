@@ -16,11 +16,17 @@ namespace {
 using Kind = Node::Kind;
 using Texts = std::vector<std::string>;
 
-bool applies(const Field& field, const std::string& loss) {
-  return field.losses.empty() ||
-         std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
+template <class Choice>
+bool is_in(const std::vector<Choice>& choices, const std::string& name) {
+  const std::optional<Choice> choice = find_choice<Choice>(name);
+  return choice && std::find(choices.begin(), choices.end(), *choice) != choices.end();
 }
 
+bool applies(const Field& field, const std::string& loss) {
+  return field.losses.empty() || is_in(field.losses, loss);
+}
+
+// As the tree has it, which may be no loss at all.
 std::string loss_name(const Node& tree) {
   const Node* const name = find_node(tree, {"loss", "name"});
   return name ? name->text : "";
@@ -62,14 +68,14 @@ std::string unset_problem(const Field& field, const Node& node) {
   return fmt::format("{}: required; {}{}", field.key, remedy, origin);
 }
 
-// "only to loss=dpo or robust", or where those are many "to every loss but sft".
+// "only to loss=dpo, robust", or where those are many "to every loss but sft".
 std::string owners_of(const Field& field) {
   Texts others;
-  for (const std::string& loss : find_field("loss.name")->choices)
+  for (const std::string& loss : names_of(all_choices<Loss>()))
     if (!applies(field, loss)) others.push_back(loss);
   if (others.size() < field.losses.size())
     return fmt::format("to every loss but {}", fmt::join(others, " and "));
-  return fmt::format("only to loss={}", fmt::join(field.losses, " or "));
+  return fmt::format("only to loss={}", fmt::join(names_of(field.losses), ", "));
 }
 
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
@@ -86,12 +92,13 @@ void read_field(const Field& field, const Node& node, const std::string& loss, R
 
 // A setting that the optimizer does not have would be ignored silently.
 void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems) {
+  const Node* const chosen = find_child(tree, "optimizer");
+  if (!chosen || !find_choice<Optimizer>(chosen->text)) return;  // reported already
   for (const Field& field : schema()) {
-    const Texts& owners = field.optimizers;
-    if (owners.empty() || field.write(config).kind == Kind::Null) continue;
-    if (std::find(owners.begin(), owners.end(), config.optimizer) != owners.end()) continue;
+    if (field.optimizers.empty() || is_in(field.optimizers, chosen->text)) continue;
+    if (field.write(config).kind == Kind::Null) continue;
     problems.push_back(fmt::format("{} applies only to optimizer={}; the optimizer is {} ({})", field.key,
-                                   fmt::join(owners, " or "), config.optimizer,
+                                   fmt::join(names_of(field.optimizers), ", "), chosen->text,
                                    find_node(tree, split_path(field.key))->origin.phrase()));
   }
 }
@@ -164,7 +171,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
     if (const Node* const node = find_node(tree, split_path(field.key)))
       read_field(field, *node, loss, config, problems);
   check_names(tree, problems, notes);
-  if (!config.optimizer.empty()) check_optimizer(tree, config, problems);
+  check_optimizer(tree, config, problems);
   note_tracker(tree, notes);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
@@ -177,7 +184,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
 Node write_tree(const RunConfig& config) {
   Node tree = make_map({});
   for (const Field& field : schema()) {
-    if (!applies(field, config.loss.name)) continue;
+    if (!applies(field, name_of(config.loss.name))) continue;
     const Path path = split_path(field.key);
     Node value = field.write(config);
     value.name = path.back();

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.h"
+
 namespace dpo::config {
 
 struct ModelConfig {
@@ -15,13 +17,13 @@ struct ModelConfig {
   std::optional<std::string> tokenizer_name_or_path;
   std::optional<std::string> archive;
   std::optional<std::string> block_name;
-  std::string policy_dtype;
-  std::optional<std::string> fsdp_policy_mp;
-  std::optional<std::string> reference_dtype;
+  Dtype policy_dtype = Dtype::float32;
+  std::optional<Dtype> fsdp_policy_mp;
+  std::optional<Dtype> reference_dtype;
 };
 
 struct LossConfig {
-  std::string name;
+  Loss name = Loss::sft;
   double beta = 0;
   double label_smoothing = 0;
   bool reference_free = false;
@@ -94,17 +96,17 @@ struct RunConfig {
   std::optional<std::int64_t> n_epochs;
   std::optional<std::int64_t> n_examples;
   std::int64_t n_eval_examples = 0;
-  std::string trainer;
+  Trainer trainer = Trainer::Basic;
   MeshConfig mesh;
   std::string fsdp_accumulate;
-  std::string fsdp_reduce_dtype;
+  Dtype fsdp_reduce_dtype = Dtype::float32;
   std::int64_t rank_timeout_secs = 0;
-  std::string optimizer;
+  Optimizer optimizer = Optimizer::RMSprop;
   std::optional<std::vector<double>> optimizer_betas;
   std::optional<double> optimizer_eps;
   std::optional<double> weight_decay;
   std::int64_t warmup_steps = 0;
-  std::string lr_schedule;
+  Schedule lr_schedule = Schedule::constant;
   bool activation_checkpointing = false;
   std::optional<std::int64_t> eval_every;
   std::optional<std::int64_t> save_every;

@@ -10,7 +10,7 @@
 namespace dpo::config {
 namespace {
 
-const std::vector<std::string> kDtypes = {"float32", "bfloat16", "float16"};
+const std::vector<Dtype> kDtypes = {Dtype::float32, Dtype::bfloat16, Dtype::float16};
 constexpr std::int64_t kLargestNumpySeed = 4294967295;
 // Far beyond any run, and small enough that products of two counts stay exact.
 constexpr std::int64_t kLargestCount = 1'000'000'000;
@@ -23,11 +23,6 @@ Check<std::string> run_name() {
             return text("").holds(value) && value.front() != '/' && value.front() != '~' &&
                    value.find("..") == std::string::npos;
           }};
-}
-
-std::vector<std::string> with(std::vector<std::string> names, const std::vector<std::string>& more) {
-  names.insert(names.end(), more.begin(), more.end());
-  return names;
 }
 
 std::vector<Field> run_fields() {
@@ -74,27 +69,26 @@ std::vector<Field> run_fields() {
       field("n_examples", &R::n_examples, "null", count_from(1),
             "Examples to train on; null: until n_epochs. With both, whichever ends first."),
       field("n_eval_examples", &R::n_eval_examples, "256", count_from(1), "Examples to evaluate on."),
-      field("trainer", &R::trainer, "BasicTrainer",
-            one_of({"BasicTrainer", "FSDPTrainer", "TensorParallelTrainer"}),
+      field("trainer", &R::trainer, "BasicTrainer", one_of(all_choices<Trainer>()),
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
-            "(FSDPTrainer), or "
-            "every layer split (TensorParallelTrainer)."),
+            "(FSDPTrainer), or every layer split (TensorParallelTrainer)."),
       field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
             "How FSDPTrainer accumulates gradients over microbatches: sharded reduces them after each one; "
             "whole keeps them all, reduces once per update, and needs more memory."),
-      field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32", one_of({"float32", "bfloat16"}),
+      field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32",
+            one_of<Dtype>({Dtype::float32, Dtype::bfloat16}),
             "Dtype in which gradients are summed over ranks."),
       field("rank_timeout_secs", &R::rank_timeout_secs, "60", between(1, 86400),
             "Seconds without a heartbeat after which a process counts as failed and the run ends."),
-      field("optimizer", &R::optimizer, "RMSprop", one_of({"RMSprop", "Adam", "AdamW", "SGD", "Adafactor"}),
+      field("optimizer", &R::optimizer, "RMSprop", one_of(all_choices<Optimizer>()),
             "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
       setting_of(
-          {"Adam", "AdamW"},
+          {Optimizer::Adam, Optimizer::AdamW},
           field("optimizer_betas", &R::optimizer_betas, "null",
                 two_numbers("a list of two numbers >= 0 and < 1 such as [0.9, 0.95]", from_to_below(0, 1)),
                 "Decay rates of the running averages of the gradient and of its square; null: PyTorch's "
                 "default, [0.9, 0.999].")),
-      setting_of({"RMSprop", "Adam", "AdamW"},
+      setting_of({Optimizer::RMSprop, Optimizer::Adam, Optimizer::AdamW},
                  field("optimizer_eps", &R::optimizer_eps, "null", above(0),
                        "Added to the denominator of an update; null: PyTorch's default, 1e-8.")),
       field("weight_decay", &R::weight_decay, "null", not_below(0),
@@ -102,7 +96,7 @@ std::vector<Field> run_fields() {
             "others."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
-      field("lr_schedule", &R::lr_schedule, "constant", one_of({"constant", "linear", "cosine"}),
+      field("lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
             "Learning rate after warm-up: constant, as in the original, or falling to 0 at the end of the "
             "run."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
@@ -147,7 +141,7 @@ std::vector<Field> model_fields() {
             "Accepted for the original's command lines; not used."),
       field("model.policy_dtype", kModel, &M::policy_dtype, "float32", one_of(kDtypes),
             "Dtype of the trained weights and of the optimizer state."),
-      field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(with(kDtypes, {"auto"})),
+      field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(all_choices<Dtype>()),
             "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
             "is faster on the run's device."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
@@ -172,46 +166,49 @@ std::vector<Field> mesh_fields() {
   };
 }
 
-// Losses of pairs by what they have besides beta; docs/losses.md says what each computes.
-const std::vector<std::string> kPairLosses = {
-    "dpo",      "ipo",      "hinge",    "robust",       "exo_pair", "nca_pair", "sppo_hard", "apo_zero",
-    "apo_down", "discopop", "bco_pair", "sigmoid_norm", "aot",      "simpo",    "cpo",       "orpo"};
+std::vector<Loss> all_losses_but(std::initializer_list<Loss> others) {
+  std::vector<Loss> losses = all_choices<Loss>();
+  for (const Loss other : others) std::erase(losses, other);
+  return losses;
+}
 
 std::vector<Field> loss_fields() {
   using L = LossConfig;
   constexpr auto kLoss = &RunConfig::loss;
-  const std::vector<std::string> preference = with(kPairLosses, {"plackett_luce", "kto"});
+  const std::vector<Loss> preference = all_losses_but({Loss::sft});
   const auto weight = [](const char* key, double L::*member, const char* help) {
-    return only_for({"kto"}, field(key, &RunConfig::loss, member, "1.0", above(0), help));
+    return only_for({Loss::kto}, field(key, &RunConfig::loss, member, "1.0", above(0), help));
   };
   return {
-      field("loss.name", kLoss, &L::name, "sft", one_of(with({"sft"}, preference)),
+      field("loss.name", kLoss, &L::name, "sft", one_of(all_choices<Loss>()),
             "The loss; choose it with loss=NAME."),
       only_for(
           preference,
           field("loss.beta", kLoss, &L::beta, "???", above(0),
                 "How closely the policy is kept to the reference; 0.1 is usual, less lets it move further.")),
-      only_for({"dpo", "robust", "exo_pair", "aot"},
+      only_for({Loss::dpo, Loss::robust, Loss::exo_pair, Loss::aot},
                field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
                      "Assumed share of pairs with swapped labels (conservative DPO).")),
-      only_for({"dpo"}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
-                              "Use a uniform distribution as the reference.")),
-      only_for({"dpo"}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
-                              one_of({"reverse_kl", "forward_kl", "js"}),
-                              "Divergence from the reference that the rewards are derived from.")),
-      only_for({"ipo"}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
-                              "Use log-probabilities per token instead of sums.")),
-      only_for({"simpo"}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
-                                "Margin by which the chosen response should lead.")),
+      only_for({Loss::dpo}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
+                                  "Use a uniform distribution as the reference.")),
+      only_for({Loss::dpo}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
+                                  one_of({"reverse_kl", "forward_kl", "js"}),
+                                  "Divergence from the reference that the rewards are derived from.")),
+      only_for({Loss::ipo}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
+                                  "Use log-probabilities per token instead of sums.")),
+      only_for({Loss::simpo}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
+                                    "Margin by which the chosen response should lead.")),
       only_for(
-          with(kPairLosses, {"plackett_luce"}),
+          all_losses_but({Loss::sft, Loss::kto}),
           field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
                 "Weight of the chosen response's negative log-likelihood per token, added to the loss.")),
-      only_for(kPairLosses, field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
-                                  "Weight of the tokens by which the longer response exceeds the shorter one "
-                                  "(length-desensitised).")),
-      only_for({"discopop"}, field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
-                                   "Temperature of the blend of the loss's two parts; lower is sharper.")),
+      only_for(all_losses_but({Loss::sft, Loss::kto, Loss::plackett_luce}),
+               field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
+                     "Weight of the tokens by which the longer response exceeds the shorter one "
+                     "(length-desensitised).")),
+      only_for({Loss::discopop},
+               field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
+                     "Temperature of the blend of the loss's two parts; lower is sharper.")),
       weight("loss.desirable_weight", &L::desirable_weight, "Weight of desirable responses."),
       weight("loss.undesirable_weight", &L::undesirable_weight, "Weight of undesirable responses."),
   };

@@ -48,8 +48,8 @@ ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& co
 }  // namespace
 
 ExampleKind example_kind(const config::LossConfig& loss) {
-  if (loss.name == "sft") return ExampleKind::Target;
-  return loss.name == "plackett_luce" ? ExampleKind::Ranking : ExampleKind::Pair;
+  if (loss.name == config::Loss::sft) return ExampleKind::Target;
+  return loss.name == config::Loss::plackett_luce ? ExampleKind::Ranking : ExampleKind::Pair;
 }
 
 std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind) {

@@ -59,7 +59,7 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
       problems.push_back(fmt::format("the plan fails: {}: {}", finding.id, finding.message));
   if (!problems.empty()) throw UserError(std::move(problems));
   const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
-                                          plan.resolved.model.fsdp_policy_mp.value_or("null"));
+                                          config::name_of(plan.resolved.model.fsdp_policy_mp));
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
         "reference=auto or model.fsdp_policy_mp=auto is decided differently on this machine than on that "

@@ -5,10 +5,8 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "base/nearest.h"
 #include "loss/pair_losses.h"
 
 namespace dpo::loss {
@@ -16,12 +14,7 @@ namespace {
 
 using Scores = std::span<const Score>;
 using Comparisons = std::span<const Comparison>;
-
-const PairLoss* find_pair_loss(std::string_view name) {
-  for (const PairLoss& loss : pair_losses())
-    if (loss.name == name) return &loss;
-  return nullptr;
-}
+using config::Loss;
 
 std::size_t index(const Comparison& comparison, std::size_t rank) {
   return static_cast<std::size_t>(comparison.responses[rank]);
@@ -119,25 +112,22 @@ void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Ter
 }
 
 struct BatchLoss {
-  const char* name;
-  void (*of)(const Options&, Scores, Comparisons, Terms&);
-  bool uses_reference;
+  void (*of)(const Options&, Scores, Comparisons, Terms&) = nullptr;
+  bool uses_reference = false;
 };
 
-constexpr BatchLoss kBatchLosses[] = {
-    {"sft", sft, false}, {"aot", aot, true}, {"kto", kto, true}, {"plackett_luce", plackett_luce, true}};
-
-const BatchLoss* find_batch_loss(std::string_view name) {
-  for (const BatchLoss& loss : kBatchLosses)
-    if (loss.name == name) return &loss;
-  return nullptr;
+BatchLoss batch_loss(Loss loss) {
+  switch (loss) {
+    case Loss::sft: return {sft, false};
+    case Loss::aot: return {aot, true};
+    case Loss::kto: return {kto, true};
+    case Loss::plackett_luce: return {plackett_luce, true};
+    default: return {};  // a sum over pairs
+  }
 }
 
 void check(const Options& o) {
-  if (!find_pair_loss(o.name) && !find_batch_loss(o.name))
-    throw UserError(fmt::format("loss.name: there is no loss '{}', expected one of {}{}", o.name,
-                                fmt::join(loss_names(), ", "), did_you_mean(o.name, loss_names())));
-  if (o.name == "exo_pair" && o.label_smoothing <= 0)
+  if (o.name == Loss::exo_pair && o.label_smoothing <= 0)
     throw UserError("loss.label_smoothing: exo_pair needs a number > 0 (its authors use 1e-3)");
   if (o.label_smoothing < 0 || o.label_smoothing >= 0.5)
     throw UserError(
@@ -151,38 +141,26 @@ Terms evaluate(const Options& options, Scores scores, Comparisons comparisons) {
   Terms terms;
   terms.losses.resize(comparisons.size());
   terms.gradients.resize(scores.size());
-  if (const BatchLoss* loss = find_batch_loss(options.name)) {
-    loss->of(options, scores, comparisons, terms);
+  if (const BatchLoss loss = batch_loss(options.name); loss.of) {
+    loss.of(options, scores, comparisons, terms);
     return terms;
   }
-  const PairLoss* loss = find_pair_loss(options.name);
+  const PairLoss loss = pair_loss(options.name);
   for (std::size_t i = 0; i < comparisons.size(); ++i)
     store(terms, options, scores, comparisons[i], i,
-          loss->of(pair_of(options, scores, comparisons[i]), options));
+          loss.of(pair_of(options, scores, comparisons[i]), options));
   return terms;
 }
 
-std::vector<std::string> loss_names() {
-  std::vector<std::string> names;
-  for (const BatchLoss& loss : kBatchLosses) names.emplace_back(loss.name);
-  for (const PairLoss& loss : pair_losses()) names.emplace_back(loss.name);
-  return names;
-}
-
 bool uses_reference(const Options& options) {
-  if (options.reference_free) return false;
-  if (const BatchLoss* loss = find_batch_loss(options.name)) return loss->uses_reference;
-  const PairLoss* loss = find_pair_loss(options.name);
-  return loss && loss->uses_reference;
+  return !options.reference_free &&
+         (batch_loss(options.name).uses_reference || pair_loss(options.name).uses_reference);
 }
 
-bool uses_margin(const Options& options) {
-  const PairLoss* loss = find_pair_loss(options.name);
-  return loss && loss->uses_margin;
-}
+bool uses_margin(const Options& options) { return pair_loss(options.name).uses_margin; }
 
-bool needs_whole_batch(const Options& options) { return options.name == "aot"; }
+bool needs_whole_batch(const Options& options) { return options.name == Loss::aot; }
 
-bool is_unpaired(const Options& options) { return options.name == "kto"; }
+bool is_unpaired(const Options& options) { return options.name == Loss::kto; }
 
 }  // namespace dpo::loss

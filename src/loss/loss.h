@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "config/choices.h"
 
 namespace dpo::loss {
 
@@ -26,7 +27,7 @@ struct Comparison {
 };
 
 struct Options {
-  std::string name = "dpo";
+  config::Loss name = config::Loss::dpo;
   double beta = 0.1;
   double label_smoothing = 0;
   bool reference_free = false;
@@ -49,11 +50,10 @@ struct Terms {
 };
 
 // `aot` compares sorted margins, so it needs all comparisons of the global batch in one call; every other
-// loss can be computed by microbatch. An unknown name or an invalid option is a UserError.
+// loss can be computed by microbatch. An invalid option is a UserError.
 Terms evaluate(const Options& options, std::span<const Score> scores,
                std::span<const Comparison> comparisons);
 
-std::vector<std::string> loss_names();
 bool uses_reference(const Options& options);
 
 // Whether the loss uses Comparison::margin.

@@ -83,26 +83,33 @@ Dual orpo(const Pair& p, const Options& o) {
   return -good - o.beta * log_sigmoid((good - bad) - (log1mexp(good) - log1mexp(bad)));
 }
 
-constexpr PairLoss kPairLosses[] = {
-    {"dpo", dpo, true, true},
-    {"ipo", ipo, true, false},
-    {"hinge", hinge, true, true},
-    {"robust", robust, true, true},
-    {"exo_pair", exo_pair, true, true},
-    {"nca_pair", nca_pair, true, false},
-    {"sppo_hard", sppo_hard, true, false},
-    {"apo_zero", apo_zero, true, false},
-    {"apo_down", apo_down, true, true},
-    {"discopop", discopop, true, true},
-    {"sigmoid_norm", sigmoid_norm, true, true},
-    {"bco_pair", bco_pair, true, false},
-    {"simpo", simpo, false, true},
-    {"cpo", cpo, false, true},
-    {"orpo", orpo, false, false},
-};
-
 }  // namespace
 
-std::span<const PairLoss> pair_losses() { return kPairLosses; }
+// Without `default`, so that a forgotten loss does not compile.
+PairLoss pair_loss(config::Loss loss) {
+  using config::Loss;
+  switch (loss) {
+    case Loss::dpo: return {dpo, true, true};
+    case Loss::ipo: return {ipo, true, false};
+    case Loss::hinge: return {hinge, true, true};
+    case Loss::robust: return {robust, true, true};
+    case Loss::exo_pair: return {exo_pair, true, true};
+    case Loss::nca_pair: return {nca_pair, true, false};
+    case Loss::sppo_hard: return {sppo_hard, true, false};
+    case Loss::apo_zero: return {apo_zero, true, false};
+    case Loss::apo_down: return {apo_down, true, true};
+    case Loss::discopop: return {discopop, true, true};
+    case Loss::sigmoid_norm: return {sigmoid_norm, true, true};
+    case Loss::bco_pair: return {bco_pair, true, false};
+    case Loss::simpo: return {simpo, false, true};
+    case Loss::cpo: return {cpo, false, true};
+    case Loss::orpo: return {orpo, false, false};
+    case Loss::sft:
+    case Loss::aot:
+    case Loss::kto:
+    case Loss::plackett_luce: break;
+  }
+  return {};
+}
 
 }  // namespace dpo::loss

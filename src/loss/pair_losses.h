@@ -1,7 +1,5 @@
 #pragma once
 
-#include <span>
-
 #include "loss/dual.h"
 #include "loss/loss.h"
 
@@ -17,12 +15,11 @@ struct Pair {
 };
 
 struct PairLoss {
-  const char* name;
-  Dual (*of)(const Pair&, const Options&);
-  bool uses_reference;
-  bool uses_margin;
+  Dual (*of)(const Pair&, const Options&) = nullptr;  // null: the loss is not a sum over pairs
+  bool uses_reference = false;
+  bool uses_margin = false;
 };
 
-std::span<const PairLoss> pair_losses();
+PairLoss pair_loss(config::Loss loss);
 
 }  // namespace dpo::loss

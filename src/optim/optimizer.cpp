@@ -1,9 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 
-#include "base/error.h"
 #include "optim/bodies.h"
 
 namespace dpo::optim {
@@ -16,19 +14,21 @@ void Optimizer::step(model::Weights& weights, const model::Weights& gradients, d
     update(i, weights.blocks[i], gradients.blocks[i], learning_rate, seed + i);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights,
+std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,
                                           const Settings& settings) {
+  using Kind = config::Optimizer;
   const double epsilon = settings.epsilon.value_or(1e-8);
-  const double decay = settings.weight_decay.value_or(name == "AdamW" ? 0.01 : 0);
+  const double decay = settings.weight_decay.value_or(kind == Kind::AdamW ? 0.01 : 0);
   const auto [beta1, beta2] = settings.betas.value_or(std::pair(0.9, 0.999));
-  if (name == "RMSprop") return make_elementwise(rmsprop(epsilon, decay), weights);
-  if (name == "Adam") return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/decay}), weights);
-  if (name == "AdamW")
-    return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/0, /*decoupled=*/decay}), weights);
-  if (name == "SGD") return make_elementwise(sgd(decay), weights);
-  if (name == "Adafactor") return make_adafactor(weights, decay);
-  throw UserError(
-      fmt::format("optimizer: there is no '{}', expected RMSprop, Adam, AdamW, SGD or Adafactor", name));
+  switch (kind) {
+    case Kind::RMSprop: return make_elementwise(rmsprop(epsilon, decay), weights);
+    case Kind::Adam: return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/decay}), weights);
+    case Kind::AdamW:
+      return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/0, /*decoupled=*/decay}), weights);
+    case Kind::SGD: return make_elementwise(sgd(decay), weights);
+    case Kind::Adafactor: return make_adafactor(weights, decay);
+  }
+  return nullptr;
 }
 
 }  // namespace dpo::optim

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "config/choices.h"
 #include "model/weights.h"
 
 namespace dpo::optim {
@@ -66,7 +67,7 @@ struct Settings {
 };
 
 // RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const model::Weights& weights,
+std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,
                                           const Settings& settings = {});
 
 }  // namespace dpo::optim

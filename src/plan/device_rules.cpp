@@ -38,7 +38,7 @@ std::optional<Finding> spread(const Facts& f) {
 std::optional<Finding> idle_gpus(const Facts& f) {
   constexpr const char* id = "idle-gpus";
   const std::int64_t all = f.c.in.machine.gpus * f.c.in.machine.nodes;
-  if (f.run.trainer == "BasicTrainer" || f.machine.device.is_cpu || f.c.mesh.ranks() >= all)
+  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || f.c.mesh.ranks() >= all)
     return std::nullopt;
   return hint(
       id, fmt::format("{} on {} of {} GPUs: the others stay idle (mesh.shard=null mesh.tensor=null uses all)",

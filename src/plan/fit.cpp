@@ -10,23 +10,23 @@ namespace {
 
 // One point of the search: values of the keys that it may change.
 struct Choice {
-  std::string trainer;
+  config::Trainer trainer;
   config::MeshConfig mesh;
-  std::optional<std::string> mixed;
+  std::optional<config::Dtype> mixed;
   std::string reference;
   bool checkpointing;
   std::int64_t steps;
 };
 
 struct TrainerAndMesh {
-  std::string trainer;
+  config::Trainer trainer;
   config::MeshConfig mesh;
 };
 
 // The meshes worth trying: the run's own, one process, shards (alone, with tensor-parallel groups within a
 // machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
-  std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}, {"BasicTrainer", {}}};
+  std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}, {config::Trainer::Basic, {}}};
   if (in.machine.ranks() == 1) return ways;
   std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
   for (const std::int64_t degree : divisors(in.machine.gpus))
@@ -34,15 +34,15 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
   if (in.machine.nodes > 1) replicas.push_back(in.machine.nodes);
   for (const auto& degree : degrees)
     for (const auto& replica : replicas)
-      ways.push_back({"FSDPTrainer", {.replica = replica, .shard = std::nullopt, .tensor = degree}});
-  ways.push_back({"TensorParallelTrainer", {}});
+      ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
+  ways.push_back({config::Trainer::TensorParallel, {}});
   return ways;
 }
 
 std::vector<Choice> choices(const Inputs& in) {
-  std::vector<std::optional<std::string>> precisions = {in.run.model.fsdp_policy_mp};
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
-    precisions.push_back("bfloat16");
+  std::vector<std::optional<config::Dtype>> precisions = {in.run.model.fsdp_policy_mp};
+  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
+    precisions.push_back(config::Dtype::bfloat16);
   std::vector<std::string> references = {in.run.reference};
   if (in.run.reference == "live" && needs_reference(in.run.loss) && can_cache(in.run.loss))
     references.push_back("cached");
@@ -74,11 +74,12 @@ void add_difference(Overrides& overrides, const char* key, const std::optional<s
 
 Overrides difference(const config::RunConfig& from, const Choice& to) {
   Overrides overrides;
-  if (from.trainer != to.trainer) overrides.push_back("trainer=" + to.trainer);
+  if (from.trainer != to.trainer) overrides.push_back("trainer=" + name_of(to.trainer));
   add_difference(overrides, "mesh.replica", from.mesh.replica, to.mesh.replica);
   add_difference(overrides, "mesh.shard", from.mesh.shard, to.mesh.shard);
   add_difference(overrides, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
-  if (from.model.fsdp_policy_mp != to.mixed) overrides.push_back("model.fsdp_policy_mp=" + *to.mixed);
+  if (from.model.fsdp_policy_mp != to.mixed)
+    overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
   if (from.reference != to.reference) overrides.push_back("reference=" + to.reference);
   if (from.activation_checkpointing != to.checkpointing)
     overrides.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));

@@ -10,9 +10,9 @@
 namespace dpo::plan {
 namespace {
 
-std::int64_t bytes_of(const std::string& dtype) { return dtype == "float32" ? 4 : 2; }
+std::int64_t bytes_of(config::Dtype dtype) { return dtype == config::Dtype::float32 ? 4 : 2; }
 
-bool is_basic(const config::RunConfig& run) { return run.trainer == "BasicTrainer"; }
+bool is_basic(const config::RunConfig& run) { return run.trainer == config::Trainer::Basic; }
 
 // BasicTrainer is one process, however many devices there are, unless a launcher started more.
 std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
@@ -34,7 +34,8 @@ double peak_tokens_of(double mean, double deviation, double largest, double exam
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
   if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1}};
-  if (loss.name != "plackett_luce") return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
+  if (loss.name != config::Loss::plackett_luce)
+    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
   const double mean =
       lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
   return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking}};
@@ -68,14 +69,14 @@ Case make_case(const Inputs& in, Reference reference_if_auto) {
 }
 
 Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
-  const std::string& stored = run.model.policy_dtype;
-  const std::string& compute = run.model.fsdp_policy_mp.value_or(stored);
+  const config::Dtype stored = run.model.policy_dtype;
+  const config::Dtype compute = run.model.fsdp_policy_mp.value_or(stored);
   Precision p;
   p.weights = bytes_of(compute);
   // In 16 bits, sums over several microbatches or ranks would lose small gradients.
   p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
   p.half = p.weights == 2;
-  p.master = p.half && stored == "float32" ? 4 : 0;
+  p.master = p.half && stored == config::Dtype::float32 ? 4 : 0;
   p.state = bytes_of(stored);
   p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
@@ -83,21 +84,21 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
 }
 
 std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device) {
-  if (model.fsdp_policy_mp != "auto") return std::nullopt;
+  if (model.fsdp_policy_mp != config::Dtype::automatic) return std::nullopt;
   model.fsdp_policy_mp.reset();
-  if (model.policy_dtype != "float32")
+  if (model.policy_dtype != config::Dtype::float32)
     return fmt::format("model.fsdp_policy_mp=auto computes in {}, the dtype of the weights",
-                       model.policy_dtype);
+                       name_of(model.policy_dtype));
   const double half = device.step_rate(true) / 1e12, single = device.step_rate(false) / 1e12;
-  if (device.has_half && half > single) model.fsdp_policy_mp = "bfloat16";
+  if (device.has_half && half > single) model.fsdp_policy_mp = config::Dtype::bfloat16;
   return fmt::format(
       "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.3g} TFLOP/s in "
       "float32 and {} in bfloat16",
-      model.fsdp_policy_mp.value_or("float32"), device.name, single,
+      name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, single,
       device.has_half ? fmt::format("{:.3g}", half) : "none");
 }
 
-bool is_preference(const config::LossConfig& loss) { return loss.name != "sft"; }
+bool is_preference(const config::LossConfig& loss) { return loss.name != config::Loss::sft; }
 
 // KTO also scores prompts with the responses of other examples, which differ from batch to batch.
 bool can_cache(const config::LossConfig& loss) { return !loss::is_unpaired({.name = loss.name}); }

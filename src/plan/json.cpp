@@ -78,8 +78,8 @@ json resolved(const Plan& plan, const Inputs& in) {
   return {
       {"model", run.model.name_or_path},
       {"parameters", in.table->count()},
-      {"loss", run.loss.name},
-      {"trainer", run.trainer},
+      {"loss", name_of(run.loss.name)},
+      {"trainer", name_of(run.trainer)},
       {"device", in.machine.device.name},
       {"device_figures", figures_of(in.machine.device)},
       {"gpus", in.machine.gpus},
@@ -91,10 +91,10 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"eval_batch_size", run.eval_batch_size},
       {"eval_every", or_null(run.eval_every)},
       {"save_every", or_null(run.save_every)},
-      {"policy_dtype", run.model.policy_dtype},
-      {"compute_dtype", run.model.fsdp_policy_mp.value_or(run.model.policy_dtype)},
+      {"policy_dtype", name_of(run.model.policy_dtype)},
+      {"compute_dtype", name_of(run.model.fsdp_policy_mp.value_or(run.model.policy_dtype))},
       {"activation_checkpointing", run.activation_checkpointing},
-      {"optimizer", run.optimizer},
+      {"optimizer", name_of(run.optimizer)},
       {"reference", name_of(plan.reference)},
       {"lengths", in.lengths.name}};
 }

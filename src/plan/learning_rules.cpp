@@ -14,14 +14,15 @@ namespace {
 
 // Values of beta with which a loss is known to work.
 struct UsualBeta {
-  std::string_view loss;
+  config::Loss loss;
   double least, most;
   const char* usual;
 };
 
 // Losses over means per token need larger ones than losses over sums; SPPO's is the inverse of its eta.
-constexpr std::array<UsualBeta, 3> kOtherBetas = {
-    {{"simpo", 1, 20, "2 to 10"}, {"sigmoid_norm", 1, 20, "2 to 10"}, {"sppo_hard", 1e-4, 0.1, "0.001"}}};
+constexpr std::array<UsualBeta, 3> kOtherBetas = {{{config::Loss::simpo, 1, 20, "2 to 10"},
+                                                   {config::Loss::sigmoid_norm, 1, 20, "2 to 10"},
+                                                   {config::Loss::sppo_hard, 1e-4, 0.1, "0.001"}}};
 
 UsualBeta usual_beta(const config::LossConfig& loss) {
   for (const UsualBeta& other : kOtherBetas)
@@ -64,7 +65,8 @@ std::optional<Finding> context(const Facts& f) {
 std::optional<Finding> loss_scale(const Facts& f) {
   constexpr const char* id = "float16";
   const config::ModelConfig& model = f.run.model;
-  if (model.fsdp_policy_mp.value_or(model.policy_dtype) != "float16" && model.policy_dtype != "float16")
+  if (model.fsdp_policy_mp.value_or(model.policy_dtype) != config::Dtype::float16 &&
+      model.policy_dtype != config::Dtype::float16)
     return std::nullopt;
   return error(
       id,
@@ -80,7 +82,7 @@ std::optional<Finding> reference_model(const Facts& f) {
     Finding finding =
         error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
                               "responses of other examples: those differ from batch to batch",
-                              f.run.loss.name));
+                              name_of(f.run.loss.name)));
     finding.remedies.push_back({{"reference=live"}, "the reference model stays in memory"});
     return finding;
   }
@@ -107,7 +109,7 @@ std::optional<Finding> mismatched(const Facts& f) {
     finding.message = fmt::format(
         "loss={} also scores each prompt with the response of another example of its batch; with {} there "
         "is none",
-        f.run.loss.name, why);
+        name_of(f.run.loss.name), why);
   };
   for (const auto& [key, size, used] :
        {std::tuple("batch_size", f.run.batch_size, true),
@@ -167,7 +169,7 @@ std::optional<Finding> known_settings(const Facts& f) {
   constexpr const char* id = "known-settings";
   const bool preference = is_preference(f.run.loss);
   // ORPO is SFT with a preference term and takes SFT's learning rates.
-  const bool small_steps = preference && f.run.loss.name != "orpo";
+  const bool small_steps = preference && f.run.loss.name != config::Loss::orpo;
   const double least = small_steps ? 1e-8 : 1e-7;
   const double most = small_steps ? 5e-6 : 5e-5;
   std::string far;
@@ -176,11 +178,11 @@ std::optional<Finding> known_settings(const Facts& f) {
     add(fmt::format(
         "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the original: "
         "5e-7)",
-        f.run.lr, least, most, f.run.loss.name));
+        f.run.lr, least, most, name_of(f.run.loss.name)));
   const UsualBeta beta = usual_beta(f.run.loss);
   if (preference && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))
     add(fmt::format("loss.beta={} is outside {} to {} (usual for loss={}: {})", f.run.loss.beta, beta.least,
-                    beta.most, f.run.loss.name, beta.usual));
+                    beta.most, name_of(f.run.loss.name), beta.usual));
   if (f.run.batch_size < 8 || f.run.batch_size > 2048)
     add(fmt::format("batch_size={} is far from the usual 32 to 128", f.run.batch_size));
   return far.empty() ? ok(id, "learning rate and batch are in the usual range") : hint(id, far);

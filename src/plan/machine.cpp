@@ -103,7 +103,7 @@ Machine find_machine(const MachineRequest& request) {
 }
 
 Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run) {
-  if (run.trainer == "BasicTrainer") return machine;
+  if (run.trainer == config::Trainer::Basic) return machine;
   Machine shared = machine;
   if (machine.launched) {
     shared.gpus = machine.launched->on_machine;

@@ -144,11 +144,11 @@ std::vector<SavedTensor> saved_tensors(const model::Shape& s, std::int64_t eleme
   return saved;
 }
 
-double optimizer_values(const std::string& optimizer, const model::TensorTable& table) {
+double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table) {
   const double parameters = to_double(table.count());
-  if (optimizer == "SGD") return 0;
-  if (optimizer == "RMSprop") return parameters;
-  if (optimizer != "Adafactor") return 2 * parameters;
+  if (optimizer == config::Optimizer::SGD) return 0;
+  if (optimizer == config::Optimizer::RMSprop) return parameters;
+  if (optimizer != config::Optimizer::Adafactor) return 2 * parameters;
   double values = 0;  // Adafactor keeps one row and one column per matrix
   for (const Block& block : table.blocks)
     for (const model::Tensor& tensor : block.tensors)

@@ -31,7 +31,7 @@ double resident_parameters(const Case& c);
 bool accumulates_unsharded(const Case& c);
 
 // Values of optimizer state for all parameters of the model.
-double optimizer_values(const std::string& optimizer, const model::TensorTable& table);
+double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table);
 
 // A tensor that a layer saves for its backward pass.
 struct SavedTensor {

@@ -108,7 +108,7 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
       return;
     remedies.offer(Overrides{room} + batch, reason + " makes room for a larger batch");
   };
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == "float32")
+  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     with_room(kMixed, "mixed precision (half the bytes to gather and save)");
   if (!in.run.activation_checkpointing)
     with_room(kCheckpointing, "activation checkpointing (one saved tensor per layer)");
@@ -161,7 +161,7 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const Overrides& key
   constexpr std::int64_t kMostGpus = 64;
   const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
   const Overrides shards =
-      (in.run.trainer == "FSDPTrainer" ? Overrides{} : Overrides{"trainer=FSDPTrainer"}) +
+      (in.run.trainer == config::Trainer::Fsdp ? Overrides{} : Overrides{"trainer=FSDPTrainer"}) +
       (resets_mesh ? Overrides{} : without_mesh(in));
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
@@ -189,7 +189,7 @@ std::vector<Remedy> for_memory(const Inputs& in) {
   Remedies remedies(in, "memory");
   for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
   const Overrides shards = {"trainer=FSDPTrainer"};
-  const bool can_shard = in.run.trainer != "FSDPTrainer" && in.machine.ranks() > 1;
+  const bool can_shard = in.run.trainer != config::Trainer::Fsdp && in.machine.ranks() > 1;
   constexpr const char* kSharded = "parameters, gradients and optimizer state sharded over the GPUs";
   if (can_shard) remedies.offer(shards, kSharded);
   if (const auto overrides = with_split(remedies, in, {})) remedies.offer(*overrides, "smaller microbatches");

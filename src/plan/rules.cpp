@@ -54,19 +54,21 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
   const std::string formula = fmt::format("{} / ({} x {}) = {} per {} and microbatch", f.run.batch_size,
                                           plural(f.run.gradient_accumulation_steps, "accumulation step"),
                                           data_ranks_text(f), counted(f, each), where);
-  const bool sharded = f.run.trainer == "FSDPTrainer" || f.c.mesh.shard > 1;
+  const bool sharded = f.run.trainer == config::Trainer::Fsdp || f.c.mesh.shard > 1;
   if (!sharded && f.c.mesh.ranks() == 1)
-    return ok(id, fmt::format("{} per microbatch; {} has no lower limit", counted(f, each), f.run.trainer));
+    return ok(id, fmt::format("{} per microbatch; {} has no lower limit", counted(f, each),
+                              name_of(f.run.trainer)));
   if (!sharded)
     return ok(id, fmt::format("{} per microbatch, on every {}; {} has no lower limit", counted(f, each),
-                              device_word(f), f.run.trainer));
+                              device_word(f), name_of(f.run.trainer)));
   if (each >= to_double(kMinExamplesPerGpu))
-    return ok(id, fmt::format("{} ({} needs {} or more)", formula, f.run.trainer, kMinExamplesPerGpu));
+    return ok(id,
+              fmt::format("{} ({} needs {} or more)", formula, name_of(f.run.trainer), kMinExamplesPerGpu));
   return warning(
       id, fmt::format("{}; {} needs {} or more: every microbatch gathers all parameters and reduce-scatters "
                       "all gradients, and so little compute cannot hide that, so the run can be slower than "
                       "BasicTrainer on one GPU",
-                      formula, f.run.trainer, kMinExamplesPerGpu));
+                      formula, name_of(f.run.trainer), kMinExamplesPerGpu));
 }
 
 std::optional<Finding> tokens_per_gpu(const Facts& f) {
@@ -115,7 +117,8 @@ std::optional<Finding> tensor_links(const Facts& f) {
 
 std::optional<Finding> optimizer_split(const Facts& f) {
   constexpr const char* id = "optimizer-split";
-  if (f.run.optimizer != "Adafactor" || f.c.mesh.shard * f.c.mesh.tensor == 1) return std::nullopt;
+  if (f.run.optimizer != config::Optimizer::Adafactor || f.c.mesh.shard * f.c.mesh.tensor == 1)
+    return std::nullopt;
   return error(id, fmt::format("optimizer=Adafactor needs whole matrices, but the mesh splits them ({}); use "
                                "BasicTrainer or AdamW",
                                config::describe(f.c.mesh)));

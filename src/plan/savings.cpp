@@ -10,10 +10,10 @@ namespace {
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 
 // Settings of the old optimizer that the new one does not have would be errors.
-Overrides switch_optimizer(const config::RunConfig& run, const std::string& optimizer) {
-  Overrides overrides = {"optimizer=" + optimizer};
+Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optimizer) {
+  Overrides overrides = {"optimizer=" + name_of(optimizer)};
   if (run.optimizer_betas) overrides.push_back("optimizer_betas=null");
-  if (run.optimizer_eps && optimizer == "SGD") overrides.push_back("optimizer_eps=null");
+  if (run.optimizer_eps && optimizer == config::Optimizer::SGD) overrides.push_back("optimizer_eps=null");
   return overrides;
 }
 
@@ -50,9 +50,9 @@ Overrides without_mesh(const Inputs& in) {
 std::vector<Saving> harmless_savings(const Inputs& in) {
   const config::RunConfig& run = in.run;
   std::vector<Saving> ways;
-  if (!run.model.fsdp_policy_mp && run.model.policy_dtype == "float32")
+  if (!run.model.fsdp_policy_mp && run.model.policy_dtype == config::Dtype::float32)
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
-  if (needs_reference(run.loss) && run.model.reference_dtype == "float32")
+  if (needs_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
     ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
   if (needs_reference(run.loss) && run.reference == "live" && can_cache(run.loss))
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
@@ -68,14 +68,15 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
 std::vector<Saving> costly_savings(const Inputs& in) {
   const config::RunConfig& run = in.run;
   std::vector<Saving> ways;
-  if (run.fsdp_reduce_dtype == "float32" && run.trainer == "FSDPTrainer")
+  if (run.fsdp_reduce_dtype == config::Dtype::float32 && run.trainer == config::Trainer::Fsdp)
     ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
-  if (run.model.policy_dtype == "float32")
+  if (run.model.policy_dtype == config::Dtype::float32)
     ways.push_back({{"model.policy_dtype=bfloat16"}, "weights and optimizer state in 16 bits"});
-  if (run.optimizer == "Adam" || run.optimizer == "AdamW")
-    ways.push_back({switch_optimizer(run, "RMSprop"), "half of Adam's optimizer state"});
-  if (run.optimizer != "SGD")
-    ways.push_back({switch_optimizer(run, "SGD"), "no optimizer state (needs a far higher lr)"});
+  if (run.optimizer == config::Optimizer::Adam || run.optimizer == config::Optimizer::AdamW)
+    ways.push_back({switch_optimizer(run, config::Optimizer::RMSprop), "half of Adam's optimizer state"});
+  if (run.optimizer != config::Optimizer::SGD)
+    ways.push_back(
+        {switch_optimizer(run, config::Optimizer::SGD), "no optimizer state (needs a far higher lr)"});
   for (const std::int64_t part : {2, 4}) {
     const std::int64_t length = run.max_length / part;
     if (length < kShortest) break;

@@ -65,8 +65,8 @@ std::string duration(double hours) {
 
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
-  if (plan.precision.master > 0) return *model.fsdp_policy_mp + " over float32 weights";
-  return model.fsdp_policy_mp.value_or(model.policy_dtype);
+  if (plan.precision.master > 0) return name_of(*model.fsdp_policy_mp) + " over float32 weights";
+  return name_of(model.fsdp_policy_mp.value_or(model.policy_dtype));
 }
 
 std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
@@ -75,13 +75,13 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
   if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
   if (machine.device.figures == Figures::estimated) devices += " (estimated)";
-  std::string out = paint.bold(
-      fmt::format("{} {} on {}", run.loss.name, run.model.name_or_path, fmt::join(run.datasets, ", ")));
+  std::string out = paint.bold(fmt::format("{} {} on {}", name_of(run.loss.name), run.model.name_or_path,
+                                           fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
-  const std::string facts =
-      fmt::format("{} ({} parameters), {}, {}{}, {}, {}", model::info_of(in.shape.family).name,
-                  short_count(in.table->count()), devices, run.trainer,
-                  mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), run.optimizer);
+  const std::string facts = fmt::format(
+      "{} ({} parameters), {}, {}{}, {}, {}", model::info_of(in.shape.family).name,
+      short_count(in.table->count()), devices, name_of(run.trainer),
+      mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), name_of(run.optimizer));
   out += "\n" + wrapped(facts, 0) + "\n";
   return out;
 }

@@ -35,12 +35,12 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
                      const data::Examples& train, std::int64_t updates) {
   const std::string betas =
       config.optimizer_betas ? fmt::format("[{}]", fmt::join(*config.optimizer_betas, ", ")) : "null";
-  const bool is_constant = config.lr_schedule == "constant";
+  const bool is_constant = config.lr_schedule == config::Schedule::constant;
   return {{"model.name_or_path", config.model.name_or_path},
-          {"model.policy_dtype", config.model.policy_dtype},
-          {"model.fsdp_policy_mp", config.model.fsdp_policy_mp.value_or("null")},
+          {"model.policy_dtype", name_of(config.model.policy_dtype)},
+          {"model.fsdp_policy_mp", config::name_of(config.model.fsdp_policy_mp)},
           {"tokenizer", tokenizer},
-          {"loss.name", config.loss.name},
+          {"loss.name", name_of(config.loss.name)},
           {"loss.beta", fmt::format("{}", config.loss.beta)},
           {"loss.label_smoothing", fmt::format("{}", config.loss.label_smoothing)},
           {"loss.reference_free", fmt::format("{}", config.loss.reference_free)},
@@ -58,12 +58,12 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
           {"batch_size", std::to_string(config.batch_size)},
           {"data_seed", std::to_string(config.data_seed)},
           {"seed", std::to_string(config.seed)},
-          {"optimizer", config.optimizer},
+          {"optimizer", name_of(config.optimizer)},
           {"optimizer_betas", betas},
           {"optimizer_eps", text_of_number(config.optimizer_eps)},
           {"weight_decay", text_of_number(config.weight_decay)},
           {"lr", fmt::format("{}", config.lr)},
-          {"lr_schedule", config.lr_schedule},
+          {"lr_schedule", name_of(config.lr_schedule)},
           {kUpdates, is_constant ? "null" : std::to_string(updates)},
           {"max_grad_norm", fmt::format("{}", config.max_grad_norm)},
           {"max_length", std::to_string(config.max_length)},

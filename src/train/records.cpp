@@ -150,7 +150,7 @@ void check_margins(const data::Examples& examples, const loss::Options& options)
       throw UserError(fmt::format(
           "datasets: '{}' has {} pairs with a margin, which loss={} does not use; choose another loss "
           "(docs/losses.md), or ignore margins: data.columns={{margin: none}}",
-          config::shown(counts.name), counts.with_margin, options.name));
+          config::shown(counts.name), counts.with_margin, name_of(options.name)));
 }
 
 }  // namespace dpo::train

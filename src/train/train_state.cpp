@@ -1,12 +1,20 @@
 #include "train/train_state.h"
 
+#include <stdexcept>
+
 #include "ops/devices.h"
 
 namespace dpo::train {
 namespace {
 
-at::ScalarType dtype_named(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
+at::ScalarType scalar_type_of(config::Dtype dtype) {
+  switch (dtype) {
+    case config::Dtype::float32: return at::kFloat;
+    case config::Dtype::bfloat16: return at::kBFloat16;
+    case config::Dtype::float16: return at::kHalf;
+    case config::Dtype::automatic: break;
+  }
+  throw std::logic_error("a dtype that the plan has not decided");
 }
 
 optim::Settings optimizer_settings(const config::RunConfig& config) {
@@ -19,9 +27,9 @@ optim::Settings optimizer_settings(const config::RunConfig& config) {
 }  // namespace
 
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh) {
-  const at::ScalarType stored = dtype_named(config.model.policy_dtype);
+  const at::ScalarType stored = scalar_type_of(config.model.policy_dtype);
   const at::ScalarType computed =
-      dtype_named(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+      scalar_type_of(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
   // Sums over several microbatches or ranks would lose small terms in 16 bits.
   const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
   return {stored, computed, several ? at::kFloat : computed};
@@ -33,7 +41,8 @@ std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::
   const auto gpu = [](std::int64_t index) {
     return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
   };
-  if (config.trainer != "BasicTrainer" || world.all->size() > 1) return {gpu(world.local_rank % gpus)};
+  if (config.trainer != config::Trainer::Basic || world.all->size() > 1)
+    return {gpu(world.local_rank % gpus)};
   std::vector<at::Device> all;
   for (std::int64_t i = 0; i < gpus; ++i) all.push_back(gpu(i));
   return all;
@@ -63,7 +72,7 @@ loss::Options loss_options(const config::LossConfig& config) {
 
 at::ScalarType reference_dtype(const config::RunConfig& config) {
   const auto& asked = config.model.reference_dtype;
-  return dtype_named(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+  return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
 model::PassOptions pass_options(const config::RunConfig& config) {
@@ -73,7 +82,7 @@ model::PassOptions pass_options(const config::RunConfig& config) {
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
                             const model::Model& model, model::Weights weights,
                             std::unique_ptr<Reference> reference) {
-  const shard::GradientOptions reduction{dtype_named(config.fsdp_reduce_dtype),
+  const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
                                          config.fsdp_accumulate == "whole"};
   TrainState state{.mesh = mesh,
                    .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},

@@ -44,7 +44,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   pass.recompute = asked.value("recompute", false);
   pass.chunk_rows = 16;
   loss::Options loss;
-  loss.name = asked.value("loss", "dpo");
+  loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();
   train::TrainState state{
       .mesh = mesh,
       .policy = {model,
@@ -61,7 +61,8 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
       .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
   if (loss::uses_reference(loss))
     state.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
-  state.optimizer = optim::make_optimizer(asked.value("optimizer", "AdamW"), state.policy.stored());
+  const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
   return state;
 }
 

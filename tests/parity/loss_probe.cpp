@@ -17,7 +17,7 @@ using nlohmann::json;
 
 loss::Options read_options(const json& asked) {
   loss::Options o;
-  o.name = asked.at("name");
+  o.name = config::find_choice<config::Loss>(asked.at("name").get<std::string>()).value();
   o.beta = asked.value("beta", o.beta);
   o.label_smoothing = asked.value("label_smoothing", o.label_smoothing);
   o.reference_free = asked.value("reference_free", o.reference_free);

@@ -51,7 +51,8 @@ optim::Settings settings_of(char** words) {
 void run(char** argv) {
   const Tensors given = read(checkpoint::SafetensorsFile(argv[7]));
   model::Weights weights = block_of(given, "w.");
-  const auto optimizer = optim::make_optimizer(argv[1], weights, settings_of(argv + 3));
+  const auto kind = config::find_choice<config::Optimizer>(argv[1]).value();
+  const auto optimizer = optim::make_optimizer(kind, weights, settings_of(argv + 3));
   for (int step = 0; given.contains("g." + std::to_string(step) + ".0"); ++step)
     optimizer->step(weights, block_of(given, "g." + std::to_string(step) + "."), std::stod(argv[2]),
                     /*seed=*/0);

@@ -27,7 +27,7 @@ at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ?
 
 loss::Options read_loss(const json& asked) {
   loss::Options options;
-  options.name = asked.at("name");
+  options.name = config::find_choice<config::Loss>(asked.at("name").get<std::string>()).value();
   options.beta = asked.value("beta", options.beta);
   options.label_smoothing = asked.value("label_smoothing", 0.0);
   options.reference_free = asked.value("reference_free", false);
@@ -54,7 +54,8 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
   if (loss::uses_reference(loss))
     state.reference = train::live_reference(
         {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
-  state.optimizer = optim::make_optimizer(asked.at("optimizer"), state.policy.stored());
+  const auto optimizer = config::find_choice<config::Optimizer>(asked.at("optimizer").get<std::string>());
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
   return state;
 }
 

@@ -90,11 +90,11 @@ const BadWords kBadWords[] = {
      {"trainer: got 'FSDP', expected one of BasicTrainer, FSDPTrainer, TensorParallelTrainer"}},
     {{"trainer=FDSPTrainer"}, {"did you mean 'FSDPTrainer'?"}},
     {{"optimizer=SGD", "optimizer_betas=[0.9,0.95]"},
-     {"optimizer_betas applies only to optimizer=Adam or AdamW; the optimizer is SGD (command line: "
+     {"optimizer_betas applies only to optimizer=Adam, AdamW; the optimizer is SGD (command line: "
       "optimizer_betas=[0.9,0.95])"}},
-    {{"optimizer_betas=[0.9,0.95]"}, {"optimizer=Adam or AdamW; the optimizer is RMSprop"}},
+    {{"optimizer_betas=[0.9,0.95]"}, {"optimizer=Adam, AdamW; the optimizer is RMSprop"}},
     {{"optimizer=Adafactor", "optimizer_eps=1e-6"},
-     {"optimizer_eps applies only to optimizer=RMSprop or Adam or AdamW; the optimizer is Adafactor"}},
+     {"optimizer_eps applies only to optimizer=RMSprop, Adam, AdamW; the optimizer is Adafactor"}},
     {{"optimizer=Lion"}, {"optimizer: got 'Lion', expected one of RMSprop, Adam, AdamW, SGD, Adafactor"}},
     {{"model.policy_dtype=bf16"},
      {"model.policy_dtype: got 'bf16', expected one of float32, bfloat16, float16"}},

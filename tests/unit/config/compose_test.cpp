@@ -25,16 +25,16 @@ TEST(Compose, DefaultsAreTheOriginals) {
   EXPECT_EQ(config.max_prompt_length, 256);
   EXPECT_EQ(config.n_epochs, 1);
   EXPECT_FALSE(config.n_examples);
-  EXPECT_EQ(config.trainer, "BasicTrainer");
-  EXPECT_EQ(config.optimizer, "RMSprop");
+  EXPECT_EQ(config.trainer, Trainer::Basic);
+  EXPECT_EQ(config.optimizer, Optimizer::RMSprop);
   EXPECT_FALSE(config.optimizer_betas || config.optimizer_eps || config.weight_decay);
   EXPECT_EQ(config.warmup_steps, 150);
   EXPECT_EQ(config.eval_every, 20000);
   EXPECT_FALSE(config.save_every);
   EXPECT_TRUE(config.wandb.enabled);
   EXPECT_EQ(config.wandb.project, "direct-preference-optimization");
-  EXPECT_EQ(config.loss.name, "sft");
-  EXPECT_EQ(config.model.policy_dtype, "float32");
+  EXPECT_EQ(config.loss.name, Loss::sft);
+  EXPECT_EQ(config.model.policy_dtype, Dtype::float32);
   EXPECT_FALSE(config.model.reference_dtype);
 }
 
@@ -49,11 +49,11 @@ TEST(Compose, TheCommandLineOfTheOriginal) {
           .values;
   EXPECT_EQ(config.model.name_or_path, "EleutherAI/pythia-2.8b");
   EXPECT_EQ(config.model.block_name, "GPTNeoXLayer");
-  EXPECT_EQ(config.model.fsdp_policy_mp, "bfloat16");
+  EXPECT_EQ(config.model.fsdp_policy_mp, Dtype::bfloat16);
   EXPECT_EQ(config.model.archive, "run/LATEST/policy.pt");
-  EXPECT_EQ(config.loss.name, "dpo");
+  EXPECT_EQ(config.loss.name, Loss::dpo);
   EXPECT_DOUBLE_EQ(config.loss.beta, 0.1);
-  EXPECT_EQ(config.trainer, "FSDPTrainer");
+  EXPECT_EQ(config.trainer, Trainer::Fsdp);
   EXPECT_FALSE(config.sample_during_eval);
 }
 
@@ -65,7 +65,7 @@ TEST(Compose, EveryPreset) {
   for (const auto& [preset, name] : models)
     EXPECT_EQ(run({std::string("model=") + preset}).model.name_or_path, name);
   EXPECT_EQ(run({"model=blank_model", "model.name_or_path=m"}).model.name_or_path, "m");
-  EXPECT_EQ(run({"loss=ipo", "loss.beta=0.2"}).loss.name, "ipo");
+  EXPECT_EQ(run({"loss=ipo", "loss.beta=0.2"}).loss.name, Loss::ipo);
 }
 
 TEST(Compose, TheLastOfTheSameWordWins) {
@@ -171,7 +171,7 @@ TEST(Compose, AFileIsLaidOverTheDefaults) {
   const RunConfig chosen = compose({{"model=gptj"}, file, {}}).values;
   EXPECT_EQ(chosen.model.name_or_path, "EleutherAI/gpt-j-6b")
       << "a preset of the command line replaces the section";
-  EXPECT_EQ(chosen.model.policy_dtype, "float32");
+  EXPECT_EQ(chosen.model.policy_dtype, Dtype::float32);
 }
 
 TEST(Compose, AFileWithADefaultsListIsOrderedByIt) {
@@ -198,8 +198,8 @@ TEST(Compose, AFolderOfTheUsersComesFirst) {
   const auto values = [&](Words words) { return compose({words, {}, {folder.path()}}).values; };
   EXPECT_DOUBLE_EQ(values({"model=mine"}).lr, 1e-6);
   EXPECT_EQ(values({"model=mine"}).model.name_or_path, "EleutherAI/pythia-2.8b");
-  EXPECT_EQ(values({"model=mine"}).model.policy_dtype, "bfloat16");
-  EXPECT_EQ(values({"model=bare"}).model.policy_dtype, "float32");
+  EXPECT_EQ(values({"model=mine"}).model.policy_dtype, Dtype::bfloat16);
+  EXPECT_EQ(values({"model=bare"}).model.policy_dtype, Dtype::float32);
   EXPECT_EQ(values({"model=bare", "model.archive=a"}).model.archive, "a");
   EXPECT_EQ(values({"model=gptj"}).model.name_or_path, "other");
   EXPECT_DOUBLE_EQ(values({"model=bare", "loss=soft"}).loss.beta, 0.5);
@@ -216,7 +216,7 @@ TEST(WithOverrides, ChangesOnlyWhatIsAsked) {
   EXPECT_EQ(changed.datasets, base.datasets);
   EXPECT_EQ(changed.model.archive, "a");
   EXPECT_EQ(with_overrides(base, Words{"model=gptj"}).model.name_or_path, "EleutherAI/gpt-j-6b");
-  EXPECT_EQ(with_overrides(base, Words{"loss=sft"}).loss.name, "sft");
+  EXPECT_EQ(with_overrides(base, Words{"loss=sft"}).loss.name, Loss::sft);
   EXPECT_THROW(with_overrides(base, Words{"batch_size=0"}), UserError);
   EXPECT_THROW(with_overrides(base, Words{"model=nope"}), UserError);
 }

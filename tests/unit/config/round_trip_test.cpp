@@ -76,7 +76,7 @@ TEST(RoundTrip, AFileCanBeChangedOnTheWay) {
   const auto file =
       folder.write("run.yaml", to_yaml(compose({with_needed({"loss=dpo", "loss.beta=0.1"}), {}, {}})));
   EXPECT_DOUBLE_EQ(compose({{"loss.beta=0.5"}, file, {}}).values.loss.beta, 0.5);
-  EXPECT_EQ(compose({{"loss=sft"}, file, {}}).values.loss.name, "sft");
+  EXPECT_EQ(compose({{"loss=sft"}, file, {}}).values.loss.name, Loss::sft);
 }
 
 }  // namespace

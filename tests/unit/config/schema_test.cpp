@@ -69,14 +69,15 @@ const std::map<std::string, std::string> kOwnValues = {
     {"robust.label_smoothing", "0.1"}, {"exo_pair.label_smoothing", "0.001"}, {"cpo.alpha", "1.0"}};
 
 TEST(Schema, LossPresetsHaveExactlyTheKeysOfTheirLoss) {
-  for (const std::string& loss : find_field("loss.name")->choices) {
+  for (const Loss choice : all_choices<Loss>()) {
+    const std::string loss = name_of(choice);
     const auto text = asset("loss/" + loss + ".yaml");
     ASSERT_TRUE(text) << loss;
     const Node preset = read_default_yaml(*text);
     for (const Field& field : schema()) {
       if (!field.key.starts_with("loss.")) continue;
       const bool has = field.losses.empty() ||
-                       std::find(field.losses.begin(), field.losses.end(), loss) != field.losses.end();
+                       std::find(field.losses.begin(), field.losses.end(), choice) != field.losses.end();
       const Node* const value = find_child(preset, field.key.substr(5));
       EXPECT_EQ(value != nullptr, has) << loss << " " << field.key;
       if (value && field.key != "loss.name") {

@@ -143,7 +143,7 @@ TEST_F(Policies, FailWhenTheyAreToldTo) {
 }
 
 TEST_F(Policies, LookAtTheTargetAloneForSft) {
-  config_.loss.name = "sft";
+  config_.loss.name = config::Loss::sft;
   EXPECT_EQ(all(),
             "good|yes$\n"
             "equal|same$\n"
@@ -161,7 +161,7 @@ TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
       "\n"
       R"({"prompt": "ties", "responses": ["a", "b"], "scores": [1, 1]})"
       "\n";
-  config_.loss.name = "plackett_luce";
+  config_.loss.name = config::Loss::plackett_luce;
   // A pair is a ranking of two; a response with the score of another is skipped; two that are equal
   // after truncation are dropped.
   EXPECT_EQ(all(),
@@ -200,7 +200,7 @@ TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
   config_.loss.length_alpha = 0.5;
   EXPECT_EQ(load().at(0).tail_weight, 0.5f);
   EXPECT_EQ(load().at(0).full_tokens, 2u);
-  config_.loss.name = "sft";
+  config_.loss.name = config::Loss::sft;
   EXPECT_EQ(load().at(0).tail_weight, 1);
   EXPECT_EQ(load().at(0).weight, 1);
   EXPECT_EQ(load().counts()[0].with_margin, 0);

@@ -18,46 +18,48 @@ const std::vector<Score> kScores = {{-10, -12, 8},    {-15, -14, 9},    {-40, -3
                                     {-38, -39.5, 25}, {-25, -26.5, 16}, {-60, -50, 30}};
 const std::vector<Comparison> kPairs = {{.responses = {0, 1}}, {.responses = {2, 3}}, {.responses = {4, 5}}};
 
-Options options(const std::string& name) {
+using config::Loss;
+
+Options options(Loss loss) {
   Options o;
-  o.name = name;
+  o.name = loss;
   return o;
 }
 
 void expect_losses(const Options& o, const std::vector<double>& expected) {
   const Terms terms = evaluate(o, kScores, kPairs);
   for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(terms.losses[i], expected[i], 1e-9) << o.name << " " << i;
+    EXPECT_NEAR(terms.losses[i], expected[i], 1e-9) << name_of(o.name) << " " << i;
 }
 
 TEST(Loss, GoldenVectors) {
-  expect_losses(options("dpo"), {0.554355244, 0.825939420, 0.275080583});
-  expect_losses(options("hinge"), {0.7, 1.25, 0});
-  Options ipo = options("ipo");
+  expect_losses(options(Loss::dpo), {0.554355244, 0.825939420, 0.275080583});
+  expect_losses(options(Loss::hinge), {0.7, 1.25, 0});
+  Options ipo = options(Loss::ipo);
   ipo.length_normalize = true;
   expect_losses(ipo, {21.519290123, 26.112100000, 20.911566840});
-  Options exo = options("exo_pair");
+  Options exo = options(Loss::exo_pair);
   exo.label_smoothing = 1e-3;
   expect_losses(exo, {2.258199192, 3.198420440, 1.110356595});
-  expect_losses(options("nca_pair"), {1.319406634, 1.452073514, 1.163066415});
-  Options robust = options("robust");
+  expect_losses(options(Loss::nca_pair), {1.319406634, 1.452073514, 1.163066415});
+  Options robust = options(Loss::robust);
   robust.label_smoothing = 0.1;
   expect_losses(robust, {0.516855244, 0.857189420, 0.131330583});
-  expect_losses(options("bco_pair"), {1.242535529, 1.515353708, 0.934218735});
-  expect_losses(options("sppo_hard"), {25, 78.25, 37.25});
-  expect_losses(options("apo_zero"), {0.925186815, 1.062409033, 0.731511576});
-  expect_losses(options("apo_down"), {0.975391481, 1.037197313, 0.777918928});
-  expect_losses(options("discopop"), {0.740357168, 0.829005321, 0.316636769});
-  expect_losses(options("sigmoid_norm"), {0.675254618, 0.698662305, 0.672020997});
+  expect_losses(options(Loss::bco_pair), {1.242535529, 1.515353708, 0.934218735});
+  expect_losses(options(Loss::sppo_hard), {25, 78.25, 37.25});
+  expect_losses(options(Loss::apo_zero), {0.925186815, 1.062409033, 0.731511576});
+  expect_losses(options(Loss::apo_down), {0.975391481, 1.037197313, 0.777918928});
+  expect_losses(options(Loss::discopop), {0.740357168, 0.829005321, 0.316636769});
+  expect_losses(options(Loss::sigmoid_norm), {0.675254618, 0.698662305, 0.672020997});
 }
 
 TEST(Loss, AotComparesSortedMargins) {
   // Sorted, the losses are 0.825939420, 0.554355244, 0.275080583; margins of the policy are 5, -2, 35.
-  expect_losses(options("aot"), {0.554355244, 0.825939420, 0.275080583});
+  expect_losses(options(Loss::aot), {0.554355244, 0.825939420, 0.275080583});
   // Pairs are matched in the order of the policy's margins, whatever the reference's are.
   std::vector<Score> scores = kScores;
   scores[0].reference = -100;
-  const Terms terms = evaluate(options("aot"), scores, kPairs);
+  const Terms terms = evaluate(options(Loss::aot), scores, kPairs);
   // Reference margins: -86, 0.5, 23.5; the policy's, sorted: -2 (pair 1), 5 (pair 0), 35 (pair 2).
   EXPECT_NEAR(terms.losses[1], -log_sigmoid(0.1 * (-2 + 86)), 1e-12);
   EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.1 * (5 - 0.5)), 1e-12);
@@ -67,60 +69,61 @@ TEST(Loss, AotComparesSortedMargins) {
 TEST(Loss, DiscopopFarBelowZeroIsTheSigmoidLoss) {
   std::vector<Score> far = kScores;
   far[0].policy = -20000;  // exp(-z) overflows there
-  const Terms terms = evaluate(options("discopop"), far, kPairs);
+  const Terms terms = evaluate(options(Loss::discopop), far, kPairs);
   EXPECT_DOUBLE_EQ(terms.losses[0], 0.1 * (20000 - 12 - 1));
   EXPECT_DOUBLE_EQ(terms.gradients[0], -0.1);
 }
 
 TEST(Loss, FormulasByHand) {
   // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
-  Options simpo = options("simpo");
+  Options simpo = options(Loss::simpo);
   simpo.gamma = 0.5;
   expect_losses(simpo, {-log_sigmoid(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});
-  Options cpo = options("cpo");
+  Options cpo = options(Loss::cpo);
   cpo.alpha = 2;  // with the chosen response's likelihood per token
   expect_losses(cpo, {-log_sigmoid(0.1 * 5) + 2 * 10.0 / 8});
   const double good = -10.0 / 8, bad = -15.0 / 9;
   const double odds = (good - bad) - (std::log(1 - std::exp(good)) - std::log(1 - std::exp(bad)));
-  expect_losses(options("orpo"), {-good - 0.1 * log_sigmoid(odds)});
-  expect_losses(options("ipo"), {(3 - 5) * (3 - 5.0)});  // on sums, D = 3, 1 / (2 b) = 5
+  expect_losses(options(Loss::orpo), {-good - 0.1 * log_sigmoid(odds)});
+  expect_losses(options(Loss::ipo), {(3 - 5) * (3 - 5.0)});  // on sums, D = 3, 1 / (2 b) = 5
   const std::vector<Comparison> single = {{.responses = {0}}};
-  EXPECT_EQ(evaluate(options("sft"), kScores, single).losses[0], 10);
+  EXPECT_EQ(evaluate(options(Loss::sft), kScores, single).losses[0], 10);
 }
 
 TEST(Loss, StepZeroOfDpoIsLogTwo) {
   std::vector<Score> same = kScores;
   for (Score& score : same) score.reference = score.policy;
-  for (const double loss : evaluate(options("dpo"), same, kPairs).losses) EXPECT_DOUBLE_EQ(loss, std::log(2));
+  for (const double loss : evaluate(options(Loss::dpo), same, kPairs).losses)
+    EXPECT_DOUBLE_EQ(loss, std::log(2));
 }
 
 TEST(Loss, ReferenceFreeIgnoresTheReference) {
-  Options o = options("dpo");
+  Options o = options(Loss::dpo);
   o.reference_free = true;
   expect_losses(o, {-log_sigmoid(0.5), -log_sigmoid(-0.2), -log_sigmoid(3.5)});
   EXPECT_FALSE(uses_reference(o));
-  EXPECT_TRUE(uses_reference(options("dpo")));
-  EXPECT_FALSE(uses_reference(options("simpo")));
-  EXPECT_FALSE(uses_reference(options("sft")));
+  EXPECT_TRUE(uses_reference(options(Loss::dpo)));
+  EXPECT_FALSE(uses_reference(options(Loss::simpo)));
+  EXPECT_FALSE(uses_reference(options(Loss::sft)));
 }
 
 TEST(Loss, MarginWeightAndDivergences) {
   std::vector<Comparison> pairs = kPairs;
   pairs[0].margin = 0.4;
   pairs[0].weight = 3;
-  const Terms terms = evaluate(options("dpo"), kScores, pairs);
+  const Terms terms = evaluate(options(Loss::dpo), kScores, pairs);
   EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.3 - 0.4), 1e-12);
   EXPECT_NEAR(terms.gradients[0], -3 * 0.1 * sigmoid(0.1), 1e-12);
-  Options forward = options("dpo");
+  Options forward = options(Loss::dpo);
   forward.divergence = "forward_kl";
   expect_losses(forward, {-log_sigmoid(0.1 * (-std::exp(-2) + std::exp(1)))});
-  Options js = options("dpo");
+  Options js = options(Loss::dpo);
   js.divergence = "js";
   expect_losses(js, {-log_sigmoid(0.1 * (log_sigmoid(2.0) - log_sigmoid(-1.0)))});
 }
 
 TEST(Loss, KtoWeighsDesirableAndUndesirable) {
-  Options o = options("kto");
+  Options o = options(Loss::kto);
   o.kl = 1;
   o.desirable_weight = 2;
   const std::vector<Comparison> examples = {{.responses = {0}}, {.responses = {1}, .desirable = false}};
@@ -132,8 +135,8 @@ TEST(Loss, KtoWeighsDesirableAndUndesirable) {
 }
 
 TEST(Loss, PlackettLuceOfTwoIsDpo) {
-  const Terms list = evaluate(options("plackett_luce"), kScores, kPairs);
-  const Terms dpo = evaluate(options("dpo"), kScores, kPairs);
+  const Terms list = evaluate(options(Loss::plackett_luce), kScores, kPairs);
+  const Terms dpo = evaluate(options(Loss::dpo), kScores, kPairs);
   for (std::size_t i = 0; i < kPairs.size(); ++i) EXPECT_NEAR(list.losses[i], dpo.losses[i], 1e-12);
   for (std::size_t i = 0; i < kScores.size(); ++i) EXPECT_NEAR(list.gradients[i], dpo.gradients[i], 1e-12);
 }
@@ -150,10 +153,10 @@ double total(const Options& o, const std::vector<Score>& scores, const std::vect
 TEST(Loss, GradientsAreExact) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> spread(-3, 3);
-  for (const std::string& name : loss_names())
+  for (const Loss loss : config::all_choices<Loss>())
     for (const std::string divergence : {"reverse_kl", "forward_kl", "js"})
       for (int round = 0; round < 10; ++round) {
-        Options o = options(name);
+        Options o = options(loss);
         o.beta = 0.3;
         o.label_smoothing = 0.1;
         o.divergence = divergence;
@@ -166,9 +169,9 @@ TEST(Loss, GradientsAreExact) {
         for (Score& score : scores) score = {-8 + spread(random), -8 + spread(random), 4};
         std::vector<Comparison> comparisons = kPairs;
         comparisons[0].weight = 2;
-        if (name == "plackett_luce")
+        if (loss == Loss::plackett_luce)
           comparisons = {{.responses = {3, 1, 5, 0}}, {.responses = {2, 4}, .weight = 2}};
-        if (name == "kto") comparisons = {{.responses = {0}}, {.responses = {3}, .desirable = false}};
+        if (loss == Loss::kto) comparisons = {{.responses = {0}}, {.responses = {3}, .desirable = false}};
         const Terms terms = evaluate(o, scores, comparisons);
         for (std::size_t i = 0; i < scores.size(); ++i) {
           constexpr double kStep = 1e-5;
@@ -177,31 +180,30 @@ TEST(Loss, GradientsAreExact) {
           down[i].policy -= kStep;
           const double slope = (total(o, up, comparisons) - total(o, down, comparisons)) / (2 * kStep);
           EXPECT_NEAR(terms.gradients[i], slope, 1e-6 * std::max(1.0, std::abs(slope)))
-              << name << " " << divergence;
+              << name_of(loss) << " " << divergence;
         }
       }
 }
 
 TEST(Loss, IsFiniteFarOut) {
-  for (const std::string& name : loss_names()) {
-    if (name == "discopop") continue;  // its exponential grows without bound by design
+  for (const Loss loss : config::all_choices<Loss>()) {
+    if (loss == Loss::discopop) continue;  // its exponential grows without bound by design
     for (const double far : {-1e4, 1e4}) {
-      Options o = options(name);
+      Options o = options(loss);
       o.label_smoothing = 0.1;
       const std::vector<Score> scores = {{-2e4 + far, -2e4, 10}, {-2e4 - far, -2e4, 10}};
       const std::vector<Comparison> pair = {{.responses = {0, 1}}};
       const std::vector<Comparison> single = {{.responses = {0}}};
-      const Terms terms = evaluate(o, scores, name == "kto" || name == "sft" ? single : pair);
-      EXPECT_TRUE(std::isfinite(terms.losses[0])) << name;
-      EXPECT_TRUE(std::isfinite(terms.gradients[0])) << name;
+      const Terms terms = evaluate(o, scores, loss == Loss::kto || loss == Loss::sft ? single : pair);
+      EXPECT_TRUE(std::isfinite(terms.losses[0])) << name_of(loss);
+      EXPECT_TRUE(std::isfinite(terms.gradients[0])) << name_of(loss);
     }
   }
 }
 
-TEST(Loss, RefusesUnknownNamesAndInvalidOptions) {
-  EXPECT_THROW(evaluate(options("dppo"), kScores, kPairs), UserError);
-  EXPECT_THROW(evaluate(options("exo_pair"), kScores, kPairs), UserError);
-  Options half = options("robust");
+TEST(Loss, RefuseInvalidOptions) {
+  EXPECT_THROW(evaluate(options(Loss::exo_pair), kScores, kPairs), UserError);
+  Options half = options(Loss::robust);
   half.label_smoothing = 0.5;
   EXPECT_THROW(evaluate(half, kScores, kPairs), UserError);
 }

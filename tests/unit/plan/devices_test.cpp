@@ -300,27 +300,28 @@ Device processor_with(hardware::Bf16 kind) {
 }
 
 TEST_F(OwnDevices, AutoIsTheTypeThatIsFastestOnTheDevice) {
-  const auto type = [](const Device& device, const std::string& weights = "float32") {
+  using config::Dtype;
+  const auto type = [](const Device& device, Dtype weights = Dtype::float32) {
     config::ModelConfig model;
     model.policy_dtype = weights;
-    model.fsdp_policy_mp = "auto";
+    model.fsdp_policy_mp = Dtype::automatic;
     const auto note = resolve_precision(model, device);
     EXPECT_NE(note.value_or("").find("model.fsdp_policy_mp=auto computes in"), std::string::npos);
     return model.fsdp_policy_mp.value_or(weights);
   };
-  EXPECT_EQ(type(processor_with(hardware::Bf16::none)), "float32");
-  EXPECT_EQ(type(processor_with(hardware::Bf16::amx)), "bfloat16");
-  EXPECT_EQ(type(device_of(kH200)), "bfloat16");
-  EXPECT_EQ(type(device_of(kT4)), "float32");
-  EXPECT_EQ(type(device_of(kH200), "float16"), "float16");
+  EXPECT_EQ(type(processor_with(hardware::Bf16::none)), Dtype::float32);
+  EXPECT_EQ(type(processor_with(hardware::Bf16::amx)), Dtype::bfloat16);
+  EXPECT_EQ(type(device_of(kH200)), Dtype::bfloat16);
+  EXPECT_EQ(type(device_of(kT4)), Dtype::float32);
+  EXPECT_EQ(type(device_of(kH200), Dtype::float16), Dtype::float16);
   // What was measured decides.
   Device slow = device_of(kH200);
   slow.half_rate = slow.single_rate / 2;
-  EXPECT_EQ(type(slow), "float32");
+  EXPECT_EQ(type(slow), Dtype::float32);
   config::ModelConfig said;
-  said.fsdp_policy_mp = "bfloat16";
+  said.fsdp_policy_mp = Dtype::bfloat16;
   EXPECT_FALSE(resolve_precision(said, processor_with(hardware::Bf16::none)));
-  EXPECT_EQ(said.fsdp_policy_mp, "bfloat16");
+  EXPECT_EQ(said.fsdp_policy_mp, Dtype::bfloat16);
 }
 
 TEST_F(OwnDevices, TheSearchTakesBfloat16WhereItPays) {
@@ -336,7 +337,7 @@ TEST_F(OwnDevices, TheSearchTakesBfloat16WhereItPays) {
 
 TEST_F(OwnDevices, ThePlanSaysWhatAutoIs) {
   const Inputs in = inputs_on("model=pythia28 model.fsdp_policy_mp=auto", usable({kH200}));
-  EXPECT_EQ(in.run.model.fsdp_policy_mp, "bfloat16");
+  EXPECT_EQ(in.run.model.fsdp_policy_mp, config::Dtype::bfloat16);
   const Plan plan = make_plan(in);
   EXPECT_NE(to_text(plan, in, false).find("model.fsdp_policy_mp=auto computes in bfloat16"),
             std::string::npos);

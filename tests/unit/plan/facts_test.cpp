@@ -114,7 +114,7 @@ TEST_F(FactFiles, BadLengthsAreNamed) {
   EXPECT_NE(message("prompt: [1]\nresponse: [3]\nother: 1\n").find("unknown key 'other'"), std::string::npos);
 }
 
-config::RunConfig trained_by(const std::string& trainer) {
+config::RunConfig trained_by(config::Trainer trainer) {
   config::RunConfig run;
   run.trainer = trainer;
   return run;
@@ -130,7 +130,7 @@ TEST_F(FactFiles, AProcessorMayHaveItsCoresGiven) {
 TEST(MachineOfRanks, DividesWhatRanksShare) {
   Machine machine = find_machine({.device = "cpu"});
   machine.launched = Launched{.ranks = 6, .on_machine = 4};
-  const Machine seen = machine_of_ranks(machine, trained_by("FSDPTrainer"));
+  const Machine seen = machine_of_ranks(machine, trained_by(config::Trainer::Fsdp));
   EXPECT_EQ(seen.ranks(), 6);
   EXPECT_EQ(seen.gpus, 4);
   EXPECT_EQ(seen.nodes, 2);
@@ -139,21 +139,22 @@ TEST(MachineOfRanks, DividesWhatRanksShare) {
   // Two ranks on a GPU share it; one each do not.
   Machine gpus = find_machine({.gpus = 2, .device = "h100"});
   gpus.launched = Launched{.ranks = 4, .on_machine = 4};
-  EXPECT_EQ(machine_of_ranks(gpus, trained_by("FSDPTrainer")).device.memory, gpus.device.memory / 2);
+  EXPECT_EQ(machine_of_ranks(gpus, trained_by(config::Trainer::Fsdp)).device.memory, gpus.device.memory / 2);
   gpus.launched = Launched{.ranks = 2, .on_machine = 2};
-  EXPECT_EQ(machine_of_ranks(gpus, trained_by("FSDPTrainer")).device.memory, gpus.device.memory);
+  EXPECT_EQ(machine_of_ranks(gpus, trained_by(config::Trainer::Fsdp)).device.memory, gpus.device.memory);
 }
 
 TEST(MachineOfRanks, WithoutALauncherARankForEachGpu) {
   const Machine machine = find_machine({.gpus = 4, .nodes = 2, .device = "h100"});
-  EXPECT_EQ(machine_of_ranks(machine, trained_by("FSDPTrainer")).ranks(), 8);
-  EXPECT_EQ(machine_of_ranks(machine, trained_by("FSDPTrainer")).device.memory, machine.device.memory);
-  config::RunConfig meshed = trained_by("FSDPTrainer");
+  EXPECT_EQ(machine_of_ranks(machine, trained_by(config::Trainer::Fsdp)).ranks(), 8);
+  EXPECT_EQ(machine_of_ranks(machine, trained_by(config::Trainer::Fsdp)).device.memory,
+            machine.device.memory);
+  config::RunConfig meshed = trained_by(config::Trainer::Fsdp);
   meshed.mesh.shard = 2;
   const Machine cpu = find_machine({.device = "cpu"});
   EXPECT_EQ(machine_of_ranks(cpu, meshed).ranks(), 2);
   EXPECT_EQ(machine_of_ranks(cpu, meshed).device.memory, cpu.device.memory / 2);
-  EXPECT_EQ(machine_of_ranks(cpu, trained_by("BasicTrainer")).device.memory, cpu.device.memory);
+  EXPECT_EQ(machine_of_ranks(cpu, trained_by(config::Trainer::Basic)).device.memory, cpu.device.memory);
 }
 
 TEST(FindMachine, KnowsTheRanksOfALauncher) {

@@ -222,7 +222,7 @@ TEST(Memory, AdafactorKeepsRowsAndColumns) {
   // A layer: three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors; the two ends each V + h
   // and, in the head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
   const double h = 2560, v = 50'304;
-  EXPECT_EQ(optimizer_values("Adafactor", *in.table), 32 * 29 * h + 2 * (v + h) + 2 * h);
+  EXPECT_EQ(optimizer_values(config::Optimizer::Adafactor, *in.table), 32 * 29 * h + 2 * (v + h) + 2 * h);
 }
 
 TEST(Memory, PeaksOfMeasuredRunsOnACpu) {

@@ -21,21 +21,22 @@ struct Batch {
   }
 };
 
-loss::Options options(const char* name) {
+loss::Options options(config::Loss loss) {
   loss::Options o;
-  o.name = name;
+  o.name = loss;
   return o;
 }
 
 TEST(Comparisons, AreRankingsWithTheirWeights) {
   const Batch made;
-  const auto comparisons = train::comparisons_of(made.forest, made.batch, options("plackett_luce"));
+  const auto comparisons =
+      train::comparisons_of(made.forest, made.batch, options(config::Loss::plackett_luce));
   ASSERT_EQ(comparisons.size(), 2u);
   EXPECT_EQ(comparisons[0].responses, (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(comparisons[1].responses, (std::vector<std::int32_t>{2, 0}));
   EXPECT_EQ(comparisons[0].weight, 0.5);
   EXPECT_EQ(comparisons[1].margin, 0.25);
-  const auto single = train::comparisons_of(made.forest, made.batch, options("kto"));
+  const auto single = train::comparisons_of(made.forest, made.batch, options(config::Loss::kto));
   ASSERT_EQ(single.size(), 5u);
   EXPECT_EQ(single[2].weight, 0.5);
   EXPECT_TRUE(single[3].desirable);
@@ -53,7 +54,7 @@ TEST(Records, OfRankingsOfDifferentLengths) {
   EXPECT_EQ(records[1].policy, (std::vector<double>{-3, -1}));
   EXPECT_EQ(records[1].tokens, (std::vector<std::int64_t>{3, 2}));
   // Rewards by rank: 1, -3, -1 and -1, 1 (times beta).
-  const Metrics metrics = metrics_of(records, options("plackett_luce"), "train");
+  const Metrics metrics = metrics_of(records, options(config::Loss::plackett_luce), "train");
   EXPECT_DOUBLE_EQ(value_of(metrics, "loss/train"), 4);
   EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/chosen"), 0);
   EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/rejected"), 0);

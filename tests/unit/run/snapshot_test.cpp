@@ -124,8 +124,8 @@ class Checkpoints : public testing::Test {
   ~Checkpoints() override { fs::remove_all(folder_); }
 
   // A rank as it is before anything was read: zeros.
-  Rank blank(const std::string& model, const RankPart& part, const std::string& optimizer = "Adam",
-             at::ScalarType type = at::kFloat) const {
+  Rank blank(const std::string& model, const RankPart& part,
+             config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat) const {
     Rank rank{part, checkpoint::new_model(folder_ / model, type, at::kCPU, 1, part.layout), nullptr};
     for (model::BlockWeights& block : rank.model.weights.blocks) block.flat.zero_();
     rank.optimizer = optim::make_optimizer(optimizer, rank.model.weights);
@@ -242,25 +242,25 @@ TEST_F(Checkpoints, AreFilesOfWholeTensors) {
 }
 
 TEST_F(Checkpoints, KeepSixteenBits) {
-  Rank rank = blank("gpt2", {}, "RMSprop", at::kBFloat16);
+  Rank rank = blank("gpt2", {}, config::Optimizer::RMSprop, at::kBFloat16);
   for (const auto& array : rank.arrays()) array[1].fill_(1.5);
   write_checkpoint(folder_ / "step-8", rank.snapshot(8));
-  Rank again = blank("gpt2", {}, "RMSprop", at::kBFloat16);
+  Rank again = blank("gpt2", {}, config::Optimizer::RMSprop, at::kBFloat16);
   read_optimizer(folder_ / "step-8", *again.optimizer, again.model.table);
   const at::Tensor got = again.arrays()[1][1].to(at::kDouble);
   EXPECT_EQ(got.sum().item<double>(), 1.5 * static_cast<double>(again.model.table.blocks[1].count()));
-  Rank exact = blank("gpt2", {}, "RMSprop");
+  Rank exact = blank("gpt2", {}, config::Optimizer::RMSprop);
   EXPECT_THROW(read_optimizer(folder_ / "step-8", *exact.optimizer, exact.model.table), UserError)
       << "another dtype";
 }
 
 TEST_F(Checkpoints, KeepTheStateOfAdafactor) {
-  Rank rank = blank("gpt2", {}, "Adafactor");
+  Rank rank = blank("gpt2", {}, config::Optimizer::Adafactor);
   const optim::State state = rank.optimizer->state();
   for (std::size_t i = 0; i < state.tensors.size(); ++i)
     state.tensors[i].values.fill_(static_cast<double>(i + 1));
   write_checkpoint(folder_ / "step-8", rank.snapshot(8));
-  Rank again = blank("gpt2", {}, "Adafactor");
+  Rank again = blank("gpt2", {}, config::Optimizer::Adafactor);
   read_optimizer(folder_ / "step-8", *again.optimizer, again.model.table);
   const optim::State got = again.optimizer->state();
   ASSERT_EQ(got.tensors.size(), state.tensors.size());
@@ -275,7 +275,7 @@ TEST_F(Checkpoints, KeepTheStateOfAdafactor) {
 
 TEST_F(Checkpoints, OfAnotherOptimizerOrVersionAreRefused) {
   const fs::path saved = save("run", "gpt2", {});
-  Rank other = blank("gpt2", {}, "RMSprop");
+  Rank other = blank("gpt2", {}, config::Optimizer::RMSprop);
   try {
     read_optimizer(saved, *other.optimizer, other.model.table);
     FAIL();

@@ -1,0 +1,72 @@
+#include "config/choices.h"
+
+namespace dpo::config {
+
+// Without `default`, so that a value without a name does not compile. A number beyond the last value has none,
+// which ends all_choices().
+
+std::string name_of(Trainer trainer) {
+  switch (trainer) {
+    case Trainer::Basic: return "BasicTrainer";
+    case Trainer::Fsdp: return "FSDPTrainer";
+    case Trainer::TensorParallel: return "TensorParallelTrainer";
+  }
+  return "";
+}
+
+std::string name_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::RMSprop: return "RMSprop";
+    case Optimizer::Adam: return "Adam";
+    case Optimizer::AdamW: return "AdamW";
+    case Optimizer::SGD: return "SGD";
+    case Optimizer::Adafactor: return "Adafactor";
+  }
+  return "";
+}
+
+std::string name_of(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::constant: return "constant";
+    case Schedule::linear: return "linear";
+    case Schedule::cosine: return "cosine";
+  }
+  return "";
+}
+
+std::string name_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float32: return "float32";
+    case Dtype::bfloat16: return "bfloat16";
+    case Dtype::float16: return "float16";
+    case Dtype::automatic: return "auto";
+  }
+  return "";
+}
+
+std::string name_of(Loss loss) {
+  switch (loss) {
+    case Loss::sft: return "sft";
+    case Loss::dpo: return "dpo";
+    case Loss::ipo: return "ipo";
+    case Loss::hinge: return "hinge";
+    case Loss::robust: return "robust";
+    case Loss::exo_pair: return "exo_pair";
+    case Loss::nca_pair: return "nca_pair";
+    case Loss::sppo_hard: return "sppo_hard";
+    case Loss::apo_zero: return "apo_zero";
+    case Loss::apo_down: return "apo_down";
+    case Loss::discopop: return "discopop";
+    case Loss::bco_pair: return "bco_pair";
+    case Loss::sigmoid_norm: return "sigmoid_norm";
+    case Loss::aot: return "aot";
+    case Loss::simpo: return "simpo";
+    case Loss::cpo: return "cpo";
+    case Loss::orpo: return "orpo";
+    case Loss::plackett_luce: return "plackett_luce";
+    case Loss::kto: return "kto";
+  }
+  return "";
+}
+
+}  // namespace dpo::config
