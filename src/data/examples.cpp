@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/sha256.h"
 #include "config/evaluation.h"
 #include "config/text.h"
 
@@ -232,6 +233,25 @@ Example Examples::make(const ExampleOrigin& origin) const {
 }
 
 Example Examples::at(std::uint32_t i) const { return make(list_.origins[i]); }
+
+std::string digest_of(const Examples& examples) {
+  Sha256 sum;
+  const auto add = [&sum](std::span<const Token> tokens) {
+    const auto size = static_cast<std::uint64_t>(tokens.size());
+    sum.add(std::as_bytes(std::span(&size, 1)));
+    sum.add(std::as_bytes(tokens));
+  };
+  for (std::uint32_t i = 0; i < examples.size(); ++i) {
+    const Example example = examples.at(i);
+    add(example.prompt);
+    for (const auto& response : example.responses) add(response);
+    if (example.tail_weight != 1)
+      sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
+    if (example.weight != 1 || example.margin != 0)
+      sum.add(fmt::format("weight {}, margin {}", example.weight, example.margin));
+  }
+  return to_hex(sum.finish());
+}
 
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config) {
   return make_order(examples, config, {config.batch_size, config.n_epochs, config.n_examples}, "batch_size",

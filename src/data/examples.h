@@ -120,6 +120,9 @@ class Examples {
   ExampleList list_;
 };
 
+// SHA-256 of the tokens of all examples after truncation, and of their weights and margins.
+std::string digest_of(const Examples& examples);
+
 // The order of training and of evaluation. Too few examples for a training batch, or none for evaluation, is
 // a UserError.
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config);

@@ -33,7 +33,7 @@ std::string text_of(const nlohmann::json& object, const char* key, const std::st
   const auto found = object.find(key);
   if (found == object.end()) throw UserError(fmt::format("{}: '{}' is missing", origin, key));
   if (!found->is_string())
-    throw UserError(fmt::format("{}: '{}' is {}, expected a text", origin, key, found->type_name()));
+    throw UserError(fmt::format("{}: '{}' is {}, expected a string", origin, key, found->type_name()));
   return found->get<std::string>();
 }
 
@@ -41,7 +41,7 @@ nlohmann::json object_of(const std::string& line, const std::string& origin) {
   nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object())
     throw UserError(fmt::format("{}: expected a JSON object with a 'prompt', got {}", origin,
-                                object.is_discarded() ? "what is not JSON in UTF-8" : object.type_name()));
+                                object.is_discarded() ? "invalid JSON" : object.type_name()));
   return object;
 }
 
@@ -55,7 +55,7 @@ std::vector<std::string> responses_of(const nlohmann::json& object, const std::s
   for (const nlohmann::json& response : list->is_array() ? *list : nlohmann::json::array())
     if (response.is_string()) responses.push_back(response.get<std::string>());
   if (!list->is_array() || responses.empty() || responses.size() != list->size())
-    throw UserError(fmt::format("{}: 'responses' must be a list of one text or more", origin));
+    throw UserError(fmt::format("{}: 'responses' must be a non-empty list of strings", origin));
   return responses;
 }
 

@@ -8,11 +8,11 @@
 namespace dpo::data {
 
 // Calls `visit` for every line of a file (plain, gzip or zstd; "-" is stdin) that is not blank. `origin` is
-// FILE:LINE, for messages.
+// FILE:LINE.
 void for_each_line(const std::string& file,
                    const std::function<void(const std::string& line, const std::string& origin)>& visit);
 
-// A prompt and responses to it, from one line of a file.
+// A line of a file: a prompt and responses to it.
 struct PromptLine {
   std::string prompt;
   std::vector<std::string> responses;

@@ -12,22 +12,21 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kShownExamples = 3;
-// Packing is much the same in every batch: so many examples show it.
+// Packing is similar in every batch, so this many examples are enough.
 constexpr std::int64_t kPackedExamples = 20'000;
 
-// Bytes that are not UTF-8 cannot come from a text, but can from tokens that were cut in the middle of a
-// character.
+// Truncated tokens may end inside a character, which is then not valid UTF-8.
 std::string dump(const OrderedJson& value, int indent = -1) {
   return value.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-// Text on one line, in quotes or not, with control characters visible.
+// Text on one line, with control characters escaped.
 std::string on_one_line(const std::string& text) {
   const std::string quoted = dump(OrderedJson(text));
   return quoted.substr(1, quoted.size() - 2);
 }
 
-// The first (the last) characters of a text, whole ones.
+// The first (last) bytes of a text, without partial characters.
 std::string head(const std::string& text, std::size_t length) {
   if (text.size() <= length) return text;
   while (length > 0 && continues_character(text[length])) --length;
@@ -43,7 +42,7 @@ std::string tail(const std::string& text, std::size_t length) {
 
 std::string cut_mark(std::size_t cut) { return cut == 0 ? "" : fmt::format("[{} tokens cut]", cut); }
 
-// An example with the tokens that it had before it was cut.
+// An example, and how many tokens truncation removed.
 struct Shown {
   Example example;
   std::size_t prompt_cut = 0;
@@ -146,7 +145,7 @@ OrderedJson lengths_json(const LengthSummary& s) {
           {"p90", s.p90},     {"p99", s.p99},   {"longest", s.longest}};
 }
 
-// As configs/lengths has it, and plan.lengths=FILE reads it.
+// The form of configs/lengths, which plan.lengths=FILE reads.
 OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test) {
   const SplitSizes trained = sizes_of(train.examples), tested = sizes_of(test.examples);
   return {{"train",
@@ -163,7 +162,7 @@ OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test)
             {"ranking", trained.longest_ranking}}}};
 }
 
-// An example in texts: what a row of such an example would be.
+// An example as text, like a row of a file.
 OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
   const std::vector<std::uint32_t> responses = responses_of(prompt, kind, number);
   OrderedJson line = {{"prompt", prompt.prompt}};

@@ -1,4 +1,4 @@
-// What `dpo data` says about the data of a run.
+// What `dpo data` prints about the data of a run.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ SplitReport make_report(Examples examples, Split split, const config::RunConfig&
 
 std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// One JSON object; `lengths` is in the form of configs/lengths, for a run that has both splits.
+// One JSON object; if there are both splits, `lengths` is as in configs/lengths.
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// The first `count` examples of the order as JSON lines, with `tokens` also their ids as the model gets them.
-// Without a tokenizer (`examples` null) none is left out for its tokens. `notes`: what is worth telling of
-// the rows.
+// The first `count` examples of the order as JSON lines; with `tokens`, also their ids after truncation.
+// Without a tokenizer (`examples` null) no example is dropped because of its tokens. Adds to `notes` for the
+// user.
 std::string order_lines(const config::RunConfig& config, Split split, std::int64_t count, bool tokens,
                         const Examples* examples, std::vector<std::string>& notes);
 

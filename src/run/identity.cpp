@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "data/digest.h"
 
 namespace dpo::run {
 namespace {

@@ -10,7 +10,6 @@
 #include "base/output_files.h"
 #include "base/sha256.h"
 #include "comm/group.h"
-#include "data/digest.h"
 #include "train/batches.h"
 #include "train/records.h"
 
