@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/lanes.h"
 #include "ops/vector_loops.h"
 
 namespace dpo::ops {

@@ -10,7 +10,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "ops/attention.h"
-#include "ops/lanes.h"
+#include "ops/vector_loops.h"
 
 namespace dpo::ops {
 namespace {

@@ -10,7 +10,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
 
-#include "ops/lanes.h"
 #include "ops/vector_loops.h"
 
 namespace dpo::ops {

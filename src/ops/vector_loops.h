@@ -14,6 +14,8 @@
 
 namespace dpo::ops {
 
+inline constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that a loop can be vectorized
+
 // e^x for x <= 0, to about 1e-7 relative; 0 below -87; NaN stays NaN. Written so that compilers can
 // vectorize it.
 inline float exp_of(float x) {
