@@ -67,9 +67,9 @@ class Weights(unittest.TestCase):
     def test_places_that_are_taken(self) -> None:
         (self.folder / "policy.pt").write_text("mine")
         out = self.folder / "out"
-        self.expect_failure(["exists and is not empty; choose another place"], "convert", self.model, self.model)
+        self.expect_failure(["exists and is not empty; choose another path"], "convert", self.model, self.model)
         # Refused before anything else is looked at.
-        self.expect_failure(["exists; choose another place"], "convert", "no/such", self.folder / "policy.pt")
+        self.expect_failure(["exists; choose another path"], "convert", "no/such", self.folder / "policy.pt")
         self.expect_failure(["exists and is not empty"], "init", "no/such", self.model)
         self.expect_failure(["there is no folder"], "convert", self.model, out / "deeper")
         self.assertEqual((self.folder / "policy.pt").read_text(), "mine")
