@@ -42,8 +42,8 @@ extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama;
 struct Model {
   ModelConfig config;
   TensorTable table;
-  // The tensors that are trained, in the same blocks: the leaves of autograd and the gradients follow it. All
-  // of the table; the optimizer updates whole blocks.
+  // The tensors that are trained, in the same blocks: leaves of autograd, gradients, optimizer and checkpoint
+  // follow it. All of the table.
   TensorTable trained;
   BlockFunctions functions;
 

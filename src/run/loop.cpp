@@ -199,9 +199,9 @@ class TrainingLoop {
     require_finite_weights();
     saved_ = examples;
     writer_.finish();  // there is memory for one snapshot
-    writer_.write(
-        take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer, run_.progress, part_),
-        is_best);
+    writer_.write(take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer,
+                                run_.state.policy.model().trained, run_.progress, part_),
+                  is_best);
     log_.say(fmt::format("saving step-{}{}", run_.progress.examples, is_best ? ", the best so far" : ""));
   }
 

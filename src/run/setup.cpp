@@ -223,7 +223,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   loaded.weights = {};
   state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
-    read_optimizer(*checkpoint, *state.optimizer, loaded.table, mesh.layout());
+    read_optimizer(*checkpoint, *state.optimizer, state.policy.model().trained, mesh.layout());
     state.optimizer->set_updates(progress.updates);
     state.rewards = {progress.reward_sum, progress.rewards};
   }

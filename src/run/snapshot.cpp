@@ -59,13 +59,13 @@ void append(std::vector<checkpoint::TensorPart>& parts, std::vector<checkpoint::
 
 // What this rank writes into the model's files and the optimizer's.
 std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
-  const model::TensorTable& table = snapshot.model.table;
   const model::Layout& layout = snapshot.part.layout;
   const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
-  std::vector<checkpoint::TensorPart> parts = checkpoint::parts_to_write(table, weights, layout, "");
+  std::vector<checkpoint::TensorPart> parts =
+      checkpoint::parts_to_write(snapshot.model.table, weights, layout, "");
   for (const optim::StateArray& array : snapshot.optimizer.arrays)
-    append(parts, checkpoint::parts_to_write(table, array.blocks, layout, array.name + "."));
-  append(parts, whole_parts(snapshot.optimizer, table));
+    append(parts, checkpoint::parts_to_write(snapshot.trained, array.blocks, layout, array.name + "."));
+  append(parts, whole_parts(snapshot.optimizer, snapshot.trained));
   return parts;
 }
 
@@ -86,8 +86,9 @@ bool has_size(const fs::path& file, std::uint64_t size) {
 }  // namespace
 
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
-                       const optim::Optimizer& optimizer, const RunState& progress, const RankPart& part) {
-  Snapshot snapshot{loaded, {}, progress, part};
+                       const optim::Optimizer& optimizer, const model::TensorTable& trained,
+                       const RunState& progress, const RankPart& part) {
+  Snapshot snapshot{loaded, {}, trained, progress, part};
   snapshot.model.weights = {};
   if (!part.writes) return snapshot;
   const auto copied = [](const at::Tensor& tensor) {
@@ -107,8 +108,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
   if (snapshot.part.writes) {
     model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
     all = model;
-    all.push_back({kOptimizerFile, checkpoint::plan_safetensors(
-                                       optimizer_entries(snapshot.optimizer, snapshot.model.table))});
+    all.push_back({kOptimizerFile,
+                   checkpoint::plan_safetensors(optimizer_entries(snapshot.optimizer, snapshot.trained))});
   }
   JointWork work;
   work.begin = [&](const fs::path& temporary) {
@@ -168,13 +169,13 @@ void verify_checkpoint(const fs::path& folder) {
   }
 }
 
-void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const model::TensorTable& table,
+void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const model::TensorTable& trained,
                     const model::Layout& layout) {
   const checkpoint::WeightFiles file(folder / kOptimizerFile);
   std::map<std::string, const checkpoint::StoredTensor*> stored;
   for (const checkpoint::StoredTensor& tensor : file.tensors()) stored[tensor.name] = &tensor;
   const optim::State state = optimizer.state();
-  for (const checkpoint::Entry& wanted : optimizer_entries(state, table)) {
+  for (const checkpoint::Entry& wanted : optimizer_entries(state, trained)) {
     const auto found = stored.find(wanted.name);
     if (found == stored.end() || found->second->shape != wanted.shape || found->second->dtype != wanted.dtype)
       throw UserError(
@@ -182,9 +183,9 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const m
                       "optimizer, or was it written by an older version of dpo?",
                       file.origin().string(), wanted.name));
   }
-  std::vector<checkpoint::TensorPart> parts = whole_parts(state, table);
+  std::vector<checkpoint::TensorPart> parts = whole_parts(state, trained);
   for (const optim::StateArray& array : state.arrays)
-    append(parts, checkpoint::parts_of(table, array.blocks, layout, array.name + "."));
+    append(parts, checkpoint::parts_of(trained, array.blocks, layout, array.name + "."));
   std::vector<checkpoint::Destination> destinations;
   for (checkpoint::TensorPart& part : parts)
     destinations.push_back({stored.at(part.name), part.numbers, std::move(part.runs)});

@@ -30,14 +30,15 @@ inline constexpr const char* kBest = "BEST";
 struct Snapshot {
   checkpoint::LoadedModel model;  // this rank's shard, copied to the host in the stored dtype
   optim::State optimizer;
+  model::TensorTable trained;  // the tensors that the optimizer has state of
   RunState progress;
   RankPart part;
 };
 
 // Copies what is needed, so that training can continue while it is written.
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
-                       const optim::Optimizer& optimizer, const RunState& progress,
-                       const RankPart& part = {});
+                       const optim::Optimizer& optimizer, const model::TensorTable& trained,
+                       const RunState& progress, const RankPart& part = {});
 
 // Writes FOLDER, complete or absent, together with the other ranks; see write_together for `stop`.
 void write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot,
@@ -51,7 +52,7 @@ void verify_checkpoint(const std::filesystem::path& folder);
 
 // Reads this rank's shard of the optimizer state, whatever mesh wrote it.
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,
-                    const model::TensorTable& table, const model::Layout& layout = {});
+                    const model::TensorTable& trained, const model::Layout& layout = {});
 
 // The number in a folder's name step-N; nothing for another name.
 std::optional<std::int64_t> step_of(const std::filesystem::path& folder);

@@ -23,8 +23,9 @@ class Policy {
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }
   model::GradientStore& gradient_store() { return *reduction_; }
-  model::Weights& stored() { return stored_; }
   const model::Weights& stored() const { return stored_; }
+  // The weights of model().trained, which the optimizer updates: all of the stored ones.
+  model::Weights& trained() { return stored_; }
   model::Weights& gradients() { return *gradients_; }
 
   void clear_gradients();

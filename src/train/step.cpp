@@ -154,7 +154,7 @@ UpdateResult update(TrainState& state, const ExampleBatch& batch,
   if (check) check(result);
   optim::clip(state.policy.gradients(), result.gradient_norm, state.max_gradient_norm);
   result.learning_rate = state.schedule.at(number);
-  state.optimizer->step(state.policy.stored(), state.policy.gradients(), result.learning_rate,
+  state.optimizer->step(state.policy.trained(), state.policy.gradients(), result.learning_rate,
                         state.seed + static_cast<std::uint64_t>(number) * 65537);
   state.policy.refresh();
   for (const Record& record : result.records)

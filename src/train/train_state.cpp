@@ -96,7 +96,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .seed = static_cast<std::uint64_t>(config.seed),
                    .max_length = static_cast<std::size_t>(config.max_length)};
   state.optimizer =
-      optim::make_optimizer(config.optimizer, state.policy.stored(), optimizer_settings(config));
+      optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config));
   return state;
 }
 

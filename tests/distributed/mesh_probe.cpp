@@ -62,7 +62,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   if (loss::uses_reference(loss))
     state.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));
-  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.trained());
   return state;
 }
 

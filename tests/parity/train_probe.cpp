@@ -55,7 +55,7 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
     state.reference = train::live_reference(
         {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.at("optimizer").get<std::string>());
-  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.stored());
+  state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.trained());
   return state;
 }
 

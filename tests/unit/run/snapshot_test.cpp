@@ -76,7 +76,7 @@ struct Rank {
   Snapshot snapshot(std::int64_t examples) const {
     RunState progress;
     progress.examples = examples;
-    return take_snapshot(model, model.weights, *optimizer, progress, part);
+    return take_snapshot(model, model.weights, *optimizer, model.table, progress, part);
   }
 };
 

@@ -40,7 +40,7 @@ class Updates : public testing::Test {
                      .schedule = {1e-2, 0},
                      .loss = {},
                      .pass = {}};
-    state.optimizer = optim::make_optimizer(config::Optimizer::SGD, state.policy.stored());
+    state.optimizer = optim::make_optimizer(config::Optimizer::SGD, state.policy.trained());
     return state;
   }
 
