@@ -24,7 +24,8 @@ class Policy {
   model::Store& store() const { return computed_.store(); }
   model::GradientStore& gradient_store() { return *reduction_; }
   const model::Weights& stored() const { return stored_; }
-  // The weights of model().trained, which the optimizer updates: all of the stored ones.
+  // The weights of model().trained, which the optimizer updates: all of the stored ones, as long as all are
+  // trained.
   model::Weights& trained() { return stored_; }
   model::Weights& gradients() { return *gradients_; }
 

@@ -130,7 +130,7 @@ class Score(unittest.TestCase):
         done = self.run_program(folder, str(packed))
         self.assertEqual(done.stdout.count("logps"), 2, done.stderr)
         file = self.folder / "lines.jsonl"
-        for bad, part in (("{", "not JSON"), ("[]", "array"), ('{"prompt": "x"}', "'responses' or 'chosen'"),
+        for bad, part in (("{", "invalid JSON"), ("[]", "array"), ('{"prompt": "x"}', "'responses' or 'chosen'"),
                           ('{"prompt": 3, "responses": ["a"]}', "'prompt' is number"),
                           ('{"prompt": "x", "responses": []}', "one text or more"),
                           ('{"prompt": "x", "chosen": "a"}', "'rejected' is missing"),
