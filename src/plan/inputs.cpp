@@ -19,10 +19,10 @@ std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
   return is_basic(run) && !machine.launched ? 1 : machine.ranks();
 }
 
-Reference reference_of(const config::RunConfig& run, Reference if_auto) {
-  if (!needs_reference(run.loss)) return Reference::none;
-  if (run.reference == "live") return Reference::live;
-  return run.reference == "cached" ? Reference::cached : if_auto;
+ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) {
+  if (!needs_reference(run.loss)) return ReferenceMode::none;
+  if (run.reference == "live") return ReferenceMode::live;
+  return run.reference == "cached" ? ReferenceMode::cached : if_auto;
 }
 
 // Tokens of several examples: mean plus three standard deviations of their sum, at most the largest possible.
@@ -50,7 +50,7 @@ std::optional<config::MeshShape> find_mesh(const Inputs& in) {
   return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
 }
 
-Case make_case(const Inputs& in, Reference reference_if_auto) {
+Case make_case(const Inputs& in, ReferenceMode reference_if_auto) {
   Case c{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
   c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;

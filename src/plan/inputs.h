@@ -59,7 +59,7 @@ bool needs_reference(const config::LossConfig& loss);
 // Whether the reference scores can be computed before the run.
 bool can_cache(const config::LossConfig& loss);
 
-enum class Reference { none, live, cached };
+enum class ReferenceMode { none, live, cached };
 
 // Bytes per element of everything a run keeps, by its dtypes and optimizer.
 struct Precision {
@@ -85,7 +85,7 @@ struct Case {
   Machine machine{};         // as the ranks share it
   config::MeshShape mesh{};  // of the ranks
   std::int64_t spread = 1;   // GPUs that the layers of one process are spread over (BasicTrainer)
-  Reference reference{};
+  ReferenceMode reference{};
   Precision precision{};
   ExampleTokens example{};
   double examples = 0;     // of one microbatch on one data rank
@@ -102,6 +102,6 @@ struct Case {
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
 // A contradiction of trainer, mesh keys and devices is a UserError.
-Case make_case(const Inputs& in, Reference reference_if_auto);
+Case make_case(const Inputs& in, ReferenceMode reference_if_auto);
 
 }  // namespace dpo::plan

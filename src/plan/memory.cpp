@@ -189,7 +189,7 @@ Memory memory_per_gpu(const Case& c) {
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
-      {"reference", c.reference == Reference::live ? resident * to_double(p.reference) : 0},
+      {"reference", c.reference == ReferenceMode::live ? resident * to_double(p.reference) : 0},
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(c)},

@@ -15,6 +15,6 @@ std::string memory_to_text(const Plan& plan);  // that part alone
 std::string to_text(const Fit& fit, const Plan& before);
 
 std::string_view name_of(Verdict verdict);
-std::string_view name_of(Reference reference);
+std::string_view name_of(ReferenceMode reference);
 
 }  // namespace dpo::plan

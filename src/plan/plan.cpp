@@ -33,7 +33,7 @@ Disk disk_of(const Case& c, const Timing& timing) {
   return disk;
 }
 
-Plan assess_with(const Inputs& in, Reference if_auto) {
+Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
   const Case c = make_case(in, if_auto);
   Plan plan;
   plan.resolved = in.run;
@@ -56,12 +56,12 @@ Plan assess_with(const Inputs& in, Reference if_auto) {
 
 // The plan for these lengths, even if they are those of other data.
 Plan assess_lengths(const Inputs& in) {
-  Plan plan = assess_with(in, Reference::live);
+  Plan plan = assess_with(in, ReferenceMode::live);
   const bool undecided =
-      plan.reference == Reference::live && in.run.reference == "auto" && can_cache(in.run.loss);
+      plan.reference == ReferenceMode::live && in.run.reference == "auto" && can_cache(in.run.loss);
   // Cached scores serve all epochs, and free the memory of the reference.
   const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
-  if (undecided && (several_epochs || !plan.fits())) return assess_with(in, Reference::cached);
+  if (undecided && (several_epochs || !plan.fits())) return assess_with(in, ReferenceMode::cached);
   return plan;
 }
 

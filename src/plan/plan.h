@@ -37,7 +37,7 @@ struct Plan {
   config::RunConfig resolved;  // with eval_every and save_every as the run uses them
   config::MeshShape mesh;
   bool on_cpu = false;
-  Reference reference{};
+  ReferenceMode reference{};
   Precision precision;
   double examples_per_gpu = 0;
   double tokens_per_gpu = 0;

@@ -161,11 +161,11 @@ std::string_view name_of(Verdict verdict) {
   return "";
 }
 
-std::string_view name_of(Reference reference) {
+std::string_view name_of(ReferenceMode reference) {
   switch (reference) {
-    case Reference::none: return "none";
-    case Reference::live: return "live";
-    case Reference::cached: return "cached";
+    case ReferenceMode::none: return "none";
+    case ReferenceMode::live: return "live";
+    case ReferenceMode::cached: return "cached";
   }
   return "";
 }

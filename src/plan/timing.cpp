@@ -83,10 +83,10 @@ double tensor_seconds(const Case& c, BlockKind kind, double work) {
 
 // One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
 // recomputation); `bytes`: what shard ranks exchange per parameter in it.
-Microbatch pass(const Case& c, double work, double bytes) {
+MicrobatchTime pass(const Case& c, double work, double bytes) {
   const double rate = flops_per_second(c);
   const double moved = ring_share(c.mesh.shard) * bytes / shard_bus(c);  // seconds per parameter
-  Microbatch sum;
+  MicrobatchTime sum;
   for (const Block& block : c.in.table->blocks) {
     // Only layers are recomputed.
     const double times = block.kind == BlockKind::layer ? work : std::min(work, 2.0);
@@ -105,26 +105,26 @@ Microbatch pass(const Case& c, double work, double bytes) {
   return sum;
 }
 
-Microbatch forward_pass(const Case& c, std::int64_t weight_bytes) {
+MicrobatchTime forward_pass(const Case& c, std::int64_t weight_bytes) {
   return pass(c, 1, to_double(weight_bytes));
 }
 
-Microbatch training_pass(const Case& c) {
+MicrobatchTime training_pass(const Case& c) {
   const double recompute = c.in.run.activation_checkpointing ? 1 : 0;
   const std::int64_t reduced = accumulates_unsharded(c) ? 0 : c.precision.reduction;
   return forward_pass(c, c.precision.weights) +
          pass(c, 2 + recompute, to_double(c.precision.weights + reduced));
 }
 
-Microbatch reference_pass(const Case& c) {
-  return needs_reference(c.in.run.loss) ? forward_pass(c, c.precision.reference) : Microbatch{};
+MicrobatchTime reference_pass(const Case& c) {
+  return needs_reference(c.in.run.loss) ? forward_pass(c, c.precision.reference) : MicrobatchTime{};
 }
 
 // Extra scoring without gradients: KTO scores every prompt with the responses of another example; a loss that
 // compares examples scores the whole batch before its gradients.
-Microbatch scoring_pass(const Case& c) {
-  Microbatch pass = forward_pass(c, c.precision.weights);
-  if (c.reference == Reference::live) pass = pass + reference_pass(c);
+MicrobatchTime scoring_pass(const Case& c) {
+  MicrobatchTime pass = forward_pass(c, c.precision.weights);
+  if (c.reference == ReferenceMode::live) pass = pass + reference_pass(c);
   return pass;
 }
 
@@ -194,7 +194,7 @@ std::int64_t count_evaluations(const Timing& t, const Case& c,
 }
 
 // Seconds of a forward pass of the policy, or of the reference, over so many examples on all ranks.
-double seconds_of(const Microbatch& pass, const Case& c, std::int64_t examples) {
+double seconds_of(const MicrobatchTime& pass, const Case& c, std::int64_t examples) {
   return pass.elapsed / c.examples / to_double(c.mesh.data_ranks()) * to_double(examples);
 }
 
@@ -205,9 +205,9 @@ double evaluation_seconds(const Case& c) {
 
 // What the reference computes before the run: its samples, and its scores where they are cached.
 double reference_seconds(const Case& c, const Timing& t) {
-  if (c.reference == Reference::none) return 0;
+  if (c.reference == ReferenceMode::none) return 0;
   double seconds = t.evaluations > 0 ? sampling_seconds(c) : 0;
-  if (c.reference != Reference::cached) return seconds;
+  if (c.reference != ReferenceMode::cached) return seconds;
   const std::int64_t rows = std::min(t.examples, unit_of(c.in.run.loss, c.in.lengths).in_epoch);
   const std::int64_t evaluated = t.evaluations > 0 ? evaluation_of(c.in).examples : 0;
   return seconds + seconds_of(reference_pass(c), c, rows + evaluated);
@@ -245,7 +245,7 @@ void add_whole_run(Timing& t, const Case& c, const Intervals& intervals) {
 Timing timing_of(const Case& c, const Intervals& intervals) {
   Timing t;
   t.microbatch = training_pass(c);
-  if (c.reference == Reference::live) t.microbatch = t.microbatch + reference_pass(c);
+  if (c.reference == ReferenceMode::live) t.microbatch = t.microbatch + reference_pass(c);
   for (const bool scores : {loss::is_unpaired(loss_of(c)), loss::needs_whole_batch(loss_of(c))})
     if (scores) t.microbatch = t.microbatch + scoring_pass(c);
   t.optimizer = optimizer_seconds(c);

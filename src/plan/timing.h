@@ -8,12 +8,12 @@
 namespace dpo::plan {
 
 // Seconds of one microbatch on one GPU.
-struct Microbatch {
+struct MicrobatchTime {
   double compute = 0;        // policy forward and backward, reference forward, extra scoring of some losses
   double communication = 0;  // all of it, hidden under compute or not
   double elapsed = 0;        // with both overlapped as far as possible
 
-  Microbatch operator+(const Microbatch& other) const {
+  MicrobatchTime operator+(const MicrobatchTime& other) const {
     return {compute + other.compute, communication + other.communication, elapsed + other.elapsed};
   }
 };
@@ -25,7 +25,7 @@ struct TokenThreshold {
 };
 
 struct Timing {
-  Microbatch microbatch;
+  MicrobatchTime microbatch;
   double exchange = 0;   // seconds per update, of gradients after the last backward pass
   double optimizer = 0;  // seconds per update
   double step = 0;       // seconds per update, accumulation included

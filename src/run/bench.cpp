@@ -85,7 +85,7 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
 // A cached reference costs nothing in an update, so none is needed.
 std::unique_ptr<train::Reference> random_reference(const plan::Plan& plan, const model::Model& model,
                                                    const shard::Mesh& mesh) {
-  if (plan.reference != plan::Reference::live) return train::no_reference();
+  if (plan.reference != plan::ReferenceMode::live) return train::no_reference();
   return train::live_reference(
       {{model, random_weights(model, train::reference_dtype(plan.resolved), mesh), mesh},
        train::pass_options(plan.resolved)});

@@ -26,14 +26,14 @@ double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) 
 
 }  // namespace
 
-std::vector<Finding> Diagnosis::report(std::vector<Finding> noticed) {
-  std::erase_if(noticed, [this](const Finding& finding) { return !reported_.insert(finding.id).second; });
+std::vector<RunWarning> Diagnosis::report(std::vector<RunWarning> noticed) {
+  std::erase_if(noticed, [this](const RunWarning& finding) { return !reported_.insert(finding.id).second; });
   findings_.insert(findings_.end(), noticed.begin(), noticed.end());
   return noticed;
 }
 
-std::vector<Finding> Diagnosis::after_loading(std::span<const data::SourceCounts> counts) {
-  std::vector<Finding> noticed;
+std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCounts> counts) {
+  std::vector<RunWarning> noticed;
   for (const data::SourceCounts& source : counts) {
     const auto share = [&source](std::int64_t count) {
       return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, source.examples));
@@ -50,7 +50,7 @@ std::vector<Finding> Diagnosis::after_loading(std::span<const data::SourceCounts
   return report(std::move(noticed));
 }
 
-std::vector<Finding> Diagnosis::after_update(const Metrics& metrics) {
+std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
   updates_ = value_of(metrics, "counters/updates");
   const double norm = value_of(metrics, "grad_norm");
   clipped_in_a_row_ = norm > max_gradient_norm_ ? clipped_in_a_row_ + 1 : 0;
@@ -63,11 +63,11 @@ std::vector<Finding> Diagnosis::after_update(const Metrics& metrics) {
                     clipped_in_a_row_, norm, max_gradient_norm_)}});
 }
 
-std::vector<Finding> Diagnosis::after_evaluation(const Metrics& metrics) {
+std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
   if (!first_evaluation_) first_evaluation_ = metrics;
   const auto now = [&](const char* name) { return value_of(metrics, name); };
   const auto change = [&](const char* name) { return now(name) - value_of(*first_evaluation_, name); };
-  std::vector<Finding> noticed;
+  std::vector<RunWarning> noticed;
   const double fall = -change("logps_eval/chosen");
   if (fall > kFallPerToken * now("tokens_eval/chosen") && change("rewards_eval/margins") > 0)
     noticed.push_back(
@@ -90,12 +90,12 @@ std::vector<Finding> Diagnosis::after_evaluation(const Metrics& metrics) {
   return report(std::move(noticed));
 }
 
-std::vector<Finding> Diagnosis::after_samples(std::span<const Sample> samples) {
+std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> samples) {
   if (samples.size() < kEnoughSamples) return {};
   const SampleMeans now{mean_of(samples, [](const Sample& s) { return static_cast<double>(s.tokens); }),
                         mean_of(samples, [](const Sample& s) { return s.ended ? 1.0 : 0.0; })};
   if (!first_samples_) first_samples_ = now;
-  std::vector<Finding> noticed;
+  std::vector<RunWarning> noticed;
   if (now.tokens > kGrowth * first_samples_->tokens)
     noticed.push_back(
         {"longer", fmt::format("sampled responses get longer: {:.0f} tokens on average, {:.0f} at "

@@ -15,7 +15,7 @@
 namespace dpo::run {
 
 // What was noticed, with the values that show it, and what to try.
-struct Finding {
+struct RunWarning {
   std::string id;
   std::string text;
 };
@@ -26,12 +26,12 @@ class Diagnosis {
  public:
   explicit Diagnosis(double max_gradient_norm) : max_gradient_norm_(max_gradient_norm) {}
 
-  std::vector<Finding> after_loading(std::span<const data::SourceCounts> counts);
-  std::vector<Finding> after_update(const Metrics& metrics);
-  std::vector<Finding> after_evaluation(const Metrics& metrics);
-  std::vector<Finding> after_samples(std::span<const Sample> samples);
+  std::vector<RunWarning> after_loading(std::span<const data::SourceCounts> counts);
+  std::vector<RunWarning> after_update(const Metrics& metrics);
+  std::vector<RunWarning> after_evaluation(const Metrics& metrics);
+  std::vector<RunWarning> after_samples(std::span<const Sample> samples);
 
-  const std::vector<Finding>& findings() const { return findings_; }
+  const std::vector<RunWarning>& findings() const { return findings_; }
 
  private:
   // Of the samples of one evaluation.
@@ -39,7 +39,7 @@ class Diagnosis {
     double tokens = 0;
     double ended = 0;
   };
-  std::vector<Finding> report(std::vector<Finding> noticed);
+  std::vector<RunWarning> report(std::vector<RunWarning> noticed);
 
   double max_gradient_norm_;
   std::int64_t clipped_in_a_row_ = 0;
@@ -47,7 +47,7 @@ class Diagnosis {
   std::optional<Metrics> first_evaluation_;
   std::optional<SampleMeans> first_samples_;
   std::set<std::string> reported_;
-  std::vector<Finding> findings_;
+  std::vector<RunWarning> findings_;
 };
 
 }  // namespace dpo::run

@@ -172,7 +172,7 @@ class TrainingLoop {
   // Cached scores may come from a run with other shapes of batches; those of a live reference do not.
   void check_first_update(const train::UpdateResult& result) const {
     if (!loss::uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
-    const bool cached = run_.plan.reference == plan::Reference::cached;
+    const bool cached = run_.plan.reference == plan::ReferenceMode::cached;
     train::require_equal_models(result, cached ? train::reference_dtype(run_.config) : at::kFloat);
   }
 

@@ -29,8 +29,8 @@ void RunLog::say(const std::string& line) {
   warn_unless(folder_.log(line));
 }
 
-void RunLog::say(const std::vector<Finding>& findings) {
-  for (const Finding& finding : findings) say("noticed: " + finding.text);
+void RunLog::say(const std::vector<RunWarning>& findings) {
+  for (const RunWarning& finding : findings) say("noticed: " + finding.text);
 }
 
 void RunLog::warn_unless(bool written) {
@@ -85,7 +85,7 @@ void RunLog::after_training(const RunState& progress) {
   say(summary(progress));
   if (diagnosis_.findings().empty()) return;
   say("what was noticed during the run:");
-  for (const Finding& finding : diagnosis_.findings()) say("  * " + finding.text);
+  for (const RunWarning& finding : diagnosis_.findings()) say("  * " + finding.text);
 }
 
 std::string RunLog::update_name(std::int64_t update) const {

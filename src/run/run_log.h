@@ -39,7 +39,7 @@ class RunLog {
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
 
  private:
-  void say(const std::vector<Finding>& findings);
+  void say(const std::vector<RunWarning>& findings);
   void warn_unless(bool written);
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;

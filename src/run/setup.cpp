@@ -151,7 +151,7 @@ struct FrozenModel {
 std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
                                           std::span<const at::Device> devices,
                                           const train::Listener& listener) {
-  if (data.plan.reference == plan::Reference::none) return std::nullopt;
+  if (data.plan.reference == plan::ReferenceMode::none) return std::nullopt;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return load_initial(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
   });
@@ -183,7 +183,7 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
   if (config.sample_during_eval)
     samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
                            config, *mesh.all);
-  if (data.plan.reference == plan::Reference::live) return train::live_reference(std::move(reference));
+  if (data.plan.reference == plan::ReferenceMode::live) return train::live_reference(std::move(reference));
   return train::cached_reference(train::find_or_compute_scores(
       plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));

@@ -70,15 +70,15 @@ TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
 
 TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 batch_size=4 ";
-  EXPECT_EQ(plan_of(line + "--device h200").reference, Reference::live);
+  EXPECT_EQ(plan_of(line + "--device h200").reference, ReferenceMode::live);
   EXPECT_EQ(plan_of(line + "--device h200 n_epochs=2").reference,
-            Reference::cached);  // scored once, used twice
+            ReferenceMode::cached);  // scored once, used twice
   Inputs tight = inputs_of(line + "--device h200");
   tight.machine.device.memory = make_plan(tight).memory.total();  // of which the driver keeps a little
-  EXPECT_EQ(make_plan(tight).reference, Reference::cached);
+  EXPECT_EQ(make_plan(tight).reference, ReferenceMode::cached);
   EXPECT_TRUE(make_plan(tight).fits());
-  EXPECT_EQ(plan_of(line + "reference=live n_epochs=2").reference, Reference::live);
-  EXPECT_EQ(plan_of("model=pythia28").reference, Reference::none);
+  EXPECT_EQ(plan_of(line + "reference=live n_epochs=2").reference, ReferenceMode::live);
+  EXPECT_EQ(plan_of("model=pythia28").reference, ReferenceMode::none);
 }
 
 TEST(LengthsRule, AMeanIsNeverNegative) {
