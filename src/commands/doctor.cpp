@@ -37,7 +37,7 @@ std::string bfloat16_text(const std::string& kind) {
 std::string limit_text(const json& cpu) {
   if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
     return "";
-  return fmt::format("; a limit of this process; the machine has {} threads and {}",
+  return fmt::format("; this process is limited, the machine has {} threads and {}",
                      cpu["machine_threads"].get<int>(), gib(cpu["machine_memory_bytes"]));
 }
 

@@ -44,7 +44,7 @@ TEST(Doctor, TextShowsTheLimitsOfTheProcessAndAnUnusedGpu) {
   report["cpu"]["machine_threads"] = 64;
   report["gpus"][0]["usable"] = false;
   const std::string text = doctor_text(report);
-  EXPECT_NE(text.find("a limit of this process; the machine has 64 threads and 64.0 GiB"), std::string::npos)
+  EXPECT_NE(text.find("this process is limited, the machine has 64 threads and 64.0 GiB"), std::string::npos)
       << text;
   EXPECT_NE(text.find("compute capability 9.0, not used"), std::string::npos) << text;
 }
