@@ -111,7 +111,7 @@ def shown(examples, tokens):
 
 
 def print_simulated(rows):
-    print(f"\nPlanned: {' '.join(SIMULATED)}, {GPUS} GPUs; examples per GPU and microbatch\n")
+    print(f"\nPlanned: {' '.join(SIMULATED)}, {GPUS} GPUs; examples per GPU per microbatch\n")
     print("| device | link, GB/s | FSDPTrainer wins from | half of the GPUs' worth from | the original's rule |")
     print("|---|---|---|---|---|")
     for name, link, wins, half, tokens in rows:
@@ -126,7 +126,7 @@ def simulated_figure(rows):
                 lines.setdefault(what, []).append((link, examples))
     lines["the original's rule"] = [(link, 2) for link in sorted({row[1] for row in rows})]
     return plot.line_chart("From how many pairs per GPU on FSDPTrainer pays, as planned (Pythia-2.8B, DPO)", "link, GB/s",
-                           "pairs per GPU and microbatch", lines)
+                           "pairs per GPU per microbatch", lines)
 
 
 def bench(keys, trainer, ranks, examples, updates, link=None):

@@ -5,6 +5,6 @@ namespace dpo {
 
 inline constexpr int kBadInput = 1;
 inline constexpr int kTrainingFailed = 2;
-inline constexpr int kStopped = 143;  // as the shell says of a process that SIGTERM ended
+inline constexpr int kStopped = 143;  // 128 + SIGTERM, as shells report it
 
 }  // namespace dpo

@@ -1,4 +1,4 @@
-// Files and folders that are written so that a crash or a full disk leaves no half of one.
+// Files and folders that are written so that a crash or a full disk never leaves a partial one.
 #pragma once
 
 #include <cstddef>

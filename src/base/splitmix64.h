@@ -4,8 +4,7 @@
 
 namespace dpo {
 
-// A hash of 64 bits (SplitMix64). Of a counter it is a stream of random numbers of which any part can be
-// drawn without the part before.
+// A hash of 64 bits (SplitMix64). Applied to a counter, it is a random stream with random access.
 inline std::uint64_t splitmix64(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;

@@ -140,7 +140,7 @@ fs::path model_folder(const std::string& name_or_path) {
         fmt::format("there is no folder {}; expected a model's folder or its name ORG/NAME", name_or_path));
   throw UserError(
       fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache {}; "
-                  "'{}' fetches it",
+                  "if it is on the Hugging Face hub, '{}' downloads it",
                   name_or_path, hub::cache_folder().string(),
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
 }

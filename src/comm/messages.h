@@ -46,7 +46,7 @@ struct Message {
 
 std::string line_of(const Message& message);
 
-// Null if the line (without its end) is not a message.
+// nullopt if the line (without its end) is not a message.
 std::optional<Message> parse_message(std::string_view line);
 
 // The messages of a connection, whose bytes arrive in pieces.

@@ -5,7 +5,9 @@ namespace dpo::comm {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw UserError("several processes with a GPU each need NCCL, and this dpo was built without it");
+  throw UserError(
+      "several processes with a GPU each need NCCL, and this dpo was built without it; "
+      "install NCCL's headers (libnccl-dev), then ./run build ('dpo doctor' shows what is missing)");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace dpo::commands {
 
 struct CountedData {
-  std::optional<plan::Lengths> lengths;  // none if plan.lengths is set or the data is not on this machine
+  std::optional<plan::Lengths> lengths;  // nullopt if plan.lengths is set or the data is not on this machine
   std::vector<std::string> notes;        // about its rows, for the user
 };
 

@@ -37,7 +37,7 @@ std::string bfloat16_text(const std::string& kind) {
 std::string limit_text(const json& cpu) {
   if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
     return "";
-  return fmt::format("; this process is limited to these: the machine has {} threads and {}",
+  return fmt::format("; this process is limited, the machine has {} threads and {}",
                      cpu["machine_threads"].get<int>(), gib(cpu["machine_memory_bytes"]));
 }
 
@@ -46,7 +46,7 @@ std::string libtorch_row(const json& libtorch) {
   const std::string version = libtorch["version"].get<std::string>();
   const std::string tested = libtorch["tested_version"].get<std::string>();
   return row("LibTorch",
-             fmt::format("{}{}, {}, {} threads, {} CUDA, in {}", version,
+             fmt::format("{}{}, CPU kernels {}, {} threads, {} CUDA, in {}", version,
                          version == tested ? "" : fmt::format(" (tested with {})", tested),
                          libtorch["cpu_instructions"].get<std::string>(), libtorch["threads"].get<int>(),
                          libtorch["cuda_part"].get<bool>() ? "with" : "without",

@@ -151,10 +151,11 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
   if (!gpu_obstacle.empty()) {
     list.push_back(missing("a way to use the GPU", "training on it: runs use the CPU", gpu_obstacle));
   } else if (report["gpus"].empty()) {
-    list.push_back(missing("an NVIDIA GPU", "training at full speed",
-                           report["driver"].is_null()
-                               ? "no GPU was found: runs use the CPU"
-                               : "the driver is installed but reports no GPU: see nvidia-smi"));
+    list.push_back(
+        missing("an NVIDIA GPU", "training at full speed",
+                report["driver"].is_null()
+                    ? "nothing, if training on the CPU is intended; otherwise install the NVIDIA driver"
+                    : "the driver is installed but reports no GPU: see nvidia-smi"));
   }
   if (report["mpi"].is_null()) {
     list.push_back(missing("Open MPI", "runs with several processes",

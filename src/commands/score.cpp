@@ -24,7 +24,7 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   };
   CLI::Option* const length = limit("--max-length", arguments.max_length,
                                     "truncate prompt and response to N tokens together, as training does "
-                                    "(default: too many are an error)");
+                                    "(default: longer input is an error)");
   CLI::Option* const prompt_length =
       limit("--max-prompt-length", arguments.max_prompt_length, "of these, at most N for the prompt");
   length->needs(prompt_length);

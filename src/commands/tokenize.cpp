@@ -178,7 +178,8 @@ void describe(CLI::App& command, TokenizeArguments& arguments) {
   command.add_flag("--special", arguments.special,
                    "add the tokenizer's special tokens (BOS and others); with --decode: leave special "
                    "tokens out");
-  command.add_flag("--json", arguments.json, "lines of text are JSON strings, which can hold any character");
+  command.add_flag("--json", arguments.json,
+                   "lines of text are JSON strings, which can contain any character");
   command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")
       ->type_name("N");
   // For benchmarks/tokenizers_speed.py.

@@ -56,9 +56,17 @@ void choose(Arguments& arguments, const Override& change) {
   arguments.choices[change.key] = {change.value->text, change.value->origin};
 }
 
+// A required key whose argument could not be parsed is not reported as missing too.
+void mark_broken(Arguments& arguments, const std::string& text) {
+  const std::string key = text.substr(0, text.find('='));
+  if (const Field* const field = find_field(key); field && field->default_text == "???")
+    arguments.changes.push_back({.key = key, .value = make_scalar(Kind::Broken, "", {}), .text = text});
+}
+
 Arguments read_arguments(std::span<const std::string> overrides, Problems& problems) {
   Arguments arguments;
-  for (const std::string& text : overrides)
+  for (const std::string& text : overrides) {
+    const std::size_t before = problems.size();
     collect(problems, [&] {
       Override change = parse_override(text);
       const bool is_map = change.value && change.value->kind == Kind::Map;
@@ -67,6 +75,8 @@ Arguments read_arguments(std::span<const std::string> overrides, Problems& probl
       else
         arguments.changes.push_back(std::move(change));
     });
+    if (problems.size() > before) mark_broken(arguments, text);
+  }
   return arguments;
 }
 

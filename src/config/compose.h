@@ -24,7 +24,7 @@ struct Request {
 struct Resolved {
   RunConfig values;
   std::shared_ptr<const Node> tree;
-  std::vector<std::string> notes;  // worth knowing, not wrong (an added key that nothing reads)
+  std::vector<std::string> notes;  // worth knowing, not wrong (an added key that is not used)
 };
 
 // Composes presets, file and overrides, checks the result against the schema, and throws one UserError

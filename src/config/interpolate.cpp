@@ -173,7 +173,9 @@ class Resolver {
 
   Node environment_value(const std::string& variable, const std::string& value) {
     if (value.size() > kLongestText || first_bad_byte(value) != std::string::npos)
-      throw Unresolvable{fmt::format("the environment variable {} is not text", shown(variable))};
+      throw Unresolvable{fmt::format(
+          "the environment variable {} is longer than 64 KiB or not valid UTF-8 without control characters",
+          shown(variable))};
     return make_scalar(Kind::Text, value, {Origin::Kind::Environment, variable});
   }
 
@@ -198,7 +200,7 @@ class Resolver {
     if (target->kind == Kind::Broken) throw AlreadyReported{};
     if (target->kind == Kind::Missing) throw Unresolvable{fmt::format("'{}' is not set", reference)};
     expanded_ += bytes_of(*target);
-    if (expanded_ > kMostExpanded) throw Unresolvable{"the references expand to too much"};
+    if (expanded_ > kMostExpanded) throw Unresolvable{"the references expand to more than 4 MiB"};
     Node copy = *target;
     if (copy.origin.kind != Origin::Kind::Environment) copy.origin = origin;
     return copy;

@@ -55,8 +55,8 @@ std::string contradiction(const RunConfig& run, std::int64_t ranks) {
   const std::vector<std::string> keys = given_keys(run.mesh);
   const bool open = run.trainer == Trainer::TensorParallel ? !run.mesh.tensor : !run.mesh.shard;
   return fmt::format(
-      "{} {} {}{}, but there {} {}; start that many, or choose numbers whose product is {} (they are "
-      "among {}); {}=null takes the remaining ranks",
+      "{} {} {}{}, but there {} {}; start that many, or choose mesh sizes whose product is {} "
+      "(divisors: {}); {}=null takes the remaining ranks",
       fmt::join(keys, ", "), keys.size() == 1 ? "needs" : "need", open ? "a multiple of " : "",
       counted(ranks_asked_for(run)), ranks == 1 ? "is" : "are", ranks, ranks,
       fmt::join(divisors(ranks), ", "), open_key(run));

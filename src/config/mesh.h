@@ -18,7 +18,7 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
-// The mesh of `ranks` processes by the trainer and the keys mesh.*; nothing if they contradict each other.
+// The mesh of `ranks` processes by the trainer and the keys mesh.*; nullopt if they contradict each other.
 std::optional<MeshShape> find_mesh(const RunConfig& run, std::int64_t ranks);
 
 // The same; a contradiction is a UserError that says what would fit.

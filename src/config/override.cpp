@@ -235,7 +235,8 @@ class Reader {
 
   [[noreturn]] void fail_empty(std::string_view what) const {
     if (at_end()) fail(fmt::format("a {} is missing at the end", what));
-    fail_at(fmt::format("where a {} is expected; to take it as text, put the {} in quotes", what, what));
+    fail_at(
+        fmt::format("is found where a {} is expected; to take it as text, put the {} in quotes", what, what));
   }
 
   const std::string& text_;
@@ -248,7 +249,7 @@ Override parse_override(const std::string& argument) {
   const std::size_t bad = first_bad_byte(argument);
   if (bad != std::string::npos)
     throw UserError(fmt::format(
-        "{}: byte 0x{:02x} is not text; expected UTF-8 without control characters "
+        "{}: byte 0x{:02x} is not allowed; expected UTF-8 without control characters "
         "(command line)",
         shown(std::string_view(argument).substr(0, bad)), static_cast<unsigned char>(argument[bad])));
   return Reader(argument).read();

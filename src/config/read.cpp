@@ -59,10 +59,12 @@ std::string hint(const Field& field, const Node& node) {
 }
 
 std::string unset_problem(const Field& field, const Node& node) {
-  std::string remedy = fmt::format("set {}=VALUE, {}", field.key, field.expected);
-  if (field.key == "model.name_or_path")
-    remedy =
-        fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(assets_in("model"), ", "), remedy);
+  std::string remedy = fmt::format("set {}=VALUE, where VALUE is {}", field.key, field.expected);
+  if (field.key == "model.name_or_path") {
+    Texts presets = assets_in("model");
+    std::erase(presets, "blank_model");  // sets no model
+    remedy = fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(presets, ", "), remedy);
+  }
   const std::string origin =
       node.origin.kind == Origin::Kind::Default ? "" : fmt::format(" ({})", node.origin.phrase());
   return fmt::format("{}: required; {}{}", field.key, remedy, origin);
@@ -107,15 +109,13 @@ void check_name(const Node& node, const std::string& key, Texts& problems, Texts
   if (find_field(key)) return;
   const std::string near = did_you_mean_key(key);
   if (node.added)
-    return notes.push_back(
-        fmt::format("{}: nothing reads this key ({}){}", shown(key), node.origin.phrase(), near));
+    return notes.push_back(fmt::format("{}: unused key ({}){}", shown(key), node.origin.phrase(), near));
   if (key == "hydra")
     return problems.push_back(
         fmt::format("hydra: Hydra's own settings are not supported; remove them ({})", node.origin.phrase()));
-  problems.push_back(fmt::format(
-      "{}: unknown key ({}){}", shown(key), node.origin.phrase(),
-      near.empty() ? fmt::format("; to keep a key that nothing reads, call it +{}", shown(node.name))
-                   : near));
+  problems.push_back(
+      fmt::format("{}: unknown key ({}){}", shown(key), node.origin.phrase(),
+                  near.empty() ? fmt::format("; to keep an unused key, write +{}", shown(node.name)) : near));
 }
 
 void check_names(const Node& tree, Texts& problems, Texts& notes) {

@@ -12,7 +12,7 @@ namespace dpo::config {
 void fill_defaults(Node& tree);
 
 // The typed configuration. Unknown keys, wrong types, values out of range, unset keys and contradictions are
-// added to `problems`; keys that were added and that nothing reads, to `notes`.
+// added to `problems`; unused keys that were added, to `notes`.
 RunConfig read_tree(const Node& tree, std::vector<std::string>& problems, std::vector<std::string>& notes);
 
 // The tree of a typed configuration, with every key that applies to its loss.

@@ -16,7 +16,7 @@ Node yaml_scalar(std::string_view text, Origin origin);
 // An unquoted value of the command line, read as Hydra's grammar does: 20_000, 5e-7, true, null, text.
 Node argument_scalar(std::string text, Origin origin);
 
-// Nothing if the number does not fit.
+// nullopt if the number does not fit.
 std::optional<std::int64_t> to_int(const std::string& canonical);
 std::optional<double> to_double(const std::string& canonical);
 

@@ -28,18 +28,18 @@ Check<std::string> run_name() {
 std::vector<Field> run_fields() {
   using R = RunConfig;
   return {
-      field("seed", &R::seed, "0", at_least(0), "Random seed of everything except the order of the data."),
+      field("seed", &R::seed, "0", at_least(0), "Random seed; the data order has its own, data_seed."),
       field("data_seed", &R::data_seed, "0", between(0, kLargestNumpySeed),
-            "Random seed of the order of the data. The original always uses 0."),
+            "Random seed of the data order. The original (Mitchell's direct-preference-optimization) always "
+            "uses 0."),
       field("exp_name", &R::exp_name, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, "4", count_from(1),
             "Examples per update across all GPUs. Each GPU works on batch_size / "
             "(gradient_accumulation_steps * GPUs) at a time."),
       field("eval_batch_size", &R::eval_batch_size, "16", count_from(1),
-            "Examples per step of evaluation and sampling."),
-      field("debug", &R::debug, "false", yes_or_no(),
-            "For trying things out: no logging service, no checkpoints."),
+            "Batch size of evaluation and sampling."),
+      field("debug", &R::debug, "false", yes_or_no(), "For trying things out: no checkpoints are saved."),
       field("fsdp_port", &R::fsdp_port, "null", between(1, 65535),
             "Port on which the processes of a sharded run connect; null: a free one."),
       field("datasets", &R::datasets, "[hh]",
@@ -74,14 +74,14 @@ std::vector<Field> run_fields() {
             "(FSDPTrainer), or every layer split (TensorParallelTrainer)."),
       field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
             "How FSDPTrainer accumulates gradients over microbatches: sharded reduces them after each one; "
-            "whole keeps them all, reduces once per update, and needs more memory."),
+            "whole keeps them all, reduces once per update (FSDP's no_sync), and needs more memory."),
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32",
             one_of<Dtype>({Dtype::float32, Dtype::bfloat16}),
             "Dtype in which gradients are summed over ranks."),
       field("rank_timeout_secs", &R::rank_timeout_secs, "60", between(1, 86400),
             "Seconds without a heartbeat after which a process counts as failed and the run ends."),
       field("optimizer", &R::optimizer, "RMSprop", one_of(all_choices<Optimizer>()),
-            "Optimizer, with PyTorch's defaults. RMSprop needs half the memory of Adam."),
+            "Optimizer, with PyTorch's defaults. RMSprop has half the optimizer state of Adam."),
       setting_of(
           {Optimizer::Adam, Optimizer::AdamW},
           field("optimizer_betas", &R::optimizer_betas, "null",
@@ -101,19 +101,20 @@ std::vector<Field> run_fields() {
             "run."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field("eval_every", &R::eval_every, "20_000", count_from(1),
-            "Evaluate after this many examples, a multiple of batch_size; null: never, and no evaluation "
-            "data is read."),
+      field(
+          "eval_every", &R::eval_every, "20_000", count_from(1),
+          "Evaluate every this many examples (rounded down to a multiple of batch_size); null: never, and no "
+          "evaluation data is read."),
       field("save_every", &R::save_every, "null", count_from(1),
-            "Save after this many examples, a multiple of batch_size, and at the end; null: at every "
-            "evaluation but the first, and at the end."),
+            "Save every this many examples (rounded down to a multiple of batch_size), and at the end; null: "
+            "at every evaluation but the first, and at the end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Minimum seconds between two logged updates."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
             "Resume a run from its newest checkpoint, or from the given checkpoint, bit for bit; auto: the "
             "newest run of this exp_name, or a new run if there is none."),
       field("overwrite", &R::overwrite, "false", yes_or_no(),
-            "Start a new run in a local_run_dir that already holds one; the old one is renamed to "
+            "Start a new run in a local_run_dir that already contains one; the old one is renamed to "
             "local_run_dir.old-1, and so on."),
       field("keep_last", &R::keep_last, "null", count_from(1),
             "Keep only this many of the newest checkpoints, and the best; null: all."),
@@ -123,7 +124,7 @@ std::vector<Field> run_fields() {
             "other metrics. If save_every is set, it must be a multiple of eval_every."),
       field("reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
             "Reference log-probabilities: computed at every update (live), once before training (cached), or "
-            "whichever is faster and fits (auto)."),
+            "cached if the run has several epochs or would not fit otherwise, else live (auto)."),
   };
 }
 
@@ -138,7 +139,7 @@ std::vector<Field> model_fields() {
       field("model.archive", kModel, &M::archive, "null", path("a file or a checkpoint folder"),
             "Weights to start from instead of the model's own, such as those of an SFT run."),
       field("model.block_name", kModel, &M::block_name, "null", text("the name of a block class"),
-            "Accepted for the original's command lines; not used."),
+            "Accepted for compatibility with direct-preference-optimization; not used."),
       field("model.policy_dtype", kModel, &M::policy_dtype, "float32", one_of(kDtypes),
             "Dtype of the trained weights and of the optimizer state."),
       field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(all_choices<Dtype>()),
@@ -156,7 +157,7 @@ std::vector<Field> mesh_fields() {
   return {
       field("mesh.replica", kMesh, &M::replica, "null", count_from(1),
             "Groups of ranks that each hold the whole model and split the batch, for slow links between "
-            "machines; null: 1."),
+            "machines (DDP; with mesh.shard, hybrid sharding: HSDP); null: 1."),
       field("mesh.shard", kMesh, &M::shard, "null", count_from(1),
             "Ranks that split parameters, gradients, optimizer state and batch; null: all remaining ranks "
             "for FSDPTrainer, 1 for TensorParallelTrainer."),
@@ -182,10 +183,10 @@ std::vector<Field> loss_fields() {
   return {
       field("loss.name", kLoss, &L::name, "sft", one_of(all_choices<Loss>()),
             "The loss; choose it with loss=NAME."),
-      only_for(
-          preference,
-          field("loss.beta", kLoss, &L::beta, "???", above(0),
-                "How closely the policy is kept to the reference; 0.1 is usual, less lets it move further.")),
+      only_for(preference,
+               field("loss.beta", kLoss, &L::beta, "???", above(0),
+                     "Strength of the preference term; with a reference, how closely the policy is kept to "
+                     "it. 0.1 is usual for dpo; the plan knows the range of each loss.")),
       only_for({Loss::dpo, Loss::robust, Loss::exo_pair, Loss::aot},
                field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
                      "Assumed share of pairs with swapped labels (conservative DPO).")),
@@ -245,12 +246,12 @@ std::vector<Field> data_fields() {
             map_of("a map of whole numbers >= 1 such as {hh: 1000}", dataset, at_least(1)),
             "Maximum rows to read of each split of a data set, from the start of its files."),
       field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
-            "Share of prompts held out for testing, where your own files are not named train and test; null: "
-            "0.01, or with fewer than 1600 rows what gives about 16 prompts, at most 0.1."),
+            "Share of prompts held out for testing, for your own files without train and test splits; null: "
+            "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
       field("data.on_error", kData, &D::on_error, "fail", one_of({"fail", "skip"}),
             "What to do with a row that cannot be read: fail, or skip and count it."),
       field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
-            "Examples whose text contains the end-of-text token. The original stops."),
+            "Examples whose text contains the end-of-text token. The original raises an error."),
       field("data.empty_response", kData, &D::empty_response, "drop", policy,
             "Examples with an empty response."),
       field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
@@ -265,12 +266,13 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(),
-            "Accepted for the original's command lines: nothing is sent to Weights & Biases; metrics go to "
-            "metrics.jsonl in the run folder."),
+            "Accepted for compatibility with direct-preference-optimization: nothing is sent to Weights & "
+            "Biases; metrics go to metrics.jsonl in the run folder."),
       field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
-            "Accepted for the original's command lines; not used."),
+            "Accepted for compatibility with direct-preference-optimization; not used."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
-            text("a project name"), "Accepted for the original's command lines; not used."),
+            text("a project name"),
+            "Accepted for compatibility with direct-preference-optimization; not used."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",

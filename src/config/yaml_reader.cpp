@@ -41,7 +41,7 @@ class Builder : public YAML::EventHandler {
     if (found == anchors_.end()) fail(mark, "an alias refers to the value that contains it");
     nodes_ += count_nodes(found->second);
     expanded_ += bytes_of(found->second);
-    if (expanded_ > kMostExpanded) fail(mark, "the aliases expand to too much");
+    if (expanded_ > kMostExpanded) fail(mark, "the aliases expand to more than 4 MiB");
     if (open_.size() + depth_of(found->second) > kDeepestNesting) fail_deep(mark);
     add(found->second, mark, YAML::NullAnchor);
   }
@@ -88,7 +88,7 @@ class Builder : public YAML::EventHandler {
 
   Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
     if (first_bad_byte(value) != std::string::npos)
-      fail(mark, "a value holds control characters; expected text");
+      fail(mark, "a value contains control characters; expected text");
     if (tag == "!" || tag == fmt::format("{}str", kYamlTag))
       return make_scalar(Kind::Text, value, origin(mark));
     const bool plain = tag.empty() || tag == "?";
@@ -186,8 +186,9 @@ void check_bytes(std::string_view text, const std::string& name) {
   const std::size_t bad = first_bad_byte(text);
   if (bad == std::string_view::npos) return;
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n');
-  throw UserError(fmt::format("{}:{}: byte 0x{:02x} is not text; expected UTF-8 without control characters",
-                              name, line, static_cast<unsigned char>(text[bad])));
+  throw UserError(
+      fmt::format("{}:{}: byte 0x{:02x} is not allowed; expected UTF-8 without control characters", name,
+                  line, static_cast<unsigned char>(text[bad])));
 }
 
 // The usual reason why a file that looks right is refused.

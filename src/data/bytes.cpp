@@ -191,7 +191,7 @@ std::unique_ptr<ByteReader> open_bytes(const fs::path& file) {
   if (start.starts_with("\x1f\x8b")) return std::make_unique<GzipReader>(std::move(plain));
   if (start.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdReader>(std::move(plain));
   const bool should_be_compressed = file.extension() == ".gz" || file.extension() == ".zst";
-  if (should_be_compressed && !start.empty()) fail(file, "is not compressed, though its name says so");
+  if (should_be_compressed && !start.empty()) fail(file, "is named .gz or .zst but is not compressed");
   if (should_be_compressed) fail(file, "is empty");
   return plain;
 }

@@ -13,7 +13,7 @@ using Token = std::int32_t;
 
 // One training example in tokens: a prompt with its responses, truncated, each response with its end-of-text
 // token. SFT has one response; a pair has two, chosen and rejected; a ranking has many, the best first. The
-// tokens are views into memory of whoever made it.
+// tokens are views into memory owned by its creator.
 struct Example {
   std::span<const Token> prompt;
   std::vector<std::span<const Token>> responses;

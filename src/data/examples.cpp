@@ -189,11 +189,11 @@ bool Examples::keeps(const ExampleOrigin& origin, SourceCounts& counts) const {
   if (const auto reason = drop_reason(origin)) {
     const auto index = static_cast<std::size_t>(*reason);
     if (policy_of(policies_, *reason) == "fail")
-      throw UserError(
-          fmt::format("data.{0}=fail: found in '{1}', prompt {2} (distinct prompts, from 0), response {3}; "
-                      "data.{0}=drop drops and counts such examples",
-                      kDropReasonKeys[index], config::shown(counts.name), origin.prompt,
-                      fmt::join(responses_of(origin), " or ")));
+      throw UserError(fmt::format(
+          "data.{0}=fail: found in '{1}', prompt {2} (counting distinct prompts from 0), response {3}; "
+          "data.{0}=drop drops and counts such examples",
+          kDropReasonKeys[index], config::shown(counts.name), origin.prompt,
+          fmt::join(responses_of(origin), " or ")));
     ++counts.dropped[index];
     return false;
   }

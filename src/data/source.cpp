@@ -155,6 +155,23 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
   return finish(std::move(texts), static_cast<std::int64_t>(kept.size()), bad);
 }
 
+[[noreturn]] void fail_empty(const Source& source, const SourceTexts& texts) {
+  const bool is_test = source.split == Split::Test;
+  const std::string skipped = texts.bad_rows == 0
+                                  ? ""
+                                  : fmt::format(" ({} skipped, the first: {})", plural(texts.bad_rows, "row"),
+                                                texts.bad_examples.front());
+  const char* const remedy =
+      is_test ? "Give more rows, a larger data.test_share (0.2 is a fifth), or eval_every=null "
+                "data.test_share=0"
+              : "Give more rows, or a smaller data.test_share";
+  const std::string what =
+      source.by_hash
+          ? fmt::format("no prompt fell into the {} split{}. {}", is_test ? "test" : "train", skipped, remedy)
+          : fmt::format("no examples in the {} split{}", is_test ? "test" : "train", skipped);
+  throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), what));
+}
+
 }  // namespace
 
 bool is_test_prompt(const std::string& prompt, double test_share) {
@@ -175,16 +192,8 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
   SourceTexts texts = source.format == Source::Format::Se ? read_shuffled(source, config)
                       : source.by_hash                    ? read_by_hash(source, config)
                                                           : read_in_order(source, config);
-  if (!texts.prompts.empty()) return texts;
-  throw UserError(fmt::format(
-      "datasets: '{}' has no examples for the {} split in {} file(s), {} row(s) were skipped{}{}",
-      config::shown(source.name), source.split == Split::Train ? "train" : "test", source.files.size(),
-      texts.bad_rows,
-      texts.bad_examples.empty() ? "" : fmt::format(", the first: {}", texts.bad_examples.front()),
-      source.by_hash
-          ? "; its files are not named train and test, so data.test_share of the prompts are the test split "
-            "(data.test_share=0.2 takes a fifth)"
-          : ""));
+  if (texts.prompts.empty()) fail_empty(source, texts);
+  return texts;
 }
 
 }  // namespace dpo::data

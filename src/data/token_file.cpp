@@ -79,7 +79,7 @@ std::optional<TokenFile> TokenFile::open(const std::filesystem::path& path, cons
   if (bytes.size() < kHeader + sizeof(Footer))
     why = "too short";
   else if (std::memcmp(bytes.data(), header.data(), kHeader) != 0)
-    why = "of another format or key";
+    why = "in another format or for another key";
   else if (file.read_tables(why))
     return file;
   return std::nullopt;

@@ -62,8 +62,8 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
                                           config::name_of(plan.resolved.model.fsdp_policy_mp));
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
-        "reference=auto or model.fsdp_policy_mp=auto is decided differently on this machine than on that "
-        "of rank 0; set reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
+        "reference=auto or model.fsdp_policy_mp=auto resolves differently here and on rank 0; "
+        "set reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -111,7 +111,7 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
     const plan::Finding* before = plan.find(finding.id);
     if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
     if (finding.verdict == plan::Verdict::error)
-      throw UserError("with the data as it is, the plan fails: " + with_remedies(finding));
+      throw UserError("the plan fails for the actual data: " + with_remedies(finding));
     listener.say("warning: " + with_remedies(finding));
   }
   return judged;

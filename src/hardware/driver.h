@@ -9,7 +9,7 @@ namespace dpo::hardware {
 
 struct DriverAnswer {
   int cuda = 0;   // the newest CUDA that it supports: 13000 for 13.0; 0: there is no driver
-  int error = 0;  // CUresult of its start, unless it just found no GPU
+  int error = 0;  // CUresult of cuInit or cuDeviceGetCount; 0 if it only found no GPU
   std::vector<Gpu> gpus;
 };
 

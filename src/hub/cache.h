@@ -15,7 +15,7 @@ std::filesystem::path cache_folder();
 // Whether a text can be the name of a repository: NAME or OWNER/NAME.
 bool is_repository_name(const std::string& name);
 
-// The cached files of a repository's main branch; nothing if it is not cached. They are links to the
+// The cached files of a repository's main branch; nullopt if it is not cached. They are links to the
 // contents, and possibly not all files of the repository.
 std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const std::string& repository);
 

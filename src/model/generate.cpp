@@ -20,8 +20,8 @@ namespace {
 void check(std::span<const Prompt> prompts, const GenerateOptions& options, std::int64_t context) {
   check(options.sampling);
   if (options.max_new_tokens < 1 || options.samples < 1)
-    throw UserError(fmt::format("{} new tokens of {} samples: expected at least 1 of each",
-                                options.max_new_tokens, options.samples));
+    throw UserError(fmt::format("{} new tokens, {} samples: both must be at least 1", options.max_new_tokens,
+                                options.samples));
   for (const Prompt& prompt : prompts) {
     if (prompt.tokens.empty()) throw UserError("a prompt without tokens: expected at least one");
     if (static_cast<std::int64_t>(prompt.tokens.size()) >= context)

@@ -12,7 +12,7 @@
 namespace dpo::model {
 
 // Keys and values of a generation: of every prompt once, however many samples continue it, and of the
-// samples' new tokens, of which all have the same number. The samples of one prompt are adjacent.
+// samples' new tokens, equally many for every sample. The samples of one prompt are adjacent.
 class KvCache {
  public:
   KvCache(const Shape& shape, ops::Segments prompts, double scale);

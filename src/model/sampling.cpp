@@ -46,7 +46,7 @@ at::Tensor keep_min_p(const at::Tensor& logits, double p) {
 
 void check(const SamplingOptions& options) {
   require(options.temperature > 0 && std::isfinite(options.temperature), "temperature", options.temperature,
-          "a number above 0 (for the most likely token, use greedy)");
+          "a number above 0 (for the most likely token, use --greedy)");
   require(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "a count, or 0 for no limit");
   require(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "a number above 0, up to 1");
   require(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "a number from 0 to 1");

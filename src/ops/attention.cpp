@@ -5,7 +5,7 @@
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/tensor.h>
 
-#include "ops/attention_bodies.h"
+#include "ops/attention_kernels.h"
 #include "ops/fused.h"
 
 namespace dpo::ops {

@@ -13,7 +13,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "ops/attention_bodies.h"
+#include "ops/attention_kernels.h"
 #include "ops/attention_rows.h"
 
 namespace dpo::ops {

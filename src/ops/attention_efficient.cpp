@@ -9,7 +9,7 @@
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/zeros.h>
 
-#include "ops/attention_bodies.h"
+#include "ops/attention_kernels.h"
 #include "ops/deterministic.h"
 
 namespace dpo::ops {

@@ -5,7 +5,7 @@
 #include <ATen/ops/pad.h>
 #include <ATen/ops/zeros.h>
 
-#include "ops/attention_bodies.h"
+#include "ops/attention_kernels.h"
 #include "ops/deterministic.h"
 
 namespace dpo::ops {

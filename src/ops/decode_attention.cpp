@@ -133,7 +133,7 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
   return out.to(q.scalar_type());
 }
 
-// Attention to the samples' own keys, of which all have the same number: one batched matrix product.
+// Attention to the samples' own keys, equally many for every sample: one batched matrix product.
 Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]

@@ -1,4 +1,4 @@
-// What LibTorch is and sees on this machine.
+// The LibTorch in use and the devices it sees.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The mathematics of the head: log-softmax of rows of logits at their targets, and its gradient. On the CPU
-// it is one pass over each row, where LibTorch's operators would read the whole vocabulary six or seven times
-// and hold it in float32; elsewhere, and for a vocabulary that is sharded over ranks, it is those operators.
+// Log-softmax of rows of logits at their targets, and its gradient. On the CPU it is one pass
+// over each row, where LibTorch's operators would read the whole vocabulary six or seven times and hold it in
+// float32; elsewhere, and for a vocabulary that is sharded over ranks, it is those operators.
 #pragma once
 
 #include <cstdint>

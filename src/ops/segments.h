@@ -1,4 +1,4 @@
-// ops: tensor operations with CPU and CUDA bodies.
+// ops: tensor operations with CPU and CUDA implementations.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 #include <ATen/ops/norm.h>
 #include <ATen/ops/zeros.h>
 
-#include "optim/bodies.h"
 #include "optim/rounding.h"
+#include "optim/update_rules.h"
 
 namespace dpo::optim {
 namespace {

@@ -3,8 +3,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "ops/fused.h"
-#include "optim/bodies.h"
 #include "optim/rounding.h"
+#include "optim/update_rules.h"
 
 namespace dpo::optim {
 namespace {

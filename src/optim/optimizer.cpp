@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "optim/bodies.h"
+#include "optim/update_rules.h"
 
 namespace dpo::optim {
 

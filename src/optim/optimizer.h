@@ -50,7 +50,7 @@ class Optimizer {
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
  protected:
-  // The update of block `block`, where updates() counts this one already.
+  // The update of block `block`; updates() already includes this one.
   virtual void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
                       double learning_rate, std::uint64_t seed) = 0;
 

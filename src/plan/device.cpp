@@ -198,7 +198,7 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
   text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", single.efficiency);
   text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
                       m.link ? "a copy from one GPU to another" : "not measured");
-  text += fmt::format("network_gbytes_per_second: {}  # not measured, nor are the next\nwatts: {:.4g}\n",
+  text += fmt::format("network_gbytes_per_second: {}  # not measured, like the lines below\nwatts: {:.4g}\n",
                       giga(before.network), before.watts);
   text += fmt::format("usd_per_hour: {:.4g}\n", before.usd_per_hour);
   return {before.figures == Figures::estimated ? file_name_of(gpu.name) : before.name, text};
@@ -216,7 +216,8 @@ DeviceFile describe_measured(const hardware::Processor& processor, const Measure
   text += fmt::format("bf16_tflops: {}  # of the products\nfp32_tflops: {}\n",
                       tera(m.half.value_or(m.single) / cores), tera(m.single / cores));
   text += fmt::format("efficiency: {}  # share of these rates that a training step reaches\n", kStepShare);
-  text += fmt::format("link_gbytes_per_second: {}  # not measured, nor are the next\n", giga(before.link));
+  text +=
+      fmt::format("link_gbytes_per_second: {}  # not measured, like the lines below\n", giga(before.link));
   text += fmt::format("network_gbytes_per_second: {}\nwatts: {:.4g}\nusd_per_hour: {:.4g}\n",
                       giga(before.network), before.watts / cores, before.usd_per_hour / cores);
   return {processor.name.empty() ? "cpu" : "cpu-" + file_name_of(processor.name), text};

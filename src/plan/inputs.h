@@ -98,7 +98,7 @@ struct Case {
   std::int64_t devices() const { return mesh.ranks() * spread; }
 };
 
-// The mesh of the run on its devices; nothing where trainer, mesh keys and devices contradict each other.
+// The mesh of the run on its devices; nullopt where trainer, mesh keys and devices contradict each other.
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
 // A contradiction of trainer, mesh keys and devices is a UserError.

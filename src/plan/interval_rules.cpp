@@ -17,10 +17,8 @@ struct Interval {
 Finding in_whole_batches(const Interval& i, std::int64_t batch) {
   if (i.asked % batch == 0) return ok(i.id, fmt::format("every {} examples", i.asked));
   if (i.asked < batch) {
-    Finding finding = error(
-        i.id,
-        fmt::format("{}={} is less than batch_size={}: rounded down to a multiple of it, it is 0, and {}",
-                    i.key, i.asked, batch, i.if_zero));
+    Finding finding = error(i.id, fmt::format("{}={} is less than batch_size={}: it rounds down to 0, and {}",
+                                              i.key, i.asked, batch, i.if_zero));
     finding.remedies.push_back({{fmt::format("{}={}", i.key, batch)}, i.smallest});
     return finding;
   }

@@ -51,10 +51,10 @@ std::optional<Finding> context(const Facts& f) {
   const std::int64_t context = f.c.in.shape.context;
   if (f.run.max_length <= context)
     return ok(id, fmt::format("max_length={} fits the model's context of {}", f.run.max_length, context));
-  Finding finding = error(
-      id, fmt::format("max_length={} exceeds the model's context of {} tokens, where its positions or its "
-                      "attention window end",
-                      f.run.max_length, context));
+  Finding finding =
+      error(id, fmt::format("max_length={} exceeds the model's context of {} tokens (its position limit or "
+                            "attention window)",
+                            f.run.max_length, context));
   std::vector<std::string> overrides = {fmt::format("max_length={}", context)};
   if (f.run.max_prompt_length >= context)
     overrides.push_back(fmt::format("max_prompt_length={}", context / 2));
@@ -144,8 +144,8 @@ std::optional<Finding> lengths(const Facts& f) {
   return hint(
       id,
       fmt::format("{} is not on this machine and has no statistics: planned with those of {} ({}, {}), so "
-                  "times are a guess, and errors that depend on them are warnings; 'dpo data ... --lengths "
-                  "FILE' where the data is writes its statistics, plan.lengths=FILE plans with them",
+                  "times are a guess, and errors that depend on them are warnings; run 'dpo data ... "
+                  "--lengths FILE' where the data is, then plan with plan.lengths=FILE",
                   fmt::join(f.c.in.unmeasured, ", "), known.name, count, tokens));
 }
 
@@ -160,8 +160,9 @@ std::optional<Finding> warmup(const Facts& f) {
       warning(id, fmt::format("warmup_steps={} is not less than the run's {}: the learning rate never "
                               "reaches lr={}",
                               f.run.warmup_steps, plural(f.plan.timing.updates, "update"), f.run.lr));
+  const std::int64_t tenth = f.plan.timing.updates / 10;
   finding.remedies.push_back(
-      {{fmt::format("warmup_steps={}", f.plan.timing.updates / 10)}, "a tenth of the run"});
+      {{fmt::format("warmup_steps={}", tenth)}, tenth == 0 ? "no warm-up" : "a tenth of the run"});
   return finding;
 }
 
@@ -184,8 +185,9 @@ std::optional<Finding> known_settings(const Facts& f) {
     add(fmt::format("loss.beta={} is outside {} to {} (usual for loss={}: {})", f.run.loss.beta, beta.least,
                     beta.most, name_of(f.run.loss.name), beta.usual));
   if (f.run.batch_size < 8 || f.run.batch_size > 2048)
-    add(fmt::format("batch_size={} is far from the usual 32 to 128", f.run.batch_size));
-  return far.empty() ? ok(id, "learning rate and batch are in the usual range") : hint(id, far);
+    add(fmt::format("batch_size={} is {} (usual: 32 to 128)", f.run.batch_size,
+                    f.run.batch_size < 8 ? "small" : "large"));
+  return far.empty() ? ok(id, "no unusual learning rate, beta or batch size") : hint(id, far);
 }
 
 }  // namespace dpo::plan

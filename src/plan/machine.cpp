@@ -88,9 +88,7 @@ Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus) 
   } else if (request.gpus || request.nodes) {
     machine.device = load_device(kReferenceDevice);
     machine.notes.push_back(fmt::format(
-        "this machine has no GPU: planned for {}, the GPU of the reference results (--device plans for "
-        "another)",
-        kReferenceDevice));
+        "this machine has no GPU: planned for {} (choose another with --device)", kReferenceDevice));
   } else {
     take_processor(machine, gpus);
   }

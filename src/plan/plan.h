@@ -13,7 +13,7 @@ namespace dpo::plan {
 
 enum class Verdict { ok, hint, warning, error };
 
-// A change whose own plan is good.
+// A change that passes its own plan.
 struct Remedy {
   std::vector<std::string> overrides;  // to add to the command: KEY=VALUE, --gpus N, --device NAME
   std::string reason;

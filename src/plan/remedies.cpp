@@ -237,7 +237,7 @@ std::string least_memory_needed(const Inputs& in) {
         changed(in, savings + Overrides{fmt::format("gradient_accumulation_steps={}", steps)});
     if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());
   }
-  return fmt::format("no setting makes it fit: with all that save memory ({}) it needs {}",
+  return fmt::format("no combination of settings fits: with every memory-saving one ({}) it still needs {}",
                      fmt::join(savings, " "), memory_size(least));
 }
 

@@ -51,7 +51,7 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
   constexpr const char* id = "batch-per-gpu";
   const double each = f.c.examples;
   const char* where = f.c.mesh.tensor == 1 ? device_word(f) : "group";
-  const std::string formula = fmt::format("{} / ({} x {}) = {} per {} and microbatch", f.run.batch_size,
+  const std::string formula = fmt::format("{} / ({} x {}) = {} per {} per microbatch", f.run.batch_size,
                                           plural(f.run.gradient_accumulation_steps, "accumulation step"),
                                           data_ranks_text(f), counted(f, each), where);
   const bool sharded = f.run.trainer == config::Trainer::Fsdp || f.c.mesh.shard > 1;
@@ -76,11 +76,11 @@ std::optional<Finding> tokens_per_gpu(const Facts& f) {
   const TokenThreshold& threshold = f.plan.timing.threshold;
   if (threshold.scale_well == 0) return std::nullopt;
   const std::string figures = fmt::format(
-      "{:.0f} tokens per {} and microbatch; over {:.3g} GB/s, {} hides communication from {:.0f} tokens and "
-      "beats a single {} from {:.0f}",
+      "{:.0f} tokens per {} per microbatch; at {:.3g} GB/s, {:.0f} tokens would hide the communication and "
+      "{:.0f} would beat a single {}",
       f.c.tokens, f.c.mesh.tensor == 1 ? device_word(f) : "group",
-      f.machine.bus(f.c.mesh.shard * f.c.mesh.tensor) / 1e9, f.machine.device.name, threshold.scale_well,
-      device_word(f), threshold.beat_one_gpu);
+      f.machine.bus(f.c.mesh.shard * f.c.mesh.tensor) / 1e9, threshold.scale_well, threshold.beat_one_gpu,
+      device_word(f));
   if (f.c.tokens >= threshold.scale_well) return ok(id, figures);
   if (f.c.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time is spent waiting");
   return warning(id, figures + fmt::format(": one {} alone would be faster", device_word(f)));

@@ -50,7 +50,7 @@ const char* device_word(const Facts& facts);
 // What the batch is divided over: "4 GPUs", "2 groups of 4 GPUs".
 std::string data_ranks_text(const Facts& facts);
 
-// A rule returns nothing where it does not apply.
+// A rule returns nullopt where it does not apply.
 using Rule = std::optional<Finding>(const Facts& facts);
 
 // How the batch and the layers are divided (rules.cpp).

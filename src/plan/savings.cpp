@@ -71,12 +71,12 @@ std::vector<Saving> costly_savings(const Inputs& in) {
   if (run.fsdp_reduce_dtype == config::Dtype::float32 && run.trainer == config::Trainer::Fsdp)
     ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
   if (run.model.policy_dtype == config::Dtype::float32)
-    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights and optimizer state in 16 bits"});
+    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
   if (run.optimizer == config::Optimizer::Adam || run.optimizer == config::Optimizer::AdamW)
     ways.push_back({switch_optimizer(run, config::Optimizer::RMSprop), "half of Adam's optimizer state"});
   if (run.optimizer != config::Optimizer::SGD)
-    ways.push_back(
-        {switch_optimizer(run, config::Optimizer::SGD), "no optimizer state (needs a far higher lr)"});
+    ways.push_back({switch_optimizer(run, config::Optimizer::SGD),
+                    "SGD, without optimizer state (needs a far higher lr)"});
   for (const std::int64_t part : {2, 4}) {
     const std::int64_t length = run.max_length / part;
     if (length < kShortest) break;

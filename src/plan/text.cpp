@@ -75,8 +75,8 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
   if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
   if (machine.device.figures == Figures::estimated) devices += " (estimated)";
-  std::string out = paint.bold(fmt::format("{} {} on {}", name_of(run.loss.name), run.model.name_or_path,
-                                           fmt::join(run.datasets, ", ")));
+  std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
+                                           run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
   const std::string facts = fmt::format(
       "{} ({} parameters), {}, {}{}, {}, {}", model::info_of(in.shape.family).name,

@@ -41,11 +41,10 @@ std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCou
     if (share(source.cut_prompts) > kTruncatedShare || share(source.cut_responses) > kTruncatedShare)
       noticed.push_back(
           {"truncated",
-           fmt::format(
-               "{}: the prompts of {:.0f} % and a response of {:.0f} % of the examples are truncated, so "
-               "the model never sees most of what it should learn. Try a larger max_length (and "
-               "max_prompt_length); 'dpo data' shows the lengths.",
-               source.name, 100 * share(source.cut_prompts), 100 * share(source.cut_responses))});
+           fmt::format("{}: {:.0f} % of prompts and {:.0f} % of examples' responses are truncated, so "
+                       "the model never sees most of what it should learn. Try a larger max_length (and "
+                       "max_prompt_length); 'dpo data' shows the lengths.",
+                       source.name, 100 * share(source.cut_prompts), 100 * share(source.cut_responses))});
   }
   return report(std::move(noticed));
 }
@@ -75,16 +74,17 @@ std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
          fmt::format(
              "margins grow ({:+.3f} since the first evaluation), but the chosen responses become less "
              "likely too: {:.1f} nats less on average, {:.2f} a token. The policy moves away from both. "
-             "Try a higher loss.beta, a lower lr, fewer epochs, or a share of the chosen responses' "
-             "likelihood (loss.alpha, as in RPO).",
+             "Try a higher loss.beta, a lower lr, fewer epochs, or loss.alpha, which adds the "
+             "chosen responses' likelihood (RPO).",
              change("rewards_eval/margins"), fall, fall / now("tokens_eval/chosen"))});
   const double accuracy = now("rewards_eval/accuracies"), pairs = now("counters/eval_examples");
   if (updates_ >= kUpdatesToLearn && is_chance(accuracy, pairs))
     noticed.push_back(
         {"chance",
          fmt::format(
-             "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {:.3f}, which is chance. Are "
-             "chosen and rejected the right way round ('dpo data --order 5')? If so, try a higher lr, and "
+             "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {:.3f}, which is chance level. "
+             "Are chosen and rejected the right way round ('dpo data --order 5')? If so, try a higher lr, "
+             "and "
              "check that the SFT model (model.archive) was trained on such prompts.",
              updates_, pairs, accuracy)});
   return report(std::move(noticed));
@@ -105,11 +105,12 @@ std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> samples
                                now.tokens, first_samples_->tokens)});
   if (updates_ >= kUpdatesToLearn && now.ended < kEndedShare)
     noticed.push_back(
-        {"no_end", fmt::format("only {:.0f} % of the sampled responses end by themselves; the others "
-                               "reach max_length. The model has not learned the end-of-text token: is it "
-                               "cut off by max_length ('dpo data'), or was the SFT stage skipped or too "
-                               "short?",
-                               100 * now.ended)});
+        {"no_end",
+         fmt::format("only {:.0f} % of the sampled responses end with the end-of-text token; the others "
+                     "reach max_length. The model has not learned the end-of-text token: is it "
+                     "cut off by max_length ('dpo data'), or was the SFT stage skipped or too "
+                     "short?",
+                     100 * now.ended)});
   return report(std::move(noticed));
 }
 

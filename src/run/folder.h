@@ -15,12 +15,11 @@
 namespace dpo::run {
 
 // Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME, followed by a
-// number if two start in the same second. The stem is that without the time.
+// number if two start in the same second. run_stem: the path without the time.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
-// Held by the process that writes a run until it ends, however it ends. A UserError if another process holds
-// it.
+// A lock held while a process writes a run; released on any exit. A UserError if another process holds it.
 class RunLock {
  public:
   explicit RunLock(const std::filesystem::path& folder);

@@ -16,7 +16,7 @@ constexpr const char* kUpdates = "number of updates";
 std::string cause_of(const std::string& key) {
   if (key == kReferenceWeights)
     return "; the model that the run started from (model.archive or model.name_or_path) has changed: if "
-           "LATEST has moved on, give the checkpoint itself (step-N)";
+           "LATEST now points elsewhere, give the checkpoint itself (step-N)";
   if (key == kExamples) return "; the data, its columns, its split or the maximum lengths have changed";
   if (key == kUpdates)
     return "; n_epochs, n_examples or the data have changed, and lr_schedule depends on the length of the "

@@ -11,7 +11,7 @@
 
 namespace dpo::run {
 
-// Which rank this is, of which launch of the run.
+// This rank, and its launch of the run.
 struct RankId {
   int rank = 0, ranks = 1;
   std::string launch_id{};  // unique; see check_shared

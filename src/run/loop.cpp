@@ -121,7 +121,7 @@ class TrainingLoop {
     if (culprits.empty()) return;
     const std::string why =
         run_.progress.updates == 0
-            ? "No update was made yet: the model or the reference itself computes such values"
+            ? "No update was made yet: the weights or the reference already produce NaN or infinity"
             : fmt::format("The policy has diverged and was not saved{}. Try a lower lr", last_good());
     throw train::TrainingFailure(
         fmt::format("evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or "

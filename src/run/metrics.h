@@ -31,7 +31,7 @@ double value_of(const Metrics& metrics, const std::string& name);
 // A line of metrics.jsonl, without the newline.
 std::string to_json_line(const Metrics& metrics);
 
-// The numbers in such a line; other values are ignored. Nothing if it is not a JSON object: a crash may cut a
+// The numbers in such a line; other values are ignored. nullopt if it is not a JSON object: a crash may cut a
 // line off.
 std::optional<Metrics> parse_metrics(std::string_view line);
 

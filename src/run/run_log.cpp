@@ -30,14 +30,14 @@ void RunLog::say(const std::string& line) {
 }
 
 void RunLog::say(const std::vector<RunWarning>& findings) {
-  for (const RunWarning& finding : findings) say("noticed: " + finding.text);
+  for (const RunWarning& finding : findings) say("warning: " + finding.text);
 }
 
 void RunLog::warn_unless(bool written) {
   if (written || std::exchange(warned_, true)) return;
   listener_.say(
-      fmt::format("warning: cannot write to {} (is the disk full?); training continues without the log, "
-                  "metrics, evaluation or sample lines that do not fit",
+      fmt::format("warning: cannot write to {} (is the disk full?); training continues; log, metrics, "
+                  "evaluation and sample lines may be lost",
                   folder_.path().string()));
 }
 
@@ -84,7 +84,7 @@ void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sampl
 void RunLog::after_training(const RunState& progress) {
   say(summary(progress));
   if (diagnosis_.findings().empty()) return;
-  say("what was noticed during the run:");
+  say("warnings of this run:");
   for (const RunWarning& finding : diagnosis_.findings()) say("  * " + finding.text);
 }
 

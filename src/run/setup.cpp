@@ -129,7 +129,7 @@ void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model)
     const auto largest = std::ranges::max_element(tokens);
     if (largest != tokens.end() && *largest >= known)
       throw UserError(
-          fmt::format("the data has token {} ('{}'), but the model has only {} (vocab_size in the "
+          fmt::format("the data has token {} ('{}'), but the model has only {} tokens (vocab_size in the "
                       "config.json of {}): the tokenizer in {} belongs to another model",
                       *largest, config::shown(data.tokenizer.token_of(*largest)), known,
                       model.folder.string(), data::tokenizer_folder(data.config).string()));

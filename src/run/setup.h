@@ -26,7 +26,7 @@ struct RunData {
   config::RunConfig config;
   text::Tokenizer tokenizer;
   data::Examples train;
-  std::optional<data::Examples> test;  // nothing if eval_every=null
+  std::optional<data::Examples> test;  // nullopt if eval_every=null
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
 };

@@ -60,7 +60,7 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
       newest_checkpoint(folder, ignored) ? fmt::format("resume={} resumes it, ", folder.string()) : "";
   throw UserError(fmt::format(
       "{} already contains a run ({}), which was not touched: {}another local_run_dir starts a new one "
-      "elsewhere, overwrite=true moves the old one aside",
+      "elsewhere, overwrite=true renames the old run and starts again",
       folder.string(), trace, resume));
 }
 

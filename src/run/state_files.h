@@ -22,7 +22,7 @@ struct RunState {
 };
 
 std::string text_of(const RunState& progress);
-// Anything else is a UserError that begins with `origin`.
+// Invalid or incomplete JSON is a UserError that begins with `origin`.
 RunState parse_run_state(std::string_view text, const std::string& origin);
 
 inline constexpr const char* kMarker = "COMPLETE";
@@ -36,7 +36,7 @@ struct MarkedFile {
 using Marker = std::map<std::string, MarkedFile>;
 
 std::string text_of(const Marker& marker);
-// Anything else, or a path outside of the folder, is a UserError.
+// Invalid or incomplete JSON, or a path outside of the folder, is a UserError.
 Marker parse_marker(std::string_view text, const std::string& origin);
 
 }  // namespace dpo::run

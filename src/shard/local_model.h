@@ -29,8 +29,8 @@ class LocalModel {
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh);
 
-// The device of each block, in order and so that each device holds about as many bytes (transformers'
-// device_map): a block is on the device that its middle falls on.
+// The device of each block, in order and so that devices hold about equal bytes, like transformers'
+// device_map="balanced": a block is on the device that its middle falls on.
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices);
 
 // The weights, each block on its device.

@@ -17,8 +17,8 @@ Kind kind_of(const TokenizerFolder& folder) {
   if (folder.has("vocab.json") && folder.has("merges.txt")) return Kind::Gpt2;
   if (folder.has("tokenizer.model")) return Kind::SentencePiece;
   throw UserError(fmt::format(
-      "tokenizer: {} holds no tokenizer; expected tokenizer.json, or vocab.json and "
-      "merges.txt, or tokenizer.model{}",
+      "no tokenizer in {}; expected tokenizer.json, or vocab.json and merges.txt, or "
+      "tokenizer.model{}",
       folder.path_of(""), run_folder_hint(std::filesystem::path(folder.path_of("")).parent_path())));
 }
 

@@ -98,7 +98,7 @@ void require_finite(const UpdateResult& result, std::int64_t update) {
   }
   throw TrainingFailure(fmt::format(
       "update {}: {} is NaN or infinite (gradient norm {}); the update was not applied. Examples in the "
-      "batch: {}. Try a lower lr, or bfloat16 instead of float16.",
+      "batch: {}. Try a lower lr, and look at these examples.",
       update + 1,
       culprits.empty() ? "a gradient" : fmt::format("the loss of example {}", fmt::join(culprits, ", ")),
       result.gradient_norm, fmt::join(all, ", ")));

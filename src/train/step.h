@@ -17,7 +17,7 @@ struct UpdateResult {
   bool finite() const;
 };
 
-// Puts the gradients of the batch's mean loss into the policy; nothing else changes.
+// Computes the gradients of the batch's mean loss into the policy's buffers; nothing else changes.
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch);
 
 // One update over a batch. A loss or gradient that is NaN or infinite is a TrainingFailure; this and what

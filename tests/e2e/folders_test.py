@@ -110,7 +110,7 @@ class Folders(TinyRuns):
         self.assertIn("resuming " + os.path.dirname(nested.stdout.strip()), again.stderr)
 
     def test_what_decides_the_result_is_compared(self):
-        """Every word the same, but sft/LATEST has moved on; other rows of the same number; another length of a schedule."""
+        """Every word the same, but sft/LATEST now points elsewhere; other rows of the same number; another length of a schedule."""
         sft = self.folder / "sft"
         self.check(self.train_sft(sft))
         data = self.folder / "own.jsonl"
@@ -124,7 +124,7 @@ class Folders(TinyRuns):
         self.assertEqual(latest, "step-40")
         (sft / "LATEST").unlink()
         (sft / "LATEST").symlink_to("step-20")
-        self.refused(self.train(run, *words, f"resume={run}"), "reference is ", "LATEST has moved on")
+        self.refused(self.train(run, *words, f"resume={run}"), "reference is ", "LATEST now points elsewhere")
         (sft / "LATEST").unlink()
         (sft / "LATEST").symlink_to(latest)
         rows = data.read_text().splitlines(keepends=True)
@@ -162,7 +162,7 @@ class Folders(TinyRuns):
         (small / "source" / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 40}))
         subprocess.run([self.train_command("")[0], "init", small / "source", small / "model"], check=True, capture_output=True)
         run = self.folder / "words"
-        self.refused(self.train(run, *SHORT, f"model.name_or_path={small / 'model'}"), "the model has only 40")
+        self.refused(self.train(run, *SHORT, f"model.name_or_path={small / 'model'}"), "the model has only 40 tokens")
         self.assertFalse(run.exists())
 
     def test_what_is_not_finite_is_not_saved(self):
@@ -176,7 +176,7 @@ class Folders(TinyRuns):
         run = self.folder / "nan-evaluation"
         done = self.train(run, f"model.name_or_path={model}", "data.test_share=0.3",
                           "n_eval_examples=64", "eval_batch_size=64")
-        self.refused(done, "evaluation after 0 examples", "the model or the reference itself computes", status=2)
+        self.refused(done, "evaluation after 0 examples", "the weights or the reference already produce NaN", status=2)
 
     def test_diverged_weights_are_not_saved(self):
         run = self.folder / "diverged"

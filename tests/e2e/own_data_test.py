@@ -81,7 +81,7 @@ class OwnData(TinyRuns):
                           "data.test_share=0", "max_length=64", "max_prompt_length=32", f"model.archive={run / 'LATEST'}",
                           f"local_run_dir={self.folder / 'strict'}", f"local_dirs=[{self.folder / 'other'}]")
         self.assertEqual(strict.returncode, 1)
-        self.assertIn("with the data as it is, the plan fails: warmup:", strict.stderr)
+        self.assertIn("the plan fails for the actual data: warmup:", strict.stderr)
         self.assertFalse((self.folder / "strict").exists())
 
     def test_a_column_that_no_row_has_is_refused(self):

@@ -190,8 +190,8 @@ class Run(TinyRuns):
         run = self.folder / "clipped"
         done = self.train(run, "max_grad_norm=1e-6", "n_examples=400")
         self.check(done)
-        self.assertEqual(done.stderr.count("noticed: the gradient was clipped in each of the last 50 updates"), 1)
-        self.assertIn("what was noticed during the run:", (run / "log.txt").read_text())
+        self.assertEqual(done.stderr.count("warning: the gradient was clipped in each of the last 50 updates"), 1)
+        self.assertIn("warnings of this run:", (run / "log.txt").read_text())
         self.assertTrue(all(line["peak_memory_gib"] > 0 for line in self.metrics(run) if "grad_norm" in line))
 
     def test_numbers_that_are_not_finite_stop_the_run(self):
@@ -210,7 +210,7 @@ class Run(TinyRuns):
         self.check(self.short(self.folder / "logged"))  # leaves the tokens in their cache
         done = self.short(run, "debug=true", preexec_fn=files_of_at_most(15_000))
         self.check(done)
-        self.assertEqual(done.stderr.count("training continues without"), 1)
+        self.assertEqual(done.stderr.count("training continues; log, metrics"), 1)
         self.assertLessEqual((run / "metrics.jsonl").stat().st_size, 15_000)
         self.assertIn("update 40 ", done.stderr)
 

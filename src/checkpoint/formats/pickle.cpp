@@ -130,7 +130,7 @@ class Machine {
   }
 
   std::int64_t long_integer(std::uint64_t size) {
-    if (size > 8) fail("its pickle holds an integer of more than 64 bits");
+    if (size > 8) fail("its pickle contains an integer of more than 64 bits");
     if (size == 0) return 0;
     const std::uint64_t value = number(size);
     const auto unused = static_cast<int>(64 - 8 * size);

@@ -50,8 +50,8 @@ struct TensorTable {
   std::vector<std::pair<std::string, std::string>> old_names;  // a name in some files, the name here
   std::vector<std::string> buffers;  // suffixes of names in older files that are not parameters
 
-  std::int64_t count() const;              // all parameters, P
-  std::int64_t body_matmul_count() const;  // N without the head
+  std::int64_t count() const;              // all parameters
+  std::int64_t body_matmul_count() const;  // parameters of the layers' matrices
 };
 
 TensorTable tensor_table(const Shape& shape);

@@ -121,10 +121,11 @@ const BadWords kBadWords[] = {
     {{"loss=ipo", "loss.beta=1", "loss.reference_free=true"},
      {"loss.reference_free applies only to loss=dpo; the loss is ipo"}},
     // Not set.
-    {{"loss=dpo"}, {"loss.beta: required; set loss.beta=VALUE, a number > 0 (loss/dpo.yaml:2)"}},
+    {{"loss=dpo"},
+     {"loss.beta: required; set loss.beta=VALUE, where VALUE is a number > 0 (loss/dpo.yaml:2)"}},
     {{"exp_name=???"}, {"exp_name: required; set exp_name=VALUE", "(command line: exp_name="}},
     {{"model=blank_model"},
-     {"model.name_or_path: required", "choose a preset (model=NAME: blank_model, gpt2-large",
+     {"model.name_or_path: required", "choose a preset (model=NAME: gpt2-large",
       "set model.name_or_path=VALUE"}},
     // The grammar of words.
     {{"lr"}, {"lr: missing '='; expected KEY=VALUE (command line)"}},
@@ -147,15 +148,15 @@ const BadWords kBadWords[] = {
     {{"exp_name='a'b"}, {"'b' at character 13 is not expected here"}},
     {{"datasets=[hh"}, {"datasets=[hh: the list is not closed; expected ']'"}},
     {{"datasets=[hh,"}, {"the list is not closed"}},
-    {{"datasets=[hh,]"}, {"datasets=[hh,]: ']' at character 14 where a value is expected"}},
+    {{"datasets=[hh,]"}, {"datasets=[hh,]: ']' at character 14 is found where a value is expected"}},
     {{"datasets=[hh}"}, {"'}' at character 13 is not expected here; expected ',' or ']'"}},
     {{"wandb={enabled}"}, {"a map is written {name: value}; missing ':'"}},
     {{"wandb={enabled: true"}, {"the map is not closed; expected '}'"}},
     {{"wandb={enabled:"}, {"the map is not closed"}},
     {{"lr=${lr"}, {"lr=${lr: '${' is not closed; expected '}'"}},
     {{"lr=5\n"}, {"lr=5\\x0a: '\\x0a' at character 5 is not expected here"}},
-    {{std::string("lr=5\0", 5)}, {"lr=5: byte 0x00 is not text"}},
-    {{"exp_name=\xff"}, {"exp_name=: byte 0xff is not text; expected UTF-8"}},
+    {{std::string("lr=5\0", 5)}, {"lr=5: byte 0x00 is not allowed"}},
+    {{"exp_name=\xff"}, {"exp_name=: byte 0xff is not allowed; expected UTF-8"}},
     // References.
     {{"max_length=${max_lenght}"},
      {"max_length: got '${max_lenght}': unknown key 'max_lenght'; did you mean 'max_length'? (command "
@@ -192,7 +193,7 @@ struct BadFile {
 
 const BadFile kBadFiles[] = {
     {"lr: 1\nbatchsize: 4\n", {"batchsize: unknown key (FILE:2); did you mean 'batch_size'?"}},
-    {"qqqqqq: 4\n", {"qqqqqq: unknown key (FILE:1); to keep a key that nothing reads, call it +qqqqqq"}},
+    {"qqqqqq: 4\n", {"qqqqqq: unknown key (FILE:1); to keep an unused key, write +qqqqqq"}},
     {"model:\n  polcy_dtype: x\n",
      {"model.polcy_dtype: unknown key (FILE:2)", "did you mean 'model.policy_dtype'?"}},
     {"batch_size: x\n", {"batch_size: got 'x', expected a whole number from 1 to 1000000000 (FILE:1)"}},
@@ -264,6 +265,11 @@ TEST(BadInput, PresetsOfTheUsersOwn) {
   EXPECT_NE(problems("model=e").find("e.yaml: got [1] at the top level"), std::string::npos);
   EXPECT_NE(problems("model=zz").find("expected one of a, b, blank_model, c, d, e, gpt2-large"),
             std::string::npos);
+}
+
+TEST(BadInput, ARequiredKeyThatDoesNotParseIsReportedOnce) {
+  EXPECT_EQ(problems_of({{"exp_name=[", "++model.name_or_path=m"}, {}, {}}),
+            "exp_name=[: the list is not closed; expected ']' (command line)");
 }
 
 TEST(BadInput, HostileWords) {

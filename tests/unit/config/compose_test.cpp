@@ -143,11 +143,10 @@ TEST(Compose, AddedKeysAreKeptAndNoted) {
   EXPECT_EQ(resolved.values.batch_size, 4);
   ASSERT_EQ(resolved.notes.size(), 3u);
   const std::string notes = resolved.notes[0] + resolved.notes[1] + resolved.notes[2];
-  EXPECT_NE(notes.find(
-                "batchsize: nothing reads this key (command line: +batchsize=8); did you mean 'batch_size'?"),
+  EXPECT_NE(notes.find("batchsize: unused key (command line: +batchsize=8); did you mean 'batch_size'?"),
             std::string::npos);
-  EXPECT_NE(notes.find("my: nothing reads this key"), std::string::npos);
-  EXPECT_NE(notes.find("model.extra: nothing reads this key"), std::string::npos);
+  EXPECT_NE(notes.find("my: unused key"), std::string::npos);
+  EXPECT_NE(notes.find("model.extra: unused key"), std::string::npos);
   EXPECT_NE(to_json(resolved).find("\"note\": \"text\""), std::string::npos);
 }
 

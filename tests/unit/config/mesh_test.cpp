@@ -54,15 +54,17 @@ TEST(Mesh, BasicTrainerIsOneProcess) {
 }
 
 TEST(Mesh, AProductThatIsNotTheRanksNamesKeysAndWhatFits) {
-  EXPECT_EQ(refusal(run_of(Trainer::Fsdp, {.replica = {}, .shard = 4, .tensor = 2}), 6),
-            "mesh.shard=4, mesh.tensor=2 need 8 ranks, but there are 6; start that many, or choose numbers "
-            "whose product is 6 (they are among 1, 2, 3, 6); mesh.shard=null takes the remaining ranks");
-  EXPECT_EQ(refusal(run_of(Trainer::Fsdp, {.replica = {}, .shard = {}, .tensor = 4}), 6),
-            "mesh.tensor=4 needs a multiple of 4 ranks, but there are 6; start that many, or choose numbers "
-            "whose product is 6 (they are among 1, 2, 3, 6); mesh.shard=null takes the remaining ranks");
+  EXPECT_EQ(
+      refusal(run_of(Trainer::Fsdp, {.replica = {}, .shard = 4, .tensor = 2}), 6),
+      "mesh.shard=4, mesh.tensor=2 need 8 ranks, but there are 6; start that many, or choose mesh sizes "
+      "whose product is 6 (divisors: 1, 2, 3, 6); mesh.shard=null takes the remaining ranks");
+  EXPECT_EQ(
+      refusal(run_of(Trainer::Fsdp, {.replica = {}, .shard = {}, .tensor = 4}), 6),
+      "mesh.tensor=4 needs a multiple of 4 ranks, but there are 6; start that many, or choose mesh sizes "
+      "whose product is 6 (divisors: 1, 2, 3, 6); mesh.shard=null takes the remaining ranks");
   EXPECT_EQ(refusal(run_of(Trainer::TensorParallel, {.replica = {}, .shard = 2, .tensor = {}}), 1),
-            "mesh.shard=2 needs a multiple of 2 ranks, but there is 1; start that many, or choose numbers "
-            "whose product is 1 (they are among 1); mesh.tensor=null takes the remaining ranks");
+            "mesh.shard=2 needs a multiple of 2 ranks, but there is 1; start that many, or choose mesh sizes "
+            "whose product is 1 (divisors: 1); mesh.tensor=null takes the remaining ranks");
   // Fewer than there are is no mesh of them all either.
   EXPECT_FALSE(find_mesh(run_of(Trainer::Fsdp, {.replica = {}, .shard = 2, .tensor = {}}), 4));
 }

@@ -57,7 +57,7 @@ TEST(YamlReader, RefusesWhatIsNoConfiguration) {
   EXPECT_EQ(reading("a: 1\n---\nb: 1\n"), "f.yaml: more than one document ('---'); expected one");
   EXPECT_EQ(reading("a: &x [*x]\n"), "f.yaml:1:8: an alias refers to the value that contains it");
   EXPECT_EQ(reading("a: {<<: 5}\n"), "f.yaml:1:9: '<<' takes a map or a list of maps");
-  EXPECT_EQ(reading("a: \"x\\0y\"\n"), "f.yaml:1:4: a value holds control characters; expected text");
+  EXPECT_EQ(reading("a: \"x\\0y\"\n"), "f.yaml:1:4: a value contains control characters; expected text");
 }
 
 TEST(YamlReader, BadSyntaxNamesLineAndColumn) {
@@ -68,9 +68,9 @@ TEST(YamlReader, BadSyntaxNamesLineAndColumn) {
 
 TEST(YamlReader, BytesThatAreNoText) {
   EXPECT_EQ(reading(std::string("a: 1\nb: x\0y\n", 12)),
-            "f.yaml:2: byte 0x00 is not text; expected UTF-8 without control characters");
+            "f.yaml:2: byte 0x00 is not allowed; expected UTF-8 without control characters");
   EXPECT_EQ(reading("a: 1\n\nb: \xff\n"),
-            "f.yaml:3: byte 0xff is not text; expected UTF-8 without control characters");
+            "f.yaml:3: byte 0xff is not allowed; expected UTF-8 without control characters");
   EXPECT_EQ(reading("a: \xc3\xa9\n"), "{a: \"\xc3\xa9\"}");
   EXPECT_EQ(reading("\xef\xbb\xbf"
                     "a: 1\n"),
@@ -93,10 +93,10 @@ TEST(YamlReader, HostileSizesAreBounded) {
     for (int k = 0; k < 10; ++k) bomb += (k ? ", *a" : "*a") + std::to_string(i - 1);
     bomb += "]\n";
   }
-  EXPECT_TRUE(reading(bomb).ends_with("the aliases expand to too much"));
+  EXPECT_TRUE(reading(bomb).ends_with("the aliases expand to more than 4 MiB"));
   std::string heavy = "a: &a " + std::string(100'000, 'x') + "\nb: [*a";
   for (int i = 0; i < 10'000; ++i) heavy += ", *a";
-  EXPECT_TRUE(reading(heavy + "]\n").ends_with("the aliases expand to too much"));
+  EXPECT_TRUE(reading(heavy + "]\n").ends_with("the aliases expand to more than 4 MiB"));
   std::string many = "a: [1";
   for (int i = 0; i < 100'001; ++i) many += ",1";
   EXPECT_TRUE(reading(many + "]\n").ends_with("more than 100000 values"));

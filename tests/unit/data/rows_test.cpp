@@ -146,7 +146,7 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.jsonl.gz", cut, "r.jsonl.gz: the compressed file is truncated"},
       {"r.jsonl.gz", spoilt, "r.jsonl.gz: the compressed file is damaged"},
       {"r.jsonl.gz", gzipped(line) + "tail", "r.jsonl.gz: the compressed file is damaged"},
-      {"r.jsonl.gz", line, "r.jsonl.gz: is not compressed, though its name says so"},
+      {"r.jsonl.gz", line, "r.jsonl.gz: is named .gz or .zst but is not compressed"},
       {"r.jsonl.gz", "", "r.jsonl.gz: is empty"},
       {"r.jsonl.zst", cut_zstd, "r.jsonl.zst: the compressed file is truncated"},
       {"r.jsonl.zst", zstd(line) + "tail", "r.jsonl.zst: the compressed file is damaged"},

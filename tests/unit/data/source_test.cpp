@@ -216,7 +216,7 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
   config_.datasets = {write("one.jsonl", line("p")).string()};
   config_.data.test_share = 0;
   const std::string problem = problem_of([&] { prompts(Split::Test); });
-  EXPECT_NE(problem.find("has no examples for the test split"), std::string::npos);
+  EXPECT_NE(problem.find("no prompt fell into the test split"), std::string::npos);
   EXPECT_NE(problem.find("data.test_share"), std::string::npos);
 }
 

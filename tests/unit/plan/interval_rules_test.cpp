@@ -13,7 +13,7 @@ TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
   EXPECT_TRUE(plan_of(kReferenceSft).good());  // 64 and 20,000 too: only a warning
   expect_finding(line + "batch_size=32", "eval-every", Verdict::ok, "every 20000 examples");
   expect_finding("model=pythia28 batch_size=64 eval_every=63", "eval-every", Verdict::error,
-                 "eval_every=63 is less than batch_size=64: rounded down to a multiple of it, it is 0");
+                 "eval_every=63 is less than batch_size=64: it rounds down to 0");
 }
 
 TEST(EvalEvery, NullSwitchesItOff) {
@@ -43,7 +43,7 @@ TEST(SaveEvery, IsThatOfEvaluationsUnlessItIsSet) {
   expect_finding(line + "6500", "save-every", Verdict::warning,
                  "save_every=6500 is not a multiple of batch_size=64: rounded down to 6464");
   expect_finding(line + "63", "save-every", Verdict::error,
-                 "save_every=63 is less than batch_size=64: rounded down to a multiple of it, it is 0, and "
+                 "save_every=63 is less than batch_size=64: it rounds down to 0, and "
                  "there would be no checkpoint before the end");
 }
 

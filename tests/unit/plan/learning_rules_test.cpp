@@ -157,7 +157,8 @@ TEST(KnownSettings, AreHintsOnly) {
                  "lr=0.001 is outside");
   expect_finding(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint,
                  "loss.beta=5 is outside");
-  expect_finding("model=pythia28 batch_size=1", "known-settings", Verdict::hint, "batch_size=1 is far");
+  expect_finding("model=pythia28 batch_size=1", "known-settings", Verdict::hint,
+                 "batch_size=1 is small (usual: 32 to 128)");
   const std::string simpo = "model=pythia28 loss=simpo batch_size=32 loss.beta=";
   expect_finding(simpo + "2", "known-settings", Verdict::ok, "");
   expect_finding(simpo + "0.1", "known-settings", Verdict::hint, "(usual for loss=simpo: 2 to 10)");

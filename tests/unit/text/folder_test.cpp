@@ -114,9 +114,9 @@ TEST_F(Folder, InvalidUtf8IsReplaced) {
 }
 
 TEST_F(Folder, FoldersWithoutATokenizer) {
-  EXPECT_NE(error_of_load().find("holds no tokenizer; expected tokenizer.json"), std::string::npos);
+  EXPECT_NE(error_of_load().find("; expected tokenizer.json"), std::string::npos);
   write("vocab.json", "{}");
-  EXPECT_NE(error_of_load().find("holds no tokenizer"), std::string::npos);
+  EXPECT_NE(error_of_load().find("no tokenizer in"), std::string::npos);
   write("merges.txt", "");
   EXPECT_NE(
       error_of_load().find("vocab.json: the file is an object with 0 members; expected at least one token"),
