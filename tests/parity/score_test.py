@@ -132,7 +132,7 @@ class Score(unittest.TestCase):
         file = self.folder / "lines.jsonl"
         for bad, part in (("{", "invalid JSON"), ("[]", "array"), ('{"prompt": "x"}', "'responses' or 'chosen'"),
                           ('{"prompt": 3, "responses": ["a"]}', "'prompt' is number"),
-                          ('{"prompt": "x", "responses": []}', "one text or more"),
+                          ('{"prompt": "x", "responses": []}', "non-empty list of strings"),
                           ('{"prompt": "x", "chosen": "a"}', "'rejected' is missing"),
                           ('{"prompt": "x", "chosen": "a", "rejected": "b", "responses": ["c"]}', "either"),
                           (json.dumps({"prompt": "Ā" * 90, "responses": ["Ā", "Ā" * 7]}), "98 tokens")):
