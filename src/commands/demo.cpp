@@ -5,7 +5,7 @@
 namespace dpo::commands {
 
 void describe(CLI::App& command, DemoArguments& arguments) {
-  command.description("train a small model with SFT and DPO in a minute, and show what it learned");
+  command.description("train a small model with SFT and DPO in a minute or two, and show what it learned");
   takes_path(command.add_option("--dir", arguments.folder, "output folder (default: dpo-demo)"))
       ->type_name("DIR");
   command.add_option("--seed", arguments.seed, "random seed of task, model and samples (default: 0)")
