@@ -44,15 +44,15 @@ struct Options {
 // The loss of each comparison, and the derivative of their weighted sum by each response's policy
 // log-probability. The caller takes means over the global batch: only it knows how many comparisons all ranks
 // have.
-struct Terms {
+struct LossAndGradients {
   std::vector<double> losses;
   std::vector<double> gradients;
 };
 
 // `aot` compares sorted margins, so it needs all comparisons of the global batch in one call; every other
 // loss can be computed by microbatch. An invalid option is a UserError.
-Terms evaluate(const Options& options, std::span<const Score> scores,
-               std::span<const Comparison> comparisons);
+LossAndGradients evaluate(const Options& options, std::span<const Score> scores,
+                          std::span<const Comparison> comparisons);
 
 bool uses_reference(const Options& options);
 

@@ -15,7 +15,7 @@ bool has_kernels();
 bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                   bool interleaved, float direction);
 
-bool merge(Attended& one, const Attended& other);
+bool merge(AttentionOutput& one, const AttentionOutput& other);
 
 // Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
 // for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.

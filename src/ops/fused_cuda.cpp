@@ -69,7 +69,7 @@ bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, c
   return true;
 }
 
-bool merge(Attended& one, const Attended& other) {
+bool merge(AttentionOutput& one, const AttentionOutput& other) {
   const auto type = type_of(one.out);
   if (!one.out.is_cuda() || !type || one.lse.scalar_type() != at::kFloat ||
       other.lse.scalar_type() != at::kFloat || !one.out.is_contiguous() || !other.out.is_contiguous() ||

@@ -8,7 +8,7 @@ bool apply_rotary(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::T
   return false;
 }
 
-bool merge(Attended&, const Attended&) { return false; }
+bool merge(AttentionOutput&, const AttentionOutput&) { return false; }
 
 bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamNumbers&) { return false; }
 

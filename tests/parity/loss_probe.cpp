@@ -43,8 +43,9 @@ json answer(const json& request) {
     comparison.desirable = asked.value("desirable", true);
     comparisons.push_back(std::move(comparison));
   }
-  const loss::Terms terms = loss::evaluate(read_options(request.at("options")), scores, comparisons);
-  return {{"losses", terms.losses}, {"gradients", terms.gradients}};
+  const loss::LossAndGradients result =
+      loss::evaluate(read_options(request.at("options")), scores, comparisons);
+  return {{"losses", result.losses}, {"gradients", result.gradients}};
 }
 
 }  // namespace
