@@ -16,8 +16,8 @@
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "train/batches.h"
-#include "train/step.h"
 #include "train/train_state.h"
+#include "train/update.h"
 
 namespace dpo::run {
 namespace {

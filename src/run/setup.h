@@ -16,7 +16,7 @@
 #include "text/tokenizer.h"
 #include "train/batches.h"
 #include "train/events.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace dpo::run {
 

@@ -23,7 +23,7 @@
 #include "data/forest.h"
 #include "ops/devices.h"
 #include "shard/sharded_store.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
 #include "read_examples.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "train/step.h"
+#include "train/update.h"
 
 #include <algorithm>
 #include <cmath>
