@@ -28,8 +28,8 @@ std::string today() {
 plan::Measured measure_gpu(const Gpu& gpu, std::size_t count) {
   const at::Device first(at::kCUDA, 0);
   plan::Measured m;
-  if (plan::has_half(gpu)) m.half = ops::product_rate(first, at::kBFloat16);
-  m.single = ops::product_rate(first, at::kFloat);
+  if (plan::supports_bf16(gpu)) m.bf16 = ops::product_rate(first, at::kBFloat16);
+  m.fp32 = ops::product_rate(first, at::kFloat);
   m.bandwidth = ops::memory_rate(first);
   m.from_host = ops::transfer_rate(at::kCPU, first);
   m.to_host = ops::transfer_rate(first, at::kCPU);
@@ -39,8 +39,8 @@ plan::Measured measure_gpu(const Gpu& gpu, std::size_t count) {
 
 plan::Measured measure_processor() {
   plan::Measured m;
-  m.half = ops::product_rate(at::kCPU, at::kBFloat16);
-  m.single = ops::product_rate(at::kCPU, at::kFloat);
+  m.bf16 = ops::product_rate(at::kCPU, at::kBFloat16);
+  m.fp32 = ops::product_rate(at::kCPU, at::kFloat);
   m.bandwidth = ops::memory_rate(at::kCPU);
   return m;
 }
@@ -51,8 +51,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
   };
   if (as_json) {
     const nlohmann::ordered_json report = {{"device", device},
-                                           {"bf16_tflops", or_null(m.half, 1e12)},
-                                           {"fp32_tflops", m.single / 1e12},
+                                           {"bf16_tflops", or_null(m.bf16, 1e12)},
+                                           {"fp32_tflops", m.fp32 / 1e12},
                                            {"memory_gbytes_per_second", m.bandwidth / 1e9},
                                            {"from_host_gbytes_per_second", or_null(m.from_host, 1e9)},
                                            {"to_host_gbytes_per_second", or_null(m.to_host, 1e9)},
@@ -65,8 +65,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
   const auto row = [](const char* what, const std::optional<double>& rate, double unit, const char* name) {
     if (rate) fmt::print("  {:<20} {:>9.4g} {}\n", what, *rate / unit, name);
   };
-  row("bfloat16 products", m.half, 1e12, "TFLOP/s");
-  row("float32 products", m.single, 1e12, "TFLOP/s");
+  row("bfloat16 products", m.bf16, 1e12, "TFLOP/s");
+  row("float32 products", m.fp32, 1e12, "TFLOP/s");
   row("memory", m.bandwidth, 1e9, "GB/s");
   row("from the host", m.from_host, 1e9, "GB/s");
   row("to the host", m.to_host, 1e9, "GB/s");

@@ -13,7 +13,7 @@ std::optional<Finding> unused_gpus(const Facts& f) {
 std::optional<Finding> precision(const Facts& f) {
   const Precision& p = f.c.precision;
   const bool reference = f.plan.reference != ReferenceMode::none && p.reference == 2;
-  if (f.machine.device.has_half || (!p.half && p.state == 4 && !reference)) return std::nullopt;
+  if (f.machine.device.supports_bf16 || (!p.bf16 && p.state == 4 && !reference)) return std::nullopt;
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));

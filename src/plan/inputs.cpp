@@ -75,8 +75,8 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
   p.weights = bytes_of(compute);
   // In 16 bits, sums over several microbatches or ranks would lose small gradients.
   p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
-  p.half = p.weights == 2;
-  p.master = p.half && stored == config::Dtype::float32 ? 4 : 0;
+  p.bf16 = p.weights == 2;
+  p.master = p.bf16 && stored == config::Dtype::float32 ? 4 : 0;
   p.state = bytes_of(stored);
   p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
@@ -89,13 +89,13 @@ std::optional<std::string> resolve_precision(config::ModelConfig& model, const D
   if (model.policy_dtype != config::Dtype::float32)
     return fmt::format("model.fsdp_policy_mp=auto computes in {}, the dtype of the weights",
                        name_of(model.policy_dtype));
-  const double half = device.step_rate(true) / 1e12, single = device.step_rate(false) / 1e12;
-  if (device.has_half && half > single) model.fsdp_policy_mp = config::Dtype::bfloat16;
+  const double bf16 = device.training_flops(true) / 1e12, fp32 = device.training_flops(false) / 1e12;
+  if (device.supports_bf16 && bf16 > fp32) model.fsdp_policy_mp = config::Dtype::bfloat16;
   return fmt::format(
       "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.3g} TFLOP/s in "
       "float32 and {} in bfloat16",
-      name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, single,
-      device.has_half ? fmt::format("{:.3g}", half) : "none");
+      name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, fp32,
+      device.supports_bf16 ? fmt::format("{:.3g}", bf16) : "none");
 }
 
 bool is_preference(const config::LossConfig& loss) { return loss.name != config::Loss::sft; }

@@ -69,7 +69,7 @@ struct Precision {
   std::int64_t state = 4;      // one value of the optimizer state
   std::int64_t reduction = 4;  // what a reduce-scatter sends
   std::int64_t reference = 4;
-  bool half = false;  // matrix products in 16 bits
+  bool bf16 = false;  // matrix products in bfloat16 or float16
 };
 
 // `data_ranks`: ranks that divide the batch.

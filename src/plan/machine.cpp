@@ -15,7 +15,7 @@ constexpr const char* kReferenceDevice = "a100-80gb";  // the GPU of the referen
 
 // One of `ranks` equal parts of a device.
 Device share_of(Device device, std::int64_t ranks) {
-  for (double* figure : {&device.memory, &device.memory_bandwidth, &device.half_rate, &device.single_rate,
+  for (double* figure : {&device.memory, &device.memory_bandwidth, &device.bf16_flops, &device.fp32_flops,
                          &device.watts, &device.usd_per_hour})
     *figure /= static_cast<double>(ranks);
   return device;
@@ -55,7 +55,7 @@ void note_figures(Machine& machine, const MachineRequest& request) {
         "no device file for {}: rates and links are estimated from its driver properties ({:.3g} TFLOP/s in "
         "16 bits, {:.3g} in float32, {:.4g} GB/s), power and price are unknown; 'dpo bench device' measures "
         "it and saves the figures for later plans",
-        d.name, d.half_rate / 1e12, d.single_rate / 1e12, d.memory_bandwidth / 1e9));
+        d.name, d.bf16_flops / 1e12, d.fp32_flops / 1e12, d.memory_bandwidth / 1e9));
   if (d.is_cpu && d.figures == Figures::shipped && machine.here)
     machine.notes.push_back(
         "this CPU is assumed to be as fast as Sapphire Rapids cores; 'dpo bench device' measures it");

@@ -12,10 +12,10 @@ namespace {
 using model::Block;
 using model::BlockKind;
 
-// FLOP/s that a training step reaches.
-double rate_of(const Case& c, bool half) { return c.machine.device.step_rate(half); }
+// FLOP/s that training reaches.
+double rate_of(const Case& c, bool bf16) { return c.machine.device.training_flops(bf16); }
 
-double flops_per_second(const Case& c) { return rate_of(c, c.precision.half); }
+double flops_per_second(const Case& c) { return rate_of(c, c.precision.bf16); }
 
 // Floating-point operations of one block's forward pass over the microbatch.
 double forward_flops(const Case& c, const Block& block) {
@@ -51,7 +51,7 @@ double non_matmul_seconds(const Case& c, const Block& block) {
   if (!c.machine.device.is_cpu) return 0;
   if (block.kind != BlockKind::layer) return kBlockSecondsOnCpu;
   const double each = kOperationsPerToken + kOperationsPerElement * to_double(c.in.shape.hidden);
-  return kBlockSecondsOnCpu + c.tokens * each / to_double(c.mesh.tensor) / rate_of(c, /*half=*/false);
+  return kBlockSecondsOnCpu + c.tokens * each / to_double(c.mesh.tensor) / rate_of(c, /*bf16=*/false);
 }
 
 // Share of the bytes that a ring exchange sends over its links.
@@ -259,7 +259,7 @@ Timing timing_of(const Case& c, const Intervals& intervals) {
   const double useful = 3 * forward / c.examples * batch;  // without recomputation and reference
   const Device& device = c.machine.device;
   t.model_flops_utilization =
-      useful / t.step / ((c.precision.half ? device.half_rate : device.single_rate) * to_double(c.devices()));
+      useful / t.step / ((c.precision.bf16 ? device.bf16_flops : device.fp32_flops) * to_double(c.devices()));
   t.threshold = token_threshold(c);
   add_whole_run(t, c, intervals);
   return t;

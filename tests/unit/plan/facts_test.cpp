@@ -48,13 +48,13 @@ TEST_F(FactFiles, EveryShippedDeviceLoads) {
                                              "rtx4090"}));
   for (const std::string& name : names) {
     const Device device = load_device(name);
-    EXPECT_TRUE(device.is_cpu || device.half_rate > device.single_rate) << name;
+    EXPECT_TRUE(device.is_cpu || device.bf16_flops > device.fp32_flops) << name;
     EXPECT_GT(device.memory, 1e9) << name;
     EXPECT_EQ(device.is_cpu, name == "cpu");
   }
 }
 
-TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12); }
+TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).bf16_flops, 300e12); }
 
 TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
   std::string value = kDevice;
@@ -122,7 +122,7 @@ config::RunConfig trained_by(config::Trainer trainer) {
 
 TEST_F(FactFiles, AProcessorMayHaveItsCoresGiven) {
   const std::string core = std::string(kDevice) + "per_core: true\n";
-  EXPECT_EQ(load_device(file(core + "cores: 3")).single_rate, 60e12);
+  EXPECT_EQ(load_device(file(core + "cores: 3")).fp32_flops, 60e12);
   EXPECT_NE(message_of([&] { load_device(file(std::string(kDevice) + "cores: 3")); }).find("per_core: true"),
             std::string::npos);
 }
@@ -135,7 +135,7 @@ TEST(MachineOfRanks, DividesWhatRanksShare) {
   EXPECT_EQ(seen.gpus, 4);
   EXPECT_EQ(seen.nodes, 2);
   EXPECT_EQ(seen.device.memory, machine.device.memory / 4);
-  EXPECT_EQ(seen.device.single_rate, machine.device.single_rate / 4);
+  EXPECT_EQ(seen.device.fp32_flops, machine.device.fp32_flops / 4);
   // Two ranks on a GPU share it; one each do not.
   Machine gpus = find_machine({.gpus = 2, .device = "h100"});
   gpus.launched = Launched{.ranks = 4, .on_machine = 4};

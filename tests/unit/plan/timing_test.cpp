@@ -26,8 +26,8 @@ Device round_device() {
   device.name = "round";
   device.memory = 1e12;
   device.memory_bandwidth = 1e12;
-  device.half_rate = 200e12;
-  device.single_rate = 20e12;
+  device.bf16_flops = 200e12;
+  device.fp32_flops = 20e12;
   device.efficiency = 0.5;
   device.link = 100e9;
   device.network = 10e9;
@@ -151,7 +151,7 @@ TEST(Timing, RanksOfAProcessorShareIt) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
     in.machine.device.link = 1e15;
-    in.machine.device.single_rate = 0.26e12;  // two cores, whatever this machine has
+    in.machine.device.fp32_flops = 0.26e12;  // two cores, whatever this machine has
     in.machine.device.memory_bandwidth = 30e9;
     return make_plan(in).timing.microbatch.elapsed;
   };
@@ -163,7 +163,7 @@ TEST(Timing, TokensThatHideCommunication) {
   Inputs in =
       inputs_of("model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 8");
   in.machine.device = round_device();
-  in.machine.device.half_rate = 1200e12;
+  in.machine.device.bf16_flops = 1200e12;
   const auto threshold = [&in](double link) {
     in.machine.device.link = link;
     return make_plan(in).timing.threshold;
@@ -271,7 +271,7 @@ TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
       in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
     }
     in.lengths = lengths;
-    in.machine.device.single_rate = 52e9;
+    in.machine.device.fp32_flops = 52e9;
     in.machine.device.efficiency = 1;
     in.machine.device.memory_bandwidth = 15e9;
     return make_plan(in).timing.step;
@@ -289,8 +289,8 @@ TEST(Timing, StepOfAMeasuredProcessor) {
   Inputs in = inputs_of(
       "model=blank_model model.name_or_path=EleutherAI/pythia-70m loss=dpo loss.beta=0.1 batch_size=64 "
       "model.fsdp_policy_mp=bfloat16 optimizer=AdamW reference=live --device cpu");
-  in.machine.device.half_rate = 2 * 1.0e12;
-  in.machine.device.single_rate = 2 * 0.13e12;
+  in.machine.device.bf16_flops = 2 * 1.0e12;
+  in.machine.device.fp32_flops = 2 * 0.13e12;
   in.machine.device.memory_bandwidth = 2 * 15e9;
   EXPECT_NEAR(make_plan(in).timing.step, 7.0, 0.15 * 7.0);
 }
