@@ -11,7 +11,7 @@
 #include "base/quantity.h"
 #include "base/user_path.h"
 #include "config/assets.h"
-#include "plan/fact_file.h"
+#include "plan/yaml_file.h"
 
 namespace dpo::plan {
 namespace {
@@ -24,14 +24,14 @@ std::string without_vendor(const std::string& name) {
   return name.starts_with(kVendor) ? name.substr(kVendor.size()) : name;
 }
 
-bool names(FactFile& file, const std::string& device) {
+bool names(YamlFile& file, const std::string& device) {
   return std::ranges::any_of(file.texts("matches"), [&](const std::string& name) {
     return without_vendor(name) == without_vendor(device);
   });
 }
 
 // Products of one name differ: in memory (A100), and in how much of the chip is in use (laptops, MIG).
-bool describes(FactFile& file, const hardware::Gpu& gpu) {
+bool describes(YamlFile& file, const hardware::Gpu& gpu) {
   if (!names(file, gpu.name)) return false;
   const auto multiprocessors = file.optional_number("multiprocessors", 1);
   if (multiprocessors && *multiprocessors != gpu.multiprocessors) return false;
@@ -41,7 +41,7 @@ bool describes(FactFile& file, const hardware::Gpu& gpu) {
   return !memory || std::abs(*memory - gib) < kTolerance * gib;
 }
 
-bool describes(FactFile& file, const hardware::Processor& processor) {
+bool describes(YamlFile& file, const hardware::Processor& processor) {
   return file.flag("per_core", false) && !processor.name.empty() && names(file, processor.name);
 }
 
@@ -62,7 +62,7 @@ std::optional<std::string> file_of(const Found& found) {
   const std::vector<std::string> shipped = config::assets_in("device");
   all.insert(all.end(), shipped.begin(), shipped.end());
   for (const std::string& name : all) {
-    FactFile file("device", name);
+    YamlFile file("device", name);
     if (describes(file, found)) return name;
   }
   return std::nullopt;
@@ -75,20 +75,20 @@ std::string own_or_shipped(const std::string& name) {
 }
 
 // The rate in bfloat16 depends on a processor's instructions: cpu.yaml has one for each kind.
-double bf16_tflops(FactFile& file, bool is_cpu, const hardware::Processor& processor) {
+double bf16_tflops(YamlFile& file, bool is_cpu, const hardware::Processor& processor) {
   const std::string kind = fmt::format("bf16_tflops.{}", hardware::name_of(processor.bf16));
   const auto of_kind = is_cpu ? file.optional_number(kind, 0.0001) : std::nullopt;
   return of_kind ? *of_kind : file.number("bf16_tflops", 0.0001);
 }
 
 Device read_device(const std::string& name_or_file, const hardware::Processor& here) {
-  FactFile file("device", name_or_file);
+  YamlFile file("device", name_or_file);
   file.texts("matches");
   file.optional_number("multiprocessors", 1);
   const bool is_file = !config::asset("device/" + name_or_file + ".yaml");
   Device d;
   d.name = is_file ? fs::path(name_or_file).stem().string() : name_or_file;
-  d.figures = is_file ? Figures::own : Figures::shipped;
+  d.origin = is_file ? FiguresOrigin::own : FiguresOrigin::shipped;
   d.file = is_file ? name_or_file : "configs/device/" + name_or_file + ".yaml";
   d.is_cpu = file.flag("per_core", false);
   const auto memory = file.optional_number("memory_gib", 0.01);
@@ -201,7 +201,7 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
   text += fmt::format("network_gbytes_per_second: {}  # not measured, like the lines below\nwatts: {:.4g}\n",
                       giga(before.network), before.watts);
   text += fmt::format("usd_per_hour: {:.4g}\n", before.usd_per_hour);
-  return {before.figures == Figures::estimated ? file_name_of(gpu.name) : before.name, text};
+  return {before.origin == FiguresOrigin::estimated ? file_name_of(gpu.name) : before.name, text};
 }
 
 DeviceFile describe_measured(const hardware::Processor& processor, const Measured& m,

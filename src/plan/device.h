@@ -10,12 +10,12 @@
 namespace dpo::plan {
 
 // Where a device's figures come from: configs/device/, the user's own file, or driver properties.
-enum class Figures { shipped, own, estimated };
+enum class FiguresOrigin { shipped, own, estimated };
 
 // One GPU (or the processor) in figures: bytes, bytes per second, FLOP/s.
 struct Device {
   std::string name;
-  Figures figures = Figures::shipped;
+  FiguresOrigin origin = FiguresOrigin::shipped;
   std::string file;  // of the figures; empty: estimated
   double memory = 0;
   double memory_bandwidth = 0;

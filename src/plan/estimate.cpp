@@ -68,7 +68,7 @@ Device estimate(const hardware::Gpu& gpu) {
   const double cycles = gpu.multiprocessors * gpu.clock;
   Device d;
   d.name = gpu.name;
-  d.figures = Figures::estimated;
+  d.origin = FiguresOrigin::estimated;
   d.memory = static_cast<double>(gpu.memory_bytes);
   d.memory_bandwidth = bandwidth_of(gpu);
   d.fp32_flops = std::max(cycles * rates.fp32, 1e9);  // 1e9: the driver does not report the clock

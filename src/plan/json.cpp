@@ -20,7 +20,7 @@ json or_null(const std::optional<std::int64_t>& value) { return value ? json(*va
 
 // Where the figures of a device come from.
 std::string figures_of(const Device& device) {
-  return device.figures == Figures::estimated ? "estimated" : device.file;
+  return device.origin == FiguresOrigin::estimated ? "estimated" : device.file;
 }
 
 // An unknown price or power is null, not 0.

@@ -74,7 +74,7 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const Machine& machine = in.machine;
   std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
   if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
-  if (machine.device.figures == Figures::estimated) devices += " (estimated)";
+  if (machine.device.origin == FiguresOrigin::estimated) devices += " (estimated)";
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);

@@ -79,7 +79,7 @@ TEST(Estimate, IsNearTheVendorsFigures) {
   };
   for (const Case& c : cases) {
     const Device device = estimate(c.gpu);
-    EXPECT_EQ(device.figures, Figures::estimated);
+    EXPECT_EQ(device.origin, FiguresOrigin::estimated);
     EXPECT_EQ(device.supports_bf16, c.bf16 > 0) << c.gpu.name;
     const double bf16 = c.bf16 > 0 ? c.bf16 : c.fp32;
     EXPECT_NEAR(device.bf16_flops / 1e12, bf16, 0.1 * bf16) << c.gpu.name;
@@ -139,7 +139,8 @@ TEST_F(OwnDevices, AShippedFileDescribesItsOwnDeviceAndNoOther) {
     const Device device = device_of(c.gpu);
     const std::string file = c.file.empty() ? "" : "configs/device/" + c.file + ".yaml";
     EXPECT_EQ(device.file, file) << c.gpu.name;
-    EXPECT_EQ(device.figures, c.file.empty() ? Figures::estimated : Figures::shipped) << c.gpu.name;
+    EXPECT_EQ(device.origin, c.file.empty() ? FiguresOrigin::estimated : FiguresOrigin::shipped)
+        << c.gpu.name;
     EXPECT_EQ(device.memory, static_cast<double>(c.gpu.memory_bytes)) << c.gpu.name;  // the real one
   }
 }
@@ -184,7 +185,7 @@ TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
 // The same by what the driver of this very machine says.
 TEST_F(OwnDevices, TheEstimateOfThisMachinesGpuIsNearItsFile) {
   const auto& gpus = hardware::find_gpus().found;
-  if (gpus.empty() || device_of(gpus.front()).figures != Figures::shipped)
+  if (gpus.empty() || device_of(gpus.front()).origin != FiguresOrigin::shipped)
     GTEST_SKIP() << "no GPU that a shipped file describes";
   const Device told = device_of(gpus.front()), guessed = estimate(gpus.front());
   EXPECT_NEAR(guessed.bf16_flops, told.bf16_flops, 0.2 * told.bf16_flops);
@@ -201,7 +202,7 @@ TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   keep(file);
   const Machine machine = find_machine({}, usable({kH200}));
   const Device& device = machine.device;
-  EXPECT_EQ(device.figures, Figures::own);
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
   EXPECT_EQ(device.bf16_flops, 989e12);  // the peak stays the vendor's, so that shares of it mean the same
   EXPECT_NEAR(device.training_flops(true), 0.7 * 700e12, 1e12);
   EXPECT_NEAR(device.training_flops(false), 0.7 * 50e12, 1e11);
@@ -210,10 +211,10 @@ TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   ASSERT_EQ(machine.notes.size(), 1u);
   EXPECT_NE(machine.notes[0].find((own_device_folder() / "h200.yaml").string()), std::string::npos);
   // By name too, and for no other device.
-  EXPECT_EQ(load_device("h200").figures, Figures::own);
+  EXPECT_EQ(load_device("h200").origin, FiguresOrigin::own);
   EXPECT_EQ(find_machine({.device = "h200"}).notes.size(), 1u);
-  EXPECT_EQ(load_device("h100").figures, Figures::shipped);
-  EXPECT_EQ(device_of(kRtx3090).figures, Figures::estimated);
+  EXPECT_EQ(load_device("h100").origin, FiguresOrigin::shipped);
+  EXPECT_EQ(device_of(kRtx3090).origin, FiguresOrigin::estimated);
   // Measured again, nothing creeps.
   EXPECT_EQ(describe_measured(kH200, measured, "2026-11-16").text, file.text);
 }
@@ -225,13 +226,13 @@ TEST_F(OwnDevices, AMeasuredGpuWithoutAFileGetsOne) {
   EXPECT_EQ(file.name, "geforce-rtx-3090");
   keep(file);
   const Device device = device_of(kRtx3090);
-  EXPECT_EQ(device.figures, Figures::own);
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
   EXPECT_EQ(device.bf16_flops, 90e12);  // more than was thought possible: then that is the peak
   EXPECT_NEAR(device.efficiency, 0.7, 1e-3);
   EXPECT_EQ(device.link, 10e9);
   Gpu laptop = kRtx3090;
   laptop.multiprocessors = 48;
-  EXPECT_EQ(device_of(laptop).figures, Figures::estimated);
+  EXPECT_EQ(device_of(laptop).origin, FiguresOrigin::estimated);
 }
 
 TEST_F(OwnDevices, AMeasuredProcessorIsUsedWhereItIsTheSame) {
@@ -247,13 +248,13 @@ TEST_F(OwnDevices, AMeasuredProcessorIsUsedWhereItIsTheSame) {
   keep(file);
   processor.cores = 2;
   const Device device = device_of(processor);
-  EXPECT_EQ(device.figures, Figures::own);
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
   EXPECT_TRUE(device.is_cpu);
   EXPECT_NEAR(device.fp32_flops, 0.2e12, 1e8);
   EXPECT_NEAR(device.bf16_flops, 0.05e12, 1e8);
   EXPECT_EQ(device.memory, 8 * kGib);
   processor.name = "Another CPU";
-  EXPECT_EQ(device_of(processor).figures, Figures::shipped);
+  EXPECT_EQ(device_of(processor).origin, FiguresOrigin::shipped);
 }
 
 TEST(UnusedGpus, AreAWarningWithWhatToDo) {

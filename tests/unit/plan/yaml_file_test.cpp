@@ -12,12 +12,12 @@
 namespace dpo::plan {
 namespace {
 
-class FactFiles : public testing::Test {
+class YamlFiles : public testing::Test {
  protected:
-  FactFiles() : folder_(std::filesystem::path(testing::TempDir()) / "dpo_facts_test") {
+  YamlFiles() : folder_(std::filesystem::path(testing::TempDir()) / "dpo_facts_test") {
     std::filesystem::create_directories(folder_);
   }
-  ~FactFiles() override { std::filesystem::remove_all(folder_); }
+  ~YamlFiles() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& text) const {
     const auto path = folder_ / "mine.yaml";
@@ -42,7 +42,7 @@ constexpr const char* kDevice =
     "memory_gib: 80\nmemory_gbytes_per_second: 2000\nbf16_tflops: 300\nfp32_tflops: 20\nefficiency: 0.5\n"
     "link_gbytes_per_second: 200\nnetwork_gbytes_per_second: 25\nwatts: 400\nusd_per_hour: 2\n";
 
-TEST_F(FactFiles, EveryShippedDeviceLoads) {
+TEST_F(YamlFiles, EveryShippedDeviceLoads) {
   const auto names = config::assets_in("device");
   EXPECT_EQ(names, (std::vector<std::string>{"a100-40gb", "a100-80gb", "b200", "cpu", "h100", "h200", "l40s",
                                              "rtx4090"}));
@@ -54,9 +54,9 @@ TEST_F(FactFiles, EveryShippedDeviceLoads) {
   }
 }
 
-TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).bf16_flops, 300e12); }
+TEST_F(YamlFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).bf16_flops, 300e12); }
 
-TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
+TEST_F(YamlFiles, WhatIsWrongIsShownOnOneLine) {
   std::string value = kDevice;
   value.replace(value.find("watts: 400"), 10, "watts: \"a\\nb\"");
   for (const std::string& text : {value, kDevice + std::string("\"wa\\nts\": 5\n")}) {
@@ -66,7 +66,7 @@ TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
   }
 }
 
-TEST_F(FactFiles, BadDevicesAreNamed) {
+TEST_F(YamlFiles, BadDevicesAreNamed) {
   struct Case {
     std::string text, expected;
   };
@@ -98,7 +98,7 @@ TEST_F(FactFiles, BadDevicesAreNamed) {
             std::string::npos);
 }
 
-TEST_F(FactFiles, BadLengthsAreNamed) {
+TEST_F(YamlFiles, BadLengthsAreNamed) {
   const std::string counts =
       "train: {prompts: 1, pairs: 1}\ntest: {prompts: 1, pairs: 1}\nlongest: {prompt: 9, response: 9}\n";
   const auto message = [&](const std::string& rest) {
@@ -120,7 +120,7 @@ config::RunConfig trained_by(config::Trainer trainer) {
   return run;
 }
 
-TEST_F(FactFiles, AProcessorMayHaveItsCoresGiven) {
+TEST_F(YamlFiles, AProcessorMayHaveItsCoresGiven) {
   const std::string core = std::string(kDevice) + "per_core: true\n";
   EXPECT_EQ(load_device(file(core + "cores: 3")).fp32_flops, 60e12);
   EXPECT_NE(message_of([&] { load_device(file(std::string(kDevice) + "cores: 3")); }).find("per_core: true"),
