@@ -101,8 +101,8 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
     Overrides overrides = difference(in.run, choice);
     // Of equally fast ones, the one that changes least.
     constexpr double kNoticeable = 0.999;
-    const bool faster = !best || plan.timing.step < kNoticeable * best->plan.timing.step;
-    const bool simpler = best && plan.timing.step * kNoticeable <= best->plan.timing.step &&
+    const bool faster = !best || plan.timing.update < kNoticeable * best->plan.timing.update;
+    const bool simpler = best && plan.timing.update * kNoticeable <= best->plan.timing.update &&
                          overrides.size() < best->overrides.size();
     if (faster || simpler) best = Fit{std::move(overrides), std::move(plan)};
   }

@@ -50,22 +50,22 @@ std::optional<config::MeshShape> find_mesh(const Inputs& in) {
   return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
 }
 
-Case make_case(const Inputs& in, ReferenceMode reference_if_auto) {
-  Case c{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
-  c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
-  c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;
-  c.reference = reference_of(in.run, reference_if_auto);
-  c.precision = precision_of(in.run, c.mesh.data_ranks());
-  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
+Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
+  Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
+  w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));
+  w.spread = is_basic(in.run) ? w.machine.gpus * w.machine.nodes : 1;
+  w.reference = reference_of(in.run, reference_if_auto);
+  w.precision = precision_of(in.run, w.mesh.data_ranks());
+  w.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
                              unit_of(in.run.loss, in.lengths).responses);
-  c.examples =
-      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.mesh.data_ranks());
-  c.tokens = c.example.mean * c.examples;
-  c.peak_tokens = peak_tokens_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
-  c.response_rows = c.example.response_mean * c.examples;
-  c.peak_response_rows = std::min(c.peak_tokens, c.example.response_largest * std::max(1.0, c.examples));
-  c.attended = c.example.attended * c.examples;
-  return c;
+  w.examples =
+      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * w.mesh.data_ranks());
+  w.tokens = w.example.mean * w.examples;
+  w.peak_tokens = peak_tokens_of(w.example.mean, w.example.deviation, w.example.largest, w.examples);
+  w.response_rows = w.example.response_mean * w.examples;
+  w.peak_response_rows = std::min(w.peak_tokens, w.example.response_largest * std::max(1.0, w.examples));
+  w.attended = w.example.attended * w.examples;
+  return w;
 }
 
 Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {

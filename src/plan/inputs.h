@@ -79,8 +79,8 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
 // the weights, and returns a note that says why. Any other value is kept, without a note.
 std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device);
 
-// The inputs, and what the formulas derive from them.
-struct Case {
+// What every rank computes in a microbatch, derived from the inputs.
+struct Workload {
   const Inputs& in;
   Machine machine{};         // as the ranks share it
   config::MeshShape mesh{};  // of the ranks
@@ -102,6 +102,6 @@ struct Case {
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
 // A contradiction of trainer, mesh keys and devices is a UserError.
-Case make_case(const Inputs& in, ReferenceMode reference_if_auto);
+Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto);
 
 }  // namespace dpo::plan

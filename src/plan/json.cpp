@@ -49,8 +49,8 @@ json memory(const Memory& memory) {
 }
 
 json time(const Timing& t) {
-  return {{"step_seconds", t.step},
-          {"exchange_seconds", t.exchange},
+  return {{"step_seconds", t.update},
+          {"gradient_reduction_seconds", t.gradient_reduction},
           {"optimizer_seconds", t.optimizer},
           {"microbatch_compute_seconds", t.microbatch.compute},
           {"microbatch_communication_seconds", t.microbatch.communication},
@@ -114,7 +114,7 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
                  {"total_bytes", number(std::round(plan.disk.total()))}};
   out["resolved"] = resolved(plan, in);
   out["notes"] = in.machine.notes;
-  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.step}};
+  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.update}};
   return out.dump(2) + "\n";
 }
 

@@ -124,9 +124,10 @@ std::string time_text(const Plan& plan, const Paint& paint) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
   const std::string exchange =
-      t.exchange > 0 ? fmt::format(", gradient exchange {}", duration(t.exchange / 3600)) : "";
+      t.gradient_reduction > 0 ? fmt::format(", gradient exchange {}", duration(t.gradient_reduction / 3600))
+                               : "";
   line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
-                             duration(t.step / 3600), plan.resolved.gradient_accumulation_steps,
+                             duration(t.update / 3600), plan.resolved.gradient_accumulation_steps,
                              duration(t.microbatch.elapsed / 3600), exchange, duration(t.optimizer / 3600)));
   if (t.microbatch.communication > 0)
     line("per microbatch",
@@ -182,7 +183,7 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
 std::string to_text(const Fit& fit, const Plan& before) {
   if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
   return fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
-                     duration(fit.plan.timing.step / 3600), duration(before.timing.step / 3600),
+                     duration(fit.plan.timing.update / 3600), duration(before.timing.update / 3600),
                      fmt::join(fit.overrides, " "));
 }
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/quantity.h"
-#include "case.h"
 #include "config/assets.h"
 #include "plan/output.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -176,8 +176,8 @@ TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
     config::Request request;
     request.overrides = words_of(line + more);
     const config::RunConfig run = config::compose(request).values;
-    const double by_file = assess(gather_inputs(run, told)).timing.step;
-    const double by_driver = assess(gather_inputs(run, estimated)).timing.step;
+    const double by_file = assess(gather_inputs(run, told)).timing.update;
+    const double by_driver = assess(gather_inputs(run, estimated)).timing.update;
     EXPECT_NEAR(by_driver, by_file, 0.2 * by_file) << more;
   }
 }

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -110,7 +110,7 @@ TEST(Memory, OneShardIsBasicTrainer) {
   const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 reference=live ";
   const Plan basic = plan_of(line + "trainer=BasicTrainer"), one = plan_of(line + "trainer=FSDPTrainer");
   for (const MemoryPart& p : basic.memory.parts) EXPECT_EQ(p.bytes, part(one, p.name)) << p.name;
-  EXPECT_EQ(basic.timing.step, one.timing.step);
+  EXPECT_EQ(basic.timing.update, one.timing.update);
 }
 
 TEST(Memory, ShardsOfTensorParallelGroups) {
@@ -203,7 +203,7 @@ TEST(Memory, ActivationsOfALayer) {
 TEST(Memory, CheckpointingKeepsOneInputALayer) {
   const std::string line = "model=pythia28 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
   const Inputs in = inputs_of(line + "activation_checkpointing=true");
-  const double tokens = make_case(in, ReferenceMode::live).peak_tokens;
+  const double tokens = make_workload(in, ReferenceMode::live).peak_tokens;
   // 32 layers and the two ends of 2h each, and one layer in full: 34 * 5120 + 76,944 bytes a token.
   EXPECT_NEAR(part(make_plan(in), "activations"), tokens * 251'024, 1);
   EXPECT_NEAR(part(plan_of(line), "activations"), tokens * (32 * 76'944 + 2 * 5120), 1);

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -132,12 +132,12 @@ TEST(MeshOfAPlan, IsAnyThatIsTrainedOneMachine) {
   const Plan two = plan_of(line + "mesh.shard=2 --gpus 8");  // dpo train starts two
   EXPECT_EQ(two.mesh.ranks(), 2);
   EXPECT_EQ(two.examples_per_gpu, 4);
-  EXPECT_NEAR(two.timing.step, plan_of(line + "--gpus 2").timing.step, 1e-12);
+  EXPECT_NEAR(two.timing.update, plan_of(line + "--gpus 2").timing.update, 1e-12);
   expect_finding(line + "mesh.shard=2 --gpus 8", "idle-gpus", Verdict::hint, "2 ranks on 2 of 8 GPUs");
   EXPECT_FALSE(plan_of(line + "--gpus 8").find("idle-gpus"));
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("idle-gpus"));
   // More ranks than GPUs share them.
-  EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.step, plan_of(line + "--gpus 4").timing.step);
+  EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.update, plan_of(line + "--gpus 4").timing.update);
 }
 
 TEST(MeshOfAPlan, ContradictionsAreRefused) {

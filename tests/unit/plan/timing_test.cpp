@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -129,10 +129,11 @@ TEST(Timing, ReplicasExchangeTheirSharesOnce) {
       timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
   // Shards stay within a machine; a quarter of the gradients in float32 crosses the network twice, halved.
   EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.exchange, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-6);
-  EXPECT_NEAR(plan.timing.step,
-              2 * plan.timing.microbatch.elapsed + plan.timing.exchange + plan.timing.optimizer, 1e-12);
-  EXPECT_EQ(timed(line + "batch_size=64 --gpus 4").timing.exchange, 0);
+  EXPECT_NEAR(plan.timing.gradient_reduction, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-6);
+  EXPECT_NEAR(plan.timing.update,
+              2 * plan.timing.microbatch.elapsed + plan.timing.gradient_reduction + plan.timing.optimizer,
+              1e-12);
+  EXPECT_EQ(timed(line + "batch_size=64 --gpus 4").timing.gradient_reduction, 0);
 }
 
 TEST(Timing, WholeGradientsAreExchangedOnce) {
@@ -141,7 +142,7 @@ TEST(Timing, WholeGradientsAreExchangedOnce) {
       "model=pythia28 trainer=FSDPTrainer batch_size=32 gradient_accumulation_steps=4 --gpus 4 "
       "model.fsdp_policy_mp=bfloat16 fsdp_accumulate=whole");
   EXPECT_NEAR(plan.timing.microbatch.communication, 4 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.exchange, 4 * 0.75 * parameters / 100e9, 1e-9);
+  EXPECT_NEAR(plan.timing.gradient_reduction, 4 * 0.75 * parameters / 100e9, 1e-9);
 }
 
 TEST(Timing, RanksOfAProcessorShareIt) {
@@ -229,7 +230,7 @@ TEST(Timing, WholeRun) {
   EXPECT_EQ(timed(line + "n_epochs=3").timing.updates, 3 * 1562);
   EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // looked at after full batches
   EXPECT_EQ(timed(line + "n_epochs=null n_examples=640").timing.updates, 10);
-  EXPECT_NEAR(t.training_hours, 1562 * t.step / 3600, 1e-12);
+  EXPECT_NEAR(t.training_hours, 1562 * t.update / 3600, 1e-12);
   EXPECT_NEAR(t.energy_kwh, t.total_hours() * 0.5, 1e-12);
   EXPECT_NEAR(t.cost_usd, t.total_hours() * 2, 1e-12);
 }
@@ -237,9 +238,9 @@ TEST(Timing, WholeRun) {
 TEST(Timing, AccumulationRepeatsTheMicrobatch) {
   const Timing one = timed("model=pythia28 batch_size=64").timing;
   const Timing eight = timed("model=pythia28 batch_size=64 gradient_accumulation_steps=8").timing;
-  EXPECT_NEAR(eight.step - eight.optimizer, 8 * eight.microbatch.elapsed, 1e-12);
-  EXPECT_GT(eight.step, one.step);
-  EXPECT_LT(eight.step, 1.05 * one.step);  // compute is the same, only launches repeat
+  EXPECT_NEAR(eight.update - eight.optimizer, 8 * eight.microbatch.elapsed, 1e-12);
+  EXPECT_GT(eight.update, one.update);
+  EXPECT_LT(eight.update, 1.05 * one.update);  // compute is the same, only launches repeat
 }
 
 TEST(Timing, ACachedReferenceIsScoredOnce) {
@@ -274,7 +275,7 @@ TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
     in.machine.device.fp32_flops = 52e9;
     in.machine.device.efficiency = 1;
     in.machine.device.memory_bandwidth = 15e9;
-    return make_plan(in).timing.step;
+    return make_plan(in).timing.update;
   };
   Lengths small = fixed_lengths();
   small.prompt = {17};
@@ -292,7 +293,7 @@ TEST(Timing, StepOfAMeasuredProcessor) {
   in.machine.device.bf16_flops = 2 * 1.0e12;
   in.machine.device.fp32_flops = 2 * 0.13e12;
   in.machine.device.memory_bandwidth = 2 * 15e9;
-  EXPECT_NEAR(make_plan(in).timing.step, 7.0, 0.15 * 7.0);
+  EXPECT_NEAR(make_plan(in).timing.update, 7.0, 0.15 * 7.0);
 }
 
 TEST(Timing, LossesThatScoreMoreTakeMore) {
@@ -330,7 +331,7 @@ TEST(Timing, CheckpointsTakeTime) {
   // Two copies, and the end waits for the last one to be written.
   EXPECT_NEAR(rare.checkpoint_hours * 3600, 2 * bytes / 3e9 + bytes / 0.5e9, 1e-6);
   // Where each is due before the last is written, the run takes as long as writing them all.
-  EXPECT_GT(often.step, 0);
+  EXPECT_GT(often.update, 0);
   EXPECT_NEAR(often.total_hours() * 3600, 1562 * (bytes / 3e9 + bytes / 0.5e9), 0.01 * 1562 * bytes / 0.5e9);
   EXPECT_EQ(timed(line + "64 debug=true").timing.checkpoint_hours, 0);
 }
