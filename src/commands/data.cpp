@@ -10,7 +10,7 @@
 #include "config/evaluation.h"
 #include "data/report.h"
 #include "data/tokenizer_folder.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 namespace dpo::commands {
 namespace {

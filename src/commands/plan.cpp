@@ -4,8 +4,8 @@
 
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
+#include "plan/gather_inputs.h"
 #include "plan/output.h"
-#include "plan/surroundings.h"
 
 namespace dpo::commands {
 namespace {

@@ -7,7 +7,7 @@
 #include "engine/commands.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 #include "run/bench.h"
 #include "train/events.h"
 

@@ -17,8 +17,8 @@
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/train.h"
+#include "plan/gather_inputs.h"
 #include "plan/output.h"
-#include "plan/surroundings.h"
 #include "run/loop.h"
 #include "run/start.h"
 

@@ -59,18 +59,17 @@ std::optional<Finding> memory(const Facts& f) {
 std::optional<Finding> disk(const Facts& f) {
   constexpr const char* id = "disk";
   const Disk& d = f.plan.disk;
-  if (!f.w.in.surroundings.obstacle.empty())
+  if (!f.w.in.host.obstacle.empty())
     return error(id,
                  fmt::format("cannot create the run folder {}: {}; choose another with local_run_dir=DIR or "
                              "local_dirs=[DIR]",
-                             f.w.in.surroundings.run_folder, f.w.in.surroundings.obstacle));
+                             f.w.in.host.run_folder, f.w.in.host.obstacle));
   const std::string need = fmt::format("{} of {}, {} in all", plural(d.checkpoints, "checkpoint"),
                                        memory_size(d.checkpoint), memory_size(d.total()));
   if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
-  const auto& free = f.w.in.surroundings.free_disk;
+  const auto& free = f.w.in.host.free_disk;
   if (!free) return ok(id, need + " (remote disk not checked)");
-  const std::string where =
-      fmt::format("; {} free in {}", memory_size(*free), f.w.in.surroundings.run_folder);
+  const std::string where = fmt::format("; {} free in {}", memory_size(*free), f.w.in.host.run_folder);
   if (*free >= d.total()) return ok(id, need + where);
   Finding finding = error(id, need + where);
   const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
@@ -88,7 +87,7 @@ std::optional<Finding> disk(const Facts& f) {
 // The copy of a checkpoint from which it is written; the machines of one replica share it.
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
-  const auto& memory = f.w.in.surroundings.host_memory;
+  const auto& memory = f.w.in.host.memory;
   if (!memory || f.machine.device.is_cpu || f.plan.disk.checkpoints == 0) return std::nullopt;
   const double copy =
       f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.w.mesh.replica));

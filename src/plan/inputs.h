@@ -20,10 +20,10 @@ namespace dpo::plan {
 inline double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 // What was looked up on this machine; nothing else in a plan depends on where it is made.
-struct Surroundings {
+struct HostInfo {
   std::optional<double> free_disk;     // bytes free in run_folder; unknown on another machine
   std::string run_folder;              // where runs are written
-  std::optional<double> host_memory;   // bytes; unknown on another machine
+  std::optional<double> memory;        // bytes; unknown on another machine
   std::string obstacle;                // why the run folder cannot be created; empty: it can
   std::optional<bool> archive_exists;  // model.archive, when it is set
 };
@@ -37,7 +37,7 @@ struct Inputs {
   // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
-  Surroundings surroundings;
+  HostInfo host;
 };
 
 // What the loss takes as one example.

@@ -92,7 +92,7 @@ std::optional<Finding> reference_model(const Facts& f) {
                         "expects a model fine-tuned on the same data (loss=sft first, then "
                         "model.archive=RUN/LATEST)",
                         f.run.model.name_or_path));
-  if (f.w.in.surroundings.archive_exists == false)
+  if (f.w.in.host.archive_exists == false)
     return warning(
         id, fmt::format("model.archive={} not found on this machine; policy and reference start from it",
                         *f.run.model.archive));

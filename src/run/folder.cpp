@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 namespace dpo::run {
 namespace {

@@ -14,7 +14,7 @@
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 #include "run/identity.h"
 #include "shard/fingerprint.h"
 #include "train/records.h"

@@ -104,16 +104,16 @@ TEST(LengthsRule, SaysHowTheDataWasCounted) {
 TEST(AssumedLengths, CauseWarningsOnly) {
   const std::string line = "model=pythia28 batch_size=32 eval_every=320 ";
   Inputs in = inputs_of(line + "datasets=[mine.jsonl]");
-  in.surroundings.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
+  in.host.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
   Plan plan = make_plan(in);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
   EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
             std::string::npos);
   EXPECT_TRUE(plan.good());
-  in.surroundings.free_disk = 1e9;  // not even one fits, whatever the data is
+  in.host.free_disk = 1e9;  // not even one fits, whatever the data is
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
   in = inputs_of(line + "datasets=[hh]");  // which are its own
-  in.surroundings.free_disk = 100e9;
+  in.host.free_disk = 100e9;
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
 
   const std::string large =

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "config/compose.h"
+#include "plan/gather_inputs.h"
 #include "plan/plan.h"
-#include "plan/surroundings.h"
 
 namespace dpo::plan {
 
