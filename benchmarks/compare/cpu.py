@@ -189,7 +189,7 @@ def print_table(rows, batch):
               f"{row['ours_is_faster_by']:.1f}x |")
 
 
-def environment(options):
+def describe_machine(options):
     processor = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                       if line.startswith("model name")), platform.processor())
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "trl")
@@ -275,7 +275,7 @@ def read_arguments():
 
 def main():
     options, data = read_arguments(), shared_data()
-    about = environment(options)
+    about = describe_machine(options)
     print(json.dumps(about))
     if about["load_at_start"] > 0.5:
         print(f"warning: load {about['load_at_start']:.1f}; numbers are worth something on an idle machine only", file=sys.stderr)

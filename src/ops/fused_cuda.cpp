@@ -97,12 +97,12 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
   c.decay = static_cast<float>(1 - n.lr * n.decoupled);
-  c.first_share = static_cast<float>(1 - n.beta1);
-  c.second_keep = static_cast<float>(n.beta2);
-  c.second_share = static_cast<float>(1 - n.beta2);
-  c.root_correction = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
+  c.one_minus_beta1 = static_cast<float>(1 - n.beta1);
+  c.beta2 = static_cast<float>(n.beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - n.beta2);
+  c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
-  c.step = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
+  c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
   cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
              Launch(weights));
   return true;
@@ -113,10 +113,10 @@ bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& squar
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
-                        .keep = static_cast<float>(n.alpha),
-                        .share = static_cast<float>(1 - n.alpha),
+                        .alpha = static_cast<float>(n.alpha),
+                        .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
-                        .step = static_cast<float>(-n.lr)};
+                        .step_size = static_cast<float>(-n.lr)};
   cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
   return true;
 }
