@@ -35,14 +35,14 @@ std::string config_of(const LoadedModel& model) {
 
 // The model's tensors, to be written one after the other. A tensor on another device is copied to the host
 // when it is written, and the copy of the previous one freed.
-std::vector<Source> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
+std::vector<TensorToWrite> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
   const auto on_host = std::make_shared<at::Tensor>();
   const auto done = std::make_shared<std::int64_t>(0);
   std::int64_t total = 0;
   for (const model::BlockWeights& block : model.weights.blocks)
     for (const model::NamedTensor& named : block.tensors)
       total += static_cast<std::int64_t>(named.tensor.nbytes());
-  std::vector<Source> sources;
+  std::vector<TensorToWrite> sources;
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
     for (std::size_t j = 0; j < model.table.blocks[i].tensors.size(); ++j) {
       const model::Tensor& described = model.table.blocks[i].tensors[j];

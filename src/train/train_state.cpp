@@ -17,8 +17,8 @@ at::ScalarType scalar_type_of(config::Dtype dtype) {
   throw std::logic_error("a dtype that the plan has not decided");
 }
 
-optim::Settings optimizer_settings(const config::RunConfig& config) {
-  optim::Settings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
+optim::OptimizerSettings optimizer_settings(const config::RunConfig& config) {
+  optim::OptimizerSettings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
   if (config.optimizer_betas)
     settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
   return settings;

@@ -121,7 +121,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
 void write(const std::filesystem::path& path, const Answer& answer) {
   std::vector<at::Tensor> kept;
   kept.reserve(answer.size());
-  std::vector<checkpoint::Source> sources;
+  std::vector<checkpoint::TensorToWrite> sources;
   for (const auto& [name, tensor] : answer) {
     kept.push_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
     const at::Tensor& data = kept.back();

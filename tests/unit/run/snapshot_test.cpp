@@ -216,12 +216,12 @@ TEST_F(Checkpoints, AreCopiedByThoseWhoWriteThem) {
 TEST_F(Checkpoints, AreFilesOfWholeTensors) {
   const fs::path saved = save("run", "llama", {1, 3, 1});
   const Rank one = trained("llama", {});
-  std::vector<checkpoint::Source> weights, state;
+  std::vector<checkpoint::TensorToWrite> weights, state;
   const auto source_of = [](const std::string& name, const at::Tensor& tensor) {
-    return checkpoint::Source{name, checkpoint::Dtype::F32, tensor.sizes().vec(), [tensor] {
-                                return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()),
-                                                 tensor.nbytes());
-                              }};
+    return checkpoint::TensorToWrite{
+        name, checkpoint::Dtype::F32, tensor.sizes().vec(), [tensor] {
+          return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+        }};
   };
   const optim::State optimizer = one.optimizer->state();
   for (std::size_t i = 0; i < one.model.table.blocks.size(); ++i) {
