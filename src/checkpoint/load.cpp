@@ -156,7 +156,7 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
     for (model::HeldTensor& held : model::held_tensors(opened.table.blocks[i], layout))
       destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
                               opened.weights.blocks[i].flat.narrow(0, held.to, held.count),
-                              std::move(held.runs)});
+                              std::move(held.ranges)});
   read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }

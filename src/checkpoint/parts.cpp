@@ -19,7 +19,7 @@ std::vector<TensorPart> parts_where(const Wanted& wanted, const model::TensorTab
       const model::Tensor& tensor = table.blocks[i].tensors[held.tensor];
       if (wanted(tensor))
         parts.push_back(
-            {prefix + tensor.name, flats[i].narrow(0, held.to, held.count), std::move(held.runs)});
+            {prefix + tensor.name, flats[i].narrow(0, held.to, held.count), std::move(held.ranges)});
     }
   return parts;
 }
@@ -44,9 +44,9 @@ void write_part(SharedFile& file, std::uint64_t offset, const TensorPart& part) 
   const at::Tensor on_host = part.numbers.cpu();  // one part at a time, to save memory
   const std::size_t size = on_host.element_size();
   const auto* next = static_cast<const std::byte*>(on_host.const_data_ptr());
-  for (const model::Run& run : part.runs) {
-    const std::size_t bytes = static_cast<std::size_t>(run.count) * size;
-    file.write(offset + static_cast<std::uint64_t>(run.from) * size, {next, bytes});
+  for (const model::Range& range : part.ranges) {
+    const std::size_t bytes = static_cast<std::size_t>(range.count) * size;
+    file.write(offset + static_cast<std::uint64_t>(range.from) * size, {next, bytes});
     next += bytes;
   }
 }

@@ -163,13 +163,13 @@ TEST(Layout, HeldTensorsArePiecesTogether) {
         std::size_t next = 0;
         for (const HeldTensor& held : held_tensors(block, layout)) {
           std::int64_t to = held.to;
-          for (const model::Run& run : held.runs) {
+          for (const Range& range : held.ranges) {
             ASSERT_LT(next, pieces.size());
             EXPECT_EQ(pieces[next].tensor, held.tensor);
-            EXPECT_EQ(pieces[next].from, run.from);
+            EXPECT_EQ(pieces[next].from, range.from);
             EXPECT_EQ(pieces[next].to, to);
-            EXPECT_EQ(pieces[next].count, run.count);
-            to += run.count;
+            EXPECT_EQ(pieces[next].count, range.count);
+            to += range.count;
             ++next;
           }
           EXPECT_EQ(to, held.to + held.count);
