@@ -129,7 +129,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   }
   if (start.replaces)
     listener.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
-  run::RunFolder folder(start.folder, prepared.progress,
+  run::RunFolder folder(start.folder, prepared.run_state,
                         [&] { run::require_unchanged(start, resolved.values); });
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));

@@ -39,6 +39,6 @@ bool is_evaluation(const Metrics& metrics);
 
 // The lines of metrics.jsonl up to the checkpoint that a run is resumed from: updates up to its examples,
 // evaluations up to its last one.
-std::string lines_until(std::string_view lines, const RunState& progress);
+std::string lines_until(std::string_view lines, const RunState& run_state);
 
 }  // namespace dpo::run

@@ -29,12 +29,12 @@ class RunLog {
 
   void after_loading(std::span<const data::SourceCounts> counts);
   // `start`: of this update.
-  void after_update(const Metrics& metrics, const RunState& progress, Clock::time_point start);
+  void after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start);
   void after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
-                        const RunState& progress, double beta);
+                        const RunState& run_state, double beta);
   void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
-                     const RunState& progress);
-  void after_training(const RunState& progress);
+                     const RunState& run_state);
+  void after_training(const RunState& run_state);
 
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
 
@@ -44,9 +44,9 @@ class RunLog {
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;
   std::string progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
-                            const RunState& progress) const;
-  std::string time_left(const RunState& progress) const;
-  std::string summary(const RunState& progress) const;
+                            const RunState& run_state) const;
+  std::string time_left(const RunState& run_state) const;
+  std::string summary(const RunState& run_state) const;
 
   RunFolder& folder_;
   const train::Listener& listener_;

@@ -87,8 +87,8 @@ bool has_size(const fs::path& file, std::uint64_t size) {
 
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
                        const optim::Optimizer& optimizer, const model::TensorTable& trained,
-                       const RunState& progress, const RankPart& part) {
-  Snapshot snapshot{loaded, {}, trained, progress, part};
+                       const RunState& run_state, const RankPart& part) {
+  Snapshot snapshot{loaded, {}, trained, run_state, part};
   snapshot.model.weights = {};
   if (!part.writes) return snapshot;
   const auto copied = [](const at::Tensor& tensor) {
@@ -121,7 +121,7 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
   work.end = [&](const fs::path& temporary) {
-    write_text(temporary / kRunStateFile, text_of(snapshot.progress));
+    write_text(temporary / kRunStateFile, text_of(snapshot.run_state));
     write_text(temporary / kMarker, text_of(marker_of(temporary)));
   };
   write_together(folder, kMarker, snapshot.part, work, stop);

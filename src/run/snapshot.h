@@ -31,14 +31,14 @@ struct Snapshot {
   checkpoint::LoadedModel model;  // this rank's shard, copied to the host in the stored dtype
   optim::State optimizer;
   model::TensorTable trained;  // the tensors that the optimizer has state of
-  RunState progress;
+  RunState run_state;
   RankPart part;
 };
 
 // Copies what is needed, so that training can continue while it is written.
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
                        const optim::Optimizer& optimizer, const model::TensorTable& trained,
-                       const RunState& progress, const RankPart& part = {});
+                       const RunState& run_state, const RankPart& part = {});
 
 // Writes FOLDER, complete or absent, together with the other ranks; see write_together for `stop`.
 void write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot,

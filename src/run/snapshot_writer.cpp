@@ -104,7 +104,7 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   finish();
   writing_ = std::async(std::launch::async, [run = run_, taken = std::move(snapshot), keep = keep_, is_best,
                                              first = part_.rank == 0, stop = stop_.get_token()] {
-    const fs::path folder = step_folder(run, taken.progress.examples);
+    const fs::path folder = step_folder(run, taken.run_state.examples);
     // One that was damaged, or of another run.
     if (first && fs::exists(fs::symlink_status(folder))) move_aside(folder);
     write_checkpoint(folder, taken, stop);

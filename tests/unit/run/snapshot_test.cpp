@@ -74,9 +74,9 @@ struct Rank {
     return all;
   }
   Snapshot snapshot(std::int64_t examples) const {
-    RunState progress;
-    progress.examples = examples;
-    return take_snapshot(model, model.weights, *optimizer, model.table, progress, part);
+    RunState run_state;
+    run_state.examples = examples;
+    return take_snapshot(model, model.weights, *optimizer, model.table, run_state, part);
   }
 };
 
