@@ -9,7 +9,7 @@
 
 #include "base/quantity.h"
 #include "ops/devices.h"
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 #include "run/metrics.h"
 #include "run/run_log.h"
 

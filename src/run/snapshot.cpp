@@ -111,20 +111,20 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     all.push_back({kOptimizerFile,
                    checkpoint::plan_safetensors(optimizer_entries(snapshot.optimizer, snapshot.trained))});
   }
-  JointWork work;
-  work.begin = [&](const fs::path& temporary) {
+  RankTasks tasks;
+  tasks.begin = [&](const fs::path& temporary) {
     checkpoint::make_model_files(temporary, snapshot.model, model);
     fs::create_directory(temporary / "state");
     checkpoint::make_files(temporary, {all.back()});
   };
-  work.own_part = [&](const fs::path& temporary) {
+  tasks.own_part = [&](const fs::path& temporary) {
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
-  work.end = [&](const fs::path& temporary) {
+  tasks.end = [&](const fs::path& temporary) {
     write_text(temporary / kRunStateFile, text_of(snapshot.run_state));
     write_text(temporary / kMarker, text_of(marker_of(temporary)));
   };
-  write_together(folder, kMarker, snapshot.part, work, stop);
+  write_on_all_ranks(folder, kMarker, snapshot.part, tasks, stop);
 }
 
 bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }

@@ -9,7 +9,7 @@
 #include "checkpoint/load.h"
 #include "model/tables/layout.h"
 #include "optim/optimizer.h"
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 #include "run/state_files.h"
 
 namespace dpo::run {
@@ -40,7 +40,7 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weigh
                        const optim::Optimizer& optimizer, const model::TensorTable& trained,
                        const RunState& run_state, const RankPart& part = {});
 
-// Writes FOLDER, complete or absent, together with the other ranks; see write_together for `stop`.
+// Writes FOLDER, complete or absent, together with the other ranks; see write_on_all_ranks for `stop`.
 void write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot,
                       const std::stop_token& stop = {});
 
