@@ -78,6 +78,12 @@ void AtomicFile::fail(const char* doing) const {
                               error == ENOSPC ? "; the old file, if there was one, is untouched" : ""));
 }
 
+void write_file(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 AtomicFolder::AtomicFolder(fs::path path) : path_(without_slash(path)) {
   // A name of its own, so that two processes that write one folder do not mix their files.
   std::string name = path_.string() + ".tmp.XXXXXX";

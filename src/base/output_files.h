@@ -30,6 +30,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Writes a text as such a file.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
 // A folder that is complete or absent: files go into a temporary folder beside it, which commit() syncs to
 // disk and renames; the files in it are on disk already (AtomicFile). Without commit() no folder is left.
 // Failures are UserErrors that name the path.

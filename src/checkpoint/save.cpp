@@ -17,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 std::string config_of(const LoadedModel& model) {
   auto config = nlohmann::ordered_json::parse(model.config_json);
   config.erase("torch_dtype");

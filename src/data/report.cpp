@@ -21,7 +21,7 @@ std::string dump(const OrderedJson& value, int indent = -1) {
 }
 
 // Text on one line, with control characters escaped.
-std::string on_one_line(const std::string& text) {
+std::string escaped(const std::string& text) {
   const std::string quoted = dump(OrderedJson(text));
   return quoted.substr(1, quoted.size() - 2);
 }
@@ -70,10 +70,10 @@ std::string example_text(const Shown& shown, const text::Tokenizer& tokenizer) {
   constexpr std::size_t kResponseWidth = 120;
   const Example& example = shown.example;
   const std::string cut = cut_mark(shown.prompt_cut);
-  const std::string prompt = tail(on_one_line(tokenizer.decode(example.prompt)), kPromptWidth);
+  const std::string prompt = tail(escaped(tokenizer.decode(example.prompt)), kPromptWidth);
   std::string text = fmt::format("  {}, prompt of {} tokens:\n", shown.source, example.prompt.size());
   for (std::size_t r = 0; r < example.responses.size(); ++r) {
-    const std::string response = head(on_one_line(tokenizer.decode(example.responses[r])), kResponseWidth);
+    const std::string response = head(escaped(tokenizer.decode(example.responses[r])), kResponseWidth);
     text += fmt::format("    {}{}{} | {}{}  ({} tokens)\n", shown.keeps_end ? cut : "", prompt,
                         shown.keeps_end ? "" : cut, response, cut_mark(shown.response_cuts[r]),
                         example.responses[r].size());

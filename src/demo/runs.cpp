@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/user_path.h"
 
 namespace dpo::demo {
 namespace {
@@ -92,7 +93,7 @@ std::vector<std::string> sft_arguments(const fs::path& folder) {
 std::vector<std::string> dpo_arguments(const fs::path& folder) {
   return common_arguments(folder, "dpo") +
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
-                                  "model.archive=" + value_of(folder / "sft" / "LATEST"),
+                                  "model.archive=" + value_of(folder / "sft" / kLatest),
                                   "loss.beta=0.1",
                                   "eval_every=320",
                                   "optimizer=SGD",

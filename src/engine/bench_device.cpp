@@ -91,9 +91,7 @@ int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed)
     throw UserError(fmt::format("cannot create {}: {}", path.parent_path().string(), failed.message()));
-  AtomicFile file(path);
-  file.write(made.text);
-  file.commit();
+  write_file(path, made.text);
   print_measured(gpus.empty() ? processor.name : gpus.front().name, measured, path, arguments.json);
   if (arguments.output.empty())
     fmt::print(stderr, "plans for this machine now use these figures\n");

@@ -8,6 +8,7 @@
 #include "base/exit_status.h"
 #include "base/output_files.h"
 #include "base/stop.h"
+#include "base/user_path.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/progress.h"
@@ -26,12 +27,6 @@ namespace dpo::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
 
 // Without resume and overwrite: for a new run like this one.
 std::string reusable_yaml(config::Resolved resolved) {
@@ -147,15 +142,14 @@ std::string list_files(const fs::path& folder) {
   const auto add = [&](const char* what, const char* name) {
     if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
   };
-  add("checkpoint", "LATEST");
-  add("best", "BEST");
+  add("checkpoint", kLatest);
+  add("best", kBest);
   add("metrics", "metrics.jsonl");
   add("log", "log.txt");
   add("samples", "samples");
   add("evaluations", "eval");
-  if (!fs::exists(folder / "LATEST")) return text + "  no checkpoint was saved: debug=true\n";
-  return text +
-         fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / "LATEST").string()}));
+  if (!fs::exists(folder / kLatest)) return text + "  no checkpoint was saved: debug=true\n";
+  return text + fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / kLatest).string()}));
 }
 
 }  // namespace
@@ -202,7 +196,7 @@ int run_train(const commands::TrainArguments& arguments) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
     fmt::print(stderr, "{}", list_files(result.folder));
-    if (fs::exists(result.folder / "LATEST")) fmt::print("{}\n", (result.folder / "LATEST").string());
+    if (fs::exists(result.folder / kLatest)) fmt::print("{}\n", (result.folder / kLatest).string());
     return 0;
   });
 }

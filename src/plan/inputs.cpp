@@ -12,11 +12,9 @@ namespace {
 
 std::int64_t bytes_of(config::Dtype dtype) { return dtype == config::Dtype::float32 ? 4 : 2; }
 
-bool is_basic(const config::RunConfig& run) { return run.trainer == config::Trainer::Basic; }
-
 // BasicTrainer is one process, however many devices there are, unless a launcher started more.
 std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
-  return is_basic(run) && !machine.launched ? 1 : machine.ranks();
+  return run.trainer == config::Trainer::Basic && !machine.launched ? 1 : machine.ranks();
 }
 
 ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) {
@@ -53,7 +51,7 @@ std::optional<config::MeshShape> find_mesh(const Inputs& in) {
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));
-  w.spread = is_basic(in.run) ? w.machine.gpus * w.machine.nodes : 1;
+  w.spread = in.run.trainer == config::Trainer::Basic ? w.machine.gpus * w.machine.nodes : 1;
   w.reference = reference_of(in.run, reference_if_auto);
   w.precision = precision_of(in.run, w.mesh.data_ranks());
   w.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,

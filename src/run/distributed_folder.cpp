@@ -50,9 +50,7 @@ class StatusFiles {
 
   // Whoever sees the file sees the whole message.
   void write(const std::string& name, const std::string& message = "") const {
-    AtomicFile file(folder_ / name);
-    file.write(message);
-    file.commit();
+    write_file(folder_ / name, message);
   }
   // On a full disk there may be room for an empty file only. Returns whether the others will see it.
   bool try_to_write_failure(const std::string& name, const std::string& message) const noexcept {

@@ -26,9 +26,7 @@ using nlohmann::ordered_json;
 
 void write_lines(const fs::path& path, const std::string& lines) {
   fs::create_directories(path.parent_path());
-  AtomicFile file(path);
-  file.write(lines);
-  file.commit();
+  write_file(path, lines);
 }
 
 void remove_incomplete_checkpoints(const fs::path& folder) {

@@ -22,12 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kRunStateFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
 
-void write_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 std::string name_of(const optim::StateTensor& state, const model::TensorTable& table) {
   return fmt::format("{}.{}", state.name, table.blocks[state.block].tensors[state.tensor].name);
 }
@@ -121,8 +115,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
   tasks.end = [&](const fs::path& temporary) {
-    write_text(temporary / kRunStateFile, text_of(snapshot.run_state));
-    write_text(temporary / kMarker, text_of(marker_of(temporary)));
+    write_file(temporary / kRunStateFile, text_of(snapshot.run_state));
+    write_file(temporary / kMarker, text_of(marker_of(temporary)));
   };
   write_on_all_ranks(folder, kMarker, snapshot.part, tasks, stop);
 }

@@ -20,10 +20,6 @@ struct RankPart : RankId {
   bool writes = true;  // false if another rank holds the same
 };
 
-// Links of a run.
-inline constexpr const char* kLatest = "LATEST";
-inline constexpr const char* kBest = "BEST";
-
 // A checkpoint is a Hugging Face model folder with, under state/, what resuming needs: the optimizer state by
 // parameter, so that a run can be resumed on any other mesh. It counts only with its marker, the file
 // COMPLETE, which contains the size and hash of every file.

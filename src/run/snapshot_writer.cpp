@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/user_path.h"
 #include "run/snapshot.h"
 #include "train/events.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
+#include "base/user_path.h"
 #include "run/folder.h"
 #include "run/snapshot.h"
 
