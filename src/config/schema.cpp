@@ -72,7 +72,7 @@ std::vector<Field> run_fields() {
       field("trainer", &R::trainer, "BasicTrainer", one_of(all_choices<Trainer>()),
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
             "(FSDPTrainer), or every layer split (TensorParallelTrainer)."),
-      field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
+      field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of(all_choices<Accumulation>()),
             "How FSDPTrainer accumulates gradients over microbatches: sharded reduces them after each one; "
             "whole keeps them all, reduces once per update (FSDP's no_sync), and needs more memory."),
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32",
@@ -122,7 +122,7 @@ std::vector<Field> run_fields() {
             one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
             "Point BEST at the checkpoint with the lowest loss/eval, or with the highest value of one of the "
             "other metrics. If save_every is set, it must be a multiple of eval_every."),
-      field("reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
+      field("reference", &R::reference, "auto", one_of(all_choices<ReferenceScoring>()),
             "Reference log-probabilities: computed at every update (live), once before training (cached), or "
             "cached if the run has several epochs or would not fit otherwise, else live (auto)."),
   };
@@ -193,7 +193,7 @@ std::vector<Field> loss_fields() {
       only_for({Loss::dpo}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
                                   "Use a uniform distribution as the reference.")),
       only_for({Loss::dpo}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
-                                  one_of({"reverse_kl", "forward_kl", "js"}),
+                                  one_of(all_choices<Divergence>()),
                                   "Divergence from the reference that the rewards are derived from.")),
       only_for({Loss::ipo}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
                                   "Use log-probabilities per token instead of sums.")),

@@ -99,8 +99,9 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr);
   judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
   judged.in.unmeasured.clear();
-  if (plan.reference != plan::ReferenceMode::none)
-    judged.in.run.reference = plan::name_of(plan.reference);  // as decided before
+  if (plan.reference != plan::ReferenceMode::none)  // as decided before
+    judged.in.run.reference = plan.reference == plan::ReferenceMode::live ? config::ReferenceScoring::live
+                                                                          : config::ReferenceScoring::cached;
   judged.plan = plan::make_plan(judged.in);
   for (const plan::Finding& finding : judged.plan.findings) {
     const plan::Finding* before = plan.find(finding.id);

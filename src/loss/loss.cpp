@@ -116,14 +116,30 @@ struct BatchLoss {
   bool uses_reference = false;
 };
 
+// Without `default`, so that a forgotten loss does not compile.
 BatchLoss batch_loss(Loss loss) {
   switch (loss) {
     case Loss::sft: return {sft, false};
     case Loss::aot: return {aot, true};
     case Loss::kto: return {kto, true};
     case Loss::plackett_luce: return {plackett_luce, true};
-    default: return {};  // a sum over pairs
+    case Loss::dpo:
+    case Loss::ipo:
+    case Loss::hinge:
+    case Loss::robust:
+    case Loss::exo_pair:
+    case Loss::nca_pair:
+    case Loss::sppo_hard:
+    case Loss::apo_zero:
+    case Loss::apo_down:
+    case Loss::discopop:
+    case Loss::bco_pair:
+    case Loss::sigmoid_norm:
+    case Loss::simpo:
+    case Loss::cpo:
+    case Loss::orpo: break;  // a sum over pairs: pair_loss()
   }
+  return {};
 }
 
 void check(const Options& o) {

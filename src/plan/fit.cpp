@@ -13,7 +13,7 @@ struct Choice {
   config::Trainer trainer;
   config::MeshConfig mesh;
   std::optional<config::Dtype> mixed;
-  std::string reference;
+  config::ReferenceScoring reference;
   bool checkpointing;
   std::int64_t steps;
 };
@@ -43,13 +43,14 @@ std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::optional<config::Dtype>> precisions = {in.run.model.fsdp_policy_mp};
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     precisions.push_back(config::Dtype::bfloat16);
-  std::vector<std::string> references = {in.run.reference};
-  if (in.run.reference == "live" && needs_reference(in.run.loss) && can_cache(in.run.loss))
-    references.push_back("cached");
+  std::vector<config::ReferenceScoring> references = {in.run.reference};
+  if (in.run.reference == config::ReferenceScoring::live && needs_reference(in.run.loss) &&
+      can_cache(in.run.loss))
+    references.push_back(config::ReferenceScoring::cached);
   std::vector<Choice> all;
   for (const TrainerAndMesh& way : meshes_to_try(in))
     for (const auto& mixed : precisions)
-      for (const std::string& reference : references)
+      for (const config::ReferenceScoring reference : references)
         for (const bool checkpointing : {false, true})
           for (const std::int64_t steps : divisors(in.run.batch_size))
             all.push_back({way.trainer, way.mesh, mixed, reference, checkpointing, steps});
@@ -80,7 +81,7 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
   add_difference(overrides, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
   if (from.model.fsdp_policy_mp != to.mixed)
     overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
-  if (from.reference != to.reference) overrides.push_back("reference=" + to.reference);
+  if (from.reference != to.reference) overrides.push_back("reference=" + name_of(to.reference));
   if (from.activation_checkpointing != to.checkpointing)
     overrides.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));
   if (from.gradient_accumulation_steps != to.steps)

@@ -19,8 +19,12 @@ std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
 
 ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) {
   if (!needs_reference(run.loss)) return ReferenceMode::none;
-  if (run.reference == "live") return ReferenceMode::live;
-  return run.reference == "cached" ? ReferenceMode::cached : if_auto;
+  switch (run.reference) {
+    case config::ReferenceScoring::automatic: break;
+    case config::ReferenceScoring::live: return ReferenceMode::live;
+    case config::ReferenceScoring::cached: return ReferenceMode::cached;
+  }
+  return if_auto;
 }
 
 // Tokens of several examples: mean plus three standard deviations of their sum, at most the largest possible.

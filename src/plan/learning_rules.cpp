@@ -78,7 +78,7 @@ std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
-  if (f.run.reference == "cached" && !can_cache(f.run.loss)) {
+  if (f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
     Finding finding =
         error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
                               "responses of other examples: those differ from batch to batch",

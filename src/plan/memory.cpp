@@ -158,7 +158,7 @@ double optimizer_values(config::Optimizer optimizer, const model::TensorTable& t
 }
 
 bool accumulates_unsharded(const Workload& w) {
-  return w.mesh.shard > 1 && w.in.run.fsdp_accumulate == "whole";
+  return w.mesh.shard > 1 && w.in.run.fsdp_accumulate == config::Accumulation::whole;
 }
 
 double resident_parameters(const Workload& w) {

@@ -57,8 +57,8 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
 // The plan for these lengths, even if they are those of other data.
 Plan assess_lengths(const Inputs& in) {
   Plan plan = assess_with(in, ReferenceMode::live);
-  const bool undecided =
-      plan.reference == ReferenceMode::live && in.run.reference == "auto" && can_cache(in.run.loss);
+  const bool undecided = plan.reference == ReferenceMode::live &&
+                         in.run.reference == config::ReferenceScoring::automatic && can_cache(in.run.loss);
   // Cached scores serve all epochs, and free the memory of the reference.
   const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
   if (undecided && (several_epochs || !plan.fits())) return assess_with(in, ReferenceMode::cached);

@@ -83,7 +83,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                             const model::Model& model, model::Weights weights,
                             std::unique_ptr<Reference> reference) {
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
-                                         config.fsdp_accumulate == "whole"};
+                                         config.fsdp_accumulate == config::Accumulation::whole};
   TrainState state{.mesh = mesh,
                    .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
                    .reference = std::move(reference),

@@ -18,6 +18,7 @@ const std::vector<Score> kScores = {{-10, -12, 8},    {-15, -14, 9},    {-40, -3
                                     {-38, -39.5, 25}, {-25, -26.5, 16}, {-60, -50, 30}};
 const std::vector<Comparison> kPairs = {{.responses = {0, 1}}, {.responses = {2, 3}}, {.responses = {4, 5}}};
 
+using config::Divergence;
 using config::Loss;
 
 Options options(Loss loss) {
@@ -115,10 +116,10 @@ TEST(Loss, MarginWeightAndDivergences) {
   EXPECT_NEAR(result.losses[0], -log_sigmoid(0.3 - 0.4), 1e-12);
   EXPECT_NEAR(result.gradients[0], -3 * 0.1 * sigmoid(0.1), 1e-12);
   Options forward = options(Loss::dpo);
-  forward.divergence = "forward_kl";
+  forward.divergence = Divergence::forward_kl;
   expect_losses(forward, {-log_sigmoid(0.1 * (-std::exp(-2) + std::exp(1)))});
   Options js = options(Loss::dpo);
-  js.divergence = "js";
+  js.divergence = Divergence::js;
   expect_losses(js, {-log_sigmoid(0.1 * (log_sigmoid(2.0) - log_sigmoid(-1.0)))});
 }
 
@@ -154,7 +155,7 @@ TEST(Loss, GradientsAreExact) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> spread(-3, 3);
   for (const Loss loss : config::all_choices<Loss>())
-    for (const std::string divergence : {"reverse_kl", "forward_kl", "js"})
+    for (const Divergence divergence : config::all_choices<Divergence>())
       for (int round = 0; round < 10; ++round) {
         Options o = options(loss);
         o.beta = 0.3;
@@ -180,7 +181,7 @@ TEST(Loss, GradientsAreExact) {
           down[i].policy -= kStep;
           const double slope = (total(o, up, comparisons) - total(o, down, comparisons)) / (2 * kStep);
           EXPECT_NEAR(result.gradients[i], slope, 1e-6 * std::max(1.0, std::abs(slope)))
-              << name_of(loss) << " " << divergence;
+              << name_of(loss) << " " << name_of(divergence);
         }
       }
 }
