@@ -70,6 +70,23 @@ std::string name_of(Divergence divergence) {
   return "";
 }
 
+std::string name_of(BadRowPolicy policy) {
+  switch (policy) {
+    case BadRowPolicy::fail: return "fail";
+    case BadRowPolicy::skip: return "skip";
+  }
+  return "";
+}
+
+std::string name_of(BadExamplePolicy policy) {
+  switch (policy) {
+    case BadExamplePolicy::keep: return "keep";
+    case BadExamplePolicy::drop: return "drop";
+    case BadExamplePolicy::fail: return "fail";
+  }
+  return "";
+}
+
 std::string name_of(Loss loss) {
   switch (loss) {
     case Loss::sft: return "sft";

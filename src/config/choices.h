@@ -28,6 +28,10 @@ enum class Accumulation { sharded, whole };
 // Of the policy from the reference.
 enum class Divergence { reverse_kl, forward_kl, js };
 
+// What to do with rows that cannot be read, and with examples that training should not see.
+enum class BadRowPolicy { fail, skip };
+enum class BadExamplePolicy { keep, drop, fail };
+
 // docs/losses.md says what each computes.
 enum class Loss {
   sft,
@@ -59,6 +63,8 @@ std::string name_of(Dtype dtype);
 std::string name_of(ReferenceScoring scoring);
 std::string name_of(Accumulation accumulation);
 std::string name_of(Divergence divergence);
+std::string name_of(BadRowPolicy policy);
+std::string name_of(BadExamplePolicy policy);
 std::string name_of(Loss loss);
 
 // The same of a key that may be null.

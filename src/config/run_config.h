@@ -61,11 +61,11 @@ struct DataConfig {
   std::map<std::string, double> weights;       // by data set, as `datasets` names it
   std::map<std::string, std::int64_t> limits;  // the same
   std::optional<double> test_share;
-  std::string on_error;
-  std::string eos_in_text;
-  std::string empty_response;
-  std::string equal_responses;
-  std::string no_room;
+  BadRowPolicy on_error = BadRowPolicy::fail;
+  BadExamplePolicy eos_in_text = BadExamplePolicy::drop;
+  BadExamplePolicy empty_response = BadExamplePolicy::drop;
+  BadExamplePolicy equal_responses = BadExamplePolicy::drop;
+  BadExamplePolicy no_room = BadExamplePolicy::drop;
 };
 
 struct PlanConfig {

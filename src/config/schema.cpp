@@ -222,7 +222,7 @@ std::vector<Field> data_fields() {
   const Check<std::string> folder = path("a folder");
   const Check<std::string> name = text("a name");
   const Check<std::string> dataset = path("a data set");
-  const Check<std::string> policy = one_of({"keep", "drop", "fail"});
+  const Check<BadExamplePolicy> policy = one_of(all_choices<BadExamplePolicy>());
   return {
       field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
             "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
@@ -248,7 +248,7 @@ std::vector<Field> data_fields() {
       field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
             "Share of prompts held out for testing, for your own files without train and test splits; null: "
             "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
-      field("data.on_error", kData, &D::on_error, "fail", one_of({"fail", "skip"}),
+      field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
             "What to do with a row that cannot be read: fail, or skip and count it."),
       field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
             "Examples whose text contains the end-of-text token. The original raises an error."),

@@ -40,7 +40,7 @@ class Lock {
 std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer) {
   std::string parts =
       fmt::format("format {} split {} eos {} on_error {}\n", static_cast<int>(source.format),
-                  static_cast<int>(source.split), end_of_text(tokenizer), config.data.on_error);
+                  static_cast<int>(source.split), end_of_text(tokenizer), name_of(config.data.on_error));
   parts += "tokenizer " + tokenizer.fingerprint() + "\n";
   if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
     parts += fmt::format("limit {}\n", limit->second);
