@@ -27,8 +27,8 @@ double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) 
 }  // namespace
 
 std::vector<RunWarning> Diagnosis::report(std::vector<RunWarning> noticed) {
-  std::erase_if(noticed, [this](const RunWarning& finding) { return !reported_.insert(finding.id).second; });
-  findings_.insert(findings_.end(), noticed.begin(), noticed.end());
+  std::erase_if(noticed, [this](const RunWarning& warning) { return !reported_.insert(warning.id).second; });
+  warnings_.insert(warnings_.end(), noticed.begin(), noticed.end());
   return noticed;
 }
 

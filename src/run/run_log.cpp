@@ -29,8 +29,8 @@ void RunLog::say(const std::string& line) {
   warn_unless(folder_.log(line));
 }
 
-void RunLog::say(const std::vector<RunWarning>& findings) {
-  for (const RunWarning& finding : findings) say("warning: " + finding.text);
+void RunLog::say(const std::vector<RunWarning>& warnings) {
+  for (const RunWarning& warning : warnings) say("warning: " + warning.text);
 }
 
 void RunLog::warn_unless(bool written) {
@@ -83,9 +83,9 @@ void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sampl
 
 void RunLog::after_training(const RunState& run_state) {
   say(summary(run_state));
-  if (diagnosis_.findings().empty()) return;
+  if (diagnosis_.warnings().empty()) return;
   say("warnings of this run:");
-  for (const RunWarning& finding : diagnosis_.findings()) say("  * " + finding.text);
+  for (const RunWarning& warning : diagnosis_.warnings()) say("  * " + warning.text);
 }
 
 std::string RunLog::update_name(std::int64_t update) const {

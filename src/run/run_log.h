@@ -13,7 +13,7 @@
 namespace dpo::run {
 
 // What a run says about itself: lines for the user and log.txt, metrics, records of evaluations, samples,
-// findings, and a summary.
+// warnings, and a summary.
 class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,7 +24,7 @@ class RunLog {
 
   void say(const std::string& line);
 
-  // Reads the metrics from before a run was resumed; findings and summary depend on them.
+  // Reads the metrics from before a run was resumed; warnings and summary depend on them.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);
@@ -39,7 +39,7 @@ class RunLog {
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
 
  private:
-  void say(const std::vector<RunWarning>& findings);
+  void say(const std::vector<RunWarning>& warnings);
   void warn_unless(bool written);
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;

@@ -25,7 +25,7 @@ TEST(Diagnosis, ClippingAtEveryUpdateIsReportedOnce) {
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].text.find("each of the last 50 updates"), std::string::npos);
   EXPECT_TRUE(diagnosis.after_update(update(51, 11)).empty());
-  EXPECT_EQ(diagnosis.findings().size(), 1U);
+  EXPECT_EQ(diagnosis.warnings().size(), 1U);
 }
 
 TEST(Diagnosis, OccasionalClippingIsNotReported) {
