@@ -1,3 +1,4 @@
+// Loads models. The checkpoints of a run are such models too; what else they hold is read by src/run.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
-#include "engine/commands.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
+#include "engine/run_commands.h"
 #include "plan/gather_inputs.h"
 #include "run/bench.h"
 #include "train/events.h"

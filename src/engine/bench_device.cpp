@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
-#include "engine/commands.h"
+#include "engine/run_commands.h"
 #include "ops/devices.h"
 #include "ops/measure.h"
 #include "plan/device.h"

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "data/prompt_lines.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 #include "engine/stopwatch.h"
 #include "model/generate.h"
 #include "text/text_stream.h"

@@ -1,3 +1,4 @@
+// The checkpoints of a run: model files (src/checkpoint) with what resuming needs, written in the background.
 #pragma once
 
 #include <filesystem>
