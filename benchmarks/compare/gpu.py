@@ -27,9 +27,11 @@ import transformers
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from peers import BETA, MasterWeights, dpo_loss, padded, padded_log_probs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, UPDATES, BETA, LR = 64, 2, 8, 0.1, 1e-8
+PAIRS, WARM_UP, UPDATES = 64, 2, 8
 
 
 def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
@@ -75,33 +77,18 @@ class Peer:
         with torch.device("cuda"):
             make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
             self.policy, self.reference = make().train(), make().eval()
-        self.master = [p.detach().float() for p in self.policy.parameters()]
-        for p, m in zip(self.policy.parameters(), self.master, strict=True):
-            m.grad = torch.zeros_like(m)
-            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
-        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+        self.master = MasterWeights(self.policy)
         self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
-
-    @staticmethod
-    def summing_into(total):
-        def hook(parameter):
-            total.add_(parameter.grad)
-            parameter.grad = None
-        return hook
 
     def step(self, pairs):
         for begin in range(0, len(pairs), self.pairs_at_once):
             batch = self.batch(pairs[begin:begin + self.pairs_at_once])
             with torch.no_grad():
-                c0, r0 = self.log_probs(self.reference, *batch).chunk(2)
-            c, r = self.log_probs(self.policy, *batch).chunk(2)
-            self.chosen.append(c.detach())
-            (-F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum() / len(pairs)).backward()
-        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
-        self.optimizer.step()
-        with torch.no_grad():
-            torch._foreach_copy_(list(self.policy.parameters()), self.master)
-            torch._foreach_zero_([m.grad for m in self.master])
+                reference = self.log_probs(self.reference, *batch)
+            policy = self.log_probs(self.policy, *batch)
+            self.chosen.append(policy.detach().chunk(2)[0])
+            (dpo_loss(policy, reference) / len(pairs)).backward()
+        self.master.update()
 
 
 class Tuned(Peer):
@@ -141,24 +128,13 @@ class Original(Peer):
     def batch(self, pairs):
         rows = [(p[0], p[side]) for side in (1, 2) for p in pairs]
         width = max(len(p[0]) + max(len(p[1]), len(p[2])) for p in self.whole)
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
-        for i, (prompt, response) in enumerate(rows):
-            end = len(prompt) + len(response)
-            ids[i, :end] = torch.tensor(prompt + response)
-            mask[i, :end] = 1
-            is_response[i, len(prompt):end] = True
-        return ids.cuda(), mask.cuda(), is_response.cuda()
+        return [tensor.cuda() for tensor in padded(rows, width)]
 
     def step(self, pairs):
         self.whole = pairs
         super().step(pairs)
 
-    @staticmethod
-    def log_probs(model, ids, mask, is_response):
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
-        by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
-        return (by_token * is_response[:, 1:]).sum(-1)
+    log_probs = staticmethod(padded_log_probs)
 
 
 def measure_peer(kind, config):
