@@ -16,7 +16,7 @@ std::vector<TensorPart> parts_where(const Wanted& wanted, const model::TensorTab
   std::vector<TensorPart> parts;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (model::HeldTensor& held : model::held_tensors(table.blocks[i], layout)) {
-      const model::Tensor& tensor = table.blocks[i].tensors[held.tensor];
+      const model::TensorInfo& tensor = table.blocks[i].tensors[held.tensor];
       if (wanted(tensor))
         parts.push_back(
             {prefix + tensor.name, flats[i].narrow(0, held.to, held.count), std::move(held.ranges)});
@@ -61,12 +61,12 @@ std::vector<at::Tensor> flats_of(const model::Weights& weights) {
 
 std::vector<TensorPart> parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                  const model::Layout& layout, const std::string& prefix) {
-  return parts_where([](const model::Tensor&) { return true; }, table, flats, layout, prefix);
+  return parts_where([](const model::TensorInfo&) { return true; }, table, flats, layout, prefix);
 }
 
 std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix) {
-  const auto own = [&](const model::Tensor& tensor) { return tensor.split || layout.tensor_rank == 0; };
+  const auto own = [&](const model::TensorInfo& tensor) { return tensor.split || layout.tensor_rank == 0; };
   return parts_where(own, table, flats, layout, prefix);
 }
 

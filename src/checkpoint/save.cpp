@@ -39,7 +39,7 @@ std::vector<TensorToWrite> sources_of(const LoadedModel& model, const ProgressCa
   std::vector<TensorToWrite> sources;
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
     for (std::size_t j = 0; j < model.table.blocks[i].tensors.size(); ++j) {
-      const model::Tensor& described = model.table.blocks[i].tensors[j];
+      const model::TensorInfo& described = model.table.blocks[i].tensors[j];
       const at::Tensor tensor = model.weights.blocks[i].tensors[j].tensor;
       const auto bytes = [=] {
         if (progress) progress(*done, total);
@@ -58,7 +58,7 @@ std::vector<std::vector<Entry>> shards_of(const model::TensorTable& table, Dtype
   std::vector<std::vector<Entry>> shards(1);
   std::uint64_t filled = 0;
   for (const model::Block& block : table.blocks)
-    for (const model::Tensor& tensor : block.tensors) {
+    for (const model::TensorInfo& tensor : block.tensors) {
       Entry entry{tensor.name, dtype, tensor.shape};
       const std::uint64_t bytes = entry.bytes();
       if (!shards.back().empty() && (bytes > shard_bytes || filled > shard_bytes - bytes)) {

@@ -93,7 +93,7 @@ void initialize(Weights& weights, const TensorTable& table, const ModelConfig& c
   const double residual = range / std::sqrt(2.0 * static_cast<double>(config.shape.layers));
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const HeldTensor& held : held_tensors(table.blocks[i], layout)) {
-      const Tensor& described = table.blocks[i].tensors[held.tensor];
+      const TensorInfo& described = table.blocks[i].tensors[held.tensor];
       const at::Tensor flat = weights.blocks[i].flat.narrow(0, held.to, held.count);
       const std::uint64_t key = key_of(seed, described.name);
       switch (described.init) {

@@ -88,7 +88,8 @@ ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::em
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
-    return std::ranges::find(trained.tensors, trained.prefix + name, &Tensor::name) != trained.tensors.end();
+    return std::ranges::find(trained.tensors, trained.prefix + name, &TensorInfo::name) !=
+           trained.tensors.end();
   };
   BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)

@@ -151,7 +151,7 @@ double optimizer_values(config::Optimizer optimizer, const model::TensorTable& t
   if (optimizer != config::Optimizer::Adafactor) return 2 * parameters;
   double values = 0;  // Adafactor keeps one row and one column per matrix
   for (const Block& block : table.blocks)
-    for (const model::Tensor& tensor : block.tensors)
+    for (const model::TensorInfo& tensor : block.tensors)
       values +=
           tensor.shape.size() == 2 ? to_double(tensor.shape[0] + tensor.shape[1]) : to_double(tensor.count());
   return values;

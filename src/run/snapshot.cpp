@@ -31,7 +31,7 @@ std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, cons
   std::vector<checkpoint::Entry> entries;
   for (const optim::StateArray& array : state.arrays)
     for (const model::Block& block : table.blocks)
-      for (const model::Tensor& tensor : block.tensors)
+      for (const model::TensorInfo& tensor : block.tensors)
         entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
                            checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
   for (const optim::StateTensor& tensor : state.tensors)

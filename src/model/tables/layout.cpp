@@ -18,11 +18,11 @@ std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
   return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>());
 }
 
-LocalTensor whole(const Tensor& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
+LocalTensor whole(const TensorInfo& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
 
 // The split dimension has `sections` parts of equal size, each of which is split over the ranks. Only a
 // tensor with one range per rank (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
-LocalTensor local_tensor(const Tensor& tensor, const Layout& layout) {
+LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
   const auto dimension = tensor.shape.begin() + *tensor.split;
   const std::int64_t inner = product(dimension + 1, tensor.shape.end());
@@ -41,7 +41,7 @@ std::int64_t LocalTensor::count() const { return product(shape.begin(), shape.en
 
 LocalBlock local_block(const Block& block, const Layout& layout) {
   LocalBlock local;
-  for (const Tensor& tensor : block.tensors) {
+  for (const TensorInfo& tensor : block.tensors) {
     LocalTensor part = local_tensor(tensor, layout);
     part.start = local.size;
     // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on

@@ -55,7 +55,7 @@ void count_elements(const Block& block, Layout layout, std::vector<std::vector<i
 
 std::vector<std::vector<int>> zeros_for(const Block& block) {
   std::vector<std::vector<int>> zeros;
-  for (const Tensor& tensor : block.tensors) zeros.emplace_back(static_cast<std::size_t>(tensor.count()));
+  for (const TensorInfo& tensor : block.tensors) zeros.emplace_back(static_cast<std::size_t>(tensor.count()));
   return zeros;
 }
 
