@@ -31,7 +31,7 @@ struct HostInfo {
 struct Inputs {
   config::RunConfig run;
   Machine machine;
-  model::Shape shape;
+  model::ModelShape shape;
   std::shared_ptr<const model::TensorTable> table;
   Lengths lengths;
   // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an

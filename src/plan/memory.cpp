@@ -124,7 +124,7 @@ double Memory::total() const {
 }
 
 // What our layers save; fused ones may save less, never more.
-std::vector<SavedTensor> saved_tensors(const model::Shape& s, std::int64_t element_bytes) {
+std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
   const bool gated = s.layer_kind() == model::LayerKind::llama;
   const bool one_norm = s.layer_kind() == model::LayerKind::gptj;

@@ -40,6 +40,6 @@ struct SavedTensor {
   bool split = false;  // over tensor-parallel ranks
 };
 
-std::vector<SavedTensor> saved_tensors(const model::Shape& shape, std::int64_t element_bytes);
+std::vector<SavedTensor> saved_tensors(const model::ModelShape& shape, std::int64_t element_bytes);
 
 }  // namespace dpo::plan

@@ -90,7 +90,7 @@ std::optional<Finding> heads_divide(const Facts& f) {
   constexpr const char* id = "tensor-split";
   const std::int64_t asked = f.w.mesh.tensor;
   if (asked == 1) return std::nullopt;
-  const model::Shape& s = f.w.in.shape;
+  const model::ModelShape& s = f.w.in.shape;
   if (const std::int64_t share = (s.vocabulary + asked - 1) / asked; share * (asked - 1) >= s.vocabulary)
     return error(id, fmt::format("a vocabulary of {} is too small for {} {}s: one would get none of it",
                                  s.vocabulary, asked, device_word(f)));
@@ -132,7 +132,7 @@ std::string data_ranks_text(const Facts& f) {
   return fmt::format("{} of {}", plural(mesh.data_ranks(), "group"), plural(mesh.tensor, device_word(f)));
 }
 
-bool divides_layers(const model::Shape& shape, std::int64_t degree) {
+bool divides_layers(const model::ModelShape& shape, std::int64_t degree) {
   return shape.heads % degree == 0 && shape.kv_heads % degree == 0 && shape.ffn % degree == 0;
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kMinExamplesPerGpu = 2;
 std::vector<Finding> check_rules(const Workload& w, const Plan& plan);
 
 // Whether heads and MLP divide evenly over this many tensor-parallel ranks.
-bool divides_layers(const model::Shape& shape, std::int64_t degree);
+bool divides_layers(const model::ModelShape& shape, std::int64_t degree);
 
 // The nearest multiples of `unit` at or below and above `value`; the lower one may be 0.
 struct Multiples {

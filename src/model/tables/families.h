@@ -19,16 +19,16 @@ struct FamilyTable {
   std::vector<std::string> buffers;                            // see TensorTable
 };
 
-FamilyTable gpt2_table(const Shape& shape);
-FamilyTable gpt_neox_table(const Shape& shape);
-FamilyTable gptj_table(const Shape& shape);
-FamilyTable llama_table(const Shape& shape);  // Llama, Mistral, Qwen2, Qwen3
+FamilyTable gpt2_table(const ModelShape& shape);
+FamilyTable gpt_neox_table(const ModelShape& shape);
+FamilyTable gptj_table(const ModelShape& shape);
+FamilyTable llama_table(const ModelShape& shape);  // Llama, Mistral, Qwen2, Qwen3
 
 // The vocabulary is split by rows, in the embedding and in the head alike.
-inline TensorInfo embedding_tensor(std::string name, const Shape& s) {
+inline TensorInfo embedding_tensor(std::string name, const ModelShape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, false};
 }
-inline TensorInfo head_tensor(std::string name, const Shape& s) {
+inline TensorInfo head_tensor(std::string name, const ModelShape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, true};
 }
 inline Init init_of_vector(const std::string& name) {

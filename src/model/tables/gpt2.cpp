@@ -3,7 +3,7 @@
 namespace dpo::model {
 
 // GPT-2 stores its matrices as [in, out], so the split dimensions are the other way round.
-FamilyTable gpt2_table(const Shape& s) {
+FamilyTable gpt2_table(const ModelShape& s) {
   const auto outputs = [](std::string name, std::int64_t in, std::int64_t out) {
     TensorInfo tensor{std::move(name), {in, out}, 1, true};
     tensor.transposed = true;

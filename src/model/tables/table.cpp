@@ -15,7 +15,7 @@ std::int64_t sum_over(const std::vector<TensorInfo>& tensors,
   return sum;
 }
 
-FamilyTable family_table(const Shape& shape) {
+FamilyTable family_table(const ModelShape& shape) {
   switch (shape.layer_kind()) {
     case LayerKind::gpt2: return gpt2_table(shape);
     case LayerKind::gpt_neox: return gpt_neox_table(shape);
@@ -58,7 +58,7 @@ std::int64_t TensorTable::body_matmul_count() const {
   return sum;
 }
 
-TensorTable tensor_table(const Shape& shape) {
+TensorTable tensor_table(const ModelShape& shape) {
   TensorTable table;
   const FamilyTable family = family_table(shape);
   table.blocks.push_back({BlockKind::embedding, "", family.embedding});

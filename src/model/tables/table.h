@@ -55,7 +55,7 @@ struct TensorTable {
   std::int64_t body_matmul_count() const;  // parameters of the layers' matrices
 };
 
-TensorTable tensor_table(const Shape& shape);
+TensorTable tensor_table(const ModelShape& shape);
 
 // Rows of logits that the head computes at a time, which bounds their memory.
 inline constexpr std::int64_t kHeadChunkRows = 4096;

@@ -7,8 +7,8 @@
 namespace dpo::checkpoint {
 namespace {
 
-model::Shape shape(bool tied, model::Family family = model::Family::gpt2) {
-  model::Shape s;
+model::ModelShape shape(bool tied, model::Family family = model::Family::gpt2) {
+  model::ModelShape s;
   s.family = family;
   s.layers = 1;
   s.hidden = 8;

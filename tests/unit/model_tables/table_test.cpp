@@ -9,7 +9,7 @@
 namespace dpo::model {
 namespace {
 
-Shape shipped(const std::string& name) {
+ModelShape shipped(const std::string& name) {
   const std::string path = std::string(DPO_SOURCE_DIR) + "/configs/architecture/" + name + ".json";
   return parse_shape(read_text_file(path, "test"), name);
 }
@@ -64,7 +64,7 @@ TEST(TensorTable, NamesEveryTensorOnce) {
 }
 
 TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
-  const Shape shape = shipped("EleutherAI--pythia-2.8b");
+  const ModelShape shape = shipped("EleutherAI--pythia-2.8b");
   const TensorTable table = tensor_table(shape);
   // Per layer: 3h*h + h*h + 4h*h + 4h*h = 12 h^2.
   EXPECT_EQ(table.body_matmul_count(), 32 * 12 * shape.hidden * shape.hidden);
