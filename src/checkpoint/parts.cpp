@@ -41,7 +41,7 @@ std::unordered_map<std::string, FilePosition> positions_of(const std::vector<Ten
 }
 
 void write_part(SharedFile& file, std::uint64_t offset, const TensorPart& part) {
-  const at::Tensor on_host = part.numbers.cpu();  // one part at a time, to save memory
+  const at::Tensor on_host = part.values.cpu();  // one part at a time, to save memory
   const std::size_t size = on_host.element_size();
   const auto* next = static_cast<const std::byte*>(on_host.const_data_ptr());
   for (const model::Range& range : part.ranges) {
@@ -89,7 +89,7 @@ void write_parts(const std::filesystem::path& folder, const std::vector<TensorFi
   std::int64_t done = 0, total = 0;
   for (const TensorPart& part : parts) {
     order.emplace_back(positions.at(part.name), &part);
-    total += static_cast<std::int64_t>(part.numbers.nbytes());
+    total += static_cast<std::int64_t>(part.values.nbytes());
   }
   std::sort(order.begin(), order.end());
   std::optional<SharedFile> file;
@@ -98,7 +98,7 @@ void write_parts(const std::filesystem::path& folder, const std::vector<TensorFi
     if (progress) progress(done, total);
     if (!file) file.emplace(folder / files[position.file].name);
     write_part(*file, position.offset, *part);
-    done += static_cast<std::int64_t>(part->numbers.nbytes());
+    done += static_cast<std::int64_t>(part->values.nbytes());
     const bool last = i + 1 == order.size() || order[i + 1].first.file != position.file;
     if (!last) continue;
     file->finish();

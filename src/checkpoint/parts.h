@@ -12,11 +12,11 @@
 
 namespace dpo::checkpoint {
 
-// A rank's part of a tensor in a file: `numbers`, contiguous in memory, are the tensor's elements in
+// A rank's part of a tensor in a file: `values`, contiguous in memory, are the tensor's elements in
 // `ranges`, one range after another.
 struct TensorPart {
   std::string name;
-  at::Tensor numbers;
+  at::Tensor values;
   std::vector<model::Range> ranges;
 };
 

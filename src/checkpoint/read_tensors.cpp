@@ -52,7 +52,7 @@ class Cursor {
 // What a thread reads at a time.
 struct Job {
   const Destination* to = nullptr;
-  std::int64_t begin = 0, end = 0;  // elements of its numbers
+  std::int64_t begin = 0, end = 0;  // elements of its values
   Cursor ranges;                    // from `begin`
   std::int64_t bytes = 0;           // to read
 };
@@ -78,7 +78,7 @@ void read_job_strided(const WeightFiles& files, const Job& job) {
   Cursor ranges = job.ranges;
   std::int64_t to = job.begin;
   ranges.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
-    job.to->numbers.narrow(0, to, count).copy_(all.narrow(0, from, count));
+    job.to->values.narrow(0, to, count).copy_(all.narrow(0, from, count));
     to += count;
   });
 }
@@ -86,7 +86,7 @@ void read_job_strided(const WeightFiles& files, const Job& job) {
 void read_job(const WeightFiles& files, const Job& job) {
   const StoredTensor& source = *job.to->source;
   if (!source.is_contiguous()) return read_job_strided(files, job);
-  const at::Tensor& numbers = job.to->numbers;
+  const at::Tensor& values = job.to->values;
   const std::size_t size = size_of(source.dtype);
   Cursor prefetched = job.ranges, ranges = job.ranges;
   prefetched.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
@@ -101,22 +101,22 @@ void read_job(const WeightFiles& files, const Job& job) {
     });
   };
   const at::ScalarType type = scalar_type_of(source.dtype);
-  if (numbers.is_cpu() && numbers.scalar_type() == type)
-    return read_into(numbers.narrow(0, job.begin, job.end - job.begin).mutable_data_ptr(),
+  if (values.is_cpu() && values.scalar_type() == type)
+    return read_into(values.narrow(0, job.begin, job.end - job.begin).mutable_data_ptr(),
                      job.end - job.begin);
-  const std::int64_t step = numbers.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
+  const std::int64_t step = values.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
   for (std::int64_t begin = job.begin; begin < job.end; begin += step) {
     const std::int64_t count = std::min(step, job.end - begin);
     const at::Tensor elements = at::empty({count}, at::TensorOptions().dtype(type));
     read_into(elements.mutable_data_ptr(), count);
-    numbers.narrow(0, begin, count).copy_(elements);
+    values.narrow(0, begin, count).copy_(elements);
   }
 }
 
 std::vector<Job> jobs_of(const std::vector<Destination>& destinations) {
   std::vector<Job> jobs;
   for (const Destination& to : destinations) {
-    const std::int64_t count = to.numbers.numel();
+    const std::int64_t count = to.values.numel();
     const auto size = static_cast<std::int64_t>(size_of(to.source->dtype));
     if (!to.source->is_contiguous()) {
       jobs.push_back({&to, 0, count, Cursor(to.ranges), static_cast<std::int64_t>(to.source->size)});

@@ -211,8 +211,8 @@ void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
   bool cut = false;
   for (std::size_t i = 0; i < responses.size(); ++i)
     cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
-  counts.cut_responses += cut;
-  counts.cut_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
+  counts.truncated_responses += cut;
+  counts.truncated_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
   counts.weighted += example.weight != 1;
 }
 

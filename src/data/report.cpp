@@ -111,9 +111,10 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
   for (std::size_t i = 0; i < kDropReasons; ++i)
     if (c.dropped[i] > 0)
       text += fmt::format("    dropped for data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
-  if (c.cut_prompts + c.cut_responses > 0)
+  if (c.truncated_prompts + c.truncated_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
-                        100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
+                        100 * share(c.truncated_prompts, c.examples),
+                        100 * share(c.truncated_responses, c.examples));
   return text;
 }
 
@@ -131,8 +132,8 @@ OrderedJson counts_json(const SourceCounts& c) {
           {"weighted", c.weighted},
           {"with_margin", c.with_margin},
           {"dropped", dropped},
-          {"truncated_prompts", c.cut_prompts},
-          {"truncated_responses", c.cut_responses}};
+          {"truncated_prompts", c.truncated_prompts},
+          {"truncated_responses", c.truncated_responses}};
 }
 
 std::string lengths_line(const char* name, const LengthSummary& s) {

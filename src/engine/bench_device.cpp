@@ -28,20 +28,20 @@ std::string today() {
 plan::Measured measure_gpu(const Gpu& gpu, std::size_t count) {
   const at::Device first(at::kCUDA, 0);
   plan::Measured m;
-  if (plan::supports_bf16(gpu)) m.bf16 = ops::product_rate(first, at::kBFloat16);
-  m.fp32 = ops::product_rate(first, at::kFloat);
-  m.bandwidth = ops::memory_rate(first);
-  m.from_host = ops::transfer_rate(at::kCPU, first);
-  m.to_host = ops::transfer_rate(first, at::kCPU);
-  if (count > 1) m.link = ops::transfer_rate(first, {at::kCUDA, 1});
+  if (plan::supports_bf16(gpu)) m.bf16 = ops::matmul_flops(first, at::kBFloat16);
+  m.fp32 = ops::matmul_flops(first, at::kFloat);
+  m.bandwidth = ops::memory_bandwidth(first);
+  m.from_host = ops::transfer_bandwidth(at::kCPU, first);
+  m.to_host = ops::transfer_bandwidth(first, at::kCPU);
+  if (count > 1) m.link = ops::transfer_bandwidth(first, {at::kCUDA, 1});
   return m;
 }
 
 plan::Measured measure_processor() {
   plan::Measured m;
-  m.bf16 = ops::product_rate(at::kCPU, at::kBFloat16);
-  m.fp32 = ops::product_rate(at::kCPU, at::kFloat);
-  m.bandwidth = ops::memory_rate(at::kCPU);
+  m.bf16 = ops::matmul_flops(at::kCPU, at::kBFloat16);
+  m.fp32 = ops::matmul_flops(at::kCPU, at::kFloat);
+  m.bandwidth = ops::memory_bandwidth(at::kCPU);
   return m;
 }
 

@@ -90,7 +90,7 @@ bool merge(AttentionOutput& one, const AttentionOutput& other) {
 }
 
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
-          const AdamNumbers& n) {
+          const AdamArguments& n) {
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
   const auto step = static_cast<double>(n.step);
@@ -109,7 +109,7 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
 }
 
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
-             const RmsPropNumbers& n) {
+             const RmsPropArguments& n) {
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),

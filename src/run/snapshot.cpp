@@ -182,7 +182,7 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const m
     append(parts, checkpoint::parts_of(trained, array.blocks, layout, array.name + "."));
   std::vector<checkpoint::Destination> destinations;
   for (checkpoint::TensorPart& part : parts)
-    destinations.push_back({stored.at(part.name), part.numbers, std::move(part.ranges)});
+    destinations.push_back({stored.at(part.name), part.values, std::move(part.ranges)});
   checkpoint::read_tensors(file, std::move(destinations), {});
 }
 

@@ -215,8 +215,8 @@ TEST_F(Policies, CountPromptsWithoutExamples) {
 
 TEST_F(Policies, CountWhatIsCut) {
   const Examples examples = load();
-  EXPECT_EQ(examples.counts()[0].cut_prompts, 1);
-  EXPECT_EQ(examples.counts()[0].cut_responses, 0);
+  EXPECT_EQ(examples.counts()[0].truncated_prompts, 1);
+  EXPECT_EQ(examples.counts()[0].truncated_responses, 0);
   EXPECT_EQ(examples.counts()[0].pairs, 7);
   EXPECT_EQ(examples.counts()[0].examples, 2);
 }

@@ -68,9 +68,9 @@ TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
 
 TEST(Diagnosis, MostlyTruncatedData) {
   Diagnosis diagnosis(10);
-  data::SourceCounts few{.name = "a", .examples = 100, .cut_prompts = 50, .cut_responses = 10};
+  data::SourceCounts few{.name = "a", .examples = 100, .truncated_prompts = 50, .truncated_responses = 10};
   EXPECT_TRUE(diagnosis.after_loading(std::span(&few, 1)).empty());
-  few.cut_responses = 51;
+  few.truncated_responses = 51;
   EXPECT_EQ(diagnosis.after_loading(std::span(&few, 1)).size(), 1U);
 }
 
