@@ -10,9 +10,9 @@
 #include "base/output_files.h"
 #include "base/quantity.h"
 #include "base/sha256.h"
-#include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
+#include "checkpoint/tensor_parts.h"
 
 namespace dpo::run {
 namespace {

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 #include "run/snapshot.h"
 
 namespace dpo::run {

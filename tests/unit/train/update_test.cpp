@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 
 namespace dpo::train {
 namespace {

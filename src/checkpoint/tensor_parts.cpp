@@ -1,4 +1,4 @@
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 
 #include <algorithm>
 #include <optional>
