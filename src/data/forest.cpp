@@ -26,7 +26,7 @@ Leaf leaf_of(const Example& example, std::span<const Token> response) {
 
 std::int32_t response_of(Tree& tree, const Leaf& leaf) {
   const auto same = [&](const Leaf& other) {
-    return other.full == leaf.full && other.tail_weight == leaf.tail_weight &&
+    return other.full_tokens == leaf.full_tokens && other.tail_weight == leaf.tail_weight &&
            bytes_of(other.tokens) == bytes_of(leaf.tokens);
   };
   const auto found = std::find_if(tree.responses.begin(), tree.responses.end(), same);
@@ -51,7 +51,7 @@ void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
   for (std::size_t i = prompt_length > 0 ? 0 : 1; i < response.size(); ++i) {
     forest.rows.push_back(i == 0 ? prompt_end - 1 : start + static_cast<std::int32_t>(i) - 1);
     forest.targets.push_back(response[i]);
-    forest.row_weights.push_back(i < leaf.full ? 1 : leaf.tail_weight);
+    forest.row_weights.push_back(i < leaf.full_tokens ? 1 : leaf.tail_weight);
   }
   append(forest, response, prompt_length);
   forest.response_starts.push_back(end_of(forest.tokens));

@@ -70,7 +70,7 @@ class RunLines {
 int train(const std::vector<std::string>& arguments) {
   RunLines lines;
   const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
-                               if (!plan.good()) say(plan::to_text(plan, in, /*colours=*/false));
+                               if (!plan.passes()) say(plan::to_text(plan, in, /*colours=*/false));
                              },
                              {[&](const std::string& line) { lines.show(line); },
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};

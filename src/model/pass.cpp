@@ -139,7 +139,7 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
 
 // The gradients of the head's matrix and bias; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                         const SavedActivations& saved, const at::Tensor& by_response,
+                         const SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
   const at::NoGradGuard no_grad;
   const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
@@ -158,7 +158,7 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
     gradient = score_responses_backward(
         head_input(model, *head, *matrix, to_device(batch, device), saved.blocks.back().output.detach(),
                    options),
-        saved.lse, by_response.to(device), here,
+        saved.lse, grad_log_probs.to(device), here,
         matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
     if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
   }
@@ -199,8 +199,8 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 }
 
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-              SavedActivations& saved, const at::Tensor& by_response, GradientStore& gradients) {
-  at::Tensor gradient = head_backward(model, store, batch, options, saved, by_response, gradients);
+              SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients) {
+  at::Tensor gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
   DeviceBatches batches(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);

@@ -37,9 +37,9 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved);
 
-// Adds the gradients of sum(by_response * log_probs) to `gradients`. `saved` is freed block by block.
+// Adds the gradients of sum(grad_log_probs * log_probs) to `gradients`. `saved` is freed block by block.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-              SavedActivations& saved, const at::Tensor& by_response, GradientStore& gradients);
+              SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 
 // The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);

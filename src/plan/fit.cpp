@@ -98,7 +98,7 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!plan.good() || !plan.fits() || !keeps_batch_rule(plan)) continue;
+    if (!plan.passes() || !plan.fits() || !keeps_batch_rule(plan)) continue;
     Overrides overrides = difference(in.run, choice);
     // Of equally fast ones, the one that changes least.
     constexpr double kNoticeable = 0.999;

@@ -49,7 +49,7 @@ struct Plan {
 
   bool fits() const { return memory.fits(); }
   bool has(Verdict verdict) const;
-  bool good() const { return !has(Verdict::error); }
+  bool passes() const { return !has(Verdict::error); }
   const Finding* find(std::string_view id) const;
 };
 

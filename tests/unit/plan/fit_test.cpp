@@ -14,7 +14,7 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
   const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
-  EXPECT_TRUE(typed.good());
+  EXPECT_TRUE(typed.passes());
   EXPECT_EQ(typed.timing.update, fit->plan.timing.update);
 }
 
@@ -26,7 +26,7 @@ TEST(FindFastest, TriesEveryKeyWhereNothingElseFits) {
     const auto fit = find_fastest(inputs_of(line));
     ASSERT_TRUE(fit) << line;
     const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
-    EXPECT_TRUE(typed.good() && typed.fits()) << line << fmt::format("{}", fmt::join(fit->overrides, " "));
+    EXPECT_TRUE(typed.passes() && typed.fits()) << line << fmt::format("{}", fmt::join(fit->overrides, " "));
   }
 }
 
@@ -37,9 +37,9 @@ TEST(FindFastest, IsNeverSlowerAndKeepsTheRules) {
     const Plan before = plan_of(line);
     const auto fit = find_fastest(inputs_of(line));
     ASSERT_TRUE(fit) << line;
-    EXPECT_TRUE(fit->plan.good());
+    EXPECT_TRUE(fit->plan.passes());
     EXPECT_EQ(verdict_of(fit->plan, "batch-per-gpu"), Verdict::ok);
-    EXPECT_TRUE(!before.good() || fit->plan.timing.update <= 1.001 * before.timing.update) << line;
+    EXPECT_TRUE(!before.passes() || fit->plan.timing.update <= 1.001 * before.timing.update) << line;
   }
 }
 

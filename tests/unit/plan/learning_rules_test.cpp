@@ -109,7 +109,7 @@ TEST(AssumedLengths, CauseWarningsOnly) {
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
   EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
             std::string::npos);
-  EXPECT_TRUE(plan.good());
+  EXPECT_TRUE(plan.passes());
   in.host.free_disk = 1e9;  // not even one fits, whatever the data is
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
   in = inputs_of(line + "datasets=[hh]");  // which are its own
@@ -138,7 +138,7 @@ TEST(SmallData, IsNoticed) {
             std::string::npos);
   EXPECT_EQ(verdict_of(plan, "eval-batch"), Verdict::hint);
   EXPECT_NE(plan.find("eval-batch")->message.find("the test split has only 3 examples"), std::string::npos);
-  EXPECT_TRUE(plan.good());
+  EXPECT_TRUE(plan.passes());
   const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=4";
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 2)), "mismatched"), Verdict::ok);
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 1)), "mismatched"), Verdict::error);

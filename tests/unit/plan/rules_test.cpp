@@ -11,11 +11,11 @@ namespace {
 TEST(BatchPerGpu, ReferenceConfigurationsHaveEightAndFour) {
   const Plan sft = plan_of(kReferenceSft);
   EXPECT_EQ(sft.examples_per_gpu, 8);
-  EXPECT_TRUE(sft.good());
+  EXPECT_TRUE(sft.passes());
   EXPECT_EQ(verdict_of(sft, "batch-per-gpu"), Verdict::ok);
   const Plan dpo = plan_of(kReferenceDpo);
   EXPECT_EQ(dpo.examples_per_gpu, 4);
-  EXPECT_TRUE(dpo.good());
+  EXPECT_TRUE(dpo.passes());
   EXPECT_EQ(verdict_of(dpo, "batch-per-gpu"), Verdict::ok);
 }
 
@@ -50,9 +50,9 @@ TEST(BatchPerGpu, CountsGroupsOfAMesh) {
 
 TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=8 --gpus 8 lr=1 ";
-  EXPECT_TRUE(plan_of(line).good());
+  EXPECT_TRUE(plan_of(line).passes());
   const Plan strict = plan_of(line + "plan.strict=true");
-  EXPECT_FALSE(strict.good());
+  EXPECT_FALSE(strict.passes());
   EXPECT_EQ(verdict_of(strict, "batch-per-gpu"), Verdict::error);
   EXPECT_EQ(verdict_of(strict, "known-settings"), Verdict::hint);
 }
