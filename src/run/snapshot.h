@@ -51,7 +51,7 @@ void verify_checkpoint(const std::filesystem::path& folder);
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,
                     const model::TensorTable& trained, const model::Layout& layout = {});
 
-// The number in a folder's name step-N; nullopt for another name.
+// The number in a folder's name step-N, which counts examples as the original does; nullopt for another name.
 std::optional<std::int64_t> step_of(const std::filesystem::path& folder);
 
 // The newest complete checkpoint of the same run that is older than this one.
