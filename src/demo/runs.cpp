@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/user_path.h"
+#include "base/utf8.h"
 
 namespace dpo::demo {
 namespace {
@@ -17,8 +18,7 @@ constexpr const char* kMarker = ".dpo-demo";  // in a folder that a demonstratio
 
 bool is_plain(std::string_view text, std::string_view punctuation) {
   return std::ranges::all_of(text, [&](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-           punctuation.find(c) != punctuation.npos;
+    return is_ascii_letter(c) || is_ascii_digit(c) || punctuation.find(c) != punctuation.npos;
   });
 }
 

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/output_files.h"
 #include "base/user_path.h"
+#include "base/utf8.h"
 #include "run/snapshot.h"
 #include "train/events.h"
 
@@ -22,8 +23,7 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   if (!name.starts_with(kStep) || name.size() == kStep.size() || name.size() > kStep.size() + 18)
     return std::nullopt;
   const std::string digits = name.substr(kStep.size());
-  if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
+  if (!std::all_of(digits.begin(), digits.end(), is_ascii_digit)) return std::nullopt;
   return std::stoll(digits);
 }
 
