@@ -10,7 +10,7 @@
 namespace dpo {
 namespace {
 
-// One request may arrive twice, from a job's manager and from the process that started this one.
+// One request may arrive twice, from a job scheduler and from the process that started this one.
 constexpr std::time_t kOneRequest = 2;  // seconds
 
 // Written by the handler: there is no other way to be told.

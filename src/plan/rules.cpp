@@ -111,7 +111,7 @@ std::optional<Finding> tensor_links(const Facts& f) {
   if (f.machine.bus(f.c.mesh.tensor) == f.machine.device.link)
     return ok(id, fmt::format("tensor-parallel groups of {} within a machine", f.c.mesh.tensor));
   return hint(id, fmt::format("tensor-parallel groups of {} {}s span machines of {}: they exchange hidden "
-                              "states four times per layer, and nothing hides it",
+                              "states four times per layer, which cannot overlap with compute",
                               f.c.mesh.tensor, device_word(f), f.machine.gpus));
 }
 

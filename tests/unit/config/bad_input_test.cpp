@@ -173,7 +173,7 @@ const BadWords kBadWords[] = {
       "set: its "
       "default))"}},
     {{"local_run_dir='${get_local_run_dir:${exp_name},${local_dirs}}'"},
-     {"get_local_run_dir is not needed here", "local_run_dir=null"}},
+     {"get_local_run_dir of direct-preference-optimization", "local_run_dir=null"}},
 };
 
 TEST(BadInput, Words) {
