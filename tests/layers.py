@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-# folder: the folders it may include; what those may include, it may as well.
+# folder: the folders it may include; it may also include what those may.
 ALLOWED = {
     "base": [],
     "hardware": ["base"],
