@@ -127,7 +127,7 @@ const BadWords kBadWords[] = {
     {{"model=blank_model"},
      {"model.name_or_path: required", "choose a preset (model=NAME: gpt2-large",
       "set model.name_or_path=VALUE"}},
-    // The grammar of words.
+    // The grammar of arguments.
     {{"lr"}, {"lr: missing '='; expected KEY=VALUE (command line)"}},
     {{""}, {"missing key; expected KEY=VALUE"}},
     {{"=5"}, {"=5: missing key; expected KEY=VALUE"}},
