@@ -1,9 +1,9 @@
-"""The Python side of compare/cpu.py: one training step of DPO, timed, in a process of its own.
+"""The Python side of compare/cpu.py: times one DPO step in its own process.
 
     contenders.py NAME MODEL STEP.json PAIRS THREADS
 
-STEP.json: {"pairs": [{"prompt_ids", "chosen_ids", "rejected_ids"}...], "warm_up": [...]}. Of a step's pairs the first PAIRS
-are computed, as they would be within the whole step, followed by an update. Prints {"pairs", "seconds", "chosen"}: the
+STEP.json: {"pairs": [{"prompt_ids", "chosen_ids", "rejected_ids"}...], "warm_up": [...]}. The first PAIRS pairs of the
+step are computed, as they would be within the whole step, followed by an update. Prints {"pairs", "seconds", "chosen"}: the
 chosen responses' mean log-probability shows that all contenders compute the same.
 """
 
@@ -42,8 +42,8 @@ def timed(step):
 
 
 class Original:
-    """As the original does it: the step's batch padded to its longest, worked through in parts of four pairs, logits
-    of all positions, log-softmax in float32."""
+    """As in direct-preference-optimization: the batch padded to its longest sequence, four pairs at a time, logits of all
+    positions, log-softmax in float32."""
 
     def __init__(self, folder, dtype):
         self.policy, self.reference = load(folder, dtype).train(), load(folder, dtype).eval()
@@ -68,8 +68,8 @@ class Original:
 
 
 class Tuned:
-    """The best that we could make of transformers: pairs sorted by length, two at a time, padded to those; bfloat16 over
-    float32 master weights; the head on the responses' tokens alone."""
+    """The fastest transformers version we could write: pairs sorted by length, two at a time, padded to the longer one;
+    bfloat16 over float32 master weights; the head on response tokens only."""
 
     def __init__(self, folder):
         self.policy, self.reference = load(folder, torch.bfloat16).train(), load(folder, torch.bfloat16).eval()
@@ -100,7 +100,7 @@ class Tuned:
 
 class Trl:
     """DPOTrainer as documented: a model's name, a data set, and its defaults (8 pairs at a time, bfloat16 autocast,
-    gradient checkpointing, AdamW), with accumulation up to the step's size. Tokens are made before, as for all."""
+    gradient checkpointing, AdamW), with accumulation up to the step's size. The data is tokenized beforehand, as for all."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -152,7 +152,7 @@ def main():
     contender = CONTENDERS[name](folder)
     contender.step(step["warm_up"], step["warm_up"])
     seconds, chosen = timed(lambda: contender.step(step["pairs"], pairs))
-    seconds = getattr(contender, "seconds", seconds)  # TRL's without making the trainer
+    seconds = getattr(contender, "seconds", seconds)  # TRL: without creating the trainer
     print(json.dumps({"pairs": len(pairs), "seconds": seconds, "chosen": chosen}))
 
 

@@ -1,15 +1,15 @@
-"""A step of DPO on one GPU: dpo, a tuned Python peer, and transformers as the original uses it.
+"""One DPO step on one GPU: dpo, tuned Python, and transformers used like direct-preference-optimization.
 
-A model's shape with random weights, preference pairs of HH's lengths (configs/lengths/hh.yaml), policy and live reference
-forward, backward, update by AdamW, bfloat16 over float32 master weights. Memory is the peak of tensors.
+A model's shape with random weights, preference pairs with lengths drawn from configs/lengths/hh.yaml, policy and live reference
+forward, backward, AdamW update, bfloat16 over float32 master weights. Memory is the peak of tensors.
 
-*tuned Python* is the best that we could make of transformers: sequences packed without padding, PyTorch's flash attention over
-them, the head on the responses' tokens only, a fused optimizer. *transformers* is the original's way: padded to the longest of
-the batch, logits of all positions.
+*tuned Python* is the fastest transformers version we could write: sequences packed without padding, PyTorch's flash attention
+over them, the head on response tokens only, a fused optimizer. *transformers*: padded to the longest of the batch, logits of all
+positions, as in direct-preference-optimization.
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
 
-needs a GPU, PyTorch 2.11 and transformers.
+Needs a GPU, PyTorch 2.11 and transformers.
 """
 
 import json
@@ -35,7 +35,7 @@ PAIRS, WARM_UP, UPDATES = 64, 2, 8
 
 
 def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
-    """[1, heads, tokens, size] of packed sequences, which CURRENT names by their starts."""
+    """Attention over packed sequences, [1, heads, tokens, size]; CURRENT has their starts and the longest length."""
     del attention_mask, more
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     groups = q.shape[1] // k.shape[1]
@@ -92,7 +92,7 @@ class Peer:
 
 
 class Tuned(Peer):
-    pairs_at_once = 32  # more do not fit beside Pythia-2.8B's states
+    pairs_at_once = 32  # more do not fit next to Pythia-2.8B's weights and optimizer state
 
     def __init__(self, config):
         super().__init__(config, "packed")
@@ -186,7 +186,7 @@ def compare(model):
 
 def main():
     if not torch.cuda.is_available():
-        print("compare/gpu: not run, there is no GPU")
+        print("compare/gpu: skipped: no GPU found")
         sys.exit(77)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}")
     for model in sys.argv[1:] or ["EleutherAI/pythia-2.8b"]:

@@ -30,8 +30,7 @@ std::vector<Field> run_fields() {
   return {
       field("seed", &R::seed, "0", at_least(0), "Random seed; the data order has its own, data_seed."),
       field("data_seed", &R::data_seed, "0", between(0, kLargestNumpySeed),
-            "Random seed of the data order. The original (Mitchell's direct-preference-optimization) always "
-            "uses 0."),
+            "Random seed of the data order. direct-preference-optimization always uses 0."),
       field("exp_name", &R::exp_name, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, "4", count_from(1),
@@ -65,9 +64,10 @@ std::vector<Field> run_fields() {
             "Maximum tokens of prompt and response together."),
       field("max_prompt_length", &R::max_prompt_length, "256", count_from(1),
             "Maximum tokens of a prompt; applies only where prompt and response exceed max_length."),
-      field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: until n_examples."),
+      field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: n_examples decides."),
       field("n_examples", &R::n_examples, "null", count_from(1),
-            "Examples to train on; null: until n_epochs. With both, whichever ends first."),
+            "Examples to train on; null: n_epochs decides. With both, the run ends at the first limit "
+            "reached."),
       field("n_eval_examples", &R::n_eval_examples, "256", count_from(1), "Examples to evaluate on."),
       field("trainer", &R::trainer, "BasicTrainer", one_of(all_choices<Trainer>()),
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
@@ -96,18 +96,17 @@ std::vector<Field> run_fields() {
             "others."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
-      field("lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
-            "Learning rate after warm-up: constant, as in the original, or falling to 0 at the end of the "
-            "run."),
+      field(
+          "lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
+          "Learning rate after warm-up: constant, or decaying to 0 at the end of the run (linear, cosine)."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field(
-          "eval_every", &R::eval_every, "20_000", count_from(1),
-          "Evaluate every this many examples (rounded down to a multiple of batch_size); null: never, and no "
-          "evaluation data is read."),
+      field("eval_every", &R::eval_every, "20_000", count_from(1),
+            "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
+            "and no evaluation data is read."),
       field("save_every", &R::save_every, "null", count_from(1),
-            "Save every this many examples (rounded down to a multiple of batch_size), and at the end; null: "
-            "at every evaluation but the first, and at the end."),
+            "Examples between checkpoints (rounded down to a multiple of batch_size); null: save at every "
+            "evaluation but the first. A run also saves at its end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Minimum seconds between two logged updates."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
@@ -146,8 +145,8 @@ std::vector<Field> model_fields() {
             "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
             "is faster on the run's device."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
-            "Dtype of the reference model; null: the dtype that the policy computes in. The original uses "
-            "float16."),
+            "Dtype of the reference model; null: the dtype that the policy computes in. "
+            "direct-preference-optimization uses float16."),
   };
 }
 
@@ -250,8 +249,9 @@ std::vector<Field> data_fields() {
             "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
       field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
             "What to do with a row that cannot be read: fail, or skip and count it."),
-      field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
-            "Examples whose text contains the end-of-text token. The original raises an error."),
+      field(
+          "data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
+          "Examples whose text contains the end-of-text token (an error in direct-preference-optimization)."),
       field("data.empty_response", kData, &D::empty_response, "drop", policy,
             "Examples with an empty response."),
       field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
@@ -276,7 +276,7 @@ std::vector<Field> other_fields() {
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
-            path("a name of configs/lengths or a file"),
+            path("a name in configs/lengths or a file"),
             "Length statistics to plan with; null: counted from the data where it is on this machine, else "
             "the shipped ones."),
   };

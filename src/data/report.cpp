@@ -110,7 +110,7 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
   for (std::size_t i = 0; i < kDropReasons; ++i)
     if (c.dropped[i] > 0)
-      text += fmt::format("    dropped for data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
+      text += fmt::format("    dropped by data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
   if (c.truncated_prompts + c.truncated_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
                         100 * share(c.truncated_prompts, c.examples),

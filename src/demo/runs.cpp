@@ -71,7 +71,8 @@ void claim_folder(const fs::path& folder) {
        {"conversations", "preferences", "blank", "model", "cache", "sft", "dpo", "report.html"})
     if (ours) fs::remove_all(folder / made, failed);
   fs::create_directories(folder, failed);
-  std::ofstream(folder / kMarker) << "made by 'dpo demo', which may make it again\n";
+  std::ofstream(folder / kMarker)
+      << "written by 'dpo demo', which replaces its earlier results in this folder\n";
   if (!fs::exists(folder / kMarker, failed))
     throw UserError(
         fmt::format("{}: cannot be created or written; choose another folder: dpo demo --dir DIR", name));

@@ -193,8 +193,9 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth));
   text += fmt::format("bf16_tflops: {}  # peaks: the vendor's, or estimated\nfp32_tflops: {}\n",
                       tera(bf16.rate), tera(fp32.rate));
-  text += fmt::format("efficiency: {:.3f}  # share of peak that a step reaches: {} of what products reach\n",
-                      bf16.efficiency, kStepShare);
+  text += fmt::format(
+      "efficiency: {:.3f}  # share of peak that a training step reaches: {} of what matrix products reach\n",
+      bf16.efficiency, kStepShare);
   text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", fp32.efficiency);
   text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
                       m.link ? "a copy from one GPU to another" : "not measured");
@@ -208,12 +209,12 @@ DeviceFile describe_measured(const hardware::Processor& processor, const Measure
                              const std::string& day) {
   const Device before = device_of(processor);
   const double cores = processor.cores;
-  const std::string name = processor.name.empty() ? "a processor without a name" : processor.name;
+  const std::string name = processor.name.empty() ? "an unknown CPU" : processor.name;
   std::string text = measured_comment(name, m, day);
-  text += fmt::format("# Figures are for one of {:.3g} cores that worked together.\n", cores);
+  text += fmt::format("# Figures are per core, measured with {:.3g} cores at work.\n", cores);
   text += fmt::format("matches: [{}]\nper_core: true\nmemory_gib: null  # the machine's\n", quoted(name));
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth / cores));
-  text += fmt::format("bf16_tflops: {}  # of the products\nfp32_tflops: {}\n",
+  text += fmt::format("bf16_tflops: {}  # rates of large matrix products\nfp32_tflops: {}\n",
                       tera(m.bf16.value_or(m.fp32) / cores), tera(m.fp32 / cores));
   text += fmt::format("efficiency: {}  # share of these rates that a training step reaches\n", kStepShare);
   text +=

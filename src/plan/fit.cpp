@@ -91,7 +91,7 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
-// The fastest of the choices that do not change what is learnt.
+// The fastest of the choices that do not change the result of training.
 std::optional<Fit> find_among_choices(const Inputs& in) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
@@ -114,7 +114,7 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
 
 std::optional<Fit> find_fastest(const Inputs& in) {
   if (std::optional<Fit> fit = find_among_choices(in)) return fit;
-  // Then settings that change what is learnt, as few as are enough.
+  // Then settings that change the result of training, as few as possible.
   std::vector<Saving> taken;
   for (const Saving& saving : costly_savings(in)) {
     taken.push_back(saving);

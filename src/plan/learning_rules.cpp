@@ -177,8 +177,7 @@ std::optional<Finding> known_settings(const Facts& f) {
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
     add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the original: "
-        "5e-7)",
+        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (default: 5e-7)",
         f.run.lr, least, most, name_of(f.run.loss.name)));
   const UsualBeta beta = usual_beta(f.run.loss);
   if (preference && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))

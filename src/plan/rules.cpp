@@ -66,7 +66,7 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
               fmt::format("{} ({} needs {} or more)", formula, name_of(f.run.trainer), kMinExamplesPerGpu));
   return warning(
       id, fmt::format("{}; {} needs {} or more: every microbatch gathers all parameters and reduce-scatters "
-                      "all gradients, and so little compute cannot hide that, so the run can be slower than "
+                      "all gradients, which so little compute cannot hide, so the run can be slower than "
                       "BasicTrainer on one GPU",
                       formula, name_of(f.run.trainer), kMinExamplesPerGpu));
 }
@@ -111,7 +111,7 @@ std::optional<Finding> tensor_links(const Facts& f) {
   if (f.machine.bus(f.w.mesh.tensor) == f.machine.device.link)
     return ok(id, fmt::format("tensor-parallel groups of {} within a machine", f.w.mesh.tensor));
   return hint(id, fmt::format("tensor-parallel groups of {} {}s span machines of {}: they exchange hidden "
-                              "states four times per layer, and nothing hides it",
+                              "states four times per layer, which cannot overlap with compute",
                               f.w.mesh.tensor, device_word(f), f.machine.gpus));
 }
 

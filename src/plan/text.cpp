@@ -124,7 +124,7 @@ std::string time_text(const Plan& plan, const Paint& paint) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
   const std::string exchange =
-      t.gradient_reduction > 0 ? fmt::format(", gradient exchange {}", duration(t.gradient_reduction / 3600))
+      t.gradient_reduction > 0 ? fmt::format(", gradient reduction {}", duration(t.gradient_reduction / 3600))
                                : "";
   line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
                              duration(t.update / 3600), plan.resolved.gradient_accumulation_steps,
@@ -134,7 +134,7 @@ std::string time_text(const Plan& plan, const Paint& paint) {
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
                      duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
                      100 * t.microbatch.communication / t.microbatch.compute));
-  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
+  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, MFU {:.0f} %", t.examples_per_second, unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";

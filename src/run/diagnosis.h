@@ -1,4 +1,4 @@
-// Problems that a run's metrics show, in words.
+// Warnings about problems that a run's metrics show.
 #pragma once
 
 #include <cstdint>

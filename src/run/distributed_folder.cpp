@@ -48,7 +48,7 @@ class StatusFiles {
     fs::remove_all(folder_, ignored);
   }
 
-  // Whoever sees the file sees the whole message.
+  // A rank that sees the file sees the whole message.
   void write(const std::string& name, const std::string& message = "") const {
     write_file(folder_ / name, message);
   }

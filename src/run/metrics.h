@@ -19,7 +19,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // The original's metrics of a batch or an evaluation, means over the examples: loss/train,
 // rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
 // lengths, and for losses with a reference how far the policy has moved from it: the drift of each response's
-// log-probability, and -drift per token over all responses, an estimate of KL(reference | policy) if the
+// log-probability, and -drift per token over all responses, an estimate of KL(reference || policy) if the
 // responses are typical of the reference. In a ranking the first response is the chosen and the last the
 // rejected one; its accuracy is the share of its pairs whose rewards are in the right order.
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,

@@ -149,7 +149,7 @@ std::string how_to_recover(const fs::path& checkpoint) {
   const fs::path run = checkpoint.parent_path();
   const auto older = checkpoint_before(checkpoint);
   if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
-  return fmt::format("move {} away, and resume={} resumes from {}, the one before it", checkpoint.string(),
+  return fmt::format("move {} away; then resume={} resumes from {}, the one before it", checkpoint.string(),
                      run.string(), older->filename().string());
 }
 

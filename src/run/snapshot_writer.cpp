@@ -134,7 +134,7 @@ void CheckpointWriter::finish() {
   } catch (const std::exception& error) {
     const std::string before =
         fs::exists(run_ / kLatest)
-            ? fmt::format("Older checkpoints are untouched; {} is the newest", (run_ / kLatest).string())
+            ? fmt::format("Older checkpoints are intact; {} is the newest", (run_ / kLatest).string())
             : "There is no older checkpoint";
     throw train::TrainingFailure(
         fmt::format("a checkpoint could not be saved: {}. {}", error.what(), before));

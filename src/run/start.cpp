@@ -59,7 +59,7 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
   const std::string resume =
       newest_checkpoint(folder, ignored) ? fmt::format("resume={} resumes it, ", folder.string()) : "";
   throw UserError(fmt::format(
-      "{} already contains a run ({}), which was not touched: {}another local_run_dir starts a new one "
+      "{} already contains a run ({}), which was not changed: {}another local_run_dir starts a new one "
       "elsewhere, overwrite=true renames the old run and starts again",
       folder.string(), trace, resume));
 }

@@ -23,7 +23,7 @@ disable_progress_bars()
 
 
 def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
-    """Texts are made so that TRL's tokenizing finds the very ids; it adds the end of the text by itself."""
+    """Texts that TRL tokenizes to exactly these ids; it adds the end-of-text token itself."""
     rows = [{"prompt": tiny_tokenizer.text(e["prompt"]), "chosen": tiny_tokenizer.text(e["responses"][0][:-1]),
              "rejected": tiny_tokenizer.text(e["responses"][1][:-1])} for batch in batches for e in batch]
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")

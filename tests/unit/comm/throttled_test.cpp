@@ -1,4 +1,4 @@
-// What is sent and when it arrives, by numbers: nothing here looks at a clock.
+// What is sent and when it arrives, in simulated time: no test reads a clock.
 #include "comm/throttled.h"
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace dpo::comm {
 namespace {
 
-// Four ranks of which three do nothing; notes what it was asked for.
+// Four ranks, three of which do nothing; records its calls.
 class Noting : public Group {
  public:
   explicit Noting(std::vector<std::string>& calls) : calls_(calls) {}

@@ -76,7 +76,7 @@ TEST(Loss, DiscopopFarBelowZeroIsTheSigmoidLoss) {
 }
 
 TEST(Loss, FormulasByHand) {
-  // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
+  // simpo: -log sigmoid(b (c/|yw| - r/|yl|) - gamma)
   Options simpo = options(Loss::simpo);
   simpo.gamma = 0.5;
   expect_losses(simpo, {-log_sigmoid(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});

@@ -99,7 +99,7 @@ TEST(Estimate, KnowsLinksAndSlices) {
   const Gpu slice = gpu("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 8, 0, 14, 1410, 1215, 5120, 4.7);
   EXPECT_NEAR(estimate(slice).memory_bandwidth, estimate(a100).memory_bandwidth / 8, 1);
   EXPECT_NEAR(estimate(slice).bf16_flops, 312e12 * 14 / 108, 1e12);
-  // A driver that tells nothing: figures that can be divided by.
+  // A driver that reports nothing: no figure is 0.
   const Device nothing = estimate(gpu("Some GPU", 0, 0, 0, 0, 0, 0, 1));
   EXPECT_GT(nothing.fp32_flops, 0);
   EXPECT_GT(nothing.memory_bandwidth, 0);
@@ -164,7 +164,7 @@ TEST_F(OwnDevices, AnyGpuIsPlannedAndMarkedAsEstimated) {
   EXPECT_NEAR(plan.memory.available, 0.97 * static_cast<double>(kRtx3090.memory_bytes), 1e6);
 }
 
-// What the H200's own file says, and what would be said without it.
+// The figures of the H200's own file, and the estimates without it.
 TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
   Machine told = find_machine({}, usable({kH200}));
   Machine estimated = told;
@@ -182,7 +182,7 @@ TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
   }
 }
 
-// The same by what the driver of this very machine says.
+// The same with the driver of this machine.
 TEST_F(OwnDevices, TheEstimateOfThisMachinesGpuIsNearItsFile) {
   const auto& gpus = hardware::find_gpus().found;
   if (gpus.empty() || device_of(gpus.front()).origin != FiguresOrigin::shipped)
@@ -215,7 +215,7 @@ TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   EXPECT_EQ(find_machine({.device = "h200"}).notes.size(), 1u);
   EXPECT_EQ(load_device("h100").origin, FiguresOrigin::shipped);
   EXPECT_EQ(device_of(kRtx3090).origin, FiguresOrigin::estimated);
-  // Measured again, nothing creeps.
+  // Measuring again gives the same figures.
   EXPECT_EQ(describe_measured(kH200, measured, "2026-11-16").text, file.text);
 }
 

@@ -26,7 +26,7 @@ void expect_bytes(const Plan& plan, const std::string& name, double expected) {
 }
 
 TEST(Memory, Float32OnOneGpu) {
-  // RMSprop keeps one value a parameter: 4P + 4P + 4P, no master copy.
+  // RMSprop keeps one value per parameter: 4P + 4P + 4P, no master copy.
   const Plan pythia = plan_of("model=pythia28");
   expect_bytes(pythia, "parameters", 11'100'835'840);  // 4 * 2,775,208,960
   expect_bytes(pythia, "gradients", 11'100'835'840);
@@ -191,7 +191,7 @@ TEST(Memory, ActivationsOfALayer) {
   };
   // Llama-7B: 12h + 4h_kv + 6f + 4a + 8 = 12 * 4096 + 4 * 4096 + 6 * 11008 + 4 * 32 + 8.
   EXPECT_EQ(bytes("llama7b"), 131'720);
-  // Pythia-2.8B, attention and MLP beside each other: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
+  // Pythia-2.8B, attention and MLP in parallel: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
   // + 16.
   EXPECT_EQ(bytes("pythia28"), 76'944);
   // GPT-2 large, one after the other: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.

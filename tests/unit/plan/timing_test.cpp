@@ -197,7 +197,8 @@ TEST(Timing, ScalesAsMeasuredOnH200) {
 }
 
 TEST(Timing, SmallMicrobatchesOverSlowLinksDoNotPay) {
-  // In kind: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by side.
+  // Qualitatively: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by
+  // side.
   const auto speed = [](const std::string& trainer, int gpus) {
     return plan_of("model.name_or_path=EleutherAI/pythia-1b trainer=" + trainer +
                    " batch_size=" + std::to_string(2 * gpus) +

@@ -57,7 +57,7 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
     writers[rank]->write(trained("gpt2", parts[rank]).snapshot(16), false);
     wait_for(run / "step-16.tmp.launch.signs" / ("part-" + std::to_string(rank) + ".done"));
   }
-  fs::remove(file);  // a disk that is full when the last rank comes
+  fs::remove(file);  // a disk that is full when the last rank writes
   fs::create_symlink("/dev/full", file);
   writers[2]->write(trained("gpt2", parts[2]).snapshot(16), false);
   for (auto& writer : writers) {
@@ -85,7 +85,7 @@ TEST_F(Checkpoints, FailOnAllRanksWhenTheFirstCannotBegin) {
     EXPECT_NE(failure_message(*writer).find("step-8.tmp.launch failed: File exists"), std::string::npos);
 }
 
-// What a killed process left is neither read nor in the way.
+// Files left by a killed process are ignored.
 TEST_F(Checkpoints, AreNotConfusedByWhatAnotherLaunchLeft) {
   for (const char* left : {"step-8.tmp.other", "step-8.tmp.other.signs"})
     fs::create_directories(folder_ / "run" / left);

@@ -52,7 +52,7 @@ TEST_F(Checkpoints, AreCopiedByThoseWhoWriteThem) {
   }
 }
 
-// The form of a checkpoint is that of files which one process writes tensor by tensor.
+// The checkpoint format is that of files which one process writes tensor by tensor.
 TEST_F(Checkpoints, AreFilesOfWholeTensors) {
   const fs::path saved = save("run", "llama", {1, 3, 1});
   const Rank one = trained("llama", {});
