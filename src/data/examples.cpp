@@ -206,11 +206,17 @@ void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
   const Example example = make(origin);
   const std::vector<std::uint32_t> responses = responses_of(origin);
   bool cut = false;
-  for (std::size_t i = 0; i < responses.size(); ++i)
+  std::uint8_t flags = file.prompt_flags(origin.prompt);
+  for (std::size_t i = 0; i < responses.size(); ++i) {
     cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
+    flags |= file.response_flags(origin.prompt, responses[i]);
+  }
   counts.cut_responses += cut;
   counts.cut_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
   counts.weighted += example.weight != 1;
+  counts.turns_dropped += (flags & kTurnsDropped) != 0;
+  counts.boundaries_moved += (flags & kBoundaryMoved) != 0;
+  counts.ends_added += (flags & kEndAdded) != 0;
 }
 
 Example Examples::make(const ExampleOrigin& origin) const {

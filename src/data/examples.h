@@ -31,6 +31,8 @@ struct SourceCounts {
   std::int64_t rankings = 0;
   std::int64_t ranked = 0;           // responses in all rankings
   std::int64_t longest_ranking = 2;  // in responses
+  std::int64_t labels = 0;           // responses that are good or bad by themselves
+  std::int64_t desirable = 0;        // good ones of these
   // Used pairs, rankings, or for SFT prompts; repeated as the data set's weight says.
   std::int64_t examples = 0;
   std::int64_t weighted = 0;     // examples with a weight other than 1
@@ -38,6 +40,10 @@ struct SourceCounts {
   std::array<std::int64_t, kDropReasons> dropped{};
   std::int64_t cut_prompts = 0;    // examples with a truncated prompt
   std::int64_t cut_responses = 0;  // examples with a truncated response
+  // Examples of chats, by their flags in the token file.
+  std::int64_t turns_dropped = 0;
+  std::int64_t boundaries_moved = 0;
+  std::int64_t ends_added = 0;
 };
 
 // Truncates a prompt and its responses as the original does: if prompt and longest response together are too

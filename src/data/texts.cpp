@@ -27,12 +27,25 @@ PromptText& PromptTexts::at(std::string prompt) {
   for (auto entry = begin; entry != end; ++entry)
     if (prompts_[entry->second].prompt == prompt) return prompts_[entry->second];
   by_hash_.emplace(hash, prompts_.size());
-  prompts_.push_back({std::move(prompt), {}, {}, {}, 0, {}});
-  return prompts_.back();
+  PromptText& made = add(std::move(prompt));
+  made.own_entry = false;
+  return made;
+}
+
+PromptText& PromptTexts::add(std::string prompt) {
+  PromptText& made = prompts_.emplace_back();
+  made.prompt = std::move(prompt);
+  made.own_entry = true;
+  return made;
 }
 
 void PromptTexts::append(PromptText&& more) {
+  if (more.own_entry) {
+    prompts_.push_back(std::move(more));
+    return;
+  }
   PromptText& prompt = at(more.prompt);
+  prompt.chat = more.chat;
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   std::move(more.responses.begin(), more.responses.end(), std::back_inserter(prompt.responses));
   for (Pair pair : more.pairs) {
@@ -43,6 +56,10 @@ void PromptTexts::append(PromptText&& more) {
   for (Ranking& ranking : more.rankings) {
     for (std::uint32_t& response : ranking.responses) response += first;
     prompt.rankings.push_back(std::move(ranking));
+  }
+  for (Label label : more.labels) {
+    label.response += first;
+    prompt.labels.push_back(label);
   }
   prompt.sft_target = first + more.sft_target;
 }
