@@ -37,7 +37,7 @@ class Builder {
   const std::optional<std::string>& problem() const { return problem_; }
 
   bool null() { return finish({}); }
-  bool boolean(bool) { return finish({Value::Kind::Bool, {}, 0, {}, {}}); }
+  bool boolean(bool value) { return finish({Value::Kind::Bool, {}, value ? 1.0 : 0.0, {}, {}}); }
   bool number_integer(std::int64_t number) { return finish(Value::of(static_cast<double>(number))); }
   bool number_unsigned(std::uint64_t number) { return finish(Value::of(static_cast<double>(number))); }
   bool number_float(double number, const std::string&) { return finish(Value::of(number)); }

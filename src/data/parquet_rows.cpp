@@ -64,7 +64,10 @@ Value value_at(const arrow::Array& array, std::int64_t row) {
     case arrow::Type::STRING: return text_value(static_cast<const arrow::StringArray&>(array).GetView(row));
     case arrow::Type::LARGE_STRING:
       return text_value(static_cast<const arrow::LargeStringArray&>(array).GetView(row));
-    case arrow::Type::BOOL: return {Value::Kind::Bool, {}, 0, {}, {}};
+    case arrow::Type::BOOL: {
+      const bool value = static_cast<const arrow::BooleanArray&>(array).Value(row);
+      return {Value::Kind::Bool, {}, value ? 1.0 : 0.0, {}, {}};
+    }
     case arrow::Type::INT8: return number_at<arrow::Int8Array>(array, row);
     case arrow::Type::INT16: return number_at<arrow::Int16Array>(array, row);
     case arrow::Type::INT32: return number_at<arrow::Int32Array>(array, row);

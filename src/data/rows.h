@@ -17,7 +17,7 @@ struct Value {
 
   Kind kind = Kind::Null;
   std::string text;                // of a Text
-  double number = 0;               // of a Number
+  double number = 0;               // of a Number; of a Bool, 1 or 0
   std::vector<std::string> names;  // of a Map's items
   std::vector<Value> items;        // of a List or a Map
 
