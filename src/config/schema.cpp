@@ -231,13 +231,14 @@ std::vector<Field> data_fields() {
       field(
           "dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
           "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
-      field("data.columns", kData, &D::columns, "{}",
-            map_of("a map of columns such as {prompt: question, chosen: good}",
-                   one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight",
-                           "margin"}),
-                   name),
-            "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
-            "scores, ranking, weight or margin; {margin: none} ignores that column."),
+      field(
+          "data.columns", kData, &D::columns, "{}",
+          map_of("a map of columns such as {prompt: question, chosen: good}",
+                 one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "completion",
+                         "label", "text", "weight", "margin"}),
+                 name),
+          "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
+          "scores, ranking, completion, label, text, weight or margin; {margin: none} ignores that column."),
       field(
           "data.weights", kData, &D::weights, "{}",
           map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),

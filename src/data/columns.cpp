@@ -51,14 +51,19 @@ void refuse_chat(const Value& row) {
 
 [[noreturn]] void refuse_columns(const Value& row) {
   throw BadRow(
-      fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts) "
-                  "or 'prompt, responses' with 'scores' or 'ranking', got: {}; "
+      fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts), "
+                  "'prompt, responses' with 'scores' or 'ranking', 'prompt, completion' (SFT), 'prompt, "
+                  "completion, label' (KTO) or 'text' (SFT), got: {}; "
                   "data.columns={{prompt: NAME, ...}} maps other names",
                   config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
 
-PromptText& prompt_at(std::string text, PromptTexts& texts) {
+void check_prompt(const std::string& text) {
   if (text.empty()) throw BadRow("the prompt is empty");
+}
+
+PromptText& prompt_at(std::string text, PromptTexts& texts) {
+  check_prompt(text);
   return texts.at(std::move(text));
 }
 
@@ -165,15 +170,59 @@ void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
   prompt.sft_target = first + static_cast<std::uint32_t>(best);
 }
 
+// Whether a response is good: a boolean, or 0 or 1, also as text.
+bool is_desirable(const Value& label, const std::string& column) {
+  using Kind = Value::Kind;
+  std::string text = label.kind == Kind::Text ? label.text : fmt::format("{}", label.number);
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool is_scalar = label.kind == Kind::Bool || label.kind == Kind::Number || label.kind == Kind::Text;
+  if (is_scalar && (text == "true" || text == "1")) return true;
+  if (is_scalar && (text == "false" || text == "0")) return false;
+  throw BadRow(fmt::format("'{}' is {}, expected true or false", config::shown(column),
+                           is_scalar ? fmt::format("'{}'", config::shown(text)) : label.kind_name()));
+}
+
+// One response: to imitate, or with a label that says whether it is good.
+void add_completion(const Value& row, const ColumnNames& names, PromptTexts& texts) {
+  const std::string& prompt = text_of(row, file_name(names, "prompt"));
+  const std::string& completion = text_of(row, file_name(names, "completion"));
+  check_prompt(prompt);
+  std::vector<Label> labels;
+  if (const Value* const label = find_column(row, names, "label"))
+    labels.push_back({0, is_desirable(*label, file_name(names, "label")), weight_of(row, names)});
+  PromptText& made = texts.add(prompt);
+  made.responses.push_back(completion);
+  made.labels = std::move(labels);
+}
+
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 // Whether a word ends before `at`.
 bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
 
-// Whether a row is a prompt with a list of responses.
-bool is_list_row(const Value& row, const ColumnNames& names) {
+// The forms of rows, by their columns.
+enum class Form { List, Pair, Completion, Text, Unknown };
+
+Form form_of(const Value& row, const ColumnNames& names) {
   const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
-  return has("responses") && has("prompt") && (has("scores") || has("ranking"));
+  if (has("responses") && has("prompt") && (has("scores") || has("ranking"))) return Form::List;
+  if (has("chosen") && has("rejected")) return Form::Pair;
+  if (has("prompt") && has("completion")) return Form::Completion;
+  // A text with other parts of an example is a mistake: which is the response?
+  for (const char* const other : {"prompt", "chosen", "rejected", "responses", "completion"})
+    if (has(other)) return Form::Unknown;
+  return has("text") ? Form::Text : Form::Unknown;
+}
+
+// The columns that a row of this form may have, by our names.
+std::vector<std::string> columns_of(Form form) {
+  switch (form) {
+    case Form::List: return {"prompt", "responses", "scores", "ranking", "weight"};
+    case Form::Completion: return {"prompt", "completion", "label", "weight"};
+    case Form::Text: return {"text"};
+    default: return {"prompt", "chosen", "rejected", "weight", "margin"};
+  }
 }
 
 // A column that data.columns names and a row does not have: the usual reason for a bad row.
@@ -225,8 +274,14 @@ void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& text
     return text_of(row, file_name(names, ours));
   };
   try {
-    if (is_list_row(row, names)) return add_list(row, names, texts);
-    if (!has("chosen") || !has("rejected")) refuse_columns(row);
+    const Form form = form_of(row, names);
+    if (form == Form::Unknown) refuse_columns(row);
+    if (form == Form::List) return add_list(row, names, texts);
+    if (form == Form::Completion) return add_completion(row, names, texts);
+    if (form == Form::Text) {
+      const std::string& whole = text("text");  // may throw, so before the prompt exists
+      return texts.add("").responses.push_back(whole);
+    }
     const Preference preference = preference_of(row, names);
     if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), preference, texts);
     add_transcripts(text("chosen"), text("rejected"), preference, texts);
@@ -239,13 +294,10 @@ void ColumnUse::add(const Value& row) {
   if (row.names == last_) return;  // in nearly every file
   last_ = row.names;
   seen_.insert(row.names.begin(), row.names.end());
-  const bool list = is_list_row(row, names_);
-  const std::vector<std::string> used =
-      !list ? std::vector<std::string>{"prompt", "chosen", "rejected", "weight", "margin"}
-            : std::vector<std::string>{"prompt", "responses", "weight",
-                                       find_column(row, names_, "scores") ? "scores" : "ranking"};
-  for (const std::string& ours : used)
-    if (find_column(row, names_, ours)) used_.insert(file_name(names_, ours));
+  for (const std::string& ours : columns_of(form_of(row, names_))) {
+    const bool unused = ours == "ranking" && find_column(row, names_, "scores");
+    if (find_column(row, names_, ours) && !unused) used_.insert(file_name(names_, ours));
+  }
 }
 
 std::string ColumnUse::problem() const {

@@ -12,8 +12,8 @@
 
 namespace dpo::data {
 
-// Maps our names of columns (prompt, chosen, rejected, responses, scores, ranking, weight, margin) to the
-// file's, or to `none`: such a column is ignored even if the file has it.
+// Maps our names of columns (prompt, chosen, rejected, responses, scores, ranking, completion, label, text,
+// weight, margin) to the file's, or to `none`: such a column is ignored even if the file has it.
 using ColumnNames = std::map<std::string, std::string>;
 inline constexpr std::string_view kNoColumn = "none";
 void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts);

@@ -101,7 +101,7 @@ SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) 
     use.add(row);
     add_row_by_columns(std::move(row), config.data.columns, single);
     PromptText made = std::move(std::move(single).take().front());
-    if (is_test_prompt(made.prompt, share) != (source.split == Split::Test)) return true;
+    if (is_test_prompt(split_key_of(made), share) != (source.split == Split::Test)) return true;
     texts.append(std::move(made));
     return ++rows < limit;
   };

@@ -11,6 +11,10 @@ void PromptText::add_pair(const Pair& pair) {
   rankings.push_back({{pair.chosen, pair.rejected}, pair.weight});
 }
 
+const std::string& split_key_of(const PromptText& prompt) {
+  return prompt.prompt.empty() ? prompt.responses.front() : prompt.prompt;
+}
+
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
   std::vector<std::uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0u);

@@ -44,6 +44,9 @@ struct PromptText {
   void add_pair(const Pair& pair);
 };
 
+// The text whose hash decides the split of a prompt: the prompt, or the response if it is empty.
+const std::string& split_key_of(const PromptText& prompt);
+
 // Indices of responses from best to worst, by their scores. Of equal scores only the first is used: the data
 // give no order between them, and under the Plackett-Luce model the order of the rest is equally likely
 // without the others.
