@@ -124,7 +124,7 @@ void set_preference(PromptText& prompt, const Columns& columns, Form form) {
     case Form::Messages:
     case Form::Text: break;
   }
-  prompt.alone = true;
+  prompt.own_entry = true;
 }
 
 struct Answer {

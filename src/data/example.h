@@ -14,6 +14,7 @@ using Token = std::int32_t;
 // Tokens of a text, by position: [begin, end).
 struct TokenRange {
   std::uint32_t begin = 0, end = 0;
+  bool operator==(const TokenRange&) const = default;
 };
 
 // One training example in tokens: a prompt with its responses, truncated, each response with its end-of-text
@@ -32,6 +33,10 @@ struct Example {
   // response's end.
   std::vector<std::span<const TokenRange>> unscored;
   bool desirable = true;  // KTO with one response: whether it is good
+
+  // The ranges of a response within its truncated tokens, and how many tokens that leaves.
+  std::vector<TokenRange> unscored_of(std::size_t response) const;
+  std::size_t scored_tokens(std::size_t response) const;
 };
 
 }  // namespace dpo::data

@@ -47,6 +47,7 @@ Value struct_at(const arrow::Array& array, std::int64_t row) {
   Value value;
   value.kind = Value::Kind::Map;
   for (int i = 0; i < record.num_fields(); ++i) {
+    if (record.field(i)->IsNull(row)) continue;  // of messages with different keys: absent
     value.names.push_back(record.struct_type()->field(i)->name());
     value.items.push_back(value_at(*record.field(i), row));
   }

@@ -273,7 +273,7 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
     texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
       std::vector<ExampleOrigin> origins;
-      for (std::uint32_t i = 0; i < count_examples(texts[source][p], kind); ++i)
+      for (std::uint32_t i = 0; i < count_examples(preferences_of(texts[source][p]), kind); ++i)
         origins.push_back({source, p, i});
       all.add_prompt(p, origins, weight_of(sources[source], config));
     }

@@ -11,6 +11,10 @@ void PromptText::add_pair(const Pair& pair) {
   rankings.push_back({{pair.chosen, pair.rejected}, pair.weight});
 }
 
+const std::string& split_key_of(const PromptText& prompt) {
+  return prompt.prompt.empty() ? prompt.responses.front() : prompt.prompt;
+}
+
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
   std::vector<std::uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -48,6 +52,7 @@ void PromptTexts::append(PromptText&& more) {
   prompt.chat = more.chat;
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   std::move(more.responses.begin(), more.responses.end(), std::back_inserter(prompt.responses));
+  prompt.origins.insert(prompt.origins.end(), more.origins.begin(), more.origins.end());
   for (Pair pair : more.pairs) {
     pair.chosen += first;
     pair.rejected += first;
