@@ -25,6 +25,10 @@ Value text(const char* content) { return Value::of(std::string(content)); }
 
 Value list(std::vector<Value> items) { return {Value::Kind::List, {}, 0, {}, std::move(items)}; }
 
+void add_row_by_columns(const Value& value, const ColumnNames& names, PromptTexts& texts) {
+  texts.append(read_by_columns(value, names, config::TrainOn::assistant));
+}
+
 Value hh(const char* chosen, const char* rejected) {
   return row({{"chosen", text(chosen)}, {"rejected", text(rejected)}});
 }
