@@ -94,10 +94,15 @@ bool is_preference(Form form) {
 
 std::string Columns::name_of(const std::string& ours) const {
   if (const auto mapped = names_.find(ours); mapped != names_.end()) return mapped->second;
-  if (row_.find(ours)) return ours;
+  // A column that data.columns gives another meaning has that one only.
+  const auto is_free = [&](std::string_view column) {
+    return row_.find(column) &&
+           std::ranges::none_of(names_, [&](const auto& mapping) { return mapping.second == column; });
+  };
+  if (is_free(ours)) return ours;
   for (const Alias& alias : kAliases)
-    if (alias.ours == ours && row_.find(alias.other)) return std::string(alias.other);
-  return ours;
+    if (alias.ours == ours && is_free(alias.other)) return std::string(alias.other);
+  return std::string(kNoColumn);
 }
 
 const Value* Columns::find(const std::string& ours) const {

@@ -37,7 +37,7 @@ class Columns {
   // A column as data.columns maps it, else by our name or another usual one; null if the row does not have it.
   const Value* find(const std::string& ours) const;
   bool has(const std::string& ours) const { return find(ours) != nullptr; }
-  std::string name_of(const std::string& ours) const;  // in the file; ours if the row does not have it
+  std::string name_of(const std::string& ours) const;  // in the file; kNoColumn if the row does not have it
 
   // The form of the row. One that fits several, or none, is a BadRow.
   Form form() const;

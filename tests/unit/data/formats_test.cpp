@@ -277,23 +277,23 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
                             {"scores", list({Value::of(1.0)})},
                             {"chosen", text("a")}});
   EXPECT_EQ(used({}, {pair, pair}), "|");
-  EXPECT_EQ(used({}, {pair, more}), "|scores,system");
+  EXPECT_EQ(used({}, {pair, more}), "|scores");  // a system message makes it a conversation
+  EXPECT_EQ(used({{"system", "none"}}, {pair, more}), "|scores");
   EXPECT_EQ(used({}, {ranked}), "|chosen");
-  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is used somewhere
+  EXPECT_EQ(used({}, {more, ranked}), "|");  // each is used somewhere
   EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
-  EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|system");
+  EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|");
   EXPECT_EQ(
       used({{"prompt", "sytem"}}, {more}),
       "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (columns: chosen, "
-      "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores,system");
+      "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores");
   EXPECT_EQ(used({{"prompt", "x"}}, {}), "|");
 }
 
 TEST(Columns, RefuseBadRows) {
   const Value chat = list({row({{"role", text("user")}, {"content", text("hi")}})});
   const std::vector<std::pair<Value, std::string>> cases = {
-      {row({{"chosen", chat}, {"rejected", chat}}),
-       "'chosen' is a list of chat messages with roles, which is not supported yet"},
+      {row({{"chosen", chat}, {"rejected", chat}}), "no first message in common"},
       {row({{"x", text("a")}, {"y", text("b")}}), "expected the columns 'prompt, chosen, rejected'"},
       {row({{"prompt", text("a")}, {"chosen", text("b")}}), "got: prompt, chosen"},
       {row({{"prompt", text("")}, {"chosen", text("b")}, {"rejected", text("c")}}), "the prompt is empty"},
