@@ -103,8 +103,10 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
   std::string text = fmt::format("  {}: {} rows", c.name, c.rows);
   if (c.bad_rows > 0) text += fmt::format(" ({} more cannot be read)", c.bad_rows);
   text += fmt::format(", {} prompts, ", c.prompts);
-  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses; ", c.rankings, c.ranked)
-                                       : fmt::format("{} pairs; ", c.pairs);
+  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses", c.rankings, c.ranked)
+                                       : fmt::format("{} pairs", c.pairs);
+  if (c.labels > 0) text += fmt::format(", {} labelled responses ({} good)", c.labels, c.desirable);
+  text += "; ";
   text += fmt::format("{} examples\n", c.examples);
   if (c.weighted + c.with_margin > 0)
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
@@ -127,6 +129,8 @@ OrderedJson counts_json(const SourceCounts& c) {
           {"pairs", c.pairs},
           {"rankings", c.rankings},
           {"ranked_responses", c.ranked},
+          {"labels", c.labels},
+          {"desirable", c.desirable},
           {"examples", c.examples},
           {"weighted", c.weighted},
           {"with_margin", c.with_margin},
@@ -148,12 +152,18 @@ OrderedJson lengths_json(const LengthSummary& s) {
 // The form of configs/lengths, which plan.lengths=FILE reads.
 OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test) {
   const SplitSizes trained = sizes_of(train.examples), tested = sizes_of(test.examples);
-  return {{"train",
-           {{"prompts", trained.prompts},
-            {"pairs", trained.pairs},
-            {"rankings", trained.rankings},
-            {"ranked", trained.ranked}}},
-          {"test", {{"prompts", tested.prompts}, {"pairs", tested.pairs}}},
+  OrderedJson train_sizes = {{"prompts", trained.prompts},
+                             {"pairs", trained.pairs},
+                             {"rankings", trained.rankings},
+                             {"ranked", trained.ranked}};
+  OrderedJson test_sizes = {{"prompts", tested.prompts}, {"pairs", tested.pairs}};
+  if (trained.labels + tested.labels > 0) {
+    train_sizes["labels"] = trained.labels;
+    train_sizes["desirable"] = trained.desirable;
+    test_sizes["labels"] = tested.labels;
+  }
+  return {{"train", train_sizes},
+          {"test", test_sizes},
           {"prompt", train.lengths.prompt.parts},
           {"response", train.lengths.response.parts},
           {"longest",
@@ -168,6 +178,11 @@ OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t
   OrderedJson line = {{"prompt", prompt.prompt}};
   if (kind == ExampleKind::Ranking) {
     for (const std::uint32_t response : responses) line["responses"].push_back(prompt.responses[response]);
+    return line;
+  }
+  if (kind == ExampleKind::Unpaired && responses.size() == 1) {
+    line["completion"] = prompt.responses[responses[0]];
+    line["label"] = prompt.labels[number - prompt.pairs.size()].desirable;
     return line;
   }
   line["chosen"] = prompt.responses[responses[0]];

@@ -33,12 +33,17 @@ double peak_tokens_of(double mean, double deviation, double largest, double exam
 }  // namespace
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
-  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1}};
+  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1, 1}};
+  if (loss::is_unpaired({.name = loss.name}) && lengths.train_labels > 0) {
+    const std::int64_t all = lengths.train_pairs + lengths.train_labels;
+    const double mean = 1 + to_double(lengths.train_pairs) / to_double(all);
+    return {"example", all, lengths.test_pairs + lengths.test_labels, {mean, std::ceil(mean), 1}};
+  }
   if (loss.name != config::Loss::plackett_luce)
-    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
+    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2, 2}};
   const double mean =
       lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
-  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking}};
+  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking, 2}};
 }
 
 config::EvaluationSize evaluation_of(const Inputs& in) {
@@ -62,7 +67,7 @@ Case make_case(const Inputs& in, ReferenceMode reference_if_auto) {
       to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.mesh.data_ranks());
   c.tokens = c.example.mean * c.examples;
   c.peak_tokens = peak_tokens_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
-  c.response_rows = c.example.response_mean * c.examples;
+  c.response_rows = c.example.response_mean * in.lengths.scored * c.examples;
   c.peak_response_rows = std::min(c.peak_tokens, c.example.response_largest * std::max(1.0, c.examples));
   c.attended = c.example.attended * c.examples;
   return c;
