@@ -137,6 +137,11 @@ void Examples::add_source(std::uint32_t source, double weight) {
   counts.prompts = file.prompts();
   FormCheck form(loss_);
   for (std::uint32_t p = 0; p < file.prompts(); ++p) {
+    if (file.prompt_flags(p) & kRefused) {
+      list_.add_prompt(p, {}, weight);
+      --counts.prompts;
+      continue;
+    }
     const Preferences preferences = preferences_of(file, p);
     form.add(preferences);
     counts.pairs += std::ssize(preferences.pairs);

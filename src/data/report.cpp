@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "config/evaluation.h"
+#include "data/token_view.h"
 
 namespace dpo::data {
 namespace {
@@ -18,12 +19,6 @@ constexpr std::int64_t kPackedExamples = 20'000;
 // Truncated tokens may end inside a character, which is then not valid UTF-8.
 std::string dump(const OrderedJson& value, int indent = -1) {
   return value.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-// Text on one line, with control characters escaped.
-std::string on_one_line(const std::string& text) {
-  const std::string quoted = dump(OrderedJson(text));
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 // The first (last) bytes of a text, without partial characters.
@@ -113,6 +108,18 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
   for (std::size_t i = 0; i < kDropReasons; ++i)
     if (c.dropped[i] > 0)
       text += fmt::format("    dropped for data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
+  if (c.turns_dropped > 0)
+    text += fmt::format("    too long: first turns of the conversation dropped in {:.1f} % of examples\n",
+                        100 * share(c.turns_dropped, c.examples));
+  if (c.boundaries_moved > 0)
+    text += fmt::format(
+        "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: the "
+        "response begins where both agree\n",
+        100 * share(c.boundaries_moved, c.examples));
+  if (c.ends_added > 0)
+    text += fmt::format(
+        "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was added\n",
+        100 * share(c.ends_added, c.examples));
   if (c.cut_prompts + c.cut_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
                         100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
@@ -135,6 +142,9 @@ OrderedJson counts_json(const SourceCounts& c) {
           {"weighted", c.weighted},
           {"with_margin", c.with_margin},
           {"dropped", dropped},
+          {"turns_dropped", c.turns_dropped},
+          {"boundaries_moved", c.boundaries_moved},
+          {"ends_added", c.ends_added},
           {"truncated_prompts", c.cut_prompts},
           {"truncated_responses", c.cut_responses}};
 }
@@ -254,6 +264,9 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
     text += "\n" + packing_text(split);
     if (!split.first.empty()) text += "\n  the first examples, prompt | response:\n";
     for (const std::uint32_t i : split.first) text += example_text(show(split.examples, i), tokenizer);
+    if (!split.first.empty())
+      text += fmt::format("\n  the first response, token by token ([trained on]):\n    {}\n",
+                          token_view(split.examples.at(split.first[0]), tokenizer));
   }
   return text;
 }

@@ -98,6 +98,15 @@ struct TokenizedPrompt {
   }
 };
 
+// A refused prompt keeps its number: the order of an epoch counts prompts.
+void write_refused(TokenFileWriter& writer) {
+  PromptText empty;
+  empty.responses.emplace_back();
+  writer.begin_prompt(empty);
+  writer.add_text({}, kRefused);
+  writer.add_text({}, 0);
+}
+
 // Writes the tokens of all prompts. A conversation that the template refuses is a bad row.
 void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer& tokenizer,
                   const std::optional<ChatTokenizer>& chat, BadRows& bad, TokenFileWriter& writer,
@@ -114,6 +123,7 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
       if (!block[i].problem.empty()) {
         const RowOrigin origin = prompts[begin + i].origins.at(block[i].response);
         bad.add(source.files.at(origin.file), origin.line, block[i].problem);
+        write_refused(writer);
         continue;
       }
       writer.begin_prompt(prompts[begin + i]);
