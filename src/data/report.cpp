@@ -1,5 +1,7 @@
 #include "data/report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -182,26 +184,46 @@ OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test)
             {"ranking", trained.longest_ranking}}}};
 }
 
-// An example as text, like a row of a file.
+// An example as text or messages, like a row of a file.
 OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
+  const auto written = [&](const std::string& text) {
+    return prompt.chat ? OrderedJson::parse(text) : OrderedJson(text);
+  };
   const std::vector<std::uint32_t> responses = responses_of(prompt, kind, number);
-  OrderedJson line = {{"prompt", prompt.prompt}};
+  const auto response = [&](std::size_t i) { return written(prompt.responses[responses[i]]); };
+  OrderedJson line;
+  if (prompt.chat)
+    for (const auto& [name, value] : written(prompt.prompt).items())
+      line[name == "messages" ? "prompt" : name] = value;
+  else
+    line["prompt"] = prompt.prompt;
   if (kind == ExampleKind::Ranking) {
-    for (const std::uint32_t response : responses) line["responses"].push_back(prompt.responses[response]);
-    return line;
-  }
-  if (kind == ExampleKind::Unpaired && responses.size() == 1) {
-    line["completion"] = prompt.responses[responses[0]];
+    for (std::size_t i = 0; i < responses.size(); ++i) line["responses"].push_back(response(i));
+  } else if (kind == ExampleKind::Unpaired && responses.size() == 1) {
+    line["completion"] = response(0);
     line["label"] = prompt.labels[number - prompt.pairs.size()].desirable;
-    return line;
+  } else {
+    line["chosen"] = response(0);
+    if (responses.size() > 1) line["rejected"] = response(1);
   }
-  line["chosen"] = prompt.responses[responses[0]];
-  if (responses.size() > 1) line["rejected"] = prompt.responses[responses[1]];
   return line;
+}
+
+// Tokens that are read but not trained on, of each response: [[begin, end], ...].
+OrderedJson unscored_json(const Example& example) {
+  OrderedJson all = OrderedJson::array();
+  for (std::size_t r = 0; r < example.unscored.size(); ++r) {
+    all.push_back(OrderedJson::array());
+    const auto size = static_cast<std::uint32_t>(example.responses[r].size());
+    for (const TokenRange& range : example.unscored[r])
+      if (range.begin < size) all.back().push_back({range.begin, std::min(range.end, size)});
+  }
+  return all;
 }
 
 void add_ids(OrderedJson& line, const Example& example, ExampleKind kind) {
   line["prompt_ids"] = example.prompt;
+  if (!example.unscored.empty()) line["unscored"] = unscored_json(example);
   if (kind == ExampleKind::Ranking) {
     line["responses_ids"] = example.responses;
     return;
