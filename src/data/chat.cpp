@@ -33,7 +33,8 @@ jinja::Value scalar(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   if (text == "null") return {};
   const char* const end = text.data() + text.size();
-  if (std::int64_t whole = 0; std::from_chars(text.data(), end, whole).ptr == end && !text.empty()) return whole;
+  if (std::int64_t whole = 0; std::from_chars(text.data(), end, whole).ptr == end && !text.empty())
+    return whole;
   if (double number = 0; std::from_chars(text.data(), end, number).ptr == end && !text.empty()) return number;
   return text;
 }
@@ -79,7 +80,8 @@ std::string trimmed(const std::string& text) {
 }
 
 // What of [begin, end) lies outside the ascending ranges, counted from `begin`.
-std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::size_t begin, std::size_t end) {
+std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::size_t begin,
+                                   std::size_t end) {
   std::vector<TokenRange> outside;
   std::size_t at = begin;
   const auto add = [&](std::size_t until) {
@@ -187,10 +189,11 @@ ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector
   for (std::size_t r = 0; r < responses.size(); ++r) {
     encoded.prompt = std::min(encoded.prompt, common_tokens(encoded.tokens[0], encoded.tokens[r + 1]));
     if (encoded.prompt == 0)
-      throw ChatError(fmt::format("the template writes the prompt differently when an answer follows, so that the "
-                                  "answer has no beginning: alone '{}', with the answer '{}'",
-                                  start_of(texts[0]), start_of(texts[r + 1])),
-                      r);
+      throw ChatError(
+          fmt::format("the template writes the prompt differently when an answer follows, so that the "
+                      "answer has no beginning: alone '{}', with the answer '{}'",
+                      start_of(texts[0]), start_of(texts[r + 1])),
+          r);
   }
   return encoded;
 }
@@ -245,16 +248,18 @@ std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::ve
       text.flags |= kEndAdded;
     }
     const jinja::Value& last = responses[r].back();
-    if (responses[r].size() == 1 && content_of(last).empty() && !last.find("tool_calls")) text.flags |= kIsEmpty;
+    if (responses[r].size() == 1 && content_of(last).empty() && !last.find("tool_calls"))
+      text.flags |= kIsEmpty;
   }
   return texts;
 }
 
 // The tokens of a whole conversation that are trained on, in its response.
-std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& response, const Encoded& encoded,
-                                              std::size_t index) const {
+std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& response,
+                                              const Encoded& encoded, std::size_t index) const {
   const auto end = static_cast<std::uint32_t>(encoded.tokens[index + 1].size());
-  std::vector<TokenRange> ranges = template_.marks_generation() ? marked(encoded, index) : std::vector<TokenRange>();
+  std::vector<TokenRange> ranges =
+      template_.marks_generation() ? marked(encoded, index) : std::vector<TokenRange>();
   if (ranges.empty()) {
     if (response.size() == 1) return {{static_cast<std::uint32_t>(encoded.prompt), end}};
     const Values all = joined(chat.messages, response);
@@ -279,7 +284,8 @@ std::vector<TokenRange> ChatTokenizer::marked(const Encoded& encoded, std::size_
     const std::size_t end = tokens_before(std::string_view(text).substr(0, range.end), whole);
     if (end <= encoded.prompt) continue;
     const std::size_t begin = tokens_before(std::string_view(text).substr(0, range.begin), whole);
-    ranges.push_back({static_cast<std::uint32_t>(std::max(begin, encoded.prompt)), static_cast<std::uint32_t>(end)});
+    ranges.push_back(
+        {static_cast<std::uint32_t>(std::max(begin, encoded.prompt)), static_cast<std::uint32_t>(end)});
   }
   return ranges;
 }
@@ -300,15 +306,17 @@ TokenRange ChatTokenizer::turn(const Chat& chat, const Values& messages, std::si
   if (message + 1 == messages.size()) return range(whole.size());
   const std::string after = render(chat, until(message + 1), false, index).text;
   if (text.starts_with(after)) return range(tokens_before(after, whole));
-  // A template may write an old turn differently from the last one (without its thinking): look for its content.
+  // A template may write an old turn differently from the last one (without its thinking): look for its
+  // content.
   const std::string content = trimmed(content_of(messages[message]));
   const auto same = static_cast<std::size_t>(
       std::mismatch(text.begin(), text.end(), before.begin(), before.end()).first - text.begin());
   const std::size_t found = content.empty() ? std::string::npos : text.find(content, same);
   if (found == std::string::npos)
-    throw ChatError("where a turn of the assistant ends in the rendered conversation is not clear; "
-                    "data.train_on=last trains on the last turn only",
-                    index);
+    throw ChatError(
+        "where a turn of the assistant ends in the rendered conversation is not clear; "
+        "data.train_on=last trains on the last turn only",
+        index);
   std::size_t end = tokens_before(std::string_view(text).substr(0, found + content.size()), whole);
   while (end < whole.size() && !tokenizer_->is_special(whole[end])) ++end;
   return range(std::min(end + 1, whole.size()));

@@ -33,8 +33,8 @@ class ChatTokenizer {
   // choose one. The tokenizer must outlive this.
   ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer);
 
-  // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes before
-  // an answer, as far as prompt and answer together begin with the same tokens. If it is too long for
+  // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes
+  // before an answer, as far as prompt and answer together begin with the same tokens. If it is too long for
   // max_length, its first turns are dropped. Throws ChatError.
   std::vector<TokenizedText> tokenize(const PromptText& prompt) const;
 

@@ -104,9 +104,9 @@ bool label_of(const Columns& columns) {
     for (const char* no : {"false", "False", "0"})
       if (value.text == no) return false;
   }
-  throw BadRow(fmt::format("'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
-                           value.kind == Value::Kind::Text ? fmt::format("'{}'", config::shown(value.text))
-                                                           : value.kind_name()));
+  throw BadRow(fmt::format(
+      "'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
+      value.kind == Value::Kind::Text ? fmt::format("'{}'", config::shown(value.text)) : value.kind_name()));
 }
 
 // How the responses of a row compare. They are in the order of answers_of().
@@ -275,8 +275,7 @@ PromptText read_by_columns(const Value& row, const ColumnNames& names, config::T
   try {
     const Columns columns(row, names);
     const Form form = columns.form();
-    PromptText made =
-        columns.is_chat() ? read_chat(columns, form, train_on) : read_texts(columns, form);
+    PromptText made = columns.is_chat() ? read_chat(columns, form, train_on) : read_texts(columns, form);
     set_preference(made, columns, form);
     return made;
   } catch (const BadRow& bad) {

@@ -18,15 +18,15 @@ struct Alias {
   std::string_view ours, other;
 };
 constexpr std::array<Alias, 10> kAliases = {{{"chosen", "chosen_response"},
-                                            {"rejected", "rejected_response"},
-                                            {"responses", "completions"},
-                                            {"completion", "output"},
-                                            {"completion", "response"},
-                                            {"messages", "conversations"},
-                                            {"messages", "conversation"},
-                                            {"question", "instruction"},
-                                            {"system", "system_prompt"},
-                                            {"ranking", "rank"}}};
+                                             {"rejected", "rejected_response"},
+                                             {"responses", "completions"},
+                                             {"completion", "output"},
+                                             {"completion", "response"},
+                                             {"messages", "conversations"},
+                                             {"messages", "conversation"},
+                                             {"question", "instruction"},
+                                             {"system", "system_prompt"},
+                                             {"ranking", "rank"}}};
 
 // Names of columns may contain anything.
 std::vector<std::string> shown_names(std::vector<std::string> names) {
@@ -71,7 +71,8 @@ bool is_preference(Form form) {
 [[noreturn]] void refuse_columns(const Value& row) {
   throw BadRow(fmt::format(
       "expected the columns 'prompt, chosen, rejected' or 'chosen, rejected' (texts or messages), 'prompt, "
-      "responses' with 'scores' or 'ranking', 'prompt, completion, label' (KTO), or for SFT 'prompt, completion', "
+      "responses' with 'scores' or 'ranking', 'prompt, completion, label' (KTO), or for SFT 'prompt, "
+      "completion', "
       "'messages' or 'text'; got: {}; data.columns={{prompt: NAME, ...}} maps other names",
       config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
@@ -84,10 +85,10 @@ bool is_preference(Form form) {
     for (const std::string& ours : columns_of(form).needed) needed.push_back(columns.name_of(ours));
     names.push_back(fmt::format("'{}'", config::shown(fmt::format("{}", fmt::join(needed, ", ")))));
   }
-  throw BadRow(fmt::format("the row can be read in {} ways, by its columns {}; choose by ignoring the others: "
-                           "data.columns={{{}: {}}}",
-                           forms.size(), fmt::join(names, " or "), columns_of(forms.back()).needed.front(),
-                           kNoColumn));
+  throw BadRow(fmt::format(
+      "the row can be read in {} ways, by its columns {}; choose by ignoring the others: "
+      "data.columns={{{}: {}}}",
+      forms.size(), fmt::join(names, " or "), columns_of(forms.back()).needed.front(), kNoColumn));
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ class Columns {
  public:
   Columns(const Value& row, const ColumnNames& names) : row_(row), names_(names) {}
 
-  // A column as data.columns maps it, else by our name or another usual one; null if the row does not have it.
+  // A column as data.columns maps it, else by our name or another usual one; null if the row does not have
+  // it.
   const Value* find(const std::string& ours) const;
   bool has(const std::string& ours) const { return find(ours) != nullptr; }
   std::string name_of(const std::string& ours) const;  // in the file; kNoColumn if the row does not have it

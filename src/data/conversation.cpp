@@ -23,26 +23,28 @@ bool is_message(const Value& value) {
 
 // ShareGPT's names of roles, and the templates'.
 std::string role_from(const std::string& from) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles = {{{"human", "user"},
-                                                                                    {"user", "user"},
-                                                                                    {"gpt", "assistant"},
-                                                                                    {"chatgpt", "assistant"},
-                                                                                    {"assistant", "assistant"},
-                                                                                    {"system", "system"},
-                                                                                    {"tool", "tool"},
-                                                                                    {"observation", "tool"},
-                                                                                    {"function", "tool"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles = {
+      {{"human", "user"},
+       {"user", "user"},
+       {"gpt", "assistant"},
+       {"chatgpt", "assistant"},
+       {"assistant", "assistant"},
+       {"system", "system"},
+       {"tool", "tool"},
+       {"observation", "tool"},
+       {"function", "tool"}}};
   const auto found = std::ranges::find(kRoles, from, &std::pair<std::string_view, std::string_view>::first);
   if (found == kRoles.end())
-    throw BadRow(fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
+    throw BadRow(
+        fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
   return std::string(found->second);
 }
 
 Value with_role(const Value& message, std::string_view column) {
   if (!is_message(message))
-    throw BadRow(fmt::format("'{}' contains {}, expected messages with 'role' and 'content'",
-                             config::shown(column),
-                             message.kind == Value::Kind::Map ? "an object without 'role'" : message.kind_name()));
+    throw BadRow(
+        fmt::format("'{}' contains {}, expected messages with 'role' and 'content'", config::shown(column),
+                    message.kind == Value::Kind::Map ? "an object without 'role'" : message.kind_name()));
   if (message.find("role")) return message;
   Value made = message;
   for (std::size_t i = 0; i < made.names.size(); ++i) {
@@ -64,9 +66,10 @@ bool begins_with(const Messages& messages, const Messages& start) {
 std::size_t common_messages(const std::vector<Messages>& all) {
   std::size_t common = all.front().size() - 1;
   for (const Messages& messages : all) {
-    const auto differs = std::mismatch(all.front().begin(), all.front().end(), messages.begin(), messages.end(), same);
-    common = std::min({common, messages.size() - 1,
-                       static_cast<std::size_t>(differs.first - all.front().begin())});
+    const auto differs =
+        std::mismatch(all.front().begin(), all.front().end(), messages.begin(), messages.end(), same);
+    common = std::min(
+        {common, messages.size() - 1, static_cast<std::size_t>(differs.first - all.front().begin())});
   }
   return common;
 }
@@ -115,16 +118,22 @@ Value make_message(std::string role, std::string content) {
 std::string_view role_of(const Value& message) { return message.find("role")->text; }
 
 Conversation split_conversation(Messages prompt, std::vector<Messages> responses) {
-  const bool repeated = std::ranges::all_of(responses, [&](const Messages& r) { return begins_with(r, prompt); });
-  const bool whole = std::ranges::none_of(responses, [](const Messages& r) { return is_assistant(r.front()); });
+  const bool repeated =
+      std::ranges::all_of(responses, [&](const Messages& r) { return begins_with(r, prompt); });
+  const bool whole =
+      std::ranges::none_of(responses, [](const Messages& r) { return is_assistant(r.front()); });
   if (repeated && !prompt.empty()) {
     for (Messages& response : responses) erase_first(response, prompt.size());
   } else if (whole) {
-    // The prompt beside whole conversations is the text of one of their messages.
+    // The prompt beside whole conversations is the text of one of their messages; a system message may be
+    // new.
     const std::size_t common = common_messages(responses);
-    if (common == 0)
-      throw BadRow("the conversations have no first message in common, so there is no prompt");
-    prompt.assign(responses.front().begin(), responses.front().begin() + static_cast<std::ptrdiff_t>(common));
+    if (common == 0) throw BadRow("the conversations have no first message in common, so there is no prompt");
+    const bool adds_system =
+        !prompt.empty() && role_of(prompt[0]) == "system" && role_of(responses[0][0]) != "system";
+    prompt.resize(adds_system ? 1 : 0);
+    prompt.insert(prompt.end(), responses[0].begin(),
+                  responses[0].begin() + static_cast<std::ptrdiff_t>(common));
     for (Messages& response : responses) erase_first(response, common);
   }
   if (prompt.empty()) throw BadRow("there is no prompt: the conversation begins with the assistant");

@@ -115,12 +115,14 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
                         100 * share(c.turns_dropped, c.examples));
   if (c.boundaries_moved > 0)
     text += fmt::format(
-        "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: the "
+        "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: "
+        "the "
         "response begins where both agree\n",
         100 * share(c.boundaries_moved, c.examples));
   if (c.ends_added > 0)
     text += fmt::format(
-        "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was added\n",
+        "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was "
+        "added\n",
         100 * share(c.ends_added, c.examples));
   if (c.cut_prompts + c.cut_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",

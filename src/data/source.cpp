@@ -44,7 +44,8 @@ void read_files(const Source& source, const TakeOrigin& take, BadRows& bad) {
 }
 
 // A row of the user's own files. All rows are conversations, or none is: the tokens depend on different keys.
-PromptText read_own(const Value& row, RowOrigin origin, const Source& source, const config::RunConfig& config) {
+PromptText read_own(const Value& row, RowOrigin origin, const Source& source,
+                    const config::RunConfig& config) {
   PromptText made = read_by_columns(row, config.data.columns, config.data.train_on);
   if (made.chat != source.chat)
     throw BadRow(fmt::format("this row is {}, but the first one is {}; put them into different files",

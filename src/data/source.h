@@ -27,7 +27,9 @@ struct Source {
   std::vector<std::filesystem::path> files;
   bool by_hash = false;  // the files have both splits: a hash of the prompt decides
   bool chat = false;     // the rows are conversations
-  Truncation truncation() const { return format == Format::Hh || chat ? Truncation::KeepEnd : Truncation::KeepStart; }
+  Truncation truncation() const {
+    return format == Format::Hh || chat ? Truncation::KeepEnd : Truncation::KeepStart;
+  }
 };
 
 // Whether the first row of the files is a conversation.

@@ -38,7 +38,7 @@ struct RowOrigin {
 struct PromptText {
   std::string prompt;
   std::vector<std::string> responses;
-  bool chat = false;  // prompt and responses are messages as JSON, not plain text
+  bool chat = false;               // prompt and responses are messages as JSON, not plain text
   std::vector<RowOrigin> origins;  // of each response of a chat
   std::vector<Pair> pairs;
   std::vector<Ranking> rankings;  // the same preferences as lists, one per row

@@ -87,8 +87,8 @@ struct TokenizedPrompt {
   std::string problem;
   std::size_t response = 0;  // that has the problem
 
-  void make(const PromptText& prompt, const text::Tokenizer& tokenizer, const std::optional<ChatTokenizer>& chat,
-            Token eos) {
+  void make(const PromptText& prompt, const text::Tokenizer& tokenizer,
+            const std::optional<ChatTokenizer>& chat, Token eos) {
     try {
       texts = chat ? chat->tokenize(prompt) : tokenize(prompt, tokenizer, eos);
     } catch (const ChatError& error) {
@@ -127,7 +127,8 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
         continue;
       }
       writer.begin_prompt(prompts[begin + i]);
-      for (const TokenizedText& text : block[i].texts) writer.add_text(text.tokens, text.flags, text.unscored);
+      for (const TokenizedText& text : block[i].texts)
+        writer.add_text(text.tokens, text.flags, text.unscored);
     }
     if (progress)
       progress(source.name, static_cast<std::int64_t>(begin + block.size()),
@@ -154,9 +155,10 @@ std::optional<ChatTokenizer> chat_of(const Source& source, const config::RunConf
 // Which template, so that a wrong one is seen.
 std::string chat_note(const ChatTokenizer& chat) {
   return fmt::format("rendered with the chat template {}{}", config::shown(chat.chat_template().name()),
-                     chat.writes_date() ? "; it writes today's date, which chat_template_kwargs={date_string: "
-                                          "\"26 Jul 2024\"} fixes where the template allows it"
-                                        : "");
+                     chat.writes_date()
+                         ? "; it writes today's date, which chat_template_kwargs={date_string: "
+                           "\"26 Jul 2024\"} fixes where the template allows it"
+                         : "");
 }
 
 fs::path path_of(const std::string& key, const TokenCache& cache) {
