@@ -37,10 +37,10 @@ class Builder {
   const std::optional<std::string>& problem() const { return problem_; }
 
   bool null() { return finish({}); }
-  bool boolean(bool) { return finish({Value::Kind::Bool, {}, 0, {}, {}}); }
-  bool number_integer(std::int64_t number) { return finish(Value::of(static_cast<double>(number))); }
-  bool number_unsigned(std::uint64_t number) { return finish(Value::of(static_cast<double>(number))); }
-  bool number_float(double number, const std::string&) { return finish(Value::of(number)); }
+  bool boolean(bool flag) { return finish(Value::of_flag(flag)); }
+  bool number_integer(std::int64_t number) { return finish_integer(number); }
+  bool number_unsigned(std::uint64_t number) { return finish_integer(number); }
+  bool number_float(double number, const std::string& digits) { return finish(Value::of(number, digits)); }
   bool string(std::string& text) { return finish(Value::of(std::move(text))); }
   bool binary(Json::binary_t&) { return false; }
   bool key(std::string& name) {
@@ -70,6 +70,10 @@ class Builder {
     Value value = std::move(open_.back());
     open_.pop_back();
     return finish(std::move(value));
+  }
+
+  bool finish_integer(auto number) {
+    return finish(Value::of(static_cast<double>(number), std::to_string(number)));
   }
 
   bool finish(Value&& value) {
@@ -120,10 +124,10 @@ std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
   return lines;
 }
 
-bool take_row(Value&& row, const TakeRow& take) {
+bool take_row(Value&& row, std::int64_t line, const TakeRow& take) {
   if (row.kind != Value::Kind::Map)
     throw BadRow(fmt::format("got {}, expected an object with named columns", row.kind_name()));
-  return take(std::move(row));
+  return take(std::move(row), line);
 }
 
 // A file that is one JSON array, and the number of bytes since the last complete row.
@@ -180,7 +184,7 @@ void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
     for (ParsedLine& line : *lines) {
       if (line.problem.empty()) {
         try {
-          if (!take_row(std::move(line.value), take)) return;
+          if (!take_row(std::move(line.value), line.number, take)) return;
           continue;
         } catch (const BadRow& problem) {
           line.problem = problem.what();
@@ -197,7 +201,7 @@ void read_json_array(const fs::path& path, const TakeRow& take, BadRows& bad) {
   Builder builder(1, [&](Value&& row) {
     file.since_row = 0;
     try {
-      enough = !take_row(std::move(row), take);
+      enough = !take_row(std::move(row), file.in.line(), take);
     } catch (const BadRow& problem) {
       bad.add(path, file.in.line(), problem.what());
     }
