@@ -196,7 +196,7 @@ void add_ids(OrderedJson& line, const Example& example, ExampleKind kind) {
     line["responses_ids"] = example.responses;
     return;
   }
-  line["chosen_ids"] = example.responses[0];
+  line[line.contains("completion") ? "completion_ids" : "chosen_ids"] = example.responses[0];
   if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
 }
 
