@@ -123,6 +123,9 @@ class Forms(TinyRuns):
         (train,), (test,) = counts["train"]["sources"], counts["test"]["sources"]
         self.assertEqual(train["labels"] + test["labels"], 300)
         self.assertEqual(train["desirable"] + test["desirable"], 200)
+        refused = data("--order", "5", "loss=dpo")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("use loss=kto", refused.stderr)
         lines = [json.loads(line) for line in data("--order", "5").stdout.splitlines()]
         self.assertEqual([sorted(line) for line in lines], [["completion", "label", "prompt"]] * 5)
 
