@@ -154,8 +154,9 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   if (!fs::exists(folder / "LATEST")) return text + "  no checkpoint was saved: debug=true\n";
-  return text +
-         fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / "LATEST").string()}));
+  std::vector<std::string> sample = {"dpo", "sample", (folder / "LATEST").string()};
+  if (fs::exists(folder / "LATEST" / "chat_template.jinja")) sample.push_back("--chat");
+  return text + fmt::format("try: {}\n", demo::shell_command(sample));
 }
 
 }  // namespace
