@@ -1,16 +1,16 @@
-"""When is sharding worth it? The original's rule, "FSDPTrainer needs 2 or more examples per GPU", tested.
+"""When is sharding worth it? Tests the rule of direct-preference-optimization: "FSDPTrainer needs 2 or more examples per GPU".
 
-FSDPTrainer wins when its GPUs together train more examples per second than BasicTrainer does on one of them, with the same
-number of examples on each GPU in both.
+FSDPTrainer is faster when its GPUs together train more examples per second than BasicTrainer on one of them, with the same
+number of examples per GPU.
 
-`simulate` asks the planner: Pythia-2.8B, DPO, bfloat16, eight GPUs of each of DEVICES, links from 1 to 400 GB/s. The least
-number of examples per GPU from which on FSDPTrainer wins, and that from which on it makes half of what eight GPUs could.
+`simulate` asks the planner: Pythia-2.8B, DPO, bfloat16, eight GPUs of each of DEVICES, links from 1 to 400 GB/s. It prints
+from how many examples per GPU FSDPTrainer is faster, and from how many it reaches half of the eight GPUs' combined speed.
 
-`measure` times `dpo bench train` on this machine: BasicTrainer on one core, and FSDPTrainer on two ranks of a core each
-over MPI, whose links are slowed down (DPO_LINK_GBYTES_PER_SECOND). All pairs are equally long (a mean pair of HH), so all
-updates do the same work; the trainers take turns, and the fastest update of each counts: the least disturbed one. The
-planner's prediction stands beside: its rate of a core is set by BasicTrainer's time at the most examples, everything else
-is predicted.
+`measure` times `dpo bench train` on this machine: BasicTrainer on one core, and FSDPTrainer on two ranks of one core each
+over MPI, with the link slowed down (DPO_LINK_GBYTES_PER_SECOND). All pairs are equally long (a mean pair of HH), so all
+updates do the same work; the trainers alternate, and the fastest update of each counts, as the least disturbed one. It also
+prints the planner's prediction: the speed of a core is set from BasicTrainer's time with the most examples, everything else is
+predicted.
 
     ./run benchmark fsdp_rule                                     # both
     ./run benchmark fsdp_rule simulate --figure docs/fsdp_rule.svg
@@ -67,7 +67,7 @@ def device_file(folder, name, **figures):
 
 @functools.cache
 def plan(device, trainer, gpus, examples, words):
-    """The plan's part on time, for so many examples on each of so many GPUs."""
+    """The `time` part of a plan with this many examples on each of this many GPUs."""
     command = [PROGRAM, "plan", *words, "exp_name=rule", f"trainer={trainer}", f"batch_size={gpus * examples}",
                f"eval_every={gpus * examples}", "--gpus", str(gpus), "--device", str(device), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -77,13 +77,13 @@ def plan(device, trainer, gpus, examples, words):
 
 
 def planned_gain(device, gpus, examples, words):
-    """How many times as fast as one GPU FSDPTrainer is planned to be on all of them."""
+    """How many times as fast as one GPU the plan says that FSDPTrainer is on all of them."""
     one = plan(device, "BasicTrainer", 1, examples, words)["examples_per_second"]
     return plan(device, "FSDPTrainer", gpus, examples, words)["examples_per_second"] / one
 
 
 def first_above(gain, bound):
-    """The least number of examples whose gain is above the bound; the gain rises with them. None: beyond all."""
+    """The smallest number of examples with a gain above the bound; the gain rises with examples. None: more than MOST_EXAMPLES."""
     if gain(MOST_EXAMPLES) <= bound:
         return None
     low, high = 0, MOST_EXAMPLES  # gain(low) <= bound < gain(high)
@@ -94,7 +94,7 @@ def first_above(gain, bound):
 
 
 def simulate(devices, links, folder):
-    """Rows of (device, link, examples to win, examples for half of the GPUs, tokens of an example)."""
+    """Rows of (device, link, examples to be faster, examples for half of the combined speed, tokens per example)."""
     rows = []
     for name in devices:
         for link in links:
@@ -112,7 +112,7 @@ def shown(examples, tokens):
 
 def print_simulated(rows):
     print(f"\nPlanned: {' '.join(SIMULATED)}, {GPUS} GPUs; examples per GPU per microbatch\n")
-    print("| device | link, GB/s | FSDPTrainer wins from | half of the GPUs' worth from | the original's rule |")
+    print("| device | link, GB/s | faster than one GPU from | half of the combined speed from | rule of direct-preference-optimization |")
     print("|---|---|---|---|---|")
     for name, link, wins, half, tokens in rows:
         print(f"| {name} | {link:g} | {shown(wins, tokens)} | {shown(half, tokens)} | 2 |")
@@ -121,11 +121,11 @@ def print_simulated(rows):
 def simulated_figure(rows):
     lines = {}
     for name, link, wins, half, _ in rows:
-        for what, examples in ((f"{name}: wins", wins), (f"{name}: half of 8 GPUs", half)):
+        for what, examples in ((f"{name}: faster", wins), (f"{name}: half of 8 GPUs", half)):
             if examples is not None:
                 lines.setdefault(what, []).append((link, examples))
     lines["the original's rule"] = [(link, 2) for link in sorted({row[1] for row in rows})]
-    return plot.line_chart("From how many pairs per GPU on FSDPTrainer pays, as planned (Pythia-2.8B, DPO)", "link, GB/s",
+    return plot.line_chart("Pairs per GPU from which FSDPTrainer is faster, as planned (Pythia-2.8B, DPO)", "link, GB/s",
                            "pairs per GPU per microbatch", lines)
 
 
@@ -147,7 +147,7 @@ def bench(keys, trainer, ranks, examples, updates, link=None):
 
 
 def calibrated_efficiency(folder, keys, examples, seconds):
-    """With which the planner's BasicTrainer on one core takes so long."""
+    """The efficiency with which the planner's BasicTrainer takes this many seconds on one core."""
     efficiency = 0.7
     time = plan(device_file(folder, "cpu", cores=1, efficiency=efficiency), "BasicTrainer", 1, examples, keys)
     return min(1, efficiency * time["microbatch_compute_seconds"] / (seconds - time["optimizer_seconds"]))
@@ -188,8 +188,8 @@ def print_measured(rows):
     for link in sorted({row[0] for row in rows}):
         own = [row for row in rows if row[0] == link]
         measured, planned = wins_from(own, lambda row: row[3] / row[2]), wins_from(own, lambda row: row[4])
-        said = lambda count: "at none of these" if count is None else f"from {count} pairs per rank on"
-        print(f"{link:g} GB/s: FSDPTrainer wins {said(measured)}; planned: {said(planned)}")
+        said = lambda count: "never" if count is None else f"from {count} pairs per rank"
+        print(f"{link:g} GB/s: FSDPTrainer is faster {said(measured)}; planned: {said(planned)}")
 
 
 def measured_figure(rows):
@@ -197,19 +197,19 @@ def measured_figure(rows):
     for link, examples, one, all_ranks, planned in rows:
         lines.setdefault(f"{link:g} GB/s, measured", []).append((examples, all_ranks / one))
         lines.setdefault(f"{link:g} GB/s, planned", []).append((examples, planned))
-    return plot.line_chart("FSDPTrainer on two cores over BasicTrainer on one (Pythia-70M, DPO)", "pairs per rank",
+    return plot.line_chart("Speed of FSDPTrainer on two cores / BasicTrainer on one (Pythia-70M, DPO)", "pairs per rank",
                            "times as fast", lines)
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("what", nargs="?", choices=["simulate", "measure"], help="default: both")
-    arguments.add_argument("--devices", default="h200,a100-80gb", help="of configs/device, to simulate")
-    arguments.add_argument("--links", type=numbers, help="GB/s")
-    arguments.add_argument("--examples", type=numbers, default=[1, 2, 4, 8], help="per rank, to measure")
-    arguments.add_argument("--updates", type=int, default=3, help="timed in each run of a measurement")
-    arguments.add_argument("--rounds", type=int, default=2, help="in which all are run once")
-    arguments.add_argument("--figure", type=Path, help="SVG to write")
+    arguments.add_argument("--devices", default="h200,a100-80gb", help="names in configs/device, for simulate (default: h200,a100-80gb)")
+    arguments.add_argument("--links", type=numbers, help="link speeds in GB/s, separated by commas")
+    arguments.add_argument("--examples", type=numbers, default=[1, 2, 4, 8], help="examples per rank, for measure (default: 1,2,4,8)")
+    arguments.add_argument("--updates", type=int, default=3, help="updates per timed run, for measure (default: 3)")
+    arguments.add_argument("--rounds", type=int, default=2, help="how often each measurement is repeated (default: 2)")
+    arguments.add_argument("--figure", type=Path, help="SVG file to write")
     asked = arguments.parse_args()
     if asked.figure and not asked.what:
         arguments.error("--figure needs 'simulate' or 'measure': there is one figure for each")
@@ -222,7 +222,7 @@ def main():
                 asked.figure.write_text(simulated_figure(rows))
         if asked.what != "simulate":
             if not shutil.which("mpirun"):
-                print("fsdp_rule: not measured, there is no mpirun")
+                print("fsdp_rule: not measured: mpirun not found")
                 sys.exit(77)
             rows = measure(asked.links or (0.1, 0.5, 2.0), asked.examples, asked.updates, asked.rounds, folder)
             print_measured(rows)

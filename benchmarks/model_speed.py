@@ -1,11 +1,11 @@
-"""Speed of scoring and of generating on the CPU, against transformers on the same weights, in one go.
+"""Speed of scoring and generating on the CPU, compared with transformers on the same weights.
 
-Scoring: PAIRS preference pairs of HH, cut to 512 tokens as training does (256 of them for the prompt). transformers
-computes them as the original does: batches of 16 pairs, chosen and rejected below each other, padded to the longest.
-Generating: TOKENS tokens behind each of 16 prompts of HH, greedy; transformers pads the prompts at their left.
+Scoring: PAIRS preference pairs of HH, truncated to 512 tokens as in training (256 of them for the prompt). transformers
+computes them like direct-preference-optimization: batches of 16 pairs, all chosen responses, then all rejected ones, padded
+to the longest. Generating: TOKENS greedy tokens for each of 16 prompts of HH; transformers pads the prompts on the left.
 The model has the shape of Pythia-70M with random weights; both sides compute in float32 and are timed without start-up,
-loading and tokenizing, ROUNDS times in turn. The median counts. The last column compares processor time instead: it says
-the same on a machine that does other things as well.
+loading and tokenizing, ROUNDS times, alternating. The median counts. The last column compares CPU time instead, which
+depends less on what else the machine does.
 
 Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/model_speed.py [ROUNDS [PAIRS [TOKENS]]]
 """
@@ -31,7 +31,7 @@ EOS = 0  # of GPT-NeoX
 def shared_data():
     folder = Path(os.environ.get("DPO_SHARED_DATA", ROOT.parent / "shared" / "data"))
     if not (folder / "tokenizers").is_dir():
-        print(f"models: not run, {folder} holds no tokenizers; DPO_SHARED_DATA names the folder of real data")
+        print(f"model_speed: skipped: no tokenizers in {folder}; set DPO_SHARED_DATA to the folder of real data")
         sys.exit(77)
     return folder
 
@@ -69,7 +69,7 @@ def measured(work):
 
 
 def dpo(*words):
-    """What a command writes to stdout, and how long it says that computing took."""
+    """The JSON lines of a command's stdout, and the computing time that it reports."""
     done = subprocess.run([PROGRAM, *map(str, words), "--device", "cpu", "--time"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()], json.loads(done.stderr.splitlines()[-1])

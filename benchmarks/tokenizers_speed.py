@@ -1,9 +1,9 @@
-"""Speed of tokenizing, against the Python library `tokenizers` (Rust), on the same text in one go.
+"""Speed of tokenizing, compared with the Python library `tokenizers` (Rust), on the same text.
 
 The text is the HH rows of the shared data, repeated to about MEGABYTES (default 60), one conversation per text. Both
-sides have the texts in memory before the clock starts: dpo by `dpo tokenize DIR --bench FILE`, the library by
-encode_batch_fast, its faster call (ids without offsets). Each is measured ROUNDS times in turn, and the best counts.
-The last column compares processor time instead: it says the same on a machine that does other things as well.
+sides have the texts in memory before the clock starts: dpo with `dpo tokenize DIR --bench FILE`, the library with
+encode_batch_fast, its faster call (ids without offsets). They alternate for ROUNDS rounds, and the best of each counts.
+The last column compares CPU time instead, which depends less on what else the machine does.
 
 Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo .deps/venv/bin/python benchmarks/tokenizers_speed.py [MEGABYTES [ROUNDS]]
 """
@@ -25,7 +25,7 @@ NAMES = ["gpt2", "gpt-neox", "llama"]
 def shared_data():
     folder = Path(os.environ.get("DPO_SHARED_DATA", ROOT.parent / "shared" / "data"))
     if not (folder / "tokenizers").is_dir():
-        print(f"tokenizers: not run, {folder} holds no tokenizers; DPO_SHARED_DATA names the folder of real data")
+        print(f"tokenizers_speed: skipped: no tokenizers in {folder}; set DPO_SHARED_DATA to the folder of real data")
         sys.exit(77)
     return folder
 
@@ -84,7 +84,7 @@ def main():
                 for _ in range(rounds):
                     theirs.append(measure([sys.executable, __file__, "--library", folder, file], threads))
                     ours.append(measure([PROGRAM, "tokenize", folder, "--json", "--bench", file, "--threads", threads], threads))
-                assert theirs[0]["tokens"] == ours[0]["tokens"], f"{name}: the counts of tokens differ"
+                assert theirs[0]["tokens"] == ours[0]["tokens"], f"{name}: the numbers of tokens differ"
                 slow, fast = (size / min(run["seconds"] for run in runs) for runs in (theirs, ours))
                 cpu = min(run["cpu_seconds"] for run in theirs) / min(run["cpu_seconds"] for run in ours)
                 print(f"{name:<10} {threads:>7} {slow:>11.1f} {fast:>8.1f} {fast / slow:>6.1f}x {cpu:>11.1f}x", flush=True)

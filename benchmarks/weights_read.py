@@ -1,9 +1,9 @@
-"""Speed of reading a model's weights, against what dd reads of the same file, cold and warm.
+"""Speed of reading a model's weights, compared with dd on the same file, with a cold and a warm page cache.
 
-A model of about GIGABYTES (default 2) of bfloat16 is made by `dpo init` in a temporary folder. Each of ROUNDS (default 5)
-reads it in turn with dd in pieces of 1 MiB into memory that stays in the processor's cache, with dd in pieces of 256 MiB
-into memory that does not, and with dpo into the memory where the weights stay; the best of each counts. Cold: the
-system's cache is emptied before each. Besides: the most memory that dpo had, as a share of the weights.
+`dpo init` creates a model of about GIGABYTES (default 2) in bfloat16 in a temporary folder. In each of ROUNDS (default 5) it
+is read by dd with blocks of 1 MiB (a buffer that stays in the CPU's cache), by dd with blocks of 256 MiB (one that does
+not), and by dpo into the weights' final memory; the best of each counts. Cold: the page cache is dropped before each. Also
+prints dpo's peak memory relative to the weights.
 
 Usage: ./run benchmark, or: DPO_PROGRAM=build/dpo python3 benchmarks/weights_read.py [GIGABYTES [ROUNDS]]
 """
@@ -26,7 +26,7 @@ SIZES = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, 
 
 
 def give_up(why):
-    print(f"weights_read: not run, {why}")
+    print(f"weights_read: skipped: {why}")
     sys.exit(77)
 
 
@@ -41,7 +41,7 @@ def make_model(folder, gigabytes):
 
 
 def forget(file):
-    """Empties the cache of the file, as the owner of the machine or, failing that, by advice."""
+    """Drops the file from the page cache: all of the cache as root, otherwise by posix_fadvise."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -64,7 +64,7 @@ def main():
     gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 2
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     if not ENGINE.exists():
-        give_up(f"{ENGINE} is not there: it is built where there is a LibTorch")
+        give_up(f"{ENGINE} not found: it is built only with LibTorch")
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(Path(folder), gigabytes)
         file = model / "model.safetensors"
@@ -80,10 +80,10 @@ def main():
                         forget(file)
                     best[name] = min(best[name], run())
             print(f"{state}: " + ", ".join(f"{name} {size / seconds:.2f} GB/s" for name, seconds in best.items()) +
-                  f"; dpo to dd: {best['dd, 1 MiB'] / best['dpo']:.2f} (1 MiB), "
+                  f"; dpo / dd: {best['dd, 1 MiB'] / best['dpo']:.2f} (1 MiB), "
                   f"{best['dd, 256 MiB'] / best['dpo']:.2f} (256 MiB)")
         report = read(model)
-        print(f"most memory: {report['peak_bytes'] / report['weights_bytes']:.2f} of the weights' {size:.1f} GB; "
+        print(f"peak memory: {report['peak_bytes'] / report['weights_bytes']:.2f} times the weights' {size:.1f} GB; "
               f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     return 0
 

@@ -1,6 +1,6 @@
-# The third-party libraries, as imported targets. They are made here, from a header and library names, and
-# not by find_package: the package files of these libraries differ between distributions (names of targets)
-# and some are refused by CMake 4. The folder that `./run deps` makes is looked at first, then the system.
+# The third-party libraries, as imported targets. They are defined here, by a header and library names, instead of
+# by find_package: these libraries' package files differ between distributions (names of targets), and CMake 4
+# rejects some. The folder that `./run deps` creates is searched first, then the system.
 
 set(DPO_DEPS "$ENV{DPO_DEPS}" CACHE PATH "A folder made by ./run deps; empty: the system's libraries")
 if(DPO_DEPS)
@@ -8,7 +8,7 @@ if(DPO_DEPS)
 endif()
 
 # dpo_dependency(TARGET HEADER some/header.h [LIBRARIES name ...] NAME name PACKAGE debian-package)
-# What is not found is collected: one message names all of it.
+# Everything that is not found is reported in one message.
 set(dpo_missing "")
 function(dpo_dependency target)
   cmake_parse_arguments(ARG "" "HEADER;NAME;PACKAGE" "LIBRARIES" ${ARGN})
@@ -51,7 +51,7 @@ dpo_dependency(dpo::utf8proc HEADER utf8proc.h LIBRARIES utf8proc NAME utf8proc 
 dpo_dependency(dpo::sentencepiece HEADER sentencepiece_processor.h LIBRARIES sentencepiece NAME SentencePiece PACKAGE libsentencepiece-dev)
 dpo_dependency(dpo::crypto HEADER openssl/evp.h LIBRARIES crypto NAME OpenSSL PACKAGE libssl-dev)
 
-# Open MPI, where it is installed: its compiler knows its folders. Without it ranks on CPUs cannot talk.
+# Open MPI, if it is installed; mpicc knows its folders. Without it, ranks on CPUs cannot communicate.
 find_program(DPO_MPICC mpicc)
 mark_as_advanced(DPO_MPICC)
 if(DPO_MPICC)

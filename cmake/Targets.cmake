@@ -3,7 +3,7 @@
 
 function(dpo_compile_options target)
   # No -Wrestrict: g++ 12 sees an overlap in every "literal" + std::string (its bug 105651). No -Wsubobject-linkage: it
-  # takes a source file that a unity build includes for a header. No -Wpsabi: on ARM it tells of a change in GCC 10.
+  # mistakes a source file in a unity build for a header. No -Wpsabi: on ARM it reports a change of the ABI in GCC 10.
   # -Werror=switch everywhere: a switch over an enumeration must have a case for each enumerator, or a default.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=switch $<$<BOOL:${DPO_WERROR}>:-Werror>>
@@ -14,7 +14,7 @@ function(dpo_compile_options target)
   endif()
 endfunction()
 
-# A program of the tests brings along how the sanitizers are to run in it.
+# Test programs contain the options of the sanitizers.
 function(dpo_sanitizer_options target)
   if(DPO_SANITIZE)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizers.cpp)
@@ -35,7 +35,7 @@ function(dpo_library name)
 endfunction()
 
 if(TARGET dpo::torch)
-  # Compiles nothing but the headers that most users of LibTorch include, once for all of them.
+  # Precompiles, once, the headers that most users of LibTorch include.
   add_library(dpo_torch_headers STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_headers.cpp)
   target_link_libraries(dpo_torch_headers PUBLIC dpo::torch)
   dpo_compile_options(dpo_torch_headers)
@@ -75,7 +75,8 @@ function(dpo_test folder)
 endfunction()
 
 # What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each
-# other. Device files of whoever runs it are not seen. PROCESSORS says how many processes it runs at once; a LONG one is not in the short list, ./run test.
+# other. It does not see the user's device files. PROCESSORS: how many processes it runs at once; LONG: not in the short
+# list (./run test).
 function(dpo_test_properties name)
   cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -91,14 +92,14 @@ function(dpo_test_properties name)
   endif()
 endfunction()
 
-# dpo_tests_first(NAME...): tests of a minute and more, which begin first, so that none of them runs alone at the end.
+# dpo_tests_first(NAME...): tests that take a minute or more, started first so that none runs alone at the end.
 function(dpo_tests_first)
   set_tests_properties(${ARGN} PROPERTIES COST 100)
 endfunction()
 
 # dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...): a test that is a script. It finds the
-# program in the variable DPO_PROGRAM, and says with exit status 77 that it cannot run here; ctest then lists it as
-# skipped. DPO_TEST_ALL is set in the environment where all its cases are wanted, and not only some of each kind.
+# program in the variable DPO_PROGRAM, and exits with status 77 if it cannot run here; ctest then lists it as skipped. If
+# DPO_TEST_ALL is set in the environment, it runs all its cases, otherwise only some of each kind.
 function(dpo_script_test name)
   cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})

@@ -1,6 +1,6 @@
 # LibTorch as the target dpo::torch, and Arrow as dpo::arrow, straight from their folders.
-# LibTorch's own package file is not used: it asks for a whole CUDA toolkit wherever the library was built
-# with CUDA, also on a machine that has neither and links the CPU part alone.
+# LibTorch's own package file is not used: if LibTorch was built with CUDA, it requires a whole CUDA toolkit, even
+# on a machine without a GPU that links only the CPU part.
 
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "A libtorch folder or a Python's torch folder; empty: built without")
 file(STRINGS ${PROJECT_SOURCE_DIR}/versions.env dpo_tested_torch REGEX "^TORCH_VERSION=")
@@ -16,16 +16,16 @@ if(LIBTORCH)
     endif()
   endforeach()
   add_library(dpo::torch INTERFACE IMPORTED GLOBAL)
-  # It carries headers of other projects too (fmt among them, of another version than the library we link):
-  # -idirafter lets everybody else's headers win.
+  # It contains headers of other projects too (such as fmt, of another version than the library we link): with
+  # -idirafter all other headers are found first.
   target_compile_options(dpo::torch INTERFACE
     "SHELL:-idirafter \"${LIBTORCH}/include\"" "SHELL:-idirafter \"${LIBTORCH}/include/torch/csrc/api/include\"")
   # g++ 13 sees a copy out of bounds where LibTorch's autograd functions list their inputs.
   target_compile_options(dpo::torch INTERFACE
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
   target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
-  # at::parallel_for is a template of its headers, and without OpenMP a loop on one thread. The threads must be
-  # LibTorch's own: its OpenMP, where it brings one, and not a second beside it.
+  # at::parallel_for is a template in its headers; compiled without OpenMP it runs on one thread. The threads must be
+  # LibTorch's own: its OpenMP, if it comes with one, not a second one.
   file(GLOB dpo_openmp ${LIBTORCH}/lib/libgomp*.so*)
   if(NOT dpo_openmp)
     find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -33,11 +33,11 @@ if(LIBTORCH)
   endif()
   target_compile_options(dpo::torch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>")
   target_link_libraries(dpo::torch INTERFACE ${dpo_openmp})
-  # Its libraries find each other by themselves; the linker need not look for them too.
+  # Its libraries find each other; the linker need not search for them.
   target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
 endif()
 
-# The CUDA that this build is made with: 13 for 13.0; 0: none; -1: one that LibTorch does not tell.
+# The CUDA version of this build: 13 for 13.0; 0: none; -1: unknown.
 set(dpo_cuda_of_build 0)
 set(dpo_own_kernels OFF)
 if(DPO_CUDA)
@@ -48,7 +48,7 @@ if(DPO_CUDA)
   if(NOT dpo_device_allocator)
     message(FATAL_ERROR "DPO_CUDA=ON needs LibTorch 2.9 or newer; LIBTORCH=${LIBTORCH} is older.")
   endif()
-  # Nothing refers to libtorch_cuda by name: it registers its kernels when it is loaded, so it must stay.
+  # No symbol refers to libtorch_cuda, but it registers its kernels when it is loaded, so it must stay linked.
   target_link_libraries(dpo::torch INTERFACE
     -Wl,--no-as-needed ${LIBTORCH}/lib/libtorch_cuda.so ${LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed)
   set(dpo_cuda_of_build -1)
@@ -57,8 +57,8 @@ if(DPO_CUDA)
     set(dpo_cuda_of_build ${CMAKE_MATCH_1})
   endif()
 
-  # Without nvcc LibTorch's operators do what our kernels would, and several GPUs exchange over MPI: LibTorch's headers
-  # of NCCL's groups need those of a toolkit.
+  # Without nvcc, LibTorch's operators replace our kernels, and several GPUs communicate over MPI: LibTorch's NCCL headers
+  # need those of a CUDA toolkit.
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)

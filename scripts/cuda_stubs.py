@@ -1,12 +1,12 @@
 """Makes `import torch` work in the test environment of a machine without a GPU.
 
-The torch wheel's Python module is linked against cuBLAS, cuDNN, NCCL and more (about 2 GB of wheels), and
-loads none of them to any use where there is no GPU. This writes an empty library in place of each one that
-is absent, with the symbols that must exist for the loader, and a module that loads them; a .pth file has
-every Python of the environment run that module at its start. Only the test environment sees the stubs:
-the program links the CPU part of LibTorch alone. A call into a stub ends the process with a message.
+The torch wheel's Python module is linked with cuBLAS, cuDNN, NCCL and more (about 2 GB of wheels), which it
+does not use without a GPU. For each of them that is missing this writes a stub library with the symbols that
+the loader needs, and a Python module that loads the stubs; a .pth file makes every Python of the environment
+run that module when it starts. Only the test environment sees the stubs: the program is linked only with the
+CPU part of LibTorch. A call into a stub ends the process with a message.
 
-Usage: cuda_stubs.py TORCH_FOLDER SITE_PACKAGES   (writes nothing when no library is absent)
+Usage: cuda_stubs.py TORCH_FOLDER SITE_PACKAGES   (writes nothing if no library is missing)
 """
 
 import re
@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# How the names of NVIDIA's libraries and functions begin. The GPU's driver (libcuda) stays absent: torch itself tries to
-# load it to see whether there is one.
+# How the names of NVIDIA's libraries and functions begin. The driver (libcuda) gets no stub: torch loads it to find
+# out whether there is a GPU.
 NVIDIA = re.compile(r"(cu|nccl|nv)")
 DRIVER = re.compile(r"libcuda\.so")
 
@@ -23,7 +23,7 @@ STUB = """
 #include <stdio.h>
 #include <stdlib.h>
 static void called(void) {
-  fputs("a CUDA library was called, and this machine's test environment has only stubs of them\\n", stderr);
+  fputs("a CUDA library was called, but this test environment has only stubs of CUDA's libraries\\n", stderr);
   abort();
 }
 """

@@ -30,10 +30,10 @@ STYLE = """
 # Title, note, and the heading in docs/benchmarks.md whose table is drawn.
 PANELS = [
     ("Two CPU cores: preference pairs per second (longer is better)",
-     "Pythia-70M shape, 64 pairs of HH a step, AdamW, live reference",
+     "Pythia-70M shape, 64 pairs of HH per step, AdamW, live reference",
      "Training compared with Python on two CPU cores"),
     ("One H200: preference pairs per second",
-     "Pythia-2.8B shape, 64 pairs of HH's lengths a step, AdamW, live reference unless cached",
+     "Pythia-2.8B shape, 64 pairs per step with lengths from HH, AdamW, live reference unless cached",
      "Training compared with Python on one H200"),
 ]
 

@@ -1,8 +1,7 @@
 """Writes src/text/unicode_data.cpp: character classes as the `tokenizers` library sees them.
 
-The library mixes Unicode versions (its regular expressions, its standard library and its normal forms are each of
-another one), and PCRE2 and utf8proc of a distribution are of yet others. So the classes are asked of the library
-itself. Usage: .deps/venv/bin/python scripts/unicode_ranges.py >src/text/unicode_data.cpp
+The library mixes Unicode versions (its regular expressions, its standard library and its normal forms each follow
+another one), and a distribution's PCRE2 and utf8proc follow yet others. So this asks the library itself for the classes. Usage: .deps/venv/bin/python scripts/unicode_ranges.py >src/text/unicode_data.cpp
 """
 
 import unicodedata

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-# folder: the folders it may include; what those may include, it may as well.
+# folder: the folders it may include; it may also include what those may.
 ALLOWED = {
     "base": [],
     "hardware": ["base"],
@@ -37,7 +37,7 @@ LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoi
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
-# Headers that older releases of a library include by themselves and newer ones do not: whoever uses the name says so.
+# Headers that only older versions of a library include: files that use these names must include them.
 NEEDS = {"fmt::join": "#include <fmt/ranges.h>"}
 
 

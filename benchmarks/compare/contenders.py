@@ -1,9 +1,9 @@
-"""The Python side of compare/cpu.py: one training step of DPO, timed, in a process of its own.
+"""The Python side of compare/cpu.py: times one DPO step in its own process.
 
     contenders.py NAME MODEL STEP.json PAIRS THREADS
 
-STEP.json: {"pairs": [{"prompt_ids", "chosen_ids", "rejected_ids"}...], "warm_up": [...]}. Of a step's pairs the first PAIRS
-are computed, as they would be within the whole step, followed by an update. Prints {"pairs", "seconds", "chosen"}: the
+STEP.json: {"pairs": [{"prompt_ids", "chosen_ids", "rejected_ids"}...], "warm_up": [...]}. The first PAIRS pairs of the
+step are computed, as they would be within the whole step, followed by an update. Prints {"pairs", "seconds", "chosen"}: the
 chosen responses' mean log-probability shows that all contenders compute the same.
 """
 
@@ -20,33 +20,19 @@ import torch.nn.functional as F
 import transformers
 from transformers import AutoModelForCausalLM
 
+from peers import LR, MasterWeights, dpo_loss, padded, padded_log_probs
+
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
-
-BETA, LR, EOS = 0.1, 1e-8, 0
 
 
 def load(folder, dtype):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
 
 
-def padded(pairs, width=0):
-    """Chosen above rejected, padded at their ends: ids, attention mask, and where the responses are."""
-    rows = [(p["prompt_ids"], p[side]) for side in ("chosen_ids", "rejected_ids") for p in pairs]
-    width = max(width, max(len(prompt) + len(response) for prompt, response in rows))
-    ids = torch.full((len(rows), width), EOS)
-    mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
-    for i, (prompt, response) in enumerate(rows):
-        end = len(prompt) + len(response)
-        ids[i, :end] = torch.tensor(prompt + response)
-        mask[i, :end] = 1
-        is_response[i, len(prompt):end] = True
-    return ids, mask, is_response
-
-
-def dpo_loss(policy, reference):
-    (c, r), (c0, r0) = policy.chunk(2), reference.chunk(2)
-    return -F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum()
+def rows_of(pairs):
+    """All chosen responses with their prompts, then all rejected ones."""
+    return [(p["prompt_ids"], p[side]) for side in ("chosen_ids", "rejected_ids") for p in pairs]
 
 
 def timed(step):
@@ -56,24 +42,20 @@ def timed(step):
 
 
 class Original:
-    """As the original does it: the step's batch padded to its longest, worked through in parts of four pairs, logits
-    of all positions, log-softmax in float32."""
+    """As in direct-preference-optimization: the batch padded to its longest sequence, four pairs at a time, logits of all
+    positions, log-softmax in float32."""
 
     def __init__(self, folder, dtype):
         self.policy, self.reference = load(folder, dtype).train(), load(folder, dtype).eval()
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=LR)
 
-    @staticmethod
-    def log_probs(model, ids, mask, is_response):
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
-        by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
-        return (by_token * is_response[:, 1:]).sum(-1)
+    log_probs = staticmethod(padded_log_probs)
 
     def step(self, whole, pairs):
-        width = padded(whole)[0].shape[1]
+        width = max(len(prompt) + len(response) for prompt, response in rows_of(whole))
         chosen = 0.0
         for begin in range(0, len(pairs), 4):
-            batch = padded(pairs[begin:begin + 4], width)
+            batch = padded(rows_of(pairs[begin:begin + 4]), width)
             with torch.no_grad():
                 reference = self.log_probs(self.reference, *batch)
             policy = self.log_probs(self.policy, *batch)
@@ -86,24 +68,12 @@ class Original:
 
 
 class Tuned:
-    """The best that we could make of transformers: pairs sorted by length, two at a time, padded to those; bfloat16 over
-    float32 master weights; the head on the responses' tokens alone."""
+    """The fastest transformers version we could write: pairs sorted by length, two at a time, padded to the longer one;
+    bfloat16 over float32 master weights; the head on response tokens only."""
 
     def __init__(self, folder):
         self.policy, self.reference = load(folder, torch.bfloat16).train(), load(folder, torch.bfloat16).eval()
-        self.master = [p.detach().float() for p in self.policy.parameters()]
-        for p, m in zip(self.policy.parameters(), self.master, strict=True):
-            m.grad = torch.zeros_like(m)
-            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
-        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
-
-    @staticmethod
-    def summing_into(total):
-        """Sums of gradients over microbatches stay in float32."""
-        def hook(parameter):
-            total.add_(parameter.grad)
-            parameter.grad = None
-        return hook
+        self.master = MasterWeights(self.policy)
 
     @staticmethod
     def log_probs(model, ids, mask, is_response):
@@ -118,24 +88,19 @@ class Tuned:
         pairs = sorted(pairs, key=length)
         chosen = 0.0
         for begin in range(0, len(pairs), 2):
-            batch = padded(pairs[begin:begin + 2])
+            batch = padded(rows_of(pairs[begin:begin + 2]))
             with torch.no_grad():
                 reference = self.log_probs(self.reference, *batch)
             policy = self.log_probs(self.policy, *batch)
             (dpo_loss(policy, reference) / len(pairs)).backward()
             chosen += policy.chunk(2)[0].sum().item()
-        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
-        self.optimizer.step()
-        with torch.no_grad():
-            for p, m in zip(self.policy.parameters(), self.master, strict=True):
-                p.copy_(m)
-                m.grad.zero_()
+        self.master.update()
         return chosen / len(pairs)
 
 
 class Trl:
     """DPOTrainer as documented: a model's name, a data set, and its defaults (8 pairs at a time, bfloat16 autocast,
-    gradient checkpointing, AdamW), with accumulation up to the step's size. Tokens are made before, as for all."""
+    gradient checkpointing, AdamW), with accumulation up to the step's size. The data is tokenized beforehand, as for all."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -187,7 +152,7 @@ def main():
     contender = CONTENDERS[name](folder)
     contender.step(step["warm_up"], step["warm_up"])
     seconds, chosen = timed(lambda: contender.step(step["pairs"], pairs))
-    seconds = getattr(contender, "seconds", seconds)  # TRL's without making the trainer
+    seconds = getattr(contender, "seconds", seconds)  # TRL: without creating the trainer
     print(json.dumps({"pairs": len(pairs), "seconds": seconds, "chosen": chosen}))
 
 

@@ -1,13 +1,13 @@
-"""A step of DPO on this CPU: dpo, transformers as the original uses it, TRL as documented, and a tuned Python peer.
+"""One DPO step on this CPU: dpo, transformers used like direct-preference-optimization, TRL as documented, and tuned Python.
 
 The shape of Pythia-70M with random weights, one step of 64 preference pairs of HH (at most 512 tokens, 256 of them for a
-long prompt): policy and live reference forward, backward, update by AdamW. Every contender gets the very tokens that dpo
-trains on, and as many threads; starting, loading and tokenizing are not timed, and each has a warm-up. They take turns,
-ROUNDS times; medians count. Memory is the most that a process had (ru_maxrss). The contenders' log-probabilities are
-compared, so that a fast wrong answer does not count. A turn in which other guests of the host took more than 3 % of the
-processors' time is taken again. TRL is left out where it is not installed.
+long prompt): policy and live reference forward, backward, AdamW update. All contenders get the same tokens and the same
+number of threads; start-up, loading and tokenizing are not timed, and each has a warm-up. They alternate for ROUNDS rounds,
+and the medians count. Memory is the peak of a process (ru_maxrss). The contenders' log-probabilities are compared, so that a
+fast wrong answer does not count. A measurement during which other virtual machines took more than 3 % of the CPU time (steal)
+is repeated. TRL is skipped if it is not installed.
 
-The slow ones (the original's way, TRL) compute the first --slow-pairs of the step and an update; the table says how many.
+The slow ones (transformers, TRL) compute only the first --slow-pairs of the step, and an update; the table says how many.
 
     ./run benchmark compare/cpu                 # the table
     ./run benchmark compare/cpu --sweep         # time by batch size and by length of the prompt: JSON and SVG in --out
@@ -27,7 +27,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import plot  # the parent imports nothing big: its own size would count as its children's
+import plot  # the parent imports nothing large: a child's peak memory includes what it has when it forks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -46,7 +46,7 @@ BATCH_SIZES, PROMPT_LENGTHS, RESPONSE_LENGTH = (4, 16, 64), (32, 64, 128, 256), 
 def shared_data():
     folder = Path(os.environ.get("DPO_SHARED_DATA", ROOT.parent / "shared" / "data"))
     if not (folder / "hh").is_dir():
-        print(f"compare/cpu: not run, {folder} holds no hh; DPO_SHARED_DATA names the folder of real data")
+        print(f"compare/cpu: skipped: no hh in {folder}; set DPO_SHARED_DATA to the folder of real data")
         sys.exit(77)
     return folder
 
@@ -70,7 +70,7 @@ def make_model(folder, data):
 
 
 class Step:
-    """A step's pairs behind those of a warm-up: keys for dpo, and a file of tokens for the others."""
+    """The pairs of a step, after those of a warm-up: keys for dpo, and a file of tokens for the others."""
 
     def __init__(self, folder, model, batch, data_words):
         self.model, self.batch = model, batch
@@ -86,7 +86,7 @@ class Step:
 
 
 def spawn(words, threads):
-    """Standard output of a process, and the most memory that it had."""
+    """The standard output of a process, and its peak memory."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(list(map(str, words)), stdout=out, stderr=err, env=environment)
@@ -123,13 +123,13 @@ def measure(step, contender, options):
 
 
 def processor_times():
-    """Of all processors since the start, in ticks: what was stolen by other guests of the host, and the sum."""
+    """CPU time of the machine since it started, in ticks: that taken by other virtual machines (steal), and the total."""
     ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
     return ticks[7], sum(ticks)
 
 
 def timed(step, contender, options):
-    """A turn, and the share of the processors' time that other guests took meanwhile."""
+    """A measurement, with the share of CPU time that other virtual machines took meanwhile."""
     stolen, total = processor_times()
     found = measure(step, contender, options)
     stolen, total = (after - before for after, before in zip(processor_times(), (stolen, total), strict=True))
@@ -137,12 +137,12 @@ def timed(step, contender, options):
 
 
 def least_disturbed(step, contender, options):
-    """A turn that other guests disturbed is taken again, whoever's it is."""
+    """Repeats a measurement that other virtual machines disturbed, whichever contender it is of."""
     turns = []
     while not turns or (turns[-1]["stolen"] > MOST_STOLEN and len(turns) < options.tries):
         turns.append(timed(step, contender, options))
         print(f"  {contender}: {turns[-1]['pairs']} pairs in {turns[-1]['seconds']:.1f} s, "
-              f"stolen by other guests {turns[-1]['stolen']:.1%}", file=sys.stderr, flush=True)
+              f"steal {turns[-1]['stolen']:.1%}", file=sys.stderr, flush=True)
     return min(turns, key=lambda turn: turn["stolen"])
 
 
@@ -160,11 +160,11 @@ def pairs_per_second(runs):
 
 
 def check_same_work(step, results, options):
-    """All that computed as many pairs agree about the chosen responses; bfloat16 may cost a little."""
+    """Contenders that computed the same pairs agree about the chosen responses; bfloat16 may differ a little."""
     by_count = {}
     for contender, runs in results.items():
         by_count.setdefault(runs[0]["pairs"], {})[contender] = runs[0]["chosen"]
-    if len(by_count) > 1:  # what the first pairs of the step should have is asked of the tuned one
+    if len(by_count) > 1:  # the tuned version computes the expected value for the first pairs of the step
         for count in set(by_count) - {step.batch}:
             text, _ = spawn([sys.executable, HERE / "contenders.py", "tuned", step.model, step.file, count, options.threads],
                             options.threads)
@@ -189,7 +189,7 @@ def print_table(rows, batch):
               f"{row['ours_is_faster_by']:.1f}x |")
 
 
-def surroundings(options):
+def describe_machine(options):
     processor = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                       if line.startswith("model name")), platform.processor())
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "trl")
@@ -246,9 +246,9 @@ def sweep(folder, model, data, options):
             for contender, row in summary(rounds_of(step, contenders, options)).items():
                 charts[kind].setdefault(contender, []).append((value, 1 / row["pairs_per_second"]))
     options.out.mkdir(parents=True, exist_ok=True)
-    for kind, x_label, title in (("batch", "pairs in a step", "HH, Pythia-70M shape: seconds for a pair"),
+    for kind, x_label, title in (("batch", "pairs in a step", "HH, Pythia-70M shape: seconds per pair"),
                                  ("prompt", f"tokens of the prompt, two responses of {RESPONSE_LENGTH}",
-                                  f"Pythia-70M shape, {options.sweep_pairs} pairs a step: seconds for a pair")):
+                                  f"Pythia-70M shape, {options.sweep_pairs} pairs per step: seconds per pair")):
         file = options.out / f"cpu-by-{kind}.svg"
         file.write_text(plot.line_chart(title, x_label, "seconds per pair", charts[kind]))
         print(f"{file}: " + "; ".join(f"{name} " + ", ".join(f"{x}: {y:.3f}" for x, y in line)
@@ -259,26 +259,26 @@ def sweep(folder, model, data, options):
 def read_arguments():
     numbers = lambda text: tuple(map(int, text.split(",")))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sweep", action="store_true", help="plots by batch size and prompt length instead of the table")
+    parser.add_argument("--sweep", action="store_true", help="plot by batch size and prompt length instead of printing the table")
     parser.add_argument("--pairs", type=int, default=64, help="pairs in a step (64)")
     parser.add_argument("--slow-pairs", type=int, default=16, help="pairs of a step that slow contenders compute (16)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each takes its turn (3)")
-    parser.add_argument("--tries", type=int, default=3, help="of a turn that other guests of the host disturb (3)")
-    parser.add_argument("--threads", type=int, default=2, help="of every contender (2)")
-    parser.add_argument("--pairs-at-once", type=int, default=16, help="of dpo: batch_size / gradient_accumulation_steps (16)")
-    parser.add_argument("--batch-sizes", type=numbers, default=BATCH_SIZES, help="of the sweep (4,16,64)")
-    parser.add_argument("--prompt-lengths", type=numbers, default=PROMPT_LENGTHS, help="of the sweep (32,64,128,256)")
-    parser.add_argument("--sweep-pairs", type=int, default=16, help="pairs in a step of the sweep by prompts (16)")
-    parser.add_argument("--out", type=Path, default=Path("compare-cpu"), help="folder of results (compare-cpu)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each contender (3)")
+    parser.add_argument("--tries", type=int, default=3, help="attempts at a measurement that other virtual machines disturb (3)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every contender (2)")
+    parser.add_argument("--pairs-at-once", type=int, default=16, help="pairs per microbatch of dpo (16)")
+    parser.add_argument("--batch-sizes", type=numbers, default=BATCH_SIZES, help="batch sizes of the sweep (4,16,64)")
+    parser.add_argument("--prompt-lengths", type=numbers, default=PROMPT_LENGTHS, help="prompt lengths of the sweep (32,64,128,256)")
+    parser.add_argument("--sweep-pairs", type=int, default=16, help="pairs per step of the sweep by prompt length (16)")
+    parser.add_argument("--out", type=Path, default=Path("compare-cpu"), help="output folder (compare-cpu)")
     return parser.parse_args()
 
 
 def main():
     options, data = read_arguments(), shared_data()
-    about = surroundings(options)
+    about = describe_machine(options)
     print(json.dumps(about))
     if about["load_at_start"] > 0.5:
-        print(f"warning: load {about['load_at_start']:.1f}; numbers are worth something on an idle machine only", file=sys.stderr)
+        print(f"warning: load {about['load_at_start']:.1f}; results are meaningful only on an idle machine", file=sys.stderr)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         model = make_model(folder, data)

@@ -1,15 +1,15 @@
-"""A step of DPO on one GPU: dpo, a tuned Python peer, and transformers as the original uses it.
+"""One DPO step on one GPU: dpo, tuned Python, and transformers used like direct-preference-optimization.
 
-A model's shape with random weights, preference pairs of HH's lengths (configs/lengths/hh.yaml), policy and live reference
-forward, backward, update by AdamW, bfloat16 over float32 master weights. Memory is the peak of tensors.
+A model's shape with random weights, preference pairs with lengths drawn from configs/lengths/hh.yaml, policy and live reference
+forward, backward, AdamW update, bfloat16 over float32 master weights. Memory is the peak of tensors.
 
-*tuned Python* is the best that we could make of transformers: sequences packed without padding, PyTorch's flash attention over
-them, the head on the responses' tokens only, a fused optimizer. *transformers* is the original's way: padded to the longest of
-the batch, logits of all positions.
+*tuned Python* is the fastest transformers version we could write: sequences packed without padding, PyTorch's flash attention
+over them, the head on response tokens only, a fused optimizer. *transformers*: padded to the longest of the batch, logits of all
+positions, as in direct-preference-optimization.
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
 
-needs a GPU, PyTorch 2.11 and transformers.
+Needs a GPU, PyTorch 2.11 and transformers.
 """
 
 import json
@@ -27,13 +27,15 @@ import transformers
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from peers import BETA, MasterWeights, dpo_loss, padded, padded_log_probs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, UPDATES, BETA, LR = 64, 2, 8, 0.1, 1e-8
+PAIRS, WARM_UP, UPDATES = 64, 2, 8
 
 
 def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
-    """[1, heads, tokens, size] of packed sequences, which CURRENT names by their starts."""
+    """Attention over packed sequences, [1, heads, tokens, size]; CURRENT has their starts and the longest length."""
     del attention_mask, more
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     groups = q.shape[1] // k.shape[1]
@@ -75,37 +77,22 @@ class Peer:
         with torch.device("cuda"):
             make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
             self.policy, self.reference = make().train(), make().eval()
-        self.master = [p.detach().float() for p in self.policy.parameters()]
-        for p, m in zip(self.policy.parameters(), self.master, strict=True):
-            m.grad = torch.zeros_like(m)
-            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
-        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+        self.master = MasterWeights(self.policy)
         self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
-
-    @staticmethod
-    def summing_into(total):
-        def hook(parameter):
-            total.add_(parameter.grad)
-            parameter.grad = None
-        return hook
 
     def step(self, pairs):
         for begin in range(0, len(pairs), self.pairs_at_once):
             batch = self.batch(pairs[begin:begin + self.pairs_at_once])
             with torch.no_grad():
-                c0, r0 = self.log_probs(self.reference, *batch).chunk(2)
-            c, r = self.log_probs(self.policy, *batch).chunk(2)
-            self.chosen.append(c.detach())
-            (-F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum() / len(pairs)).backward()
-        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
-        self.optimizer.step()
-        with torch.no_grad():
-            torch._foreach_copy_(list(self.policy.parameters()), self.master)
-            torch._foreach_zero_([m.grad for m in self.master])
+                reference = self.log_probs(self.reference, *batch)
+            policy = self.log_probs(self.policy, *batch)
+            self.chosen.append(policy.detach().chunk(2)[0])
+            (dpo_loss(policy, reference) / len(pairs)).backward()
+        self.master.update()
 
 
 class Tuned(Peer):
-    pairs_at_once = 32  # more do not fit beside Pythia-2.8B's states
+    pairs_at_once = 32  # more do not fit next to Pythia-2.8B's weights and optimizer state
 
     def __init__(self, config):
         super().__init__(config, "packed")
@@ -141,24 +128,13 @@ class Original(Peer):
     def batch(self, pairs):
         rows = [(p[0], p[side]) for side in (1, 2) for p in pairs]
         width = max(len(p[0]) + max(len(p[1]), len(p[2])) for p in self.whole)
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
-        for i, (prompt, response) in enumerate(rows):
-            end = len(prompt) + len(response)
-            ids[i, :end] = torch.tensor(prompt + response)
-            mask[i, :end] = 1
-            is_response[i, len(prompt):end] = True
-        return ids.cuda(), mask.cuda(), is_response.cuda()
+        return [tensor.cuda() for tensor in padded(rows, width)]
 
     def step(self, pairs):
         self.whole = pairs
         super().step(pairs)
 
-    @staticmethod
-    def log_probs(model, ids, mask, is_response):
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
-        by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
-        return (by_token * is_response[:, 1:]).sum(-1)
+    log_probs = staticmethod(padded_log_probs)
 
 
 def measure_peer(kind, config):
@@ -210,7 +186,7 @@ def compare(model):
 
 def main():
     if not torch.cuda.is_available():
-        print("compare/gpu: not run, there is no GPU")
+        print("compare/gpu: skipped: no GPU found")
         sys.exit(77)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}")
     for model in sys.argv[1:] or ["EleutherAI/pythia-2.8b"]:

@@ -1,4 +1,4 @@
-"""Lines over logarithmic axes, as SVG."""
+"""Line charts with logarithmic axes, as SVG."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ COLOURS = ["#0b6e4f", "#7fb800", "#b23a48", "#f18f01", "#2e4057", "#8d6a9f"]
 
 
 def ticks(low, high):
-    """1, 2 and 5 times powers of ten between two numbers, and one beyond on both sides."""
+    """1, 2 and 5 times powers of ten that span two numbers."""
     steps = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)]
     first = max(i for i, step in enumerate(steps) if step <= low)
     last = min(i for i, step in enumerate(steps) if step >= high)

@@ -27,8 +27,8 @@ fs::path without_slash(const fs::path& path) { return path.has_filename() ? path
   throw UserError(fmt::format("{} the folder {} failed: {}", doing, path.string(), std::strerror(errno)));
 }
 
-// The permissions that new files and folders of this process do not have. The system reports them only by
-// setting others, which threads that create files at the same time would notice: it is asked once.
+// The umask. It can be read only by setting it, which other threads that create files would notice, so it is
+// read once.
 mode_t permission_mask() {
   static const mode_t mask = [] {
     const mode_t found = umask(0);
@@ -75,7 +75,13 @@ void AtomicFile::commit() {
 void AtomicFile::fail(const char* doing) const {
   const int error = errno;
   throw UserError(fmt::format("{} {} failed: {}{}", doing, path_.string(), std::strerror(error),
-                              error == ENOSPC ? "; the old file, if there was one, is untouched" : ""));
+                              error == ENOSPC ? "; the old file, if there was one, is unchanged" : ""));
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
 }
 
 AtomicFolder::AtomicFolder(fs::path path) : path_(without_slash(path)) {

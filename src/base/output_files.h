@@ -9,7 +9,7 @@
 
 namespace dpo {
 
-// A file that is complete or absent: bytes go into a temporary file beside it, which commit() syncs to disk
+// A file that is complete or absent: bytes go into a temporary file next to it, which commit() syncs to disk
 // and renames. Without commit() no file is left. Failures (a full disk) are UserErrors that name the path.
 class AtomicFile {
  public:
@@ -30,7 +30,10 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// A folder that is complete or absent: files go into a temporary folder beside it, which commit() syncs to
+// Writes a text as such a file.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+// A folder that is complete or absent: files go into a temporary folder next to it, which commit() syncs to
 // disk and renames; the files in it are on disk already (AtomicFile). Without commit() no folder is left.
 // Failures are UserErrors that name the path.
 class AtomicFolder {

@@ -10,10 +10,10 @@
 namespace dpo {
 namespace {
 
-// One request may arrive twice, from a job's manager and from the process that started this one.
+// One request may arrive twice, from a job scheduler and from the process that started this one.
 constexpr std::time_t kOneRequest = 2;  // seconds
 
-// Written by the handler: there is no other way to be told.
+// Written by the signal handler.
 volatile std::sig_atomic_t requested = 0;
 volatile std::time_t requested_at = 0;
 

@@ -16,9 +16,9 @@ std::string run_folder_hint(const std::filesystem::path& folder) {
   if (folder.empty()) return "";
   std::error_code none;
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, none); };
-  if (has("LATEST"))
+  if (has(kLatest))
     return fmt::format("; {} is the folder of a run: try {}, its newest checkpoint", folder.string(),
-                       (folder / "LATEST").string());
+                       (folder / kLatest).string());
   if (has("metrics.jsonl") && has("plan.json"))
     return fmt::format("; {} is the folder of a run that has no checkpoint yet", folder.string());
   return "";

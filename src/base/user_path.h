@@ -6,6 +6,10 @@
 
 namespace dpo {
 
+// Links in the folder of a run: to its newest checkpoint, and to the best by best_metric.
+inline constexpr const char* kLatest = "LATEST";
+inline constexpr const char* kBest = "BEST";
+
 // Expands ~ and ~/ at the beginning of a path to the home folder, which the shell does not do in key=~/x.
 std::string expand_home(const std::string& path);
 

@@ -7,6 +7,10 @@
 
 namespace dpo {
 
+// Independent of the locale.
+inline bool is_ascii_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
+inline bool is_ascii_digit(char c) { return '0' <= c && c <= '9'; }
+
 struct CodePoint {
   char32_t code;
   std::uint32_t length;  // bytes

@@ -30,7 +30,7 @@ constexpr const char* kCompanions[] = {
     "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "chat_template.json"};
 
-std::map<std::string, std::string> read_companions(const fs::path& folder) {
+std::map<std::string, std::string> read_other_files(const fs::path& folder) {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
   std::map<std::string, std::string> texts;
   std::error_code none;
@@ -59,7 +59,7 @@ LoadedModel open_config(const std::string& name_or_path) {
   opened.config = model::parse_model_config(opened.config_json, file.string());
   opened.table = model::tensor_table(opened.config.shape);
   opened.notes = opened.config.settings.notes;
-  opened.companions = read_companions(opened.folder);
+  opened.other_files = read_other_files(opened.folder);
   return opened;
 }
 
@@ -156,7 +156,7 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
     for (model::HeldTensor& held : model::held_tensors(opened.table.blocks[i], layout))
       destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
                               opened.weights.blocks[i].flat.narrow(0, held.to, held.count),
-                              std::move(held.runs)});
+                              std::move(held.ranges)});
   read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }

@@ -1,3 +1,4 @@
+// Loads models. The checkpoints of a run are such models too; what else they hold is read by src/run.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct LoadedModel {
   std::string config_json;         // the text that `config` was read from
   // The other files of the folder, such as the tokenizer's, by name. Kept here, since the folder may be gone
   // when the model is saved.
-  std::map<std::string, std::string> companions;
+  std::map<std::string, std::string> other_files;
 };
 
 // Called often, from one thread at a time, with numbers of bytes.

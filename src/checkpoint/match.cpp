@@ -28,7 +28,7 @@ class Matcher {
   Matcher(const TensorTable& table, const std::vector<StoredTensor>& stored, const std::string& origin)
       : table_(table), stored_(stored), origin_(origin) {
     for (const model::Block& block : table.blocks)
-      for (const model::Tensor& tensor : block.tensors) wanted_.emplace(tensor.name, &tensor);
+      for (const model::TensorInfo& tensor : block.tensors) wanted_.emplace(tensor.name, &tensor);
     tied_ = !wanted_.contains(table.head_name);
     if (tied_) {
       head_ = *wanted_.at(table.embedding_name);
@@ -43,7 +43,7 @@ class Matcher {
     if (tied_) settle_tied_head(match);
     for (const model::Block& block : table_.blocks) {
       std::vector<std::size_t>& sources = match.sources.emplace_back();
-      for (const model::Tensor& tensor : block.tensors) sources.push_back(source_of(tensor));
+      for (const model::TensorInfo& tensor : block.tensors) sources.push_back(source_of(tensor));
     }
     report();
     return match;
@@ -81,7 +81,7 @@ class Matcher {
     check_kind(tensor, *wanted_.at(*name));
   }
 
-  void check_kind(const StoredTensor& tensor, const model::Tensor& wanted) {
+  void check_kind(const StoredTensor& tensor, const model::TensorInfo& wanted) {
     if (tensor.shape != wanted.shape)
       problem(fmt::format("tensor '{}' has the shape [{}], expected [{}] (from config.json)", tensor.name,
                           fmt::join(tensor.shape, ", "), fmt::join(wanted.shape, ", ")));
@@ -100,7 +100,7 @@ class Matcher {
       match.second_head = head->second;
   }
 
-  std::size_t source_of(const model::Tensor& tensor) {
+  std::size_t source_of(const model::TensorInfo& tensor) {
     const auto at = found_.find(tensor.name);
     if (at != found_.end()) return at->second;
     missing_.push_back(tensor.name);
@@ -132,8 +132,8 @@ class Matcher {
   const std::vector<StoredTensor>& stored_;
   const std::string& origin_;
   bool tied_ = false;
-  model::Tensor head_;
-  std::unordered_map<std::string, const model::Tensor*> wanted_;
+  model::TensorInfo head_;
+  std::unordered_map<std::string, const model::TensorInfo*> wanted_;
   std::unordered_map<std::string, std::size_t> found_;
   std::vector<std::string> missing_, unknown_, problems_;
 };

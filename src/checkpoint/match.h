@@ -1,4 +1,5 @@
-// checkpoint: loads and saves models, and matches the tensors of a file with those of a model.
+// checkpoint: files of models, to load and to save: Hugging Face folders and the original's policy.pt. The
+// checkpoints of a run, which also hold what resuming needs, are in src/run (snapshot.h).
 #pragma once
 
 #include <cstddef>

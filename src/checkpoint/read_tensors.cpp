@@ -22,21 +22,21 @@ constexpr std::int64_t kJobBytes = 8 << 20;
 // For another device larger transfers are faster.
 constexpr std::int64_t kConvertedOnCpu = 32'000, kConvertedOnDevice = 4 << 20;
 
-// Walks through the runs of a destination.
+// Walks through the ranges of a destination.
 class Cursor {
  public:
-  explicit Cursor(const std::vector<model::Run>& runs) : runs_(&runs) {}
+  explicit Cursor(const std::vector<model::Range>& ranges) : ranges_(&ranges) {}
 
-  // Calls work(from, size) for the next `count` elements, run by run.
+  // Calls work(from, size) for the next `count` elements, range by range.
   template <class Work>
   void next(std::int64_t count, const Work& work) {
     while (count > 0) {
-      const model::Run& run = (*runs_)[run_];
-      const std::int64_t size = std::min(count, run.count - done_);
-      if (size > 0) work(run.from + done_, size);
+      const model::Range& range = (*ranges_)[range_];
+      const std::int64_t size = std::min(count, range.count - done_);
+      if (size > 0) work(range.from + done_, size);
       count -= size;
       done_ += size;
-      if (done_ == run.count) ++run_, done_ = 0;
+      if (done_ == range.count) ++range_, done_ = 0;
     }
   }
   void skip(std::int64_t count) {
@@ -44,16 +44,16 @@ class Cursor {
   }
 
  private:
-  const std::vector<model::Run>* runs_;
-  std::size_t run_ = 0;
-  std::int64_t done_ = 0;  // elements of that run
+  const std::vector<model::Range>* ranges_;
+  std::size_t range_ = 0;
+  std::int64_t done_ = 0;  // elements of that range
 };
 
 // What a thread reads at a time.
 struct Job {
   const Destination* to = nullptr;
-  std::int64_t begin = 0, end = 0;  // elements of its numbers
-  Cursor runs;                      // from `begin`
+  std::int64_t begin = 0, end = 0;  // elements of its values
+  Cursor ranges;                    // from `begin`
   std::int64_t bytes = 0;           // to read
 };
 
@@ -75,10 +75,10 @@ at::Tensor read_strided(const WeightFiles& files, const StoredTensor& tensor) {
 // Reads the whole tensor and picks the elements.
 void read_job_strided(const WeightFiles& files, const Job& job) {
   const at::Tensor all = read_strided(files, *job.to->source).reshape({-1});
-  Cursor runs = job.runs;
+  Cursor ranges = job.ranges;
   std::int64_t to = job.begin;
-  runs.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
-    job.to->numbers.narrow(0, to, count).copy_(all.narrow(0, from, count));
+  ranges.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
+    job.to->values.narrow(0, to, count).copy_(all.narrow(0, from, count));
     to += count;
   });
 }
@@ -86,48 +86,48 @@ void read_job_strided(const WeightFiles& files, const Job& job) {
 void read_job(const WeightFiles& files, const Job& job) {
   const StoredTensor& source = *job.to->source;
   if (!source.is_contiguous()) return read_job_strided(files, job);
-  const at::Tensor& numbers = job.to->numbers;
+  const at::Tensor& values = job.to->values;
   const std::size_t size = size_of(source.dtype);
-  Cursor prefetched = job.runs, runs = job.runs;
+  Cursor prefetched = job.ranges, ranges = job.ranges;
   prefetched.next(job.end - job.begin, [&](std::int64_t from, std::int64_t count) {
     files.prefetch(source, static_cast<std::uint64_t>(from) * size, static_cast<std::uint64_t>(count) * size);
   });
   const auto read_into = [&](void* memory, std::int64_t elements) {
     auto* next = static_cast<std::byte*>(memory);
-    runs.next(elements, [&](std::int64_t from, std::int64_t count) {
+    ranges.next(elements, [&](std::int64_t from, std::int64_t count) {
       const std::size_t bytes = static_cast<std::size_t>(count) * size;
       files.read(source, static_cast<std::uint64_t>(from) * size, {next, bytes});
       next += bytes;
     });
   };
   const at::ScalarType type = scalar_type_of(source.dtype);
-  if (numbers.is_cpu() && numbers.scalar_type() == type)
-    return read_into(numbers.narrow(0, job.begin, job.end - job.begin).mutable_data_ptr(),
+  if (values.is_cpu() && values.scalar_type() == type)
+    return read_into(values.narrow(0, job.begin, job.end - job.begin).mutable_data_ptr(),
                      job.end - job.begin);
-  const std::int64_t step = numbers.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
+  const std::int64_t step = values.is_cpu() ? kConvertedOnCpu : kConvertedOnDevice;
   for (std::int64_t begin = job.begin; begin < job.end; begin += step) {
     const std::int64_t count = std::min(step, job.end - begin);
     const at::Tensor elements = at::empty({count}, at::TensorOptions().dtype(type));
     read_into(elements.mutable_data_ptr(), count);
-    numbers.narrow(0, begin, count).copy_(elements);
+    values.narrow(0, begin, count).copy_(elements);
   }
 }
 
 std::vector<Job> jobs_of(const std::vector<Destination>& destinations) {
   std::vector<Job> jobs;
   for (const Destination& to : destinations) {
-    const std::int64_t count = to.numbers.numel();
+    const std::int64_t count = to.values.numel();
     const auto size = static_cast<std::int64_t>(size_of(to.source->dtype));
     if (!to.source->is_contiguous()) {
-      jobs.push_back({&to, 0, count, Cursor(to.runs), static_cast<std::int64_t>(to.source->size)});
+      jobs.push_back({&to, 0, count, Cursor(to.ranges), static_cast<std::int64_t>(to.source->size)});
       continue;
     }
     const std::int64_t step = kJobBytes / size;
-    Cursor runs(to.runs);
+    Cursor ranges(to.ranges);
     for (std::int64_t begin = 0; begin < count; begin += step) {
       const std::int64_t end = std::min(begin + step, count);
-      jobs.push_back({&to, begin, end, runs, (end - begin) * size});
-      runs.skip(end - begin);
+      jobs.push_back({&to, begin, end, ranges, (end - begin) * size});
+      ranges.skip(end - begin);
     }
   }
   return jobs;

@@ -14,12 +14,12 @@ at::ScalarType scalar_type_of(Dtype dtype);
 Dtype dtype_of(at::ScalarType type);
 std::string name_of_scalar(at::ScalarType type);  // "bfloat16"
 
-// Where elements of a stored tensor go: those in `runs`, one run after another, into `numbers`, which is flat
-// and of any float dtype and device.
+// Where elements of a stored tensor go: those in `ranges`, one range after another, into `values`, which is
+// flat and of any float dtype and device.
 struct Destination {
   const StoredTensor* source = nullptr;
-  at::Tensor numbers;
-  std::vector<model::Run> runs;
+  at::Tensor values;
+  std::vector<model::Range> ranges;
 };
 
 // Reads all destinations with several threads, in file order. Of a contiguous tensor only these elements are
@@ -27,7 +27,7 @@ struct Destination {
 void read_tensors(const WeightFiles& files, std::vector<Destination> destinations,
                   const ProgressCallback& progress);
 
-// Whether two stored tensors of one shape hold the same numbers.
+// Whether two stored tensors of one shape hold the same values.
 bool are_equal(const WeightFiles& files, const StoredTensor& a, const StoredTensor& b);
 
 }  // namespace dpo::checkpoint

@@ -17,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 std::string config_of(const LoadedModel& model) {
   auto config = nlohmann::ordered_json::parse(model.config_json);
   config.erase("torch_dtype");
@@ -35,17 +29,17 @@ std::string config_of(const LoadedModel& model) {
 
 // The model's tensors, to be written one after the other. A tensor on another device is copied to the host
 // when it is written, and the copy of the previous one freed.
-std::vector<Source> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
+std::vector<TensorToWrite> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
   const auto on_host = std::make_shared<at::Tensor>();
   const auto done = std::make_shared<std::int64_t>(0);
   std::int64_t total = 0;
   for (const model::BlockWeights& block : model.weights.blocks)
     for (const model::NamedTensor& named : block.tensors)
       total += static_cast<std::int64_t>(named.tensor.nbytes());
-  std::vector<Source> sources;
+  std::vector<TensorToWrite> sources;
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
     for (std::size_t j = 0; j < model.table.blocks[i].tensors.size(); ++j) {
-      const model::Tensor& described = model.table.blocks[i].tensors[j];
+      const model::TensorInfo& described = model.table.blocks[i].tensors[j];
       const at::Tensor tensor = model.weights.blocks[i].tensors[j].tensor;
       const auto bytes = [=] {
         if (progress) progress(*done, total);
@@ -64,7 +58,7 @@ std::vector<std::vector<Entry>> shards_of(const model::TensorTable& table, Dtype
   std::vector<std::vector<Entry>> shards(1);
   std::uint64_t filled = 0;
   for (const model::Block& block : table.blocks)
-    for (const model::Tensor& tensor : block.tensors) {
+    for (const model::TensorInfo& tensor : block.tensors) {
       Entry entry{tensor.name, dtype, tensor.shape};
       const std::uint64_t bytes = entry.bytes();
       if (!shards.back().empty() && (bytes > shard_bytes || filled > shard_bytes - bytes)) {
@@ -108,7 +102,7 @@ void make_model_files(const fs::path& folder, const LoadedModel& model,
                       const std::vector<TensorFile>& files) {
   make_files(folder, files);
   if (files.size() > 1) write_index(folder, model.table, files);
-  for (const auto& [name, text] : model.companions) write_file(folder / name, text);
+  for (const auto& [name, text] : model.other_files) write_file(folder / name, text);
   write_file(folder / "config.json", config_of(model));
 }
 

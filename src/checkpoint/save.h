@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/load.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 
 namespace dpo::checkpoint {
 

@@ -12,12 +12,12 @@
 
 namespace dpo::comm {
 
-// A collective operation in progress. Its tensors may be read or changed only after wait(). On a GPU wait()
-// makes the current stream wait, not the host.
-class Pending {
+// A collective operation in progress, like torch.distributed's Work. Its tensors may be read or changed only
+// after wait(). On a GPU wait() makes the current stream wait, not the host.
+class Work {
  public:
-  Pending() = default;  // already complete
-  explicit Pending(std::function<void()> wait) : wait_(std::move(wait)) {}
+  Work() = default;  // already complete
+  explicit Work(std::function<void()> wait) : wait_(std::move(wait)) {}
 
   void wait() {
     if (wait_) std::exchange(wait_, {})();
@@ -39,13 +39,13 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual Pending all_reduce(const at::Tensor& tensor, Reduction reduction = Reduction::sum) = 0;
+  virtual Work all_reduce(const at::Tensor& tensor, Reduction reduction = Reduction::sum) = 0;
   // `into` receives the `own` of every rank, in rank order. `own` may be this rank's part of `into`.
-  virtual Pending all_gather(const at::Tensor& into, const at::Tensor& own) = 0;
+  virtual Work all_gather(const at::Tensor& into, const at::Tensor& own) = 0;
   // `own` receives this rank's part of the sum of every rank's `from`, which is divided into equal parts. It
   // may be that part of `from`.
-  virtual Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) = 0;
-  virtual Pending broadcast(const at::Tensor& tensor, int root) = 0;
+  virtual Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) = 0;
+  virtual Work broadcast(const at::Tensor& tensor, int root) = 0;
   virtual void barrier() = 0;
 
   // The group of the ranks with the same colour, in the order of their ranks here.

@@ -232,8 +232,8 @@ class Communicator {
  private:
   static constexpr std::size_t kSmall = 64 << 10;  // bytes: latency costs more than transfer
 
-  template <typename Work>
-  void for_pieces(std::size_t bytes, Work work) const {
+  template <typename Function>
+  void for_pieces(std::size_t bytes, Function work) const {
     for (std::size_t start = 0; start < bytes; start += limits_.piece_bytes)
       work(start, std::min(limits_.piece_bytes, bytes - start));
   }
@@ -269,32 +269,32 @@ class MpiGroup : public Group {
   int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
 
-  Pending all_reduce(const at::Tensor& tensor, Reduction reduction) override {
+  Work all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     if (size() == 1) return {};
     const HostCopy host(tensor, /*with_content=*/true);
-    return pending(host, [=, comm = communicator_] { comm.reduce(host.get(), reduction); });
+    return submit(host, [=, comm = communicator_] { comm.reduce(host.get(), reduction); });
   }
 
-  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+  Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
     HostCopy host(into, /*with_content=*/false);
     const std::int64_t count = own.numel();
     const at::Tensor part = host.get().view({-1}).narrow(0, rank() * count, count);
     if (part.const_data_ptr() != own.const_data_ptr()) host.fill(part, own.view({-1}));
-    return pending(host, [=, comm = communicator_] { comm.gather(bytes_of(host.get()), part.nbytes()); });
+    return submit(host, [=, comm = communicator_] { comm.gather(bytes_of(host.get()), part.nbytes()); });
   }
 
-  Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+  Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
     const HostCopy result(own, /*with_content=*/false), source(from, /*with_content=*/true);
-    return pending(result, [=, comm = communicator_] {
+    return submit(result, [=, comm = communicator_] {
       source.wait();
       comm.reduce_parts(from, bytes_of(source.get()), bytes_of(result.get()),
                         static_cast<std::size_t>(result.get().numel()), Reduction::sum);
     });
   }
 
-  Pending broadcast(const at::Tensor& tensor, int root) override {
+  Work broadcast(const at::Tensor& tensor, int root) override {
     const HostCopy host(tensor, /*with_content=*/rank() == root);
-    return pending(host, [=, comm = communicator_] { comm.broadcast(host.get(), root); });
+    return submit(host, [=, comm = communicator_] { comm.broadcast(host.get(), root); });
   }
 
   void barrier() override {
@@ -308,12 +308,12 @@ class MpiGroup : public Group {
   }
 
  private:
-  Pending pending(const HostCopy& host, std::function<void()> work) {
+  Work submit(const HostCopy& host, std::function<void()> work) {
     const auto done = thread_->post([host, work = std::move(work)] {
       host.wait();
       work();
     });
-    return Pending([done, host] {
+    return Work([done, host] {
       done.get();
       host.copy_back();
     });

@@ -65,30 +65,30 @@ class NcclGroup : public Group {
   int rank() const override { return backend_->getRank(); }
   int size() const override { return backend_->getSize(); }
 
-  Pending all_reduce(const at::Tensor& tensor, Reduction reduction) override {
+  Work all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     GpuCopy copy(tensor, gpu_);
     c10d::AllreduceOptions options;
     options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
     std::vector<at::Tensor> tensors = {copy.get()};
-    return pending(backend_->allreduce(tensors, options), copy);
+    return wrap(backend_->allreduce(tensors, options), copy);
   }
 
-  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+  Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
     GpuCopy all(into, gpu_), part(own, gpu_);
-    return pending(backend_->_allgather_base(all.get(), part.get()), all, part.get());
+    return wrap(backend_->_allgather_base(all.get(), part.get()), all, part.get());
   }
 
-  Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+  Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
     GpuCopy part(own, gpu_), all(from, gpu_);
-    return pending(backend_->_reduce_scatter_base(part.get(), all.get()), part, all.get());
+    return wrap(backend_->_reduce_scatter_base(part.get(), all.get()), part, all.get());
   }
 
-  Pending broadcast(const at::Tensor& tensor, int root) override {
+  Work broadcast(const at::Tensor& tensor, int root) override {
     GpuCopy copy(tensor, gpu_);
     c10d::BroadcastOptions options;
     options.rootRank = root;
     std::vector<at::Tensor> tensors = {copy.get()};
-    return pending(backend_->broadcast(tensors, options), copy);
+    return wrap(backend_->broadcast(tensors, options), copy);
   }
 
   void barrier() override {
@@ -112,9 +112,8 @@ class NcclGroup : public Group {
 
  private:
   // `kept`: what the operation reads must not be freed before it ends.
-  Pending pending(const c10::intrusive_ptr<c10d::Work>& work, const GpuCopy& result,
-                  const at::Tensor& kept = {}) {
-    return Pending([work, result, kept] {
+  Work wrap(const c10::intrusive_ptr<c10d::Work>& work, const GpuCopy& result, const at::Tensor& kept = {}) {
+    return Work([work, result, kept] {
       work->wait();
       result.copy_back();
     });

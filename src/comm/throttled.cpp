@@ -25,16 +25,16 @@ class Throttled : public Group {
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
 
-  Pending all_reduce(const at::Tensor& tensor, Reduction reduction) override {
+  Work all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     return slowed(2 * tensor.nbytes(), group_->all_reduce(tensor, reduction));
   }
-  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+  Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
     return slowed(into.nbytes(), group_->all_gather(into, own));
   }
-  Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+  Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
     return slowed(from.nbytes(), group_->reduce_scatter(own, from));
   }
-  Pending broadcast(const at::Tensor& tensor, int root) override {
+  Work broadcast(const at::Tensor& tensor, int root) override {
     return slowed(tensor.nbytes(), group_->broadcast(tensor, root));
   }
   void barrier() override { group_->barrier(); }
@@ -42,11 +42,11 @@ class Throttled : public Group {
 
  private:
   // A rank does not send its own part.
-  Pending slowed(std::size_t bytes, Pending pending) {
+  Work slowed(std::size_t bytes, Work work) {
     const double share = static_cast<double>(size() - 1) / static_cast<double>(size());
     const double arrival = link_->send(share * static_cast<double>(bytes), now());
-    return Pending([arrival, pending]() mutable {
-      pending.wait();
+    return Work([arrival, work]() mutable {
+      work.wait();
       sleep_until(arrival);
     });
   }

@@ -10,7 +10,7 @@
 #include "config/evaluation.h"
 #include "data/report.h"
 #include "data/tokenizer_folder.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 namespace dpo::commands {
 namespace {
@@ -82,9 +82,8 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
       splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
   if (!arguments.lengths_file.empty()) {
     if (splits.size() < 2) throw UserError("--lengths needs both splits: remove --split");
-    AtomicFile file(arguments.lengths_file);
-    file.write(data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
-    file.commit();
+    write_file(arguments.lengths_file,
+               data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
   }
   fmt::print("{}", arguments.json ? data::to_json(splits, loader.tokenizer())
                                   : data::to_text(splits, loader.tokenizer()));

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "data/statistics.h"
 #include "data/tokenizer_folder.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 namespace dpo::commands {
 namespace {

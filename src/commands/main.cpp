@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   CLI::App program("Train language models on preferences: SFT, then DPO and related losses.", "dpo");
   program.set_version_flag("--version", DPO_VERSION, "print the version and exit");
-  // Commands that compute: dpo becomes dpo-engine, with the same arguments.
+  // Commands that compute: dpo execs dpo-engine, with the same arguments.
   const auto engine = [&arguments](const auto&) -> int { run_engine(arguments); };
   const auto demo = [&engine](const DemoArguments& parsed) {
     // The same numbers everywhere. More cores, or a GPU, would not make a model this small any faster.

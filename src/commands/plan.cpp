@@ -4,8 +4,8 @@
 
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
+#include "plan/gather_inputs.h"
 #include "plan/output.h"
-#include "plan/surroundings.h"
 
 namespace dpo::commands {
 namespace {
@@ -39,7 +39,7 @@ int print_plan(const PlanArguments& arguments) {
                  plan.fits() ? "." : "; see the advice about memory above.");
   }
   const bool found = !arguments.fit || fit.has_value();
-  return plan.good() || (arguments.fit && found) ? 0 : 1;
+  return plan.passes() || (arguments.fit && found) ? 0 : 1;
 }
 
 void describe(CLI::App& command, PlanArguments& arguments) {

@@ -26,8 +26,8 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   CLI::Option* const length = limit("--max-length", arguments.max_length,
                                     "truncate prompt and response to N tokens together, as training does "
                                     "(default: longer input is an error)");
-  CLI::Option* const prompt_length =
-      limit("--max-prompt-length", arguments.max_prompt_length, "of these, at most N for the prompt");
+  CLI::Option* const prompt_length = limit("--max-prompt-length", arguments.max_prompt_length,
+                                           "truncate the prompt to N tokens if --max-length is exceeded");
   length->needs(prompt_length);
   prompt_length->needs(length);
   command

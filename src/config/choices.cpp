@@ -52,6 +52,49 @@ std::string name_of(Dtype dtype) {
   return "";
 }
 
+std::string name_of(ReferenceScoring scoring) {
+  switch (scoring) {
+    case ReferenceScoring::automatic: return "auto";
+    case ReferenceScoring::live: return "live";
+    case ReferenceScoring::cached: return "cached";
+  }
+  return "";
+}
+
+std::string name_of(Accumulation accumulation) {
+  switch (accumulation) {
+    case Accumulation::sharded: return "sharded";
+    case Accumulation::whole: return "whole";
+  }
+  return "";
+}
+
+std::string name_of(Divergence divergence) {
+  switch (divergence) {
+    case Divergence::reverse_kl: return "reverse_kl";
+    case Divergence::forward_kl: return "forward_kl";
+    case Divergence::js: return "js";
+  }
+  return "";
+}
+
+std::string name_of(BadRowPolicy policy) {
+  switch (policy) {
+    case BadRowPolicy::fail: return "fail";
+    case BadRowPolicy::skip: return "skip";
+  }
+  return "";
+}
+
+std::string name_of(BadExamplePolicy policy) {
+  switch (policy) {
+    case BadExamplePolicy::keep: return "keep";
+    case BadExamplePolicy::drop: return "drop";
+    case BadExamplePolicy::fail: return "fail";
+  }
+  return "";
+}
+
 std::string name_of(Loss loss) {
   switch (loss) {
     case Loss::sft: return "sft";

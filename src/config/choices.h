@@ -1,4 +1,4 @@
-// Keys whose value is one of a few names. The names are spelled in choices.cpp and nowhere else.
+// Keys whose value is one of a few names. choices.cpp has the names as they are written in a configuration.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,22 @@ enum class TrainOn { assistant, last };  // of a conversation: all that the assi
 
 enum class Schedule { constant, linear, cosine };  // of the learning rate
 
-enum class Dtype {
-  float32,
-  bfloat16,
-  float16,
-  automatic
-};  // the last only of fsdp_policy_mp: the plan decides
+// `automatic` is for model.fsdp_policy_mp only: the plan decides.
+enum class Dtype { float32, bfloat16, float16, automatic };
+
+// When the reference's log-probabilities are computed: in every update, or once before training; or the plan
+// decides.
+enum class ReferenceScoring { automatic, live, cached };
+
+// What a rank sums over the microbatches of an update: its shard of the gradients, or all of them (no_sync).
+enum class Accumulation { sharded, whole };
+
+// Of the policy from the reference.
+enum class Divergence { reverse_kl, forward_kl, js };
+
+// What to do with rows that cannot be read, and with examples that training should not see.
+enum class BadRowPolicy { fail, skip };
+enum class BadExamplePolicy { keep, drop, fail };
 
 // docs/losses.md says what each computes.
 enum class Loss {
@@ -53,6 +63,11 @@ std::string name_of(Optimizer optimizer);
 std::string name_of(TrainOn train_on);
 std::string name_of(Schedule schedule);
 std::string name_of(Dtype dtype);
+std::string name_of(ReferenceScoring scoring);
+std::string name_of(Accumulation accumulation);
+std::string name_of(Divergence divergence);
+std::string name_of(BadRowPolicy policy);
+std::string name_of(BadExamplePolicy policy);
 std::string name_of(Loss loss);
 
 // The same of a key that may be null.

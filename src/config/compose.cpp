@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "config/apply.h"
+#include "config/config_files.h"
 #include "config/interpolate.h"
 #include "config/read.h"
 #include "config/schema.h"
-#include "config/sources.h"
 
 namespace dpo::config {
 namespace {
@@ -148,23 +148,24 @@ void check_sections(const Node& values, Problems& problems) {
 }
 
 // A preset that cannot be loaded leaves a Broken section, so that its keys are not reported as missing too.
-Node load_preset(const Sources& sources, const std::string& group, const Choice& choice, Problems& problems) {
+Node load_preset(const ConfigFiles& files, const std::string& group, const Choice& choice,
+                 Problems& problems) {
   Node values;
   values.kind = Kind::Broken;
-  collect(problems, [&] { values = sources.preset(group, choice.name, choice.origin); });
+  collect(problems, [&] { values = files.preset(group, choice.name, choice.origin); });
   return values;
 }
 
 Node compose_tree(const Request& request, const Choices& choices, Problems& problems, Texts& notes) {
-  const Sources sources(request.config_dirs);
-  std::vector<Document> documents = sources.primaries();
-  if (request.config_file) documents.push_back(sources.file(*request.config_file));
+  const ConfigFiles files(request.config_dirs);
+  std::vector<Document> documents = files.primaries();
+  if (request.config_file) documents.push_back(files.file(*request.config_file));
   Node tree = make_map({});
   for (Layer& layer : layers_of(std::move(documents), choices, notes)) {
     check_sections(layer.values, problems);
     merge(tree, layer.group.empty()
                     ? std::move(layer.values)
-                    : section(layer.group, load_preset(sources, layer.group, layer.preset, problems)));
+                    : section(layer.group, load_preset(files, layer.group, layer.preset, problems)));
   }
   return tree;
 }
@@ -213,7 +214,7 @@ RunConfig with_overrides(const RunConfig& base, std::span<const std::string> ove
   Problems problems;
   const Arguments arguments = read_arguments(overrides, problems);
   Node tree = write_tree(base);
-  const Sources built_in({});
+  const ConfigFiles built_in({});
   for (const auto& [group, choice] : arguments.choices)
     assign(*find_child(tree, group), load_preset(built_in, group, choice, problems));
   return finish(std::move(tree), arguments.changes, std::move(problems), {}).values;

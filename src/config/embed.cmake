@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ source that holds the text of FILES (paths below FOLDER).
+# Writes OUTPUT, a C++ source file with the text of FILES (paths below FOLDER).
 set(source [=[
 // Written by embed.cmake from configs/.
 #include "config/assets.h"

@@ -153,8 +153,8 @@ class Resolver {
   Node call(std::string_view name, std::string_view text, const Path& path, const Origin& origin) {
     if (name == "get_local_run_dir")
       throw Unresolvable{
-          "the original's resolver get_local_run_dir is not needed here: with local_run_dir=null the "
-          "same folder is made"};
+          "the resolver get_local_run_dir of direct-preference-optimization is not supported; "
+          "local_run_dir=null gives the same folder"};
     if (name != "oc.env")
       throw Unresolvable{fmt::format("unknown resolver '{}', expected oc.env or a key", shown(name))};
     const std::vector<std::string> arguments = split_arguments(text);

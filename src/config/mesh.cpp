@@ -19,8 +19,6 @@ std::int64_t limited_product(std::int64_t a, std::int64_t b) {
   return a > kMostRanks / b ? kMostRanks : a * b;
 }
 
-bool is_basic(const RunConfig& run) { return run.trainer == Trainer::Basic; }
-
 // The key that takes the remaining ranks, if it is not given.
 const char* open_key(const RunConfig& run) {
   return run.trainer == Trainer::TensorParallel ? "mesh.tensor" : "mesh.shard";
@@ -51,7 +49,7 @@ std::string basic_contradiction(const RunConfig& run, std::int64_t ranks) {
 }
 
 std::string contradiction(const RunConfig& run, std::int64_t ranks) {
-  if (is_basic(run)) return basic_contradiction(run, ranks);
+  if (run.trainer == Trainer::Basic) return basic_contradiction(run, ranks);
   const std::vector<std::string> keys = given_keys(run.mesh);
   const bool open = run.trainer == Trainer::TensorParallel ? !run.mesh.tensor : !run.mesh.shard;
   return fmt::format(
@@ -71,7 +69,7 @@ std::int64_t ranks_asked_for(const RunConfig& run) {
 }
 
 std::int64_t ranks_to_start(const RunConfig& run, std::int64_t gpus) {
-  if (is_basic(run)) return 1;
+  if (run.trainer == Trainer::Basic) return 1;
   const bool is_open = run.trainer == Trainer::TensorParallel ? !run.mesh.tensor : !run.mesh.shard;
   return is_open ? std::max(ranks_asked_for(run), gpus) : ranks_asked_for(run);
 }
@@ -83,7 +81,7 @@ std::optional<MeshShape> find_mesh(const RunConfig& run, std::int64_t ranks) {
   const std::int64_t left = ranks / asked;
   if (run.trainer == Trainer::Fsdp && !run.mesh.shard) mesh.shard = left;
   if (run.trainer == Trainer::TensorParallel && !run.mesh.tensor) mesh.tensor = left;
-  if (mesh.ranks() != ranks || (is_basic(run) && ranks > 1)) return std::nullopt;
+  if (mesh.ranks() != ranks || (run.trainer == Trainer::Basic && ranks > 1)) return std::nullopt;
   return mesh;
 }
 

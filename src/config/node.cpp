@@ -20,7 +20,7 @@ void show_inside(const Node& node, std::string& out) {
   const bool is_map = node.kind == Node::Kind::Map;
   out += is_map ? "{" : "[";
   for (const Node& child : node.children) {
-    if (out.size() > kMostShown) break;  // whoever shows it cuts it there
+    if (out.size() > kMostShown) break;  // messages are cut there anyway
     if (&child != &node.children.front()) out += ", ";
     if (is_map) out += child.name + ": ";
     show_inside(child, out);

@@ -17,8 +17,6 @@ using Kind = Node::Kind;
 constexpr std::string_view kPunctuation = "/-\\+.$%*@?|:_";  // what unquoted text may hold besides letters
 constexpr std::string_view kEscapable = "\\()[]{}:=, \t";
 
-bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
-bool is_digit(char c) { return '0' <= c && c <= '9'; }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 class Reader {
@@ -85,11 +83,11 @@ class Reader {
     bool part_starts = true;
     while (!at_end() && next() != '=') {
       const char c = next();
-      const bool starts = is_letter(c) || c == '_' || c == '$' || (is_digit(c) && at_ > start);
+      const bool starts = is_ascii_letter(c) || c == '_' || c == '$' || (is_ascii_digit(c) && at_ > start);
       if (c == '.' && !part_starts) {
         part_starts = true;
         ++parts;
-      } else if (starts || (!part_starts && (is_digit(c) || c == '-'))) {
+      } else if (starts || (!part_starts && (is_ascii_digit(c) || c == '-'))) {
         part_starts = false;
       } else {
         fail_key();
@@ -211,7 +209,7 @@ class Reader {
       } else if (c == '$' && at_ + 1 < text_.size() && text_[at_ + 1] == '{') {
         read_interpolation(text);
         blanks_at = text.size();
-      } else if (is_letter(c) || is_digit(c) || is_blank(c) ||
+      } else if (is_ascii_letter(c) || is_ascii_digit(c) || is_blank(c) ||
                  punctuation.find(c) != std::string_view::npos || static_cast<unsigned char>(c) >= 0x80) {
         text += c;
         ++at_;

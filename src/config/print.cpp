@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "config/interpolate.h"
 #include "config/read.h"
 #include "config/scalar.h"
@@ -18,8 +19,8 @@ using Kind = Node::Kind;
 
 bool is_plain(const std::string& text) {
   const auto safe = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' ||
-           c == '/' || c == '.' || c == '-' || c == '+';
+    return is_ascii_letter(c) || is_ascii_digit(c) || c == '_' || c == '/' || c == '.' || c == '-' ||
+           c == '+';
   };
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), safe);
 }

@@ -27,7 +27,7 @@ struct LossConfig {
   double beta = 0;
   double label_smoothing = 0;
   bool reference_free = false;
-  std::string divergence = "reverse_kl";
+  Divergence divergence = Divergence::reverse_kl;
   bool length_normalize = false;
   double gamma = 0;
   double alpha = 0;
@@ -64,11 +64,11 @@ struct DataConfig {
   TrainOn train_on = TrainOn::assistant;
   bool keep_system = true;
   std::optional<std::string> tools;
-  std::string on_error;
-  std::string eos_in_text;
-  std::string empty_response;
-  std::string equal_responses;
-  std::string no_room;
+  BadRowPolicy on_error = BadRowPolicy::fail;
+  BadExamplePolicy eos_in_text = BadExamplePolicy::drop;
+  BadExamplePolicy empty_response = BadExamplePolicy::drop;
+  BadExamplePolicy equal_responses = BadExamplePolicy::drop;
+  BadExamplePolicy no_room = BadExamplePolicy::drop;
 };
 
 struct PlanConfig {
@@ -103,7 +103,7 @@ struct RunConfig {
   std::int64_t n_eval_examples = 0;
   Trainer trainer = Trainer::Basic;
   MeshConfig mesh;
-  std::string fsdp_accumulate;
+  Accumulation fsdp_accumulate = Accumulation::sharded;
   Dtype fsdp_reduce_dtype = Dtype::float32;
   std::int64_t rank_timeout_secs = 0;
   Optimizer optimizer = Optimizer::RMSprop;
@@ -120,7 +120,7 @@ struct RunConfig {
   bool overwrite = false;
   std::optional<std::int64_t> keep_last;
   std::optional<std::string> best_metric;
-  std::string reference;
+  ReferenceScoring reference = ReferenceScoring::automatic;
   ModelConfig model;
   LossConfig loss;
   WandbConfig wandb;

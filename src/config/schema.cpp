@@ -30,8 +30,7 @@ std::vector<Field> run_fields() {
   return {
       field("seed", &R::seed, "0", at_least(0), "Random seed; the data order has its own, data_seed."),
       field("data_seed", &R::data_seed, "0", between(0, kLargestNumpySeed),
-            "Random seed of the data order. The original (Mitchell's direct-preference-optimization) always "
-            "uses 0."),
+            "Random seed of the data order. direct-preference-optimization always uses 0."),
       field("exp_name", &R::exp_name, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, "4", count_from(1),
@@ -72,14 +71,15 @@ std::vector<Field> run_fields() {
       field("chat_template_kwargs", &R::chat_template_kwargs, "{}",
             map_of("a map of variables such as {enable_thinking: false}", text("a name"), text("a value")),
             "Variables for the chat template, for rows that do not set them in a column of this name."),
-      field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: until n_examples."),
+      field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: n_examples decides."),
       field("n_examples", &R::n_examples, "null", count_from(1),
-            "Examples to train on; null: until n_epochs. With both, whichever ends first."),
+            "Examples to train on; null: n_epochs decides. With both, the run ends at the first limit "
+            "reached."),
       field("n_eval_examples", &R::n_eval_examples, "256", count_from(1), "Examples to evaluate on."),
       field("trainer", &R::trainer, "BasicTrainer", one_of(all_choices<Trainer>()),
             "How GPUs share the work: layers spread over them (BasicTrainer), everything sharded "
             "(FSDPTrainer), or every layer split (TensorParallelTrainer)."),
-      field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of({"sharded", "whole"}),
+      field("fsdp_accumulate", &R::fsdp_accumulate, "sharded", one_of(all_choices<Accumulation>()),
             "How FSDPTrainer accumulates gradients over microbatches: sharded reduces them after each one; "
             "whole keeps them all, reduces once per update (FSDP's no_sync), and needs more memory."),
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, "float32",
@@ -103,18 +103,17 @@ std::vector<Field> run_fields() {
             "others."),
       field("warmup_steps", &R::warmup_steps, "150", count_from(0),
             "Updates over which the learning rate rises linearly."),
-      field("lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
-            "Learning rate after warm-up: constant, as in the original, or falling to 0 at the end of the "
-            "run."),
+      field(
+          "lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
+          "Learning rate after warm-up: constant, or decaying to 0 at the end of the run (linear, cosine)."),
       field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
             "Recompute activations in the backward pass: less memory, about a third more compute."),
-      field(
-          "eval_every", &R::eval_every, "20_000", count_from(1),
-          "Evaluate every this many examples (rounded down to a multiple of batch_size); null: never, and no "
-          "evaluation data is read."),
+      field("eval_every", &R::eval_every, "20_000", count_from(1),
+            "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
+            "and no evaluation data is read."),
       field("save_every", &R::save_every, "null", count_from(1),
-            "Save every this many examples (rounded down to a multiple of batch_size), and at the end; null: "
-            "at every evaluation but the first, and at the end."),
+            "Examples between checkpoints (rounded down to a multiple of batch_size); null: save at every "
+            "evaluation but the first. A run also saves at its end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Minimum seconds between two logged updates."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
@@ -129,7 +128,7 @@ std::vector<Field> run_fields() {
             one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
             "Point BEST at the checkpoint with the lowest loss/eval, or with the highest value of one of the "
             "other metrics. If save_every is set, it must be a multiple of eval_every."),
-      field("reference", &R::reference, "auto", one_of({"auto", "live", "cached"}),
+      field("reference", &R::reference, "auto", one_of(all_choices<ReferenceScoring>()),
             "Reference log-probabilities: computed at every update (live), once before training (cached), or "
             "cached if the run has several epochs or would not fit otherwise, else live (auto)."),
   };
@@ -153,8 +152,8 @@ std::vector<Field> model_fields() {
             "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
             "is faster on the run's device."),
       field("model.reference_dtype", kModel, &M::reference_dtype, "null", one_of(kDtypes),
-            "Dtype of the reference model; null: the dtype that the policy computes in. The original uses "
-            "float16."),
+            "Dtype of the reference model; null: the dtype that the policy computes in. "
+            "direct-preference-optimization uses float16."),
   };
 }
 
@@ -200,7 +199,7 @@ std::vector<Field> loss_fields() {
       only_for({Loss::dpo}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
                                   "Use a uniform distribution as the reference.")),
       only_for({Loss::dpo}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
-                                  one_of({"reverse_kl", "forward_kl", "js"}),
+                                  one_of(all_choices<Divergence>()),
                                   "Divergence from the reference that the rewards are derived from.")),
       only_for({Loss::ipo}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
                                   "Use log-probabilities per token instead of sums.")),
@@ -229,7 +228,7 @@ std::vector<Field> data_fields() {
   const Check<std::string> folder = path("a folder");
   const Check<std::string> name = text("a name");
   const Check<std::string> dataset = path("a data set");
-  const Check<std::string> policy = one_of({"keep", "drop", "fail"});
+  const Check<BadExamplePolicy> policy = one_of(all_choices<BadExamplePolicy>());
   return {
       field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
             "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
@@ -267,10 +266,11 @@ std::vector<Field> data_fields() {
       field("data.tools", kData, &D::tools, "null", path("a JSON file"),
             "JSON file with a list of tools for the chat template, for conversations without a column "
             "'tools'."),
-      field("data.on_error", kData, &D::on_error, "fail", one_of({"fail", "skip"}),
+      field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
             "What to do with a row that cannot be read: fail, or skip and count it."),
-      field("data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
-            "Examples whose text contains the end-of-text token. The original raises an error."),
+      field(
+          "data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
+          "Examples whose text contains the end-of-text token (an error in direct-preference-optimization)."),
       field("data.empty_response", kData, &D::empty_response, "drop", policy,
             "Examples with an empty response."),
       field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
@@ -295,7 +295,7 @@ std::vector<Field> other_fields() {
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
-            path("a name of configs/lengths or a file"),
+            path("a name in configs/lengths or a file"),
             "Length statistics to plan with; null: counted from the data where it is on this machine, else "
             "the shipped ones."),
   };

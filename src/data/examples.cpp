@@ -19,13 +19,14 @@ std::size_t size_of(std::int64_t length) {
   return static_cast<std::size_t>(std::max<std::int64_t>(length, 0));
 }
 
-const std::string& policy_of(const config::DataConfig& policies, DropReason reason) {
+config::BadExamplePolicy policy_of(const config::DataConfig& policies, DropReason reason) {
   switch (reason) {
     case DropReason::EosInText: return policies.eos_in_text;
     case DropReason::EmptyResponse: return policies.empty_response;
     case DropReason::EqualResponses: return policies.equal_responses;
-    default: return policies.no_room;
+    case DropReason::NoRoom: break;
   }
+  return policies.no_room;
 }
 
 bool has_equals(const std::vector<std::span<const Token>>& responses) {
@@ -184,7 +185,9 @@ std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) con
   std::uint8_t responses = 0;
   for (const std::uint32_t response : responses_of(origin))
     responses |= file.response_flags(origin.prompt, response);
-  const auto applies = [&](DropReason reason) { return policy_of(policies_, reason) != "keep"; };
+  const auto applies = [&](DropReason reason) {
+    return policy_of(policies_, reason) != config::BadExamplePolicy::keep;
+  };
   if (((responses | file.prompt_flags(origin.prompt)) & kHasEos) && applies(DropReason::EosInText))
     return DropReason::EosInText;
   if ((responses & kIsEmpty) && applies(DropReason::EmptyResponse)) return DropReason::EmptyResponse;
@@ -199,7 +202,7 @@ std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) con
 bool Examples::keeps(const ExampleOrigin& origin, SourceCounts& counts) const {
   if (const auto reason = drop_reason(origin)) {
     const auto index = static_cast<std::size_t>(*reason);
-    if (policy_of(policies_, *reason) == "fail")
+    if (policy_of(policies_, *reason) == config::BadExamplePolicy::fail)
       throw UserError(fmt::format(
           "data.{0}=fail: found in '{1}', prompt {2} (counting distinct prompts from 0), response {3}; "
           "data.{0}=drop drops and counts such examples",
@@ -222,8 +225,8 @@ void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
     cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
     flags |= file.response_flags(origin.prompt, responses[i]);
   }
-  counts.cut_responses += cut;
-  counts.cut_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
+  counts.truncated_responses += cut;
+  counts.truncated_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
   counts.weighted += example.weight != 1;
   counts.turns_dropped += (flags & kTurnsDropped) != 0;
   counts.boundaries_moved += (flags & kBoundaryMoved) != 0;

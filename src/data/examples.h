@@ -39,8 +39,8 @@ struct SourceCounts {
   std::int64_t weighted = 0;     // examples with a weight other than 1
   std::int64_t with_margin = 0;  // pairs with a margin other than 0, even if the examples are rankings
   std::array<std::int64_t, kDropReasons> dropped{};
-  std::int64_t cut_prompts = 0;    // examples with a truncated prompt
-  std::int64_t cut_responses = 0;  // examples with a truncated response
+  std::int64_t truncated_prompts = 0;    // examples with a truncated prompt
+  std::int64_t truncated_responses = 0;  // examples with a truncated response
   // Examples of chats, by their flags in the token file.
   std::int64_t turns_dropped = 0;
   std::int64_t boundaries_moved = 0;

@@ -52,7 +52,7 @@ void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
     if (unscored != leaf.unscored.end() && unscored->begin <= i) continue;
     forest.rows.push_back(i == 0 ? prompt_end - 1 : start + static_cast<std::int32_t>(i) - 1);
     forest.targets.push_back(response[i]);
-    forest.row_weights.push_back(i < leaf.full ? 1 : leaf.tail_weight);
+    forest.row_weights.push_back(i < leaf.full_tokens ? 1 : leaf.tail_weight);
   }
   append(forest, response, prompt_length);
   forest.response_starts.push_back(end_of(forest.tokens));
@@ -151,7 +151,7 @@ std::vector<TreePiece> pieces_of(std::span<const Example> batch, std::int64_t bu
 }  // namespace
 
 bool Leaf::operator==(const Leaf& other) const {
-  return full == other.full && tail_weight == other.tail_weight && unscored == other.unscored &&
+  return full_tokens == other.full_tokens && tail_weight == other.tail_weight && unscored == other.unscored &&
          std::ranges::equal(tokens, other.tokens);
 }
 

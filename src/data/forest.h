@@ -8,10 +8,10 @@
 
 namespace dpo::data {
 
-// A response as some examples count it: tokens after the first `full` have the weight `tail_weight`.
+// A response as some examples count it: tokens after the first `full_tokens` have the weight `tail_weight`.
 struct Leaf {
   std::span<const Token> tokens;
-  std::size_t full = 0;
+  std::size_t full_tokens = 0;
   float tail_weight = 1;
   std::vector<TokenRange> unscored = {};  // within the tokens
   bool operator==(const Leaf& other) const;

@@ -20,9 +20,7 @@ constexpr std::array<std::string_view, 24> kVoid = {
     "area",     "base",    "br",       "col",   "embed", "hr",      "img",    "input",
     "keygen",   "link",    "menuitem", "meta",  "param", "source",  "track",  "wbr",
     "basefont", "bgsound", "command",  "frame", "image", "isindex", "nextid", "spacer"};
-bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
-bool is_digit(char c) { return '0' <= c && c <= '9'; }
-bool is_hex(char c) { return is_digit(c) || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F'); }
+bool is_hex(char c) { return is_ascii_digit(c) || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F'); }
 bool is_html_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
 
 std::string lower(std::string_view text) {
@@ -73,7 +71,7 @@ class HtmlReader {
 
   bool read_markup(bool last) {
     std::size_t end = kNone;
-    if (at_ + 1 < html_.size() && is_letter(html_[at_ + 1]))
+    if (at_ + 1 < html_.size() && is_ascii_letter(html_[at_ + 1]))
       end = read_start_tag();
     else if (has("</"))
       end = read_end_tag();
@@ -163,9 +161,9 @@ class HtmlReader {
     std::size_t begin = at_ + 2;
     const std::size_t spaced = skip_spaces(begin);
     const std::string_view whole = html_.substr(spaced, close - spaced);
-    const bool clean =
-        !whole.empty() && is_letter(whole[0]) && skip_spaces(spaced + clean_name_length(whole)) == close;
-    if (!clean && !(begin < html_.size() && is_letter(html_[begin]))) {
+    const bool clean = !whole.empty() && is_ascii_letter(whole[0]) &&
+                       skip_spaces(spaced + clean_name_length(whole)) == close;
+    if (!clean && !(begin < html_.size() && is_ascii_letter(html_[begin]))) {
       if (close == begin) return close + 1;
       kept_.remark(html_.substr(begin, close - begin));
       return close + 1;
@@ -180,7 +178,7 @@ class HtmlReader {
 
   static std::size_t clean_name_length(std::string_view text) {
     const auto stop = std::find_if(text.begin(), text.end(), [](char c) {
-      return !is_letter(c) && !is_digit(c) && c != '-' && c != '.' && c != ':' && c != '_';
+      return !is_ascii_letter(c) && !is_ascii_digit(c) && c != '-' && c != '.' && c != ':' && c != '_';
     });
     return static_cast<std::size_t>(stop - text.begin());
   }
@@ -216,9 +214,11 @@ class HtmlReader {
   bool read_reference() {
     if (has("&#")) return read_number();
     std::size_t end = at_ + 1;
-    const auto in_name = [](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '.'; };
+    const auto in_name = [](char c) {
+      return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '.';
+    };
     if (end >= html_.size()) return false;
-    if (!is_letter(html_[end])) {
+    if (!is_ascii_letter(html_[end])) {
       at_ = take_as_text(end);
       return true;
     }
@@ -243,7 +243,7 @@ class HtmlReader {
     const bool hex = at_ + 2 < html_.size() && (html_[at_ + 2] == 'x' || html_[at_ + 2] == 'X');
     const std::size_t begin = at_ + (hex ? 3 : 2);
     std::size_t end = begin;
-    while (end < html_.size() && (hex ? is_hex(html_[end]) : is_digit(html_[end]))) ++end;
+    while (end < html_.size() && (hex ? is_hex(html_[end]) : is_ascii_digit(html_[end]))) ++end;
     if (end == begin || end == html_.size() || is_hex(html_[end])) {
       if (html_.find(';', at_) != kNone) at_ = take_as_text(at_ + 2);
       return false;

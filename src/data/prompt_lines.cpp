@@ -87,7 +87,7 @@ std::string prompt_text_of(const Value& row) {
 }
 
 Messages conversation_of(const Columns& columns) {
-  const char* const ours = columns.has("messages") ? "messages" : "prompt";
+  const char* const ours = columns.has("prompt") ? "prompt" : "messages";
   const Value* const value = columns.find(ours);
   if (!value) throw BadRow("expected 'prompt' or 'messages'");
   Messages messages;

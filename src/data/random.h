@@ -1,4 +1,4 @@
-// The random number generators behind the original's order of examples: NumPy's and Python's, bit for bit.
+// The random number generators that the original's order of examples uses: NumPy's and Python's, bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -67,10 +67,10 @@ std::string example_text(const Shown& shown, const text::Tokenizer& tokenizer) {
   constexpr std::size_t kResponseWidth = 120;
   const Example& example = shown.example;
   const std::string cut = cut_mark(shown.prompt_cut);
-  const std::string prompt = tail(on_one_line(tokenizer.decode(example.prompt)), kPromptWidth);
+  const std::string prompt = tail(escaped(tokenizer.decode(example.prompt)), kPromptWidth);
   std::string text = fmt::format("  {}, prompt of {} tokens:\n", shown.source, example.prompt.size());
   for (std::size_t r = 0; r < example.responses.size(); ++r) {
-    const std::string response = head(on_one_line(tokenizer.decode(example.responses[r])), kResponseWidth);
+    const std::string response = head(escaped(tokenizer.decode(example.responses[r])), kResponseWidth);
     text += fmt::format("    {}{}{} | {}{}  ({} tokens)\n", shown.keeps_end ? cut : "", prompt,
                         shown.keeps_end ? "" : cut, response, cut_mark(shown.response_cuts[r]),
                         example.responses[r].size());
@@ -109,7 +109,7 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
   for (std::size_t i = 0; i < kDropReasons; ++i)
     if (c.dropped[i] > 0)
-      text += fmt::format("    dropped for data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
+      text += fmt::format("    dropped by data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
   if (c.turns_dropped > 0)
     text += fmt::format("    too long: first turns of the conversation dropped in {:.1f} % of examples\n",
                         100 * share(c.turns_dropped, c.examples));
@@ -124,9 +124,10 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
         "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was "
         "added\n",
         100 * share(c.ends_added, c.examples));
-  if (c.cut_prompts + c.cut_responses > 0)
+  if (c.truncated_prompts + c.truncated_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
-                        100 * share(c.cut_prompts, c.examples), 100 * share(c.cut_responses, c.examples));
+                        100 * share(c.truncated_prompts, c.examples),
+                        100 * share(c.truncated_responses, c.examples));
   return text;
 }
 
@@ -149,8 +150,8 @@ OrderedJson counts_json(const SourceCounts& c) {
           {"turns_dropped", c.turns_dropped},
           {"boundaries_moved", c.boundaries_moved},
           {"ends_added", c.ends_added},
-          {"truncated_prompts", c.cut_prompts},
-          {"truncated_responses", c.cut_responses}};
+          {"truncated_prompts", c.truncated_prompts},
+          {"truncated_responses", c.truncated_responses}};
 }
 
 std::string lengths_line(const char* name, const LengthSummary& s) {

@@ -72,7 +72,7 @@ void check_columns(const Source& source, const ColumnUse& use, SourceTexts& text
 
 SourceTexts read_in_order(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
-  BadRows bad(config.data.on_error == "skip");
+  BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
   std::int64_t rows = 0;
   ColumnUse use(config.data.columns);
@@ -98,7 +98,7 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
 // The number of rows that can be read, but no more than `most`.
 std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
                          std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
-  BadRows bad(config.data.on_error == "skip");
+  BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t rows = 0;
   read_files(
       source, [&](Value&&, RowOrigin) { return ++rows < most; }, bad);
@@ -110,7 +110,7 @@ SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) 
   const std::int64_t limit = limit_of(source, config);
   const std::optional<double>& set = config.data.test_share;
   const double share = set ? *set : default_test_share(count_rows(source, config, kSmallFile));
-  BadRows bad(config.data.on_error == "skip");
+  BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
   std::int64_t rows = 0;
   ColumnUse use(config.data.columns);
@@ -151,7 +151,7 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
     PromptText text;
   };
   std::vector<ShuffledRow> kept;
-  BadRows bad(config.data.on_error == "skip");
+  BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t row_number = 0;
   const auto take = [&](Value&& row, RowOrigin) {
     const std::optional<std::uint32_t> position = positions.at(row_number++);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/utf8.h"
 #include "config/text.h"
 #include "data/source.h"
 #include "hub/cache.h"
@@ -50,11 +51,10 @@ Files row_files(const fs::path& folder) {
 // Whether `word` is a word of the path of a file below `base`.
 bool has_word(const fs::path& file, const fs::path& base, std::string_view word) {
   const std::string name = file.lexically_relative(base).string();
-  const auto is_letter = [](char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); };
   for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_letter(name[at - 1]);
+    const bool begins = at == 0 || !is_ascii_letter(name[at - 1]);
     const std::size_t end = at + word.size();
-    if (begins && (end == name.size() || !is_letter(name[end]))) return true;
+    if (begins && (end == name.size() || !is_ascii_letter(name[end]))) return true;
   }
   return false;
 }

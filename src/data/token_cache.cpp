@@ -42,7 +42,7 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
                    const std::optional<ChatTokenizer>& chat) {
   std::string parts =
       fmt::format("format {} split {} eos {} on_error {}\n", static_cast<int>(source.format),
-                  static_cast<int>(source.split), end_of_text(tokenizer), config.data.on_error);
+                  static_cast<int>(source.split), end_of_text(tokenizer), name_of(config.data.on_error));
   parts += "tokenizer " + tokenizer.fingerprint() + "\n";
   if (chat) parts += chat->key();
   if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
@@ -220,7 +220,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
   {
     SourceTexts texts = read_source(source, config);
     if (chat) texts.notes.push_back(chat_note(*chat));
-    BadRows bad(config.data.on_error == "skip");
+    BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
     TokenFileWriter writer(path, key);
     write_tokens(texts, source, tokenizer, chat, bad, writer, cache.progress);
     note_bad_rows(source, texts, cache.notes);

@@ -7,7 +7,7 @@
 
 namespace dpo::data {
 
-std::string on_one_line(const std::string& text) {
+std::string escaped(const std::string& text) {
   using Json = nlohmann::json;
   const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
   return quoted.substr(1, quoted.size() - 2);
@@ -15,7 +15,7 @@ std::string on_one_line(const std::string& text) {
 
 std::string token_view(const Example& example, const text::Tokenizer& tokenizer) {
   constexpr std::size_t kPromptTokens = 8, kFirst = 24, kLast = 4;
-  const auto text = [&](Token token) { return on_one_line(tokenizer.decode(std::span(&token, 1))); };
+  const auto text = [&](Token token) { return escaped(tokenizer.decode(std::span(&token, 1))); };
   const auto is_scored = [&](std::size_t i) {
     if (example.unscored.empty()) return true;
     return std::ranges::none_of(example.unscored[0],

@@ -8,7 +8,7 @@
 namespace dpo::data {
 
 // Text on one line, with control characters escaped as in JSON; bytes that are not UTF-8 become U+FFFD.
-std::string on_one_line(const std::string& text);
+std::string escaped(const std::string& text);
 
 // The end of the prompt and the first response, token by token; those that are trained on are in brackets.
 // Long responses are shortened in the middle.

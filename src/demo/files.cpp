@@ -13,12 +13,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 ordered_json row_of(const Conversation& talk) {  // a ranking of one response
   return {{"prompt", talk.request.prompt}, {"responses", {talk.reply}}, {"scores", {1}}};
 }

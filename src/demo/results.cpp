@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "report/page.h"
 
 namespace dpo::demo {
@@ -24,13 +25,12 @@ std::string request_of(const Request& request) {
 }
 
 // A reply on one line of a terminal: an untrained model generates anything, control characters too.
-std::string on_one_line(const std::string& reply) {
+std::string shortened(const std::string& reply) {
   constexpr std::size_t kMost = 62;
   std::string line;
   for (const char c : reply) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool begins_character = (byte & 0xC0) != 0x80;
-    if (begins_character && line.size() >= kMost) return line + "...";
+    if (!continues_character(c) && line.size() >= kMost) return line + "...";
     if (byte < 0x20 || byte == 0x7F)
       line += '.';
     else if (!(c == ' ' && line.empty()))
@@ -126,7 +126,7 @@ std::string to_text(const Results& results) {
     text += fmt::format("  {}\n", request_of(results.requests[i]));
     for (const Stage& stage : results.stages)
       text += fmt::format("    {:<12}{:<13}{}\n", stage.title, name_of(stage.replies[i].judgement),
-                          on_one_line(stage.replies[i].text));
+                          shortened(stage.replies[i].text));
   }
   return text;
 }

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/user_path.h"
+#include "base/utf8.h"
 
 namespace dpo::demo {
 namespace {
@@ -16,8 +18,7 @@ constexpr const char* kMarker = ".dpo-demo";  // in a folder that a demonstratio
 
 bool is_plain(std::string_view text, std::string_view punctuation) {
   return std::ranges::all_of(text, [&](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-           punctuation.find(c) != punctuation.npos;
+    return is_ascii_letter(c) || is_ascii_digit(c) || punctuation.find(c) != punctuation.npos;
   });
 }
 
@@ -70,7 +71,8 @@ void claim_folder(const fs::path& folder) {
        {"conversations", "preferences", "blank", "model", "cache", "sft", "dpo", "report.html"})
     if (ours) fs::remove_all(folder / made, failed);
   fs::create_directories(folder, failed);
-  std::ofstream(folder / kMarker) << "made by 'dpo demo', which may make it again\n";
+  std::ofstream(folder / kMarker)
+      << "written by 'dpo demo', which replaces its earlier results in this folder\n";
   if (!fs::exists(folder / kMarker, failed))
     throw UserError(
         fmt::format("{}: cannot be created or written; choose another folder: dpo demo --dir DIR", name));
@@ -92,7 +94,7 @@ std::vector<std::string> sft_arguments(const fs::path& folder) {
 std::vector<std::string> dpo_arguments(const fs::path& folder) {
   return common_arguments(folder, "dpo") +
          std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
-                                  "model.archive=" + value_of(folder / "sft" / "LATEST"),
+                                  "model.archive=" + value_of(folder / "sft" / kLatest),
                                   "loss.beta=0.1",
                                   "eval_every=320",
                                   "optimizer=SGD",

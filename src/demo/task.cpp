@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace dpo::demo {
 namespace {
 
@@ -113,8 +115,6 @@ Preference make_preference(const Request& request, Random& random) {
   return {request, fill(form, request.order), bad_reply(form, request.order, random)};
 }
 
-bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'); }
-
 // The order in a reply of this form, with any details. Every form names the details in this order.
 std::optional<Order> read_order(std::string_view form, std::string_view reply) {
   Order order;
@@ -123,7 +123,7 @@ std::optional<Order> read_order(std::string_view form, std::string_view reply) {
   auto at = reply.begin();
   for (auto c = form.begin(); c != form.end(); ++c) {
     if (*c == '{') {
-      const auto end = std::find_if_not(at, reply.end(), is_letter);
+      const auto end = std::find_if_not(at, reply.end(), is_ascii_letter);
       if (at == end) return std::nullopt;
       (*detail++)->assign(at, end);
       at = end;

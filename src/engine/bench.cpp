@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
-#include "engine/commands.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
-#include "plan/surroundings.h"
+#include "engine/run_commands.h"
+#include "plan/gather_inputs.h"
 #include "run/bench.h"
 #include "train/events.h"
 
@@ -27,8 +27,8 @@ void print_result(const run::BenchResult& r, const plan::Plan& plan, bool as_jso
     return;
   }
   const double measured = static_cast<double>(plan.resolved.batch_size) / r.pairs_per_second;
-  fmt::print("{:.1f} examples/s, {:.0f} tokens/s, {:.0f} % of the peak\n", r.pairs_per_second,
-             r.tokens_per_second, 100 * r.model_flops_utilization);
+  fmt::print("{:.1f} examples/s, {:.0f} tokens/s, MFU {:.0f} %\n", r.pairs_per_second, r.tokens_per_second,
+             100 * r.model_flops_utilization);
   fmt::print("update  {:8.3f} s   planned {:8.3f} s\n", measured, r.predicted_seconds);
   fmt::print("memory  {:8.2f} GiB planned {:8.2f} GiB\n", static_cast<double>(r.peak_bytes) / kGib,
              r.predicted_bytes / kGib);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
-#include "engine/commands.h"
+#include "engine/run_commands.h"
 #include "ops/devices.h"
 #include "ops/measure.h"
 #include "plan/device.h"
@@ -28,20 +28,20 @@ std::string today() {
 plan::Measured measure_gpu(const Gpu& gpu, std::size_t count) {
   const at::Device first(at::kCUDA, 0);
   plan::Measured m;
-  if (plan::has_half(gpu)) m.half = ops::product_rate(first, at::kBFloat16);
-  m.single = ops::product_rate(first, at::kFloat);
-  m.bandwidth = ops::memory_rate(first);
-  m.from_host = ops::transfer_rate(at::kCPU, first);
-  m.to_host = ops::transfer_rate(first, at::kCPU);
-  if (count > 1) m.link = ops::transfer_rate(first, {at::kCUDA, 1});
+  if (plan::supports_bf16(gpu)) m.bf16 = ops::matmul_flops(first, at::kBFloat16);
+  m.fp32 = ops::matmul_flops(first, at::kFloat);
+  m.bandwidth = ops::memory_bandwidth(first);
+  m.from_host = ops::transfer_bandwidth(at::kCPU, first);
+  m.to_host = ops::transfer_bandwidth(first, at::kCPU);
+  if (count > 1) m.link = ops::transfer_bandwidth(first, {at::kCUDA, 1});
   return m;
 }
 
 plan::Measured measure_processor() {
   plan::Measured m;
-  m.half = ops::product_rate(at::kCPU, at::kBFloat16);
-  m.single = ops::product_rate(at::kCPU, at::kFloat);
-  m.bandwidth = ops::memory_rate(at::kCPU);
+  m.bf16 = ops::matmul_flops(at::kCPU, at::kBFloat16);
+  m.fp32 = ops::matmul_flops(at::kCPU, at::kFloat);
+  m.bandwidth = ops::memory_bandwidth(at::kCPU);
   return m;
 }
 
@@ -51,8 +51,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
   };
   if (as_json) {
     const nlohmann::ordered_json report = {{"device", device},
-                                           {"bf16_tflops", or_null(m.half, 1e12)},
-                                           {"fp32_tflops", m.single / 1e12},
+                                           {"bf16_tflops", or_null(m.bf16, 1e12)},
+                                           {"fp32_tflops", m.fp32 / 1e12},
                                            {"memory_gbytes_per_second", m.bandwidth / 1e9},
                                            {"from_host_gbytes_per_second", or_null(m.from_host, 1e9)},
                                            {"to_host_gbytes_per_second", or_null(m.to_host, 1e9)},
@@ -65,8 +65,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
   const auto row = [](const char* what, const std::optional<double>& rate, double unit, const char* name) {
     if (rate) fmt::print("  {:<20} {:>9.4g} {}\n", what, *rate / unit, name);
   };
-  row("bfloat16 products", m.half, 1e12, "TFLOP/s");
-  row("float32 products", m.single, 1e12, "TFLOP/s");
+  row("bfloat16 products", m.bf16, 1e12, "TFLOP/s");
+  row("float32 products", m.fp32, 1e12, "TFLOP/s");
   row("memory", m.bandwidth, 1e9, "GB/s");
   row("from the host", m.from_host, 1e9, "GB/s");
   row("to the host", m.to_host, 1e9, "GB/s");
@@ -91,9 +91,7 @@ int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed)
     throw UserError(fmt::format("cannot create {}: {}", path.parent_path().string(), failed.message()));
-  AtomicFile file(path);
-  file.write(made.text);
-  file.commit();
+  write_file(path, made.text);
   print_measured(gpus.empty() ? processor.name : gpus.front().name, measured, path, arguments.json);
   if (arguments.output.empty())
     fmt::print(stderr, "plans for this machine now use these figures\n");

@@ -9,14 +9,15 @@
 #include "base/output_files.h"
 #include "base/quantity.h"
 #include "base/stop.h"
+#include "base/user_path.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "commands/progress.h"
 #include "demo/files.h"
 #include "demo/results.h"
 #include "demo/runs.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 #include "engine/stopwatch.h"
 #include "engine/train.h"
 #include "model/generate.h"
@@ -69,7 +70,7 @@ class RunLines {
 int train(const std::vector<std::string>& arguments) {
   RunLines lines;
   const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
-                               if (!plan.good()) say(plan::to_text(plan, in, /*colours=*/false));
+                               if (!plan.passes()) say(plan::to_text(plan, in, /*colours=*/false));
                              },
                              {[&](const std::string& line) { lines.show(line); },
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};
@@ -142,9 +143,7 @@ class Demonstration {
     const report::MetricLog sft(folder_ / "sft" / "metrics.jsonl"), dpo(folder_ / "dpo" / "metrics.jsonl");
     results_.heldout_accuracy = dpo.points("rewards_eval/accuracies").back().y;
     results_.seconds = seconds;
-    AtomicFile page(report());
-    page.write(demo::to_html(results_, sft, dpo));
-    page.commit();
+    write_file(report(), demo::to_html(results_, sft, dpo));
     return results_;
   }
 
@@ -156,7 +155,7 @@ class Demonstration {
         "export OMP_NUM_THREADS=1\n{}\n{}\n{}\n{}",
         demo::shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
         command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_)),
-        demo::shell_command({"dpo", "sample", (folder_ / "dpo" / "LATEST").string(), "--prompts",
+        demo::shell_command({"dpo", "sample", (folder_ / "dpo" / kLatest).string(), "--prompts",
                              (folder_ / "preferences" / "test.jsonl").string()}));
   }
 
@@ -174,7 +173,7 @@ class Demonstration {
     say(fmt::format("\n{}\n{}", name, command_of(arguments)));
     const int status = train(arguments);
     if (status != 0) return status;
-    stage.replies = sample(folder_ / folder / "LATEST", results_.requests, seed_);
+    stage.replies = sample(folder_ / folder / kLatest, results_.requests, seed_);
     return stop_requested() ? kStopped : 0;
   }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/backends.h"
-#include "engine/commands.h"
+#include "engine/run_commands.h"
 #include "ops/devices.h"
 #include "ops/fused.h"
 

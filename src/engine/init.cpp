@@ -7,8 +7,8 @@
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 
 namespace dpo::engine {
 

@@ -32,9 +32,9 @@ fs::path config_of(const std::string& name) {
 
 at::ScalarType dtype_of(const commands::ModelArguments& arguments, at::Device device) {
   if (!arguments.dtype.empty()) return scalar_type_named(arguments.dtype);
-  const bool half =
-      device.is_cuda() && plan::has_half(list_gpus().at(static_cast<std::size_t>(device.index())));
-  return half ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
+  const bool bf16 =
+      device.is_cuda() && plan::supports_bf16(list_gpus().at(static_cast<std::size_t>(device.index())));
+  return bf16 ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
 }
 
 // "eos_token_id" of a JSON file: an id or a list of ids. None if the file or the key is missing.

@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 
-#include "engine/commands.h"
+#include "engine/run_commands.h"
 #include "hardware/processor.h"
 
 int main(int argc, char** argv) {

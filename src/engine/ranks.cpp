@@ -19,7 +19,7 @@
 #include "comm/backends.h"
 #include "comm/launch.h"
 #include "comm/sockets.h"
-#include "comm/start.h"
+#include "comm/spawn.h"
 #include "comm/watchdog.h"
 #include "comm/world.h"
 #include "config/mesh.h"

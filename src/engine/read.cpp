@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/load.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 
 namespace dpo::engine {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "data/end_of_turn.h"
 #include "data/prompt_lines.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 #include "engine/stopwatch.h"
 #include "model/generate.h"
 #include "text/text_stream.h"
@@ -278,6 +278,9 @@ int run_sample(const commands::SampleArguments& arguments) {
   }
   const bool none_given = arguments.prompts.empty() && arguments.prompt_file.empty();
   const bool interactive = none_given && isatty(STDIN_FILENO) != 0;
+  if (interactive && chat && (arguments.json || arguments.samples > 1))
+    throw UserError(
+        "--chat on a terminal has one answer per message: omit --json and --samples, or give prompts");
   const std::string file = none_given && !interactive ? "-" : arguments.prompt_file;
   const std::vector<Prompt> prompts =
       chat ? read_chats(*chat, arguments.prompts, file) : read_texts(arguments.prompts, file);

@@ -13,8 +13,8 @@
 #include "data/forest.h"
 #include "data/prompt_lines.h"
 #include "data/token_cache.h"
-#include "engine/commands.h"
 #include "engine/loading.h"
+#include "engine/run_commands.h"
 #include "engine/stopwatch.h"
 #include "model/pass.h"
 

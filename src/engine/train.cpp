@@ -8,17 +8,18 @@
 #include "base/exit_status.h"
 #include "base/output_files.h"
 #include "base/stop.h"
+#include "base/user_path.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/progress.h"
 #include "config/print.h"
 #include "demo/runs.h"
-#include "engine/commands.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
+#include "engine/run_commands.h"
 #include "engine/train.h"
+#include "plan/gather_inputs.h"
 #include "plan/output.h"
-#include "plan/surroundings.h"
 #include "run/loop.h"
 #include "run/start.h"
 
@@ -26,12 +27,6 @@ namespace dpo::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
 
 // Without resume and overwrite: for a new run like this one.
 std::string reusable_yaml(config::Resolved resolved) {
@@ -104,8 +99,9 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr);
   judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
   judged.in.unmeasured.clear();
-  if (plan.reference != plan::ReferenceMode::none)
-    judged.in.run.reference = plan::name_of(plan.reference);  // as decided before
+  if (plan.reference != plan::ReferenceMode::none)  // as decided before
+    judged.in.run.reference = plan.reference == plan::ReferenceMode::live ? config::ReferenceScoring::live
+                                                                          : config::ReferenceScoring::cached;
   judged.plan = plan::make_plan(judged.in);
   for (const plan::Finding& finding : judged.plan.findings) {
     const plan::Finding* before = plan.find(finding.id);
@@ -129,7 +125,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   }
   if (start.replaces)
     listener.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
-  run::RunFolder folder(start.folder, prepared.progress,
+  run::RunFolder folder(start.folder, prepared.run_state,
                         [&] { run::require_unchanged(start, resolved.values); });
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
@@ -147,15 +143,15 @@ std::string list_files(const fs::path& folder) {
   const auto add = [&](const char* what, const char* name) {
     if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
   };
-  add("checkpoint", "LATEST");
-  add("best", "BEST");
+  add("checkpoint", kLatest);
+  add("best", kBest);
   add("metrics", "metrics.jsonl");
   add("log", "log.txt");
   add("samples", "samples");
   add("evaluations", "eval");
-  if (!fs::exists(folder / "LATEST")) return text + "  no checkpoint was saved: debug=true\n";
-  std::vector<std::string> sample = {"dpo", "sample", (folder / "LATEST").string()};
-  if (fs::exists(folder / "LATEST" / "chat_template.jinja")) sample.push_back("--chat");
+  if (!fs::exists(folder / kLatest)) return text + "  no checkpoint was saved: debug=true\n";
+  std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
+  if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
   return text + fmt::format("try: {}\n", demo::shell_command(sample));
 }
 
@@ -203,7 +199,7 @@ int run_train(const commands::TrainArguments& arguments) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
     fmt::print(stderr, "{}", list_files(result.folder));
-    if (fs::exists(result.folder / "LATEST")) fmt::print("{}\n", (result.folder / "LATEST").string());
+    if (fs::exists(result.folder / kLatest)) fmt::print("{}\n", (result.folder / kLatest).string());
     return 0;
   });
 }

@@ -5,7 +5,7 @@
 
 namespace dpo::hardware {
 
-// The limits of this process's control groups, of both versions; nothing: no limit.
+// The limits of this process's control groups (cgroups), of both versions; nullopt: no limit.
 struct Limits {
   std::optional<double> memory;  // bytes
   std::optional<double> used;    // of it, without the page cache that the kernel can drop

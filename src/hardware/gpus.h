@@ -34,7 +34,7 @@ struct Gpus {
   std::vector<Gpu> usable() const { return obstacle.empty() ? found : std::vector<Gpu>(); }
 };
 
-// The CUDA version of this build: 13 for 13.0; 0: built without CUDA; nothing: unknown.
+// The CUDA version of this build: 13 for 13.0; 0: built without CUDA; nullopt: unknown.
 std::optional<int> cuda_of_this_build();
 
 // Asks the driver (libcuda.so.1), once in a process.

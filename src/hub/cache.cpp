@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/utf8.h"
 
 namespace dpo::hub {
 namespace {
@@ -36,8 +37,7 @@ fs::path cache_folder() {
 bool is_repository_name(const std::string& name) {
   constexpr std::size_t kLongest = 96;
   const auto allowed = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-' ||
-           c == '_' || c == '.' || c == '/';
+    return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.' || c == '/';
   };
   return !name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), allowed) &&
          std::count(name.begin(), name.end(), '/') <= 1 && name.front() != '/' && name.back() != '/' &&

@@ -23,17 +23,17 @@ std::size_t index(const Comparison& comparison, std::size_t rank) {
 double tokens_of(const Score& score) { return static_cast<double>(std::max<std::int64_t>(1, score.tokens)); }
 
 // Adds the chosen response's negative log-likelihood (`alpha`), and stores value and derivatives.
-void store(Terms& terms, const Options& o, Scores scores, const Comparison& comparison, std::size_t at,
-           Dual loss) {
+void store(LossAndGradients& result, const Options& o, Scores scores, const Comparison& comparison,
+           std::size_t at, Dual loss) {
   const std::size_t chosen = index(comparison, 0);
   if (o.alpha != 0) {
     const double tokens = tokens_of(scores[chosen]);
     loss = loss - o.alpha * (Dual(scores[chosen].policy, 1, 0) / tokens);
   }
-  terms.losses[at] = loss.value;
-  terms.gradients[chosen] += comparison.weight * loss.by_chosen;
+  result.losses[at] = loss.value;
+  result.gradients[chosen] += comparison.weight * loss.by_chosen;
   if (comparison.responses.size() > 1)
-    terms.gradients[index(comparison, 1)] += comparison.weight * loss.by_rejected;
+    result.gradients[index(comparison, 1)] += comparison.weight * loss.by_rejected;
 }
 
 Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
@@ -49,14 +49,14 @@ Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
           .margin = comparison.margin};
 }
 
-void sft(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+void sft(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    store(terms, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
+    store(result, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
 }
 
 // Margins of policy and reference are sorted over the batch and compared in that order: the k-th loss belongs
 // to the comparison with the policy's k-th smallest margin.
-void aot(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+void aot(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   std::vector<Pair> pairs;
   for (const Comparison& comparison : comparisons) pairs.push_back(pair_of(o, scores, comparison));
   std::vector<double> reference;
@@ -71,24 +71,24 @@ void aot(const Options& o, Scores scores, Comparisons comparisons, Terms& terms)
     const std::size_t i = order[rank];
     const Dual lead = o.beta * (pairs[i].c - pairs[i].r - reference[rank]);
     const Dual loss = -(1 - o.label_smoothing) * log_sigmoid(lead) - o.label_smoothing * log_sigmoid(-lead);
-    store(terms, o, scores, comparisons[i], i, loss);
+    store(result, o, scores, comparisons[i], i, loss);
   }
 }
 
-void kto(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+void kto(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   const double kl = std::max(0.0, o.kl);
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const Score& score = scores[index(comparisons[i], 0)];
     const Dual ratio = Dual(score.policy, 1, 0) - (o.reference_free ? 0 : score.reference);
     const Dual loss = comparisons[i].desirable ? o.desirable_weight * (1 - sigmoid(o.beta * (ratio - kl)))
                                                : o.undesirable_weight * (1 - sigmoid(o.beta * (kl - ratio)));
-    store(terms, o, scores, comparisons[i], i, loss);
+    store(result, o, scores, comparisons[i], i, loss);
   }
 }
 
 // -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ...; the last rank has nothing left to choose from and
 // adds 0.
-void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Terms& terms) {
+void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const Comparison& comparison = comparisons[i];
     std::vector<double> s;
@@ -104,26 +104,42 @@ void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Ter
       loss += largest + std::log(sum) - s[k];
       for (std::size_t j = k; j < s.size(); ++j) {
         const double share = std::exp(s[j] - largest) / sum;
-        terms.gradients[index(comparison, j)] += comparison.weight * o.beta * (share - (j == k ? 1 : 0));
+        result.gradients[index(comparison, j)] += comparison.weight * o.beta * (share - (j == k ? 1 : 0));
       }
     }
-    store(terms, o, scores, comparison, i, loss);
+    store(result, o, scores, comparison, i, loss);
   }
 }
 
 struct BatchLoss {
-  void (*of)(const Options&, Scores, Comparisons, Terms&) = nullptr;
+  void (*of)(const Options&, Scores, Comparisons, LossAndGradients&) = nullptr;
   bool uses_reference = false;
 };
 
+// Without `default`, so that a forgotten loss does not compile.
 BatchLoss batch_loss(Loss loss) {
   switch (loss) {
     case Loss::sft: return {sft, false};
     case Loss::aot: return {aot, true};
     case Loss::kto: return {kto, true};
     case Loss::plackett_luce: return {plackett_luce, true};
-    default: return {};  // a sum over pairs
+    case Loss::dpo:
+    case Loss::ipo:
+    case Loss::hinge:
+    case Loss::robust:
+    case Loss::exo_pair:
+    case Loss::nca_pair:
+    case Loss::sppo_hard:
+    case Loss::apo_zero:
+    case Loss::apo_down:
+    case Loss::discopop:
+    case Loss::bco_pair:
+    case Loss::sigmoid_norm:
+    case Loss::simpo:
+    case Loss::cpo:
+    case Loss::orpo: break;  // a sum over pairs: pair_loss()
   }
+  return {};
 }
 
 void check(const Options& o) {
@@ -136,20 +152,20 @@ void check(const Options& o) {
 
 }  // namespace
 
-Terms evaluate(const Options& options, Scores scores, Comparisons comparisons) {
+LossAndGradients evaluate(const Options& options, Scores scores, Comparisons comparisons) {
   check(options);
-  Terms terms;
-  terms.losses.resize(comparisons.size());
-  terms.gradients.resize(scores.size());
+  LossAndGradients result;
+  result.losses.resize(comparisons.size());
+  result.gradients.resize(scores.size());
   if (const BatchLoss loss = batch_loss(options.name); loss.of) {
-    loss.of(options, scores, comparisons, terms);
-    return terms;
+    loss.of(options, scores, comparisons, result);
+    return result;
   }
   const PairLoss loss = pair_loss(options.name);
   for (std::size_t i = 0; i < comparisons.size(); ++i)
-    store(terms, options, scores, comparisons[i], i,
+    store(result, options, scores, comparisons[i], i,
           loss.of(pair_of(options, scores, comparisons[i]), options));
-  return terms;
+  return result;
 }
 
 bool uses_reference(const Options& options) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "config/choices.h"
@@ -31,28 +30,28 @@ struct Options {
   double beta = 0.1;
   double label_smoothing = 0;
   bool reference_free = false;
-  bool length_normalize = false;          // ipo: log-probabilities per token
-  std::string divergence = "reverse_kl";  // or forward_kl, js
-  double gamma = 0;                       // simpo: the margin
-  double alpha = 0;                       // weight of the chosen response's negative log-likelihood per token
-  double temperature = 0.05;              // discopop
-  double reward_shift = 0;                // bco_pair: the running mean of rewards
-  double kl = 0;                          // kto: estimate over the global batch
+  bool length_normalize = false;  // ipo: log-probabilities per token
+  config::Divergence divergence = config::Divergence::reverse_kl;
+  double gamma = 0;           // simpo: the margin
+  double alpha = 0;           // weight of the chosen response's negative log-likelihood per token
+  double temperature = 0.05;  // discopop
+  double reward_shift = 0;    // bco_pair: the running mean of rewards
+  double kl = 0;              // kto: estimate over the global batch
   double desirable_weight = 1, undesirable_weight = 1;
 };
 
 // The loss of each comparison, and the derivative of their weighted sum by each response's policy
 // log-probability. The caller takes means over the global batch: only it knows how many comparisons all ranks
 // have.
-struct Terms {
+struct LossAndGradients {
   std::vector<double> losses;
   std::vector<double> gradients;
 };
 
 // `aot` compares sorted margins, so it needs all comparisons of the global batch in one call; every other
 // loss can be computed by microbatch. An invalid option is a UserError.
-Terms evaluate(const Options& options, std::span<const Score> scores,
-               std::span<const Comparison> comparisons);
+LossAndGradients evaluate(const Options& options, std::span<const Score> scores,
+                          std::span<const Comparison> comparisons);
 
 bool uses_reference(const Options& options);
 

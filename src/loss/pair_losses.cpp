@@ -8,8 +8,11 @@ namespace {
 // As in docs/losses.md: u and v are the log-ratios of policy to reference, transformed for divergences other
 // than the reverse KL; z is the chosen response's lead in reward.
 Dual divergence(const Dual& ratio, const Options& o) {
-  if (o.divergence == "forward_kl") return -exp(-ratio);
-  if (o.divergence == "js") return log_sigmoid(ratio);
+  switch (o.divergence) {
+    case config::Divergence::reverse_kl: break;
+    case config::Divergence::forward_kl: return -exp(-ratio);
+    case config::Divergence::js: return log_sigmoid(ratio);
+  }
   return ratio;
 }
 

@@ -14,7 +14,7 @@ at::Tensor long_tensor(const std::vector<std::int32_t>& values, at::Device devic
   return at::tensor(values, at::kInt).to(device, at::kLong);
 }
 
-void check(const data::Forest& forest, const Shape& shape) {
+void check(const data::Forest& forest, const ModelShape& shape) {
   for (const data::Token token : forest.tokens)
     if (token < 0 || token >= shape.vocabulary)
       throw UserError(
@@ -40,7 +40,7 @@ std::vector<std::int32_t> branch_starts(const data::Forest& forest) {
 
 }  // namespace
 
-Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device device) {
+Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device) {
   check(forest, shape);
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());

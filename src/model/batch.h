@@ -25,7 +25,7 @@ struct Batch {
 };
 
 // A token outside the vocabulary, or a sequence longer than the model's context, is a UserError.
-Batch make_batch(const data::Forest& forest, const Shape& shape, at::Device device);
+Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device);
 
 // The batch on another device.
 Batch to_device(const Batch& batch, at::Device device);

@@ -210,7 +210,7 @@ std::vector<Generated> Generation::run() {
   at::Tensor logits = begin();
   for (;;) {
     at::Tensor tokens = choose(logits).contiguous();
-    options_.agree(tokens);
+    options_.broadcast(tokens);
     std::vector<std::int64_t> kept;
     for (std::size_t i = 0; i < active_.size(); ++i)
       if (accept(active_[i], static_cast<data::Token>(tokens.const_data_ptr<std::int64_t>()[i])))

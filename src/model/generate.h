@@ -23,7 +23,7 @@ struct GenerateOptions {
   std::vector<data::Token> eos;       // any of these ends a sample
   std::uint64_t seed = 0;
   // If several ranks draw the same samples: broadcasts the tokens that one of them drew.
-  std::function<void(const at::Tensor& tokens)> agree = [](const at::Tensor&) {};
+  std::function<void(const at::Tensor& tokens)> broadcast = [](const at::Tensor&) {};
 };
 
 enum class Finish { eos, stopped, length };

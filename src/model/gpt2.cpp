@@ -1,6 +1,6 @@
 #include <ATen/ops/embedding.h>
 
-#include "model/parts.h"
+#include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {

@@ -1,4 +1,4 @@
-#include "model/parts.h"
+#include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {

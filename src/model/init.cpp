@@ -43,44 +43,45 @@ void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t ke
   }
 }
 
-// Fills `flat` with these runs of a stream.
-void fill_normal(const at::Tensor& flat, const std::vector<Run>& runs, double deviation, std::uint64_t key) {
+// Fills `flat` with these ranges of a stream.
+void fill_normal(const at::Tensor& flat, const std::vector<Range>& ranges, double deviation,
+                 std::uint64_t key) {
   constexpr std::int64_t kPiece = 1 << 22, kPart = 1 << 14;
   at::Tensor drawn = at::empty({std::min(kPiece, flat.numel())}, at::TensorOptions().dtype(at::kFloat));
   struct Part {
     std::int64_t to;  // in `drawn`
-    Run run;
+    Range range;
   };
   std::vector<Part> parts;  // that `drawn` has room for
   std::int64_t begin = 0, filled = 0;
   const auto flush = [&] {
     for_each_parallel(parts.size(), [&](std::size_t i) {
-      const auto& [to, run] = parts[i];
-      draw({drawn.mutable_data_ptr<float>() + to, static_cast<std::size_t>(run.count)}, run.from,
+      const auto& [to, range] = parts[i];
+      draw({drawn.mutable_data_ptr<float>() + to, static_cast<std::size_t>(range.count)}, range.from,
            static_cast<float>(deviation), key);
     });
     flat.narrow(0, begin, filled).copy_(drawn.narrow(0, 0, filled));
     begin += std::exchange(filled, 0);
     parts.clear();
   };
-  for (const Run& run : runs)
-    for (std::int64_t done = 0; done < run.count; done += kPart) {
-      const std::int64_t count = std::min(kPart, run.count - done);
+  for (const Range& range : ranges)
+    for (std::int64_t done = 0; done < range.count; done += kPart) {
+      const std::int64_t count = std::min(kPart, range.count - done);
       if (filled + count > kPiece) flush();
-      parts.push_back({filled, {run.from + done, count}});
+      parts.push_back({filled, {range.from + done, count}});
       filled += count;
     }
   flush();
 }
 
 // Sets those elements of `flat` to zero that belong to [first, last) of the tensor.
-void clear_elements(const at::Tensor& flat, const std::vector<Run>& runs, std::int64_t first,
+void clear_elements(const at::Tensor& flat, const std::vector<Range>& ranges, std::int64_t first,
                     std::int64_t last) {
   std::int64_t to = 0;
-  for (const Run& run : runs) {
-    const std::int64_t begin = std::max(run.from, first), end = std::min(run.from + run.count, last);
-    if (begin < end) flat.narrow(0, to + begin - run.from, end - begin).zero_();
-    to += run.count;
+  for (const Range& range : ranges) {
+    const std::int64_t begin = std::max(range.from, first), end = std::min(range.from + range.count, last);
+    if (begin < end) flat.narrow(0, to + begin - range.from, end - begin).zero_();
+    to += range.count;
   }
 }
 
@@ -92,18 +93,18 @@ void initialize(Weights& weights, const TensorTable& table, const ModelConfig& c
   const double residual = range / std::sqrt(2.0 * static_cast<double>(config.shape.layers));
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const HeldTensor& held : held_tensors(table.blocks[i], layout)) {
-      const Tensor& described = table.blocks[i].tensors[held.tensor];
+      const TensorInfo& described = table.blocks[i].tensors[held.tensor];
       const at::Tensor flat = weights.blocks[i].flat.narrow(0, held.to, held.count);
       const std::uint64_t key = key_of(seed, described.name);
       switch (described.init) {
         case Init::zeros: flat.zero_(); break;
         case Init::ones: flat.fill_(1); break;
-        case Init::normal: fill_normal(flat, held.runs, range, key); break;
-        case Init::residual: fill_normal(flat, held.runs, residual, key); break;
+        case Init::normal: fill_normal(flat, held.ranges, range, key); break;
+        case Init::residual: fill_normal(flat, held.ranges, residual, key); break;
       }
       if (const auto& row = config.settings.padding_row; row && described.name == table.embedding_name) {
         const std::int64_t width = described.shape[1];
-        clear_elements(flat, held.runs, *row * width, (*row + 1) * width);
+        clear_elements(flat, held.ranges, *row * width, (*row + 1) * width);
       }
     }
 }

@@ -30,7 +30,7 @@ class DeviceSegments {
 
 }  // namespace
 
-KvCache::KvCache(const Shape& shape, ops::Segments prompts, double scale)
+KvCache::KvCache(const ModelShape& shape, ops::Segments prompts, double scale)
     : scale_(scale), prompts_(std::move(prompts)), layers_(static_cast<std::size_t>(shape.layers)) {}
 
 at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,

@@ -15,7 +15,7 @@ namespace dpo::model {
 // samples' new tokens, equally many for every sample. The samples of one prompt are adjacent.
 class KvCache {
  public:
-  KvCache(const Shape& shape, ops::Segments prompts, double scale);
+  KvCache(const ModelShape& shape, ops::Segments prompts, double scale);
 
   // Attention within the prompts; caches the keys and values of this layer.
   at::Tensor attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);

@@ -1,6 +1,6 @@
 // Llama, Mistral, Qwen2 and Qwen3: they differ only in biases and in the norms of queries and keys, which the
 // tensor table says.
-#include "model/parts.h"
+#include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {

@@ -42,7 +42,7 @@ Context make_context(const Model& model, const at::Tensor& tokens, const at::Ten
 }
 
 std::size_t head_matrix_block(const Model& model) {
-  for (const Tensor& tensor : model.table.blocks.back().tensors)
+  for (const TensorInfo& tensor : model.table.blocks.back().tensors)
     if (tensor.name == model.table.head_name) return model.table.blocks.size() - 1;
   return 0;
 }

@@ -88,7 +88,8 @@ ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::em
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
-    return std::ranges::find(trained.tensors, trained.prefix + name, &Tensor::name) != trained.tensors.end();
+    return std::ranges::find(trained.tensors, trained.prefix + name, &TensorInfo::name) !=
+           trained.tensors.end();
   };
   BlockWeights leaves{weights.flat, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.tensors)
@@ -99,20 +100,20 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
 
 // Backpropagates through one block: adds to `gradients`, and returns the gradient of its input. The gradient
 // store is asked for its buffer last, since it may wait until the previous block's reduce-scatter is done.
-at::Tensor backward_through(const BlockRecord& record, std::size_t block, const at::Tensor& output_gradient,
+at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
-  for (const NamedTensor& named : record.weights.tensors)
+  for (const NamedTensor& named : saved.weights.tensors)
     if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
-  if (record.input.defined()) inputs.push_back(record.input);
+  if (saved.input.defined()) inputs.push_back(saved.input);
   std::vector<at::Tensor> found;
   if (!inputs.empty())
-    found = torch::autograd::grad({record.output}, inputs, {output_gradient}, /*retain_graph=*/false,
+    found = torch::autograd::grad({saved.output}, inputs, {output_gradient}, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   BlockWeights& sums = gradients.gradients(block);
   for (std::size_t i = 0; i < sums.tensors.size(); ++i)
     if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
-  return record.input.defined() ? found.back() : at::Tensor();
+  return saved.input.defined() ? found.back() : at::Tensor();
 }
 
 // The blocks in order, then the head's scores.
@@ -138,7 +139,8 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
 
 // The gradients of the head's matrix and bias; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                         const Tape& tape, const at::Tensor& by_response, GradientStore& gradients) {
+                         const SavedActivations& saved, const at::Tensor& grad_log_probs,
+                         GradientStore& gradients) {
   const at::NoGradGuard no_grad;
   const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
   const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
@@ -154,9 +156,9 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
                                 ? at::zeros_like(matrix_gradient, matrix_gradient.options().device(device))
                                 : matrix_gradient;
     gradient = score_responses_backward(
-        head_input(model, *head, *matrix, to_device(batch, device), tape.blocks.back().output.detach(),
+        head_input(model, *head, *matrix, to_device(batch, device), saved.blocks.back().output.detach(),
                    options),
-        tape.lse, by_response.to(device), here,
+        saved.lse, grad_log_probs.to(device), here,
         matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
     if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
   }
@@ -179,37 +181,37 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 }
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            Tape& tape) {
+                            SavedActivations& saved) {
   ops::ResponseScores scores = pass_forward(
       model, store, batch, options,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
-        BlockRecord record{
+        SavedBlock block{
             leaves_of(weights, model.trained.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
-        const at::Tensor output = compute_block(model, i, record.weights, record.input, here);
-        if (keep) record.output = output;
-        tape.blocks.push_back(std::move(record));
+        const at::Tensor output = compute_block(model, i, block.weights, block.input, here);
+        if (keep) block.output = output;
+        saved.blocks.push_back(std::move(block));
         return output.detach();
       });
-  tape.lse = scores.lse;
+  saved.lse = scores.lse;
   return scores;
 }
 
-void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
-              const at::Tensor& by_response, GradientStore& gradients) {
-  at::Tensor gradient = head_backward(model, store, batch, options, tape, by_response, gradients);
+void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
+              SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients) {
+  at::Tensor gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
   DeviceBatches batches(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
     if (is_empty(batch)) {
       gradients.gradients(i);  // zeros: this rank takes part in the reduction
     } else {
-      BlockRecord record = std::move(tape.blocks[i]);
-      tape.blocks.pop_back();
-      if (!record.output.defined())
-        record.output = compute_block(model, i, record.weights, record.input, batches.on(store.device(i)));
-      gradient = backward_through(record, i, to_device(gradient, store.device(i)), gradients);
+      SavedBlock block = std::move(saved.blocks[i]);
+      saved.blocks.pop_back();
+      if (!block.output.defined())
+        block.output = compute_block(model, i, block.weights, block.input, batches.on(store.device(i)));
+      gradient = backward_through(block, i, to_device(gradient, store.device(i)), gradients);
     }
     gradients.complete(i);
   }

@@ -18,28 +18,28 @@ struct PassOptions {
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.
-struct BlockRecord {
+struct SavedBlock {
   BlockWeights weights;  // leaves of the block's graph
   at::Tensor input;      // a leaf too; undefined for the embedding
   at::Tensor output;     // undefined if it is recomputed
 };
 
-struct Tape {
-  std::vector<BlockRecord> blocks;  // the head's output is the normed rows
-  at::Tensor lse;                   // of the head's logits
+struct SavedActivations {
+  std::vector<SavedBlock> blocks;  // the head's output is the normed rows
+  at::Tensor lse;                  // of the head's logits
 };
 
 // The scores of the forest's responses. An empty forest has none, but asks the store for every block like any
 // other: ranks that shard weights take part in every pass.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
-// The same, recording on the tape what backward() needs.
+// The same; `saved` receives what backward() needs.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            Tape& tape);
+                            SavedActivations& saved);
 
-// Adds the gradients of sum(by_response * log_probs) to `gradients`. The tape is freed block by block.
-void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options, Tape& tape,
-              const at::Tensor& by_response, GradientStore& gradients);
+// Adds the gradients of sum(grad_log_probs * log_probs) to `gradients`. `saved` is freed block by block.
+void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
+              SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 
 // The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);

@@ -28,10 +28,12 @@ bool is_half(const at::Tensor& tensor) {
 
 }  // namespace
 
-Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
-                const Segments& keys, bool causal, double scale) {
+AttentionOutput attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
+                       const Segments& keys, bool causal, double scale) {
   const AttentionCall call{q, k, v, queries, keys, causal, scale};
-  Attended result = q.is_cpu() ? attend_cpu(call) : is_half(q) ? attend_flash(call) : attend_efficient(call);
+  AttentionOutput result = q.is_cpu()   ? attend_cpu(call)
+                           : is_half(q) ? attend_flash(call)
+                                        : attend_efficient(call);
   if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined()) {
     result.out.index_fill_(0, no_keys, 0);
     result.lse.index_fill_(1, no_keys, kNoKeys);
@@ -40,7 +42,7 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
 }
 
 AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
-                                   const at::Tensor& v, const Attended& total, const Segments& queries,
+                                   const at::Tensor& v, const AttentionOutput& total, const Segments& queries,
                                    const Segments& keys, bool causal, double scale) {
   const AttentionCall call{q, k, v, queries, keys, causal, scale};
   AttentionGradients result = q.is_cpu()   ? attend_cpu_backward(call, grad_out, total)
@@ -51,10 +53,12 @@ AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor&
   return result;
 }
 
-void merge(Attended& one, const Attended& other) {
+void merge(AttentionOutput& one, const AttentionOutput& other) {
   if (fused::merge(one, other)) return;
   const at::Tensor lse = at::logaddexp(one.lse, other.lse);
-  const auto weight = [&lse](const Attended& part) { return (part.lse - lse).exp_().t().unsqueeze(-1); };
+  const auto weight = [&lse](const AttentionOutput& part) {
+    return (part.lse - lse).exp_().t().unsqueeze(-1);
+  };
   one.out.mul_(weight(one)).addcmul_(other.out, weight(other));
   one.lse.copy_(lse);
 }

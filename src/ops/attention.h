@@ -7,7 +7,7 @@
 namespace dpo::ops {
 
 // The result of attention over some keys, in a form that can be merged with that over other keys.
-struct Attended {
+struct AttentionOutput {
   at::Tensor out;  // [tokens, heads, head_dim]
   at::Tensor lse;  // [heads, tokens], float32 or better: the log-sum-exp of the scores
 };
@@ -20,15 +20,15 @@ struct AttentionGradients {
 // of equal length) to those up to their own position. q is [tokens, heads, head_dim]; k and v may have fewer
 // heads, each of which serves a group of adjacent heads of q. A query without keys gets zeros and an lse of
 // -inf. Autograd does not see it: see attend_backward().
-Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
-                const Segments& keys, bool causal, double scale);
+AttentionOutput attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
+                       const Segments& keys, bool causal, double scale);
 
 // The part of the gradients that comes from these keys. `total` is the merged attention over all keys.
 AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
-                                   const at::Tensor& v, const Attended& total, const Segments& queries,
+                                   const at::Tensor& v, const AttentionOutput& total, const Segments& queries,
                                    const Segments& keys, bool causal, double scale);
 
 // Makes `one` the attention over its keys and those of `other`.
-void merge(Attended& one, const Attended& other);
+void merge(AttentionOutput& one, const AttentionOutput& other);
 
 }  // namespace dpo::ops

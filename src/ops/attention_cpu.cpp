@@ -74,7 +74,7 @@ void for_each_block(std::int64_t queries, std::int64_t keys, bool causal, const 
   }
 }
 
-void attend_segment(const AttentionCall& call, Range queries, Range keys, const Attended& result) {
+void attend_segment(const AttentionCall& call, Range queries, Range keys, const AttentionOutput& result) {
   const std::int64_t kv_heads = call.k.size(1), group = call.groups();
   const at::Tensor q = rows_of(call.q, queries, kv_heads);
   const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
@@ -91,7 +91,7 @@ void attend_segment(const AttentionCall& call, Range queries, Range keys, const 
 }
 
 void attend_segment_backward(const AttentionCall& call, Range queries, Range keys, const at::Tensor& grad_out,
-                             const Attended& total, const AttentionGradients& result) {
+                             const AttentionOutput& total, const AttentionGradients& result) {
   const std::int64_t kv_heads = call.k.size(1), group = call.groups();
   const at::Tensor q = rows_of(call.q, queries, kv_heads), grad = rows_of(grad_out, queries, kv_heads);
   const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
@@ -118,11 +118,11 @@ void attend_segment_backward(const AttentionCall& call, Range queries, Range key
 
 }  // namespace
 
-Attended attend_cpu(const AttentionCall& call) {
+AttentionOutput attend_cpu(const AttentionCall& call) {
   const std::int64_t tokens = call.q.size(0), heads = call.q.size(1);
-  Attended result{at::zeros({tokens, heads, call.q.size(2)}, call.q.options()),
-                  at::full({heads, tokens}, -std::numeric_limits<double>::infinity(),
-                           call.q.options().dtype(computed_type(call.q)))};
+  AttentionOutput result{at::zeros({tokens, heads, call.q.size(2)}, call.q.options()),
+                         at::full({heads, tokens}, -std::numeric_limits<double>::infinity(),
+                                  call.q.options().dtype(computed_type(call.q)))};
   for_each_segment(call.queries.count(), [&](std::int64_t i) {
     const Range queries = range_of(call.queries, i), keys = range_of(call.keys, i);
     if (queries.length > 0 && keys.length > 0) attend_segment(call, queries, keys, result);
@@ -131,7 +131,7 @@ Attended attend_cpu(const AttentionCall& call) {
 }
 
 AttentionGradients attend_cpu_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                       const Attended& total) {
+                                       const AttentionOutput& total) {
   AttentionGradients result{at::zeros(call.q.sizes(), call.q.options()),
                             at::zeros(call.k.sizes(), call.k.options()),
                             at::zeros(call.v.sizes(), call.v.options())};

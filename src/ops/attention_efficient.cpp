@@ -42,7 +42,7 @@ at::Tensor per_group(const at::Tensor& x, std::int64_t groups) {
 
 }  // namespace
 
-Attended attend_efficient(const AttentionCall& call) {
+AttentionOutput attend_efficient(const AttentionCall& call) {
   const auto result = at::_efficient_attention_forward(
       call.q.unsqueeze(0), per_head(call.k, call.groups()), per_head(call.v, call.groups()), /*bias=*/{},
       call.queries.device_starts, call.keys.device_starts, call.queries.longest, call.keys.longest,
@@ -53,7 +53,7 @@ Attended attend_efficient(const AttentionCall& call) {
 }
 
 AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                             const Attended& total) {
+                                             const AttentionOutput& total) {
   const TokenIndex tokens = token_index(call.queries, call.q);
   const std::int64_t longest = (call.queries.longest + kLsePadding - 1) / kLsePadding * kLsePadding;
   const at::Tensor lse = at::full({call.queries.count(), longest, call.q.size(1)},

@@ -23,7 +23,7 @@ at::Tensor unpadded(const at::Tensor& x, std::int64_t head_dim) {
 
 }  // namespace
 
-Attended attend_flash(const AttentionCall& call) {
+AttentionOutput attend_flash(const AttentionCall& call) {
   const auto result =
       at::_flash_attention_forward(padded(call.q), padded(call.k), padded(call.v), call.queries.device_starts,
                                    call.keys.device_starts, call.queries.longest, call.keys.longest,
@@ -32,7 +32,7 @@ Attended attend_flash(const AttentionCall& call) {
 }
 
 AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                         const Attended& total) {
+                                         const AttentionOutput& total) {
   const at::Tensor no_dropout = at::zeros({2}, call.q.options().dtype(at::kUInt64));
   const Deterministic in_this_call;
   const auto [dq, dk, dv] = at::_flash_attention_backward(

@@ -15,18 +15,18 @@ struct AttentionCall {
   std::int64_t groups() const { return q.size(1) / k.size(1); }
 };
 
-Attended attend_cpu(const AttentionCall& call);
+AttentionOutput attend_cpu(const AttentionCall& call);
 AttentionGradients attend_cpu_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                       const Attended& total);
+                                       const AttentionOutput& total);
 
 // CUDA in bfloat16 and float16.
-Attended attend_flash(const AttentionCall& call);
+AttentionOutput attend_flash(const AttentionCall& call);
 AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                         const Attended& total);
+                                         const AttentionOutput& total);
 
 // CUDA in float32.
-Attended attend_efficient(const AttentionCall& call);
+AttentionOutput attend_efficient(const AttentionCall& call);
 AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                             const Attended& total);
+                                             const AttentionOutput& total);
 
 }  // namespace dpo::ops

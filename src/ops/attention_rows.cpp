@@ -56,25 +56,25 @@ void softmax_one_backward(double* scores, double* grads, std::int64_t count, dou
 }
 
 template <class T>
-void softmax_all(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
+void softmax_all(const at::Tensor& scores, const AttentionMask& mask, double scale, const at::Tensor& lse) {
   const std::int64_t rows = scores.size(1), keys = scores.size(2);
   T* row = scores.mutable_data_ptr<T>();
   T* sums = lse.mutable_data_ptr<T>();
   for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys) {
-    const std::int64_t seen = visible.keys(i % rows, keys);
+    const std::int64_t seen = mask.keys(i % rows, keys);
     sums[i] = softmax_one(row, seen, static_cast<T>(scale));
     std::fill(row + seen, row + keys, T{0});
   }
 }
 
 template <class T>
-void softmax_all_backward(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+void softmax_all_backward(const at::Tensor& scores, const at::Tensor& grads, const AttentionMask& mask,
                           double scale, const at::Tensor& lse, const at::Tensor& delta) {
   const std::int64_t rows = scores.size(1), keys = scores.size(2);
   T *row = scores.mutable_data_ptr<T>(), *grad = grads.mutable_data_ptr<T>();
   const T *sums = lse.const_data_ptr<T>(), *deltas = delta.const_data_ptr<T>();
   for (std::int64_t i = 0; i < scores.size(0) * rows; ++i, row += keys, grad += keys) {
-    const std::int64_t seen = visible.keys(i % rows, keys);
+    const std::int64_t seen = mask.keys(i % rows, keys);
     softmax_one_backward(row, grad, seen, static_cast<T>(scale), sums[i], deltas[i]);
     std::fill(row + seen, row + keys, T{0});
     std::fill(grad + seen, grad + keys, T{0});
@@ -83,16 +83,16 @@ void softmax_all_backward(const at::Tensor& scores, const at::Tensor& grads, con
 
 }  // namespace
 
-void softmax_rows(const at::Tensor& scores, const Visible& visible, double scale, const at::Tensor& lse) {
-  if (scores.scalar_type() == at::kDouble) return softmax_all<double>(scores, visible, scale, lse);
-  softmax_all<float>(scores, visible, scale, lse);
+void softmax_rows(const at::Tensor& scores, const AttentionMask& mask, double scale, const at::Tensor& lse) {
+  if (scores.scalar_type() == at::kDouble) return softmax_all<double>(scores, mask, scale, lse);
+  softmax_all<float>(scores, mask, scale, lse);
 }
 
-void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const Visible& visible,
+void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const AttentionMask& mask,
                            double scale, const at::Tensor& lse, const at::Tensor& delta) {
   if (scores.scalar_type() == at::kDouble)
-    return softmax_all_backward<double>(scores, grads, visible, scale, lse, delta);
-  softmax_all_backward<float>(scores, grads, visible, scale, lse, delta);
+    return softmax_all_backward<double>(scores, grads, mask, scale, lse, delta);
+  softmax_all_backward<float>(scores, grads, mask, scale, lse, delta);
 }
 
 }  // namespace dpo::ops

@@ -134,7 +134,7 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
 }
 
 // Attention to the samples' own keys, equally many for every sample: one batched matrix product.
-Attended attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
+AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
   const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, 0, keys.own_tokens); };
@@ -156,7 +156,7 @@ at::Tensor for_decoding(const at::Tensor& prompts) {
 at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
                             const Segments& prompts, double scale) {
   if (q.is_cpu()) return decode_cpu(q, keys, samples, prompts, scale);
-  Attended all = attend_own(q, keys, scale);
+  AttentionOutput all = attend_own(q, keys, scale);
   merge(all, attend(q, keys.prompt_k, keys.prompt_v, samples, prompts, /*causal=*/false, scale));
   return all.out;
 }

@@ -4,9 +4,9 @@
 
 namespace dpo::ops {
 
-// While it exists, LibTorch's attention adds up gradients in a fixed order on a GPU, so that a step gives the
-// same bits every time. Used around single calls: some operators throw in this mode although their order is
-// fixed.
+// While it exists, LibTorch's attention adds up gradients in a fixed order on a GPU, so that an update gives
+// the same bits every time. Used around single calls: some operators throw in this mode although their order
+// is fixed.
 class Deterministic {
  public:
   Deterministic() { set(true, /*fill=*/false); }

@@ -21,12 +21,12 @@ struct LayoutHolder : torch::CustomClassHolder {
   std::shared_ptr<const ForestLayout> layout;
 };
 
-Attended attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                       const ForestLayout& layout, double scale) {
-  Attended all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, scale);
+AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const ForestLayout& layout, double scale) {
+  AttentionOutput all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, scale);
   if (!has_both_parts(layout)) return all;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
-  Attended of_responses{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
+  AttentionOutput of_responses{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
   merge(of_responses,
         attend(q.narrow(0, prompts, responses), k.narrow(0, 0, prompts), v.narrow(0, 0, prompts),
                layout.branches, layout.prompts, /*causal=*/false, scale));
@@ -37,7 +37,7 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::shared_ptr<const ForestLayout>& layout,
                             double scale) {
-    const Attended all = attend_forest(q, k, v, *layout, scale);
+    const AttentionOutput all = attend_forest(q, k, v, *layout, scale);
     ctx->save_for_backward({q, k, v, all.out, all.lse});
     ctx->saved_data["layout"] = c10::IValue::make_capsule(c10::make_intrusive<LayoutHolder>(layout));
     ctx->saved_data["scale"] = scale;
@@ -47,7 +47,7 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
-    const Attended all{saved[3], saved[4]};
+    const AttentionOutput all{saved[3], saved[4]};
     const double scale = ctx->saved_data["scale"].toDouble();
     const auto holder = ctx->saved_data["layout"].toCapsule();
     const ForestLayout& layout = *static_cast<const LayoutHolder&>(*holder).layout;

@@ -15,21 +15,21 @@ bool has_kernels();
 bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                   bool interleaved, float direction);
 
-bool merge(Attended& one, const Attended& other);
+bool merge(AttentionOutput& one, const AttentionOutput& other);
 
 // Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
 // for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
-struct AdamNumbers {
+struct AdamArguments {
   double lr = 0, l2 = 0, decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
-          const AdamNumbers& numbers);
+          const AdamArguments& arguments);
 
-struct RmsPropNumbers {
+struct RmsPropArguments {
   double lr = 0, l2 = 0, alpha = 0, epsilon = 0;
 };
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
-             const RmsPropNumbers& numbers);
+             const RmsPropArguments& arguments);
 
 }  // namespace dpo::ops::fused

@@ -69,7 +69,7 @@ bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, c
   return true;
 }
 
-bool merge(Attended& one, const Attended& other) {
+bool merge(AttentionOutput& one, const AttentionOutput& other) {
   const auto type = type_of(one.out);
   if (!one.out.is_cuda() || !type || one.lse.scalar_type() != at::kFloat ||
       other.lse.scalar_type() != at::kFloat || !one.out.is_contiguous() || !other.out.is_contiguous() ||
@@ -90,33 +90,33 @@ bool merge(Attended& one, const Attended& other) {
 }
 
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
-          const AdamNumbers& n) {
+          const AdamArguments& n) {
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
   c.decay = static_cast<float>(1 - n.lr * n.decoupled);
-  c.first_share = static_cast<float>(1 - n.beta1);
-  c.second_keep = static_cast<float>(n.beta2);
-  c.second_share = static_cast<float>(1 - n.beta2);
-  c.root_correction = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
+  c.one_minus_beta1 = static_cast<float>(1 - n.beta1);
+  c.beta2 = static_cast<float>(n.beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - n.beta2);
+  c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
-  c.step = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
+  c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
   cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
              Launch(weights));
   return true;
 }
 
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
-             const RmsPropNumbers& n) {
+             const RmsPropArguments& n) {
   const auto gradient = gradient_of(gradients);
   if (!gradient || !is_flat_float(weights)) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
-                        .keep = static_cast<float>(n.alpha),
-                        .share = static_cast<float>(1 - n.alpha),
+                        .alpha = static_cast<float>(n.alpha),
+                        .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
-                        .step = static_cast<float>(-n.lr)};
+                        .step_size = static_cast<float>(-n.lr)};
   cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
   return true;
 }

@@ -8,10 +8,10 @@ bool apply_rotary(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::T
   return false;
 }
 
-bool merge(Attended&, const Attended&) { return false; }
+bool merge(AttentionOutput&, const AttentionOutput&) { return false; }
 
-bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamNumbers&) { return false; }
+bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamArguments&) { return false; }
 
-bool rmsprop(at::Tensor&, const at::Tensor&, at::Tensor&, const RmsPropNumbers&) { return false; }
+bool rmsprop(at::Tensor&, const at::Tensor&, at::Tensor&, const RmsPropArguments&) { return false; }
 
 }  // namespace dpo::ops::fused

@@ -96,9 +96,9 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 }
 
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& by_response, at::Tensor matrix_gradient,
+                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
                                     at::Tensor bias_gradient) {
-  at::Tensor by_row = by_response.to(lse.scalar_type())
+  at::Tensor by_row = grad_log_probs.to(lse.scalar_type())
                           .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());

@@ -37,11 +37,11 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy);
 ShardScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
-// Adds the gradients of sum(by_response * log_probs) to those of the matrix and the bias (where defined), and
-// returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a 16-bit
-// matrix gradient is accumulated in float32 first.
+// Adds the gradients of sum(grad_log_probs * log_probs) to those of the matrix and the bias (where defined),
+// and returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a
+// 16-bit matrix gradient is accumulated in float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& by_response, at::Tensor matrix_gradient,
+                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
                                     at::Tensor bias_gradient);
 
 }  // namespace dpo::ops

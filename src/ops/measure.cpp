@@ -41,7 +41,7 @@ at::Tensor bytes_on(at::Device device, std::int64_t count, bool pinned = false) 
 
 }  // namespace
 
-double product_rate(at::Device device, at::ScalarType type) {
+double matmul_flops(at::Device device, at::ScalarType type) {
   const at::NoGradGuard no_grad;
   at::globalContext().setAllowTF32CuBLAS(false);  // float32 means float32
   const std::int64_t n = device.is_cuda() ? 8192 : 1024;
@@ -52,14 +52,14 @@ double product_rate(at::Device device, at::ScalarType type) {
   return 2 * size * size * size * calls_per_second(device.is_cuda(), [&] { at::mm_out(out, a, b); });
 }
 
-double memory_rate(at::Device device) {
+double memory_bandwidth(at::Device device) {
   constexpr std::int64_t kBytes = 256 << 20;
   const at::Tensor from = bytes_on(device, kBytes);
   at::Tensor to = bytes_on(device, kBytes);
   return 2.0 * kBytes * calls_per_second(device.is_cuda(), [&] { to.copy_(from); });
 }
 
-double transfer_rate(at::Device from, at::Device to) {
+double transfer_bandwidth(at::Device from, at::Device to) {
   constexpr std::int64_t kBytes = 256 << 20;
   const at::Tensor source = bytes_on(from, kBytes, from.is_cpu());
   at::Tensor target = bytes_on(to, kBytes, to.is_cpu());

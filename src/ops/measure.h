@@ -6,12 +6,12 @@
 namespace dpo::ops {
 
 // FLOP/s of large square matrix products.
-double product_rate(at::Device device, at::ScalarType type);
+double matmul_flops(at::Device device, at::ScalarType type);
 
 // Bytes per second that a copy within the device's memory reads and writes.
-double memory_rate(at::Device device);
+double memory_bandwidth(at::Device device);
 
 // Bytes per second of copies from one device to another; host memory is pinned.
-double transfer_rate(at::Device from, at::Device to);
+double transfer_bandwidth(at::Device from, at::Device to);
 
 }  // namespace dpo::ops

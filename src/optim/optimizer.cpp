@@ -15,7 +15,7 @@ void Optimizer::step(model::Weights& weights, const model::Weights& gradients, d
 }
 
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,
-                                          const Settings& settings) {
+                                          const OptimizerSettings& settings) {
   using Kind = config::Optimizer;
   const double epsilon = settings.epsilon.value_or(1e-8);
   const double decay = settings.weight_decay.value_or(kind == Kind::AdamW ? 0.01 : 0);

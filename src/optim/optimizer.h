@@ -61,13 +61,13 @@ class Optimizer {
 // What the user can choose; everything else is torch.optim's default. Only Adam and AdamW have betas; only
 // those and RMSprop have an epsilon. Weight decay applies to every parameter, as in a single parameter group
 // of torch.optim.
-struct Settings {
+struct OptimizerSettings {
   std::optional<std::pair<double, double>> betas{};
   std::optional<double> epsilon{}, weight_decay{};
 };
 
 // RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,
-                                          const Settings& settings = {});
+                                          const OptimizerSettings& settings = {});
 
 }  // namespace dpo::optim

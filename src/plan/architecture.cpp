@@ -54,8 +54,8 @@ Architecture find_architecture(const std::string& name_or_path) {
   for (std::string& name : known) name = replace_all(name, "--", "/");
   throw UserError(
       fmt::format("model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "
-                  "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; fetch it "
-                  "with '{}', or give a folder{}",
+                  "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; download "
+                  "it with '{}', or give a folder{}",
                   name_or_path, hub::cache_folder().string(), known.size(),
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path, "config.json"),
                   did_you_mean(name_or_path, known)));

@@ -7,7 +7,7 @@
 namespace dpo::plan {
 
 struct Architecture {
-  model::Shape shape;
+  model::ModelShape shape;
   std::string origin;       // path of its config.json
   std::string config_json;  // text of that file
 };

@@ -11,7 +11,7 @@
 #include "base/quantity.h"
 #include "base/user_path.h"
 #include "config/assets.h"
-#include "plan/fact_file.h"
+#include "plan/yaml_file.h"
 
 namespace dpo::plan {
 namespace {
@@ -24,14 +24,14 @@ std::string without_vendor(const std::string& name) {
   return name.starts_with(kVendor) ? name.substr(kVendor.size()) : name;
 }
 
-bool names(FactFile& file, const std::string& device) {
+bool names(YamlFile& file, const std::string& device) {
   return std::ranges::any_of(file.texts("matches"), [&](const std::string& name) {
     return without_vendor(name) == without_vendor(device);
   });
 }
 
 // Products of one name differ: in memory (A100), and in how much of the chip is in use (laptops, MIG).
-bool describes(FactFile& file, const hardware::Gpu& gpu) {
+bool describes(YamlFile& file, const hardware::Gpu& gpu) {
   if (!names(file, gpu.name)) return false;
   const auto multiprocessors = file.optional_number("multiprocessors", 1);
   if (multiprocessors && *multiprocessors != gpu.multiprocessors) return false;
@@ -41,7 +41,7 @@ bool describes(FactFile& file, const hardware::Gpu& gpu) {
   return !memory || std::abs(*memory - gib) < kTolerance * gib;
 }
 
-bool describes(FactFile& file, const hardware::Processor& processor) {
+bool describes(YamlFile& file, const hardware::Processor& processor) {
   return file.flag("per_core", false) && !processor.name.empty() && names(file, processor.name);
 }
 
@@ -62,7 +62,7 @@ std::optional<std::string> file_of(const Found& found) {
   const std::vector<std::string> shipped = config::assets_in("device");
   all.insert(all.end(), shipped.begin(), shipped.end());
   for (const std::string& name : all) {
-    FactFile file("device", name);
+    YamlFile file("device", name);
     if (describes(file, found)) return name;
   }
   return std::nullopt;
@@ -75,20 +75,20 @@ std::string own_or_shipped(const std::string& name) {
 }
 
 // The rate in bfloat16 depends on a processor's instructions: cpu.yaml has one for each kind.
-double half_tflops(FactFile& file, bool is_cpu, const hardware::Processor& processor) {
+double bf16_tflops(YamlFile& file, bool is_cpu, const hardware::Processor& processor) {
   const std::string kind = fmt::format("bf16_tflops.{}", hardware::name_of(processor.bf16));
   const auto of_kind = is_cpu ? file.optional_number(kind, 0.0001) : std::nullopt;
   return of_kind ? *of_kind : file.number("bf16_tflops", 0.0001);
 }
 
 Device read_device(const std::string& name_or_file, const hardware::Processor& here) {
-  FactFile file("device", name_or_file);
+  YamlFile file("device", name_or_file);
   file.texts("matches");
   file.optional_number("multiprocessors", 1);
   const bool is_file = !config::asset("device/" + name_or_file + ".yaml");
   Device d;
   d.name = is_file ? fs::path(name_or_file).stem().string() : name_or_file;
-  d.figures = is_file ? Figures::own : Figures::shipped;
+  d.origin = is_file ? FiguresOrigin::own : FiguresOrigin::shipped;
   d.file = is_file ? name_or_file : "configs/device/" + name_or_file + ".yaml";
   d.is_cpu = file.flag("per_core", false);
   const auto memory = file.optional_number("memory_gib", 0.01);
@@ -97,17 +97,17 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   if (cores_given && !d.is_cpu) file.fail("'cores' needs per_core: true");
   const double cores = d.is_cpu ? cores_given.value_or(here.cores) : 1;
   d.memory_bandwidth = file.number("memory_gbytes_per_second", 0.01) * 1e9 * cores;
-  d.half_rate = half_tflops(file, d.is_cpu, here) * 1e12 * cores;
-  d.single_rate = file.number("fp32_tflops", 0.0001) * 1e12 * cores;
+  d.bf16_flops = bf16_tflops(file, d.is_cpu, here) * 1e12 * cores;
+  d.fp32_flops = file.number("fp32_tflops", 0.0001) * 1e12 * cores;
   d.efficiency = file.number("efficiency", 0.01);
-  d.single_efficiency = file.optional_number("efficiency_fp32", 0.01);
+  d.fp32_efficiency = file.optional_number("efficiency_fp32", 0.01);
   d.link = file.number("link_gbytes_per_second", 0.001) * 1e9;
   d.network = file.number("network_gbytes_per_second", 0.001) * 1e9;
   d.watts = file.number("watts", 0) * cores;
   d.usd_per_hour = file.number("usd_per_hour", 0) * cores;
   file.finish();
   if (d.efficiency > 1) file.fail("'efficiency' is more than 1");
-  if (d.single_efficiency.value_or(0) > 1) file.fail("'efficiency_fp32' is more than 1");
+  if (d.fp32_efficiency.value_or(0) > 1) file.fail("'efficiency_fp32' is more than 1");
   return d;
 }
 
@@ -141,8 +141,8 @@ std::string giga(double rate) { return fmt::format("{:.4g}", rate / 1e9); }
 std::string measured_comment(const std::string& device, const Measured& m, const std::string& day) {
   std::string text =
       fmt::format("# {}, measured by 'dpo bench device' on {}.\n# Large matrix products: ", device, day);
-  if (m.half) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.half));
-  text += fmt::format("{} in float32.\n", tera(m.single));
+  if (m.bf16) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.bf16));
+  text += fmt::format("{} in float32.\n", tera(m.fp32));
   if (m.from_host && m.to_host)
     text += fmt::format("# Host link: {} GB/s to the device, {} from it (not used by plans).\n",
                         giga(*m.from_host), giga(*m.to_host));
@@ -175,7 +175,7 @@ Device device_of(const hardware::Gpu& gpu) {
   const auto file = file_of(gpu);
   Device device = file ? read_device(*file, {}) : estimate(gpu);
   device.memory = static_cast<double>(gpu.memory_bytes);
-  device.has_half = has_half(gpu);
+  device.supports_bf16 = supports_bf16(gpu);
   return device;
 }
 
@@ -185,36 +185,37 @@ Device device_of(const hardware::Processor& processor) {
 
 DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const std::string& day) {
   const Device before = device_of(gpu);
-  const Peak single = measured_peak(before.single_rate, m.single);
-  const Peak half = m.half ? measured_peak(before.half_rate, *m.half) : single;
+  const Peak fp32 = measured_peak(before.fp32_flops, m.fp32);
+  const Peak bf16 = m.bf16 ? measured_peak(before.bf16_flops, *m.bf16) : fp32;
   std::string text = measured_comment(gpu.name, m, day);
   text += fmt::format("matches: [{}]\nmultiprocessors: {}\nmemory_gib: {:.4g}\n", quoted(gpu.name),
                       gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / kGib);
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth));
   text += fmt::format("bf16_tflops: {}  # peaks: the vendor's, or estimated\nfp32_tflops: {}\n",
-                      tera(half.rate), tera(single.rate));
-  text += fmt::format("efficiency: {:.3f}  # share of peak that a step reaches: {} of what products reach\n",
-                      half.efficiency, kStepShare);
-  text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", single.efficiency);
+                      tera(bf16.rate), tera(fp32.rate));
+  text += fmt::format(
+      "efficiency: {:.3f}  # share of peak that a training step reaches: {} of what matrix products reach\n",
+      bf16.efficiency, kStepShare);
+  text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", fp32.efficiency);
   text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
                       m.link ? "a copy from one GPU to another" : "not measured");
   text += fmt::format("network_gbytes_per_second: {}  # not measured, like the lines below\nwatts: {:.4g}\n",
                       giga(before.network), before.watts);
   text += fmt::format("usd_per_hour: {:.4g}\n", before.usd_per_hour);
-  return {before.figures == Figures::estimated ? file_name_of(gpu.name) : before.name, text};
+  return {before.origin == FiguresOrigin::estimated ? file_name_of(gpu.name) : before.name, text};
 }
 
 DeviceFile describe_measured(const hardware::Processor& processor, const Measured& m,
                              const std::string& day) {
   const Device before = device_of(processor);
   const double cores = processor.cores;
-  const std::string name = processor.name.empty() ? "a processor without a name" : processor.name;
+  const std::string name = processor.name.empty() ? "an unknown CPU" : processor.name;
   std::string text = measured_comment(name, m, day);
-  text += fmt::format("# Figures are for one of {:.3g} cores that worked together.\n", cores);
+  text += fmt::format("# Figures are per core, measured with {:.3g} cores at work.\n", cores);
   text += fmt::format("matches: [{}]\nper_core: true\nmemory_gib: null  # the machine's\n", quoted(name));
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth / cores));
-  text += fmt::format("bf16_tflops: {}  # of the products\nfp32_tflops: {}\n",
-                      tera(m.half.value_or(m.single) / cores), tera(m.single / cores));
+  text += fmt::format("bf16_tflops: {}  # rates of large matrix products\nfp32_tflops: {}\n",
+                      tera(m.bf16.value_or(m.fp32) / cores), tera(m.fp32 / cores));
   text += fmt::format("efficiency: {}  # share of these rates that a training step reaches\n", kStepShare);
   text +=
       fmt::format("link_gbytes_per_second: {}  # not measured, like the lines below\n", giga(before.link));

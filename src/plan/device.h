@@ -10,29 +10,29 @@
 namespace dpo::plan {
 
 // Where a device's figures come from: configs/device/, the user's own file, or driver properties.
-enum class Figures { shipped, own, estimated };
+enum class FiguresOrigin { shipped, own, estimated };
 
 // One GPU (or the processor) in figures: bytes, bytes per second, FLOP/s.
 struct Device {
   std::string name;
-  Figures figures = Figures::shipped;
+  FiguresOrigin origin = FiguresOrigin::shipped;
   std::string file;  // of the figures; empty: estimated
   double memory = 0;
   double memory_bandwidth = 0;
-  double half_rate = 0;                     // bfloat16 and float16 matrix products, peak
-  double single_rate = 0;                   // float32, peak
-  double efficiency = 0;                    // share of peak that a training step reaches
-  std::optional<double> single_efficiency;  // the same in float32, where it differs
-  double link = 0;                          // bus bandwidth to the other GPUs of the machine, per GPU
-  double network = 0;                       // to other machines, per GPU
-  double watts = 0;                         // 0: unknown
-  double usd_per_hour = 0;                  // 0: unknown
+  double bf16_flops = 0;                  // peak FLOP/s of bfloat16 and float16 matrix products
+  double fp32_flops = 0;                  // the same in float32
+  double efficiency = 0;                  // share of peak that training reaches
+  std::optional<double> fp32_efficiency;  // in float32, where it differs
+  double link = 0;                        // bus bandwidth to the other GPUs of the machine, per GPU
+  double network = 0;                     // to other machines, per GPU
+  double watts = 0;                       // 0: unknown
+  double usd_per_hour = 0;                // 0: unknown
   bool is_cpu = false;
-  bool has_half = true;  // can train in 16 bits
+  bool supports_bf16 = true;  // can train in 16 bits
 
-  // FLOP/s that a training step reaches.
-  double step_rate(bool half) const {
-    return half ? half_rate * efficiency : single_rate * single_efficiency.value_or(efficiency);
+  // FLOP/s that training reaches.
+  double training_flops(bool bf16) const {
+    return bf16 ? bf16_flops * efficiency : fp32_flops * fp32_efficiency.value_or(efficiency);
   }
 };
 
@@ -48,16 +48,16 @@ Device device_of(const hardware::Processor& processor);
 // From driver properties alone; rough (estimate.cpp).
 Device estimate(const hardware::Gpu& gpu);
 
-// Whether it trains in bfloat16 and float16.
-bool has_half(const hardware::Gpu& gpu);
+// Whether it can train in bfloat16 and float16.
+bool supports_bf16(const hardware::Gpu& gpu);
 
 // The folder of the user's own files: $XDG_CONFIG_HOME/dpo/device, or ~/.config/dpo/device.
 std::filesystem::path own_device_folder();
 
 // What large matrix products (FLOP/s) and copies (bytes per second) reached on a device.
 struct Measured {
-  std::optional<double> half;  // in bfloat16, where the device has it
-  double single = 0;
+  std::optional<double> bf16;  // in bfloat16, where the device has it
+  double fp32 = 0;
   double bandwidth = 0;
   std::optional<double> from_host, to_host;  // of a GPU
   std::optional<double> link;                // between two GPUs

@@ -11,9 +11,9 @@ std::optional<Finding> unused_gpus(const Facts& f) {
 }
 
 std::optional<Finding> precision(const Facts& f) {
-  const Precision& p = f.c.precision;
+  const Precision& p = f.w.precision;
   const bool reference = f.plan.reference != ReferenceMode::none && p.reference == 2;
-  if (f.machine.device.has_half || (!p.half && p.state == 4 && !reference)) return std::nullopt;
+  if (f.machine.device.supports_bf16 || (!p.bf16 && p.state == 4 && !reference)) return std::nullopt;
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
@@ -25,24 +25,24 @@ std::optional<Finding> precision(const Facts& f) {
 
 std::optional<Finding> spread(const Facts& f) {
   constexpr const char* id = "spread";
-  if (f.c.spread == 1) return std::nullopt;
+  if (f.w.spread == 1) return std::nullopt;
   if (f.machine.nodes > 1)
     return error(id, fmt::format("BasicTrainer is one process: it cannot use {} machines", f.machine.nodes));
   return hint(
       id,
       fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; the GPUs take turns, so "
                   "the run is as fast as on one (FSDPTrainer uses all at once)",
-                  f.c.spread));
+                  f.w.spread));
 }
 
 std::optional<Finding> idle_gpus(const Facts& f) {
   constexpr const char* id = "idle-gpus";
-  const std::int64_t all = f.c.in.machine.gpus * f.c.in.machine.nodes;
-  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || f.c.mesh.ranks() >= all)
+  const std::int64_t all = f.w.in.machine.gpus * f.w.in.machine.nodes;
+  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || f.w.mesh.ranks() >= all)
     return std::nullopt;
   return hint(
       id, fmt::format("{} on {} of {} GPUs: the others stay idle (mesh.shard=null mesh.tensor=null uses all)",
-                      plural(f.c.mesh.ranks(), "rank"), f.c.mesh.ranks(), all));
+                      plural(f.w.mesh.ranks(), "rank"), f.w.mesh.ranks(), all));
 }
 
 std::optional<Finding> memory(const Facts& f) {
@@ -51,7 +51,7 @@ std::optional<Finding> memory(const Facts& f) {
   const std::string available = memory_size(f.plan.memory.available);
   if (f.plan.memory.fits()) return ok(id, fmt::format("{} of {}", total, available));
   const std::string place = !f.machine.device.is_cpu ? "on each " + f.machine.device.name
-                            : f.c.mesh.ranks() > 1   ? "per process"
+                            : f.w.mesh.ranks() > 1   ? "per process"
                                                      : "on this machine";
   return error(id, fmt::format("needs {} {}, {} available", total, place, available));
 }
@@ -59,18 +59,17 @@ std::optional<Finding> memory(const Facts& f) {
 std::optional<Finding> disk(const Facts& f) {
   constexpr const char* id = "disk";
   const Disk& d = f.plan.disk;
-  if (!f.c.in.surroundings.obstacle.empty())
+  if (!f.w.in.host.obstacle.empty())
     return error(id,
                  fmt::format("cannot create the run folder {}: {}; choose another with local_run_dir=DIR or "
                              "local_dirs=[DIR]",
-                             f.c.in.surroundings.run_folder, f.c.in.surroundings.obstacle));
+                             f.w.in.host.run_folder, f.w.in.host.obstacle));
   const std::string need = fmt::format("{} of {}, {} in all", plural(d.checkpoints, "checkpoint"),
                                        memory_size(d.checkpoint), memory_size(d.total()));
   if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
-  const auto& free = f.c.in.surroundings.free_disk;
+  const auto& free = f.w.in.host.free_disk;
   if (!free) return ok(id, need + " (remote disk not checked)");
-  const std::string where =
-      fmt::format("; {} free in {}", memory_size(*free), f.c.in.surroundings.run_folder);
+  const std::string where = fmt::format("; {} free in {}", memory_size(*free), f.w.in.host.run_folder);
   if (*free >= d.total()) return ok(id, need + where);
   Finding finding = error(id, need + where);
   const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
@@ -88,10 +87,10 @@ std::optional<Finding> disk(const Facts& f) {
 // The copy of a checkpoint from which it is written; the machines of one replica share it.
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
-  const auto& memory = f.c.in.surroundings.host_memory;
+  const auto& memory = f.w.in.host.memory;
   if (!memory || f.machine.device.is_cpu || f.plan.disk.checkpoints == 0) return std::nullopt;
   const double copy =
-      f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.c.mesh.replica));
+      f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.w.mesh.replica));
   const std::string text =
       fmt::format("a checkpoint is copied to host memory: {} of {}", memory_size(copy), memory_size(*memory));
   constexpr double kTooMuch = 0.9, kMuch = 0.7;

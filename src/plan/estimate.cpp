@@ -11,7 +11,7 @@ namespace {
 // tensor cores in 16 bits with float32 accumulation, and CUDA cores in float32.
 struct Rates {
   int major, minor;  // and newer
-  double half, single;
+  double bf16, fp32;
   double nvlink;  // bytes per second that an exchange reaches, per GPU
 };
 constexpr Rates kRates[] = {
@@ -31,9 +31,9 @@ const Rates& rates_of(const hardware::Gpu& gpu) {
 bool is_geforce(const hardware::Gpu& gpu) { return gpu.name.find("GeForce") != std::string::npos; }
 
 // GeForce cards with float32 accumulation are limited to half the rate of the same chip elsewhere.
-double half_per_cycle(const hardware::Gpu& gpu) {
-  const bool limited = is_geforce(gpu) && gpu.at_least(8, 6) && rates_of(gpu).half == 1024;
-  return rates_of(gpu).half * (limited ? 0.5 : 1);
+double bf16_per_cycle(const hardware::Gpu& gpu) {
+  const bool limited = is_geforce(gpu) && gpu.at_least(8, 6) && rates_of(gpu).bf16 == 1024;
+  return rates_of(gpu).bf16 * (limited ? 0.5 : 1);
 }
 
 // "A100-SXM4-40GB MIG 1g.5gb" has an eighth of the memory bandwidth, but the driver reports the whole bus.
@@ -61,19 +61,19 @@ double pcie_link(const hardware::Gpu& gpu) {
 }  // namespace
 
 // Attention in 16 bits and bfloat16 products need Ampere or newer.
-bool has_half(const hardware::Gpu& gpu) { return gpu.at_least(8, 0); }
+bool supports_bf16(const hardware::Gpu& gpu) { return gpu.at_least(8, 0); }
 
 Device estimate(const hardware::Gpu& gpu) {
   const Rates& rates = rates_of(gpu);
   const double cycles = gpu.multiprocessors * gpu.clock;
   Device d;
   d.name = gpu.name;
-  d.figures = Figures::estimated;
+  d.origin = FiguresOrigin::estimated;
   d.memory = static_cast<double>(gpu.memory_bytes);
   d.memory_bandwidth = bandwidth_of(gpu);
-  d.single_rate = std::max(cycles * rates.single, 1e9);  // 1e9: the driver does not report the clock
-  d.has_half = has_half(gpu);
-  d.half_rate = d.has_half ? std::max(cycles * half_per_cycle(gpu), 1e9) : d.single_rate;
+  d.fp32_flops = std::max(cycles * rates.fp32, 1e9);  // 1e9: the driver does not report the clock
+  d.supports_bf16 = supports_bf16(gpu);
+  d.bf16_flops = d.supports_bf16 ? std::max(cycles * bf16_per_cycle(gpu), 1e9) : d.fp32_flops;
   d.efficiency = 0.45;  // lower than most in configs/device: better to finish early than late
   d.link = gpu.nvlink ? rates.nvlink : pcie_link(gpu);
   d.network = 10e9;

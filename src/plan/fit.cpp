@@ -13,7 +13,7 @@ struct Choice {
   config::Trainer trainer;
   config::MeshConfig mesh;
   std::optional<config::Dtype> mixed;
-  std::string reference;
+  config::ReferenceScoring reference;
   bool checkpointing;
   std::int64_t steps;
 };
@@ -43,13 +43,14 @@ std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::optional<config::Dtype>> precisions = {in.run.model.fsdp_policy_mp};
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     precisions.push_back(config::Dtype::bfloat16);
-  std::vector<std::string> references = {in.run.reference};
-  if (in.run.reference == "live" && needs_reference(in.run.loss) && can_cache(in.run.loss))
-    references.push_back("cached");
+  std::vector<config::ReferenceScoring> references = {in.run.reference};
+  if (in.run.reference == config::ReferenceScoring::live && needs_reference(in.run.loss) &&
+      can_cache(in.run.loss))
+    references.push_back(config::ReferenceScoring::cached);
   std::vector<Choice> all;
   for (const TrainerAndMesh& way : meshes_to_try(in))
     for (const auto& mixed : precisions)
-      for (const std::string& reference : references)
+      for (const config::ReferenceScoring reference : references)
         for (const bool checkpointing : {false, true})
           for (const std::int64_t steps : divisors(in.run.batch_size))
             all.push_back({way.trainer, way.mesh, mixed, reference, checkpointing, steps});
@@ -80,7 +81,7 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
   add_difference(overrides, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
   if (from.model.fsdp_policy_mp != to.mixed)
     overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
-  if (from.reference != to.reference) overrides.push_back("reference=" + to.reference);
+  if (from.reference != to.reference) overrides.push_back("reference=" + name_of(to.reference));
   if (from.activation_checkpointing != to.checkpointing)
     overrides.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));
   if (from.gradient_accumulation_steps != to.steps)
@@ -90,19 +91,19 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
-// The fastest of the choices that do not change what is learnt.
+// The fastest of the choices that do not change the result of training.
 std::optional<Fit> find_among_choices(const Inputs& in) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!plan.good() || !plan.fits() || !keeps_batch_rule(plan)) continue;
+    if (!plan.passes() || !plan.fits() || !keeps_batch_rule(plan)) continue;
     Overrides overrides = difference(in.run, choice);
     // Of equally fast ones, the one that changes least.
     constexpr double kNoticeable = 0.999;
-    const bool faster = !best || plan.timing.step < kNoticeable * best->plan.timing.step;
-    const bool simpler = best && plan.timing.step * kNoticeable <= best->plan.timing.step &&
+    const bool faster = !best || plan.timing.update < kNoticeable * best->plan.timing.update;
+    const bool simpler = best && plan.timing.update * kNoticeable <= best->plan.timing.update &&
                          overrides.size() < best->overrides.size();
     if (faster || simpler) best = Fit{std::move(overrides), std::move(plan)};
   }
@@ -113,7 +114,7 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
 
 std::optional<Fit> find_fastest(const Inputs& in) {
   if (std::optional<Fit> fit = find_among_choices(in)) return fit;
-  // Then settings that change what is learnt, as few as are enough.
+  // Then settings that change the result of training, as few as possible.
   std::vector<Saving> taken;
   for (const Saving& saving : costly_savings(in)) {
     taken.push_back(saving);

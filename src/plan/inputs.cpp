@@ -12,17 +12,19 @@ namespace {
 
 std::int64_t bytes_of(config::Dtype dtype) { return dtype == config::Dtype::float32 ? 4 : 2; }
 
-bool is_basic(const config::RunConfig& run) { return run.trainer == config::Trainer::Basic; }
-
 // BasicTrainer is one process, however many devices there are, unless a launcher started more.
 std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
-  return is_basic(run) && !machine.launched ? 1 : machine.ranks();
+  return run.trainer == config::Trainer::Basic && !machine.launched ? 1 : machine.ranks();
 }
 
 ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) {
   if (!needs_reference(run.loss)) return ReferenceMode::none;
-  if (run.reference == "live") return ReferenceMode::live;
-  return run.reference == "cached" ? ReferenceMode::cached : if_auto;
+  switch (run.reference) {
+    case config::ReferenceScoring::automatic: break;
+    case config::ReferenceScoring::live: return ReferenceMode::live;
+    case config::ReferenceScoring::cached: return ReferenceMode::cached;
+  }
+  return if_auto;
 }
 
 // Tokens of several examples: mean plus three standard deviations of their sum, at most the largest possible.
@@ -55,22 +57,22 @@ std::optional<config::MeshShape> find_mesh(const Inputs& in) {
   return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
 }
 
-Case make_case(const Inputs& in, ReferenceMode reference_if_auto) {
-  Case c{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
-  c.mesh = config::mesh_of(in.run, ranks_of(c.machine, in.run));
-  c.spread = is_basic(in.run) ? c.machine.gpus * c.machine.nodes : 1;
-  c.reference = reference_of(in.run, reference_if_auto);
-  c.precision = precision_of(in.run, c.mesh.data_ranks());
-  c.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
+Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
+  Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
+  w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));
+  w.spread = in.run.trainer == config::Trainer::Basic ? w.machine.gpus * w.machine.nodes : 1;
+  w.reference = reference_of(in.run, reference_if_auto);
+  w.precision = precision_of(in.run, w.mesh.data_ranks());
+  w.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
                              unit_of(in.run.loss, in.lengths).responses);
-  c.examples =
-      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * c.mesh.data_ranks());
-  c.tokens = c.example.mean * c.examples;
-  c.peak_tokens = peak_tokens_of(c.example.mean, c.example.deviation, c.example.largest, c.examples);
-  c.response_rows = c.example.response_mean * in.lengths.scored * c.examples;
-  c.peak_response_rows = std::min(c.peak_tokens, c.example.response_largest * std::max(1.0, c.examples));
-  c.attended = c.example.attended * c.examples;
-  return c;
+  w.examples =
+      to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * w.mesh.data_ranks());
+  w.tokens = w.example.mean * w.examples;
+  w.peak_tokens = peak_tokens_of(w.example.mean, w.example.deviation, w.example.largest, w.examples);
+  w.response_rows = w.example.response_mean * in.lengths.scored * w.examples;
+  w.peak_response_rows = std::min(w.peak_tokens, w.example.response_largest * std::max(1.0, w.examples));
+  w.attended = w.example.attended * w.examples;
+  return w;
 }
 
 Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
@@ -80,8 +82,8 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
   p.weights = bytes_of(compute);
   // In 16 bits, sums over several microbatches or ranks would lose small gradients.
   p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
-  p.half = p.weights == 2;
-  p.master = p.half && stored == config::Dtype::float32 ? 4 : 0;
+  p.bf16 = p.weights == 2;
+  p.master = p.bf16 && stored == config::Dtype::float32 ? 4 : 0;
   p.state = bytes_of(stored);
   p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
@@ -94,13 +96,13 @@ std::optional<std::string> resolve_precision(config::ModelConfig& model, const D
   if (model.policy_dtype != config::Dtype::float32)
     return fmt::format("model.fsdp_policy_mp=auto computes in {}, the dtype of the weights",
                        name_of(model.policy_dtype));
-  const double half = device.step_rate(true) / 1e12, single = device.step_rate(false) / 1e12;
-  if (device.has_half && half > single) model.fsdp_policy_mp = config::Dtype::bfloat16;
+  const double bf16 = device.training_flops(true) / 1e12, fp32 = device.training_flops(false) / 1e12;
+  if (device.supports_bf16 && bf16 > fp32) model.fsdp_policy_mp = config::Dtype::bfloat16;
   return fmt::format(
       "model.fsdp_policy_mp=auto computes in {}, the faster dtype here: {} reaches about {:.3g} TFLOP/s in "
       "float32 and {} in bfloat16",
-      name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, single,
-      device.has_half ? fmt::format("{:.3g}", half) : "none");
+      name_of(model.fsdp_policy_mp.value_or(config::Dtype::float32)), device.name, fp32,
+      device.supports_bf16 ? fmt::format("{:.3g}", bf16) : "none");
 }
 
 bool is_preference(const config::LossConfig& loss) { return loss.name != config::Loss::sft; }

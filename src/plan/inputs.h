@@ -20,10 +20,10 @@ namespace dpo::plan {
 inline double to_double(std::int64_t count) { return static_cast<double>(count); }
 
 // What was looked up on this machine; nothing else in a plan depends on where it is made.
-struct Surroundings {
+struct HostInfo {
   std::optional<double> free_disk;     // bytes free in run_folder; unknown on another machine
   std::string run_folder;              // where runs are written
-  std::optional<double> host_memory;   // bytes; unknown on another machine
+  std::optional<double> memory;        // bytes; unknown on another machine
   std::string obstacle;                // why the run folder cannot be created; empty: it can
   std::optional<bool> archive_exists;  // model.archive, when it is set
 };
@@ -31,13 +31,13 @@ struct Surroundings {
 struct Inputs {
   config::RunConfig run;
   Machine machine;
-  model::Shape shape;
+  model::ModelShape shape;
   std::shared_ptr<const model::TensorTable> table;
   Lengths lengths;
   // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
-  Surroundings surroundings;
+  HostInfo host;
 };
 
 // What the loss takes as one example.
@@ -69,7 +69,7 @@ struct Precision {
   std::int64_t state = 4;      // one value of the optimizer state
   std::int64_t reduction = 4;  // what a reduce-scatter sends
   std::int64_t reference = 4;
-  bool half = false;  // matrix products in 16 bits
+  bool bf16 = false;  // matrix products in bfloat16 or float16
 };
 
 // `data_ranks`: ranks that divide the batch.
@@ -79,8 +79,8 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
 // the weights, and returns a note that says why. Any other value is kept, without a note.
 std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device);
 
-// The inputs, and what the formulas derive from them.
-struct Case {
+// What every rank computes in a microbatch, derived from the inputs.
+struct Workload {
   const Inputs& in;
   Machine machine{};         // as the ranks share it
   config::MeshShape mesh{};  // of the ranks
@@ -102,6 +102,6 @@ struct Case {
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
 // A contradiction of trainer, mesh keys and devices is a UserError.
-Case make_case(const Inputs& in, ReferenceMode reference_if_auto);
+Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto);
 
 }  // namespace dpo::plan

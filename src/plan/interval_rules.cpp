@@ -67,7 +67,7 @@ std::optional<Finding> best_metric(const Facts& f) {
     finding.remedies.push_back({{"best_metric=null"}, "no best checkpoint"});
     return finding;
   }
-  const Lengths& known = f.c.in.lengths;
+  const Lengths& known = f.w.in.lengths;
   const bool needs_pairs =
       *f.run.best_metric == "rewards_eval/accuracies" || *f.run.best_metric == "rewards_eval/margins";
   if (needs_pairs && known.test_labels > 0 && known.test_pairs == 0) {
@@ -91,11 +91,11 @@ std::optional<Finding> best_metric(const Facts& f) {
 std::optional<Finding> eval_batch(const Facts& f) {
   constexpr const char* id = "eval-batch";
   if (!f.run.eval_every) return std::nullopt;
-  const config::EvaluationSize evaluation = evaluation_of(f.c.in);
+  const config::EvaluationSize evaluation = evaluation_of(f.w.in);
   if (!evaluation.note.empty()) return hint(id, evaluation.note);
   const std::int64_t size = f.run.eval_batch_size;
-  if (size % f.c.mesh.data_ranks() == 0) return ok(id, fmt::format("eval_batch_size={}", size));
-  const Multiples near = nearest_multiples(size, f.c.mesh.data_ranks());
+  if (size % f.w.mesh.data_ranks() == 0) return ok(id, fmt::format("eval_batch_size={}", size));
+  const Multiples near = nearest_multiples(size, f.w.mesh.data_ranks());
   const std::int64_t better = near.below > 0 ? near.below : near.above;
   Finding finding = warning(
       id, fmt::format("eval_batch_size={} does not divide evenly over {}: some wait while others evaluate",

@@ -20,7 +20,7 @@ json or_null(const std::optional<std::int64_t>& value) { return value ? json(*va
 
 // Where the figures of a device come from.
 std::string figures_of(const Device& device) {
-  return device.figures == Figures::estimated ? "estimated" : device.file;
+  return device.origin == FiguresOrigin::estimated ? "estimated" : device.file;
 }
 
 // An unknown price or power is null, not 0.
@@ -49,8 +49,8 @@ json memory(const Memory& memory) {
 }
 
 json time(const Timing& t) {
-  return {{"step_seconds", t.step},
-          {"exchange_seconds", t.exchange},
+  return {{"step_seconds", t.update},
+          {"gradient_reduction_seconds", t.gradient_reduction},
           {"optimizer_seconds", t.optimizer},
           {"microbatch_compute_seconds", t.microbatch.compute},
           {"microbatch_communication_seconds", t.microbatch.communication},
@@ -114,7 +114,7 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
                  {"total_bytes", number(std::round(plan.disk.total()))}};
   out["resolved"] = resolved(plan, in);
   out["notes"] = in.machine.notes;
-  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.step}};
+  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.update}};
   return out.dump(2) + "\n";
 }
 

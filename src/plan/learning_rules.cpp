@@ -48,7 +48,7 @@ std::optional<Finding> prompt_room(const Facts& f) {
 
 std::optional<Finding> context(const Facts& f) {
   constexpr const char* id = "context";
-  const std::int64_t context = f.c.in.shape.context;
+  const std::int64_t context = f.w.in.shape.context;
   if (f.run.max_length <= context)
     return ok(id, fmt::format("max_length={} fits the model's context of {}", f.run.max_length, context));
   Finding finding =
@@ -78,7 +78,7 @@ std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
-  if (f.run.reference == "cached" && !can_cache(f.run.loss)) {
+  if (f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
     Finding finding =
         error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
                               "responses of other examples: those differ from batch to batch",
@@ -92,7 +92,7 @@ std::optional<Finding> reference_model(const Facts& f) {
                         "expects a model fine-tuned on the same data (loss=sft first, then "
                         "model.archive=RUN/LATEST)",
                         f.run.model.name_or_path));
-  if (f.c.in.surroundings.archive_exists == false)
+  if (f.w.in.host.archive_exists == false)
     return warning(
         id, fmt::format("model.archive={} not found on this machine; policy and reference start from it",
                         *f.run.model.archive));
@@ -118,7 +118,7 @@ std::optional<Finding> mismatched(const Facts& f) {
     refuse(fmt::format("{}=1", key));
     finding.remedies.push_back({{fmt::format("{}=2", key)}, "the smallest batch with another example"});
   }
-  if (finding.verdict == Verdict::ok && f.run.eval_every && evaluation_of(f.c.in).batch == 1) {
+  if (finding.verdict == Verdict::ok && f.run.eval_every && evaluation_of(f.w.in).batch == 1) {
     refuse("a single evaluation example");
     finding.remedies.push_back({{"eval_every=null"}, "no evaluation"});
   }
@@ -130,7 +130,7 @@ std::optional<Finding> mismatched(const Facts& f) {
 std::optional<Finding> label_balance(const Facts& f) {
   constexpr const char* id = "labels";
   constexpr double kLeast = 1, kMost = 4.0 / 3, kMiddle = 1.15;
-  const Lengths& known = f.c.in.lengths;
+  const Lengths& known = f.w.in.lengths;
   if (!loss::is_unpaired({.name = f.run.loss.name}) || known.train_labels == 0) return std::nullopt;
   const double good = to_double(known.train_pairs + known.train_desirable);
   const double bad = to_double(known.train_pairs + known.train_labels - known.train_desirable);
@@ -155,9 +155,9 @@ std::optional<Finding> label_balance(const Facts& f) {
 
 std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
-  const Lengths& known = f.c.in.lengths;
+  const Lengths& known = f.w.in.lengths;
   const ExampleUnit unit = unit_of(f.run.loss, known);
-  const std::string tokens = fmt::format("{:.0f} tokens per {} on average", f.c.example.mean, unit.name);
+  const std::string tokens = fmt::format("{:.0f} tokens per {} on average", f.w.example.mean, unit.name);
   const std::string count = plural(unit.in_epoch, unit.name);
   if (known.basis == LengthBasis::tokens) return ok(id, fmt::format("{}, {}, all counted", count, tokens));
   if (known.basis == LengthBasis::sample)
@@ -167,21 +167,21 @@ std::optional<Finding> lengths(const Facts& f) {
                 fmt::format("{} counted, {} estimated at four bytes per token: the tokenizer is not on this "
                             "machine",
                             count, tokens));
-  if (f.c.in.unmeasured.empty())
+  if (f.w.in.unmeasured.empty())
     return ok(id, fmt::format("{}, from the statistics of {}", tokens, known.name));
   return hint(
       id,
       fmt::format("{} is not on this machine and has no statistics: planned with those of {} ({}, {}), so "
                   "times are a guess, and errors that depend on them are warnings; run 'dpo data ... "
                   "--lengths FILE' where the data is, then plan with plan.lengths=FILE",
-                  fmt::join(f.c.in.unmeasured, ", "), known.name, count, tokens));
+                  fmt::join(f.w.in.unmeasured, ", "), known.name, count, tokens));
 }
 
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
   if (f.plan.timing.updates == 0)
     return error(id, fmt::format("no update: batch_size={} is more than the {} examples of the data",
-                                 f.run.batch_size, unit_of(f.run.loss, f.c.in.lengths).in_epoch));
+                                 f.run.batch_size, unit_of(f.run.loss, f.w.in.lengths).in_epoch));
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
   Finding finding =
@@ -205,8 +205,7 @@ std::optional<Finding> known_settings(const Facts& f) {
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
     add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (the original: "
-        "5e-7)",
+        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (default: 5e-7)",
         f.run.lr, least, most, name_of(f.run.loss.name)));
   const UsualBeta beta = usual_beta(f.run.loss);
   if (preference && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/fact_file.h"
+#include "plan/yaml_file.h"
 
 namespace dpo::plan {
 namespace {
@@ -27,7 +27,7 @@ struct Cut {
 
 double causal(double prompt, double response) { return response * prompt + response * (response + 1) / 2; }
 
-std::vector<double> read_parts(FactFile& file, const std::string& key, double longest) {
+std::vector<double> read_parts(YamlFile& file, const std::string& key, double longest) {
   constexpr std::size_t kMostParts = 100;
   const std::vector<double> values = file.numbers(key, 0);
   if (values.empty() || values.size() > kMostParts || !std::is_sorted(values.begin(), values.end()))
@@ -39,7 +39,7 @@ std::vector<double> read_parts(FactFile& file, const std::string& key, double lo
 }  // namespace
 
 Lengths load_lengths(const std::string& name_or_file) {
-  FactFile file("lengths", name_or_file);
+  YamlFile file("lengths", name_or_file);
   const auto count = [&](const char* key) { return static_cast<std::int64_t>(file.number(key, 0)); };
   Lengths lengths;
   lengths.name = std::filesystem::path(name_or_file).filename().string();

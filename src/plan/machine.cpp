@@ -15,7 +15,7 @@ constexpr const char* kReferenceDevice = "a100-80gb";  // the GPU of the referen
 
 // One of `ranks` equal parts of a device.
 Device share_of(Device device, std::int64_t ranks) {
-  for (double* figure : {&device.memory, &device.memory_bandwidth, &device.half_rate, &device.single_rate,
+  for (double* figure : {&device.memory, &device.memory_bandwidth, &device.bf16_flops, &device.fp32_flops,
                          &device.watts, &device.usd_per_hour})
     *figure /= static_cast<double>(ranks);
   return device;
@@ -50,16 +50,16 @@ void take_processor(Machine& machine, const hardware::Gpus& gpus) {
 // Says where the figures come from, unless it is configs/device or the file the user asked for.
 void note_figures(Machine& machine, const MachineRequest& request) {
   const Device& d = machine.device;
-  if (d.figures == Figures::estimated)
+  if (d.origin == FiguresOrigin::estimated)
     machine.notes.push_back(fmt::format(
         "no device file for {}: rates and links are estimated from its driver properties ({:.3g} TFLOP/s in "
         "16 bits, {:.3g} in float32, {:.4g} GB/s), power and price are unknown; 'dpo bench device' measures "
         "it and saves the figures for later plans",
-        d.name, d.half_rate / 1e12, d.single_rate / 1e12, d.memory_bandwidth / 1e9));
-  if (d.is_cpu && d.figures == Figures::shipped && machine.here)
+        d.name, d.bf16_flops / 1e12, d.fp32_flops / 1e12, d.memory_bandwidth / 1e9));
+  if (d.is_cpu && d.origin == FiguresOrigin::shipped && machine.here)
     machine.notes.push_back(
         "this CPU is assumed to be as fast as Sapphire Rapids cores; 'dpo bench device' measures it");
-  if (d.figures == Figures::own && d.file != request.device)
+  if (d.origin == FiguresOrigin::own && d.file != request.device)
     machine.notes.push_back(fmt::format("the figures of {} come from your own file {}", d.name, d.file));
 }
 

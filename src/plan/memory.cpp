@@ -16,21 +16,21 @@ using model::Block;
 using model::BlockKind;
 
 // A block as the fullest rank of the mesh holds it.
-model::LocalBlock block_on_rank(const Case& c, const Block& block) {
+model::LocalBlock block_on_rank(const Workload& w, const Block& block) {
   model::Layout layout;
-  layout.tensor_ranks = c.mesh.tensor;
-  layout.shard_ranks = c.mesh.shard;
+  layout.tensor_ranks = w.mesh.tensor;
+  layout.shard_ranks = w.mesh.shard;
   return model::local_block(block, layout);
 }
 
-double unsharded_on_rank(const Case& c, const Block& block) {
-  return to_double(block_on_rank(c, block).size);
+double unsharded_on_rank(const Workload& w, const Block& block) {
+  return to_double(block_on_rank(w, block).size);
 }
 
 // Parameters of a tensor-parallel rank before sharding.
-double unsharded_parameters(const Case& c) {
+double unsharded_parameters(const Workload& w) {
   double sum = 0;
-  for (const Block& block : c.in.table->blocks) sum += unsharded_on_rank(c, block);
+  for (const Block& block : w.in.table->blocks) sum += unsharded_on_rank(w, block);
   return sum;
 }
 
@@ -49,63 +49,63 @@ double fullest_of_spread(const model::TensorTable& table, std::int64_t devices) 
   return fullest;
 }
 
-double layers_on_gpu(const Case& c) {
-  const double layers = to_double(c.in.shape.layers);
-  return std::ceil(layers / to_double(c.spread));
+double layers_on_gpu(const Workload& w) {
+  const double layers = to_double(w.in.shape.layers);
+  return std::ceil(layers / to_double(w.spread));
 }
 
-double activation_bytes(const Case& c) {
+double activation_bytes(const Workload& w) {
   double layer = 0;
-  for (const SavedTensor& saved : saved_tensors(c.in.shape, c.precision.weights))
-    layer += saved.split ? saved.bytes / to_double(c.mesh.tensor) : saved.bytes;
-  const double input = to_double(c.in.shape.hidden * c.precision.weights);
-  const double layers = layers_on_gpu(c);
-  const double body = c.in.run.activation_checkpointing ? layers * input + layer : layers * layer;
+  for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
+    layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
+  const double input = to_double(w.in.shape.hidden * w.precision.weights);
+  const double layers = layers_on_gpu(w);
+  const double body = w.in.run.activation_checkpointing ? layers * input + layer : layers * layer;
   const double ends = 2 * input;  // the embedding's output and the final norm's
-  return c.peak_tokens * (body + ends);
+  return w.peak_tokens * (body + ends);
 }
 
-double logits_bytes(const Case& c) {
-  const double rows = std::min(c.peak_response_rows, to_double(model::kHeadChunkRows));
-  const double vocabulary = to_double(c.in.shape.vocabulary) / to_double(c.mesh.tensor);
+double logits_bytes(const Workload& w) {
+  const double rows = std::min(w.peak_response_rows, to_double(model::kHeadChunkRows));
+  const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
   // Over several chunks the gradient of a 16-bit matrix is summed in float32.
-  const bool summed = c.precision.gradients < 4 && c.peak_response_rows > to_double(model::kHeadChunkRows);
+  const bool summed = w.precision.gradients < 4 && w.peak_response_rows > to_double(model::kHeadChunkRows);
   const double sum =
-      summed ? vocabulary * to_double(c.in.shape.hidden) * to_double(4 + c.precision.weights) : 0;
+      summed ? vocabulary * to_double(w.in.shape.hidden) * to_double(4 + w.precision.weights) : 0;
   // float32 log-probabilities and the gradient of the logits.
-  return rows * vocabulary * to_double(4 + c.precision.weights) + sum;
+  return rows * vocabulary * to_double(4 + w.precision.weights) + sum;
 }
 
 // What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of
 // the next; the block's gradients from autograd (which the head does not use); and the buffer of a
 // reduce-scatter, of this block or still of the one before.
-double gathered_bytes(const Case& c) {
-  if (c.mesh.shard == 1) return 0;
-  const double weight = to_double(c.precision.weights);
-  const double reduced = accumulates_unsharded(c) ? 0 : to_double(c.precision.reduction);
-  const std::vector<Block>& blocks = c.in.table->blocks;
+double gathered_bytes(const Workload& w) {
+  if (w.mesh.shard == 1) return 0;
+  const double weight = to_double(w.precision.weights);
+  const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
+  const std::vector<Block>& blocks = w.in.table->blocks;
   double most = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double own = unsharded_on_rank(c, blocks[i]);
-    const double next = i > 0 ? unsharded_on_rank(c, blocks[i - 1]) : 0;
-    const double before = i + 1 < blocks.size() ? unsharded_on_rank(c, blocks[i + 1]) : 0;
+    const double own = unsharded_on_rank(w, blocks[i]);
+    const double next = i > 0 ? unsharded_on_rank(w, blocks[i - 1]) : 0;
+    const double before = i + 1 < blocks.size() ? unsharded_on_rank(w, blocks[i + 1]) : 0;
     const double gradients = blocks[i].kind == BlockKind::head ? 0 : own;
     most = std::max(most, (own + next + gradients) * weight + std::max(own, before) * reduced);
   }
   return most;
 }
 
-double workspace_bytes(const Case& c, double activations, double logits) {
+double workspace_bytes(const Workload& w, double activations, double logits) {
   // On a CPU the allocator keeps a tenth of them after they are freed (measured).
-  if (c.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
+  if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
   return 0.05 * activations;
 }
 
 // What a GPU's driver and libraries use besides tensors.
-double driver_bytes(const Case& c) {
-  if (c.machine.device.is_cpu) return 0;
+double driver_bytes(const Workload& w) {
+  if (w.machine.device.is_cpu) return 0;
   const double context = 1.0 * kGib;
-  const double collectives = c.mesh.ranks() > 1 ? 0.5 * kGib : 0;
+  const double collectives = w.mesh.ranks() > 1 ? 0.5 * kGib : 0;
   return context + collectives;
 }
 
@@ -113,7 +113,7 @@ constexpr const char* kDriver = "driver";
 constexpr const char* kSnapshot = "checkpoint copy";
 
 // A checkpoint is copied to host memory and written in the background. On a CPU that is the run's own memory.
-bool copies_to_host(const Case& c) { return !c.machine.device.is_cpu; }
+bool copies_to_host(const Workload& w) { return !w.machine.device.is_cpu; }
 
 }  // namespace
 
@@ -124,7 +124,7 @@ double Memory::total() const {
 }
 
 // What our layers save; fused ones may save less, never more.
-std::vector<SavedTensor> saved_tensors(const model::Shape& s, std::int64_t element_bytes) {
+std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
   const bool gated = s.layer_kind() == model::LayerKind::llama;
   const bool one_norm = s.layer_kind() == model::LayerKind::gptj;
@@ -151,18 +151,20 @@ double optimizer_values(config::Optimizer optimizer, const model::TensorTable& t
   if (optimizer != config::Optimizer::Adafactor) return 2 * parameters;
   double values = 0;  // Adafactor keeps one row and one column per matrix
   for (const Block& block : table.blocks)
-    for (const model::Tensor& tensor : block.tensors)
+    for (const model::TensorInfo& tensor : block.tensors)
       values +=
           tensor.shape.size() == 2 ? to_double(tensor.shape[0] + tensor.shape[1]) : to_double(tensor.count());
   return values;
 }
 
-bool accumulates_unsharded(const Case& c) { return c.mesh.shard > 1 && c.in.run.fsdp_accumulate == "whole"; }
+bool accumulates_unsharded(const Workload& w) {
+  return w.mesh.shard > 1 && w.in.run.fsdp_accumulate == config::Accumulation::whole;
+}
 
-double resident_parameters(const Case& c) {
-  if (c.spread > 1) return fullest_of_spread(*c.in.table, c.spread);
+double resident_parameters(const Workload& w) {
+  if (w.spread > 1) return fullest_of_spread(*w.in.table, w.spread);
   double sum = 0;
-  for (const Block& block : c.in.table->blocks) sum += to_double(block_on_rank(c, block).shard_size);
+  for (const Block& block : w.in.table->blocks) sum += to_double(block_on_rank(w, block).shard_size);
   return sum;
 }
 
@@ -173,29 +175,29 @@ double Memory::tensors() const {
   return sum;
 }
 
-Memory memory_per_gpu(const Case& c) {
-  const Precision& p = c.precision;
-  const model::TensorTable& table = *c.in.table;
-  const double resident = resident_parameters(c);
-  const double state = optimizer_values(c.in.run.optimizer, table) * resident / to_double(table.count());
-  const double unsharded_sums = accumulates_unsharded(c) ? unsharded_parameters(c) * 4 : 0;  // float32
-  const double activations = activation_bytes(c), logits = logits_bytes(c);
+Memory memory_per_gpu(const Workload& w) {
+  const Precision& p = w.precision;
+  const model::TensorTable& table = *w.in.table;
+  const double resident = resident_parameters(w);
+  const double state = optimizer_values(w.in.run.optimizer, table) * resident / to_double(table.count());
+  const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
+  const double activations = activation_bytes(w), logits = logits_bytes(w);
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  const double snapshot = c.in.run.debug ? 0 : resident * stored + state * to_double(p.state);
+  const double snapshot = w.in.run.debug ? 0 : resident * stored + state * to_double(p.state);
   Memory memory;
-  memory.available = c.machine.device.memory * kUsable;
+  memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", resident * to_double(p.weights)},
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
-      {"reference", c.reference == ReferenceMode::live ? resident * to_double(p.reference) : 0},
+      {"reference", w.reference == ReferenceMode::live ? resident * to_double(p.reference) : 0},
       {"activations", activations},
       {"logits chunk", logits},
-      {"gathered blocks", gathered_bytes(c)},
-      {"workspace", workspace_bytes(c, activations, logits)},
-      {kSnapshot, copies_to_host(c) ? 0 : snapshot},
-      {kDriver, driver_bytes(c)},
+      {"gathered blocks", gathered_bytes(w)},
+      {"workspace", workspace_bytes(w, activations, logits)},
+      {kSnapshot, copies_to_host(w) ? 0 : snapshot},
+      {kDriver, driver_bytes(w)},
   };
   return memory;
 }

@@ -21,14 +21,14 @@ struct Memory {
   bool fits() const { return total() <= available; }
 };
 
-Memory memory_per_gpu(const Case& c);
+Memory memory_per_gpu(const Workload& w);
 
 // Parameters whose weights, gradients and optimizer state live on the fullest GPU.
-double resident_parameters(const Case& c);
+double resident_parameters(const Workload& w);
 
 // Whether every shard rank sums all gradients over the microbatches and reduces them once per update
 // (fsdp_accumulate=whole).
-bool accumulates_unsharded(const Case& c);
+bool accumulates_unsharded(const Workload& w);
 
 // Values of optimizer state for all parameters of the model.
 double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table);
@@ -40,6 +40,6 @@ struct SavedTensor {
   bool split = false;  // over tensor-parallel ranks
 };
 
-std::vector<SavedTensor> saved_tensors(const model::Shape& shape, std::int64_t element_bytes);
+std::vector<SavedTensor> saved_tensors(const model::ModelShape& shape, std::int64_t element_bytes);
 
 }  // namespace dpo::plan

@@ -15,50 +15,50 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
   return std::max(batch, *every / batch * batch);
 }
 
-double checkpoint_bytes(const Case& c) {
-  const Precision& p = c.precision;
+double checkpoint_bytes(const Workload& w) {
+  const Precision& p = w.precision;
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  return to_double(c.in.table->count()) * stored +
-         optimizer_values(c.in.run.optimizer, *c.in.table) * to_double(p.state);
+  return to_double(w.in.table->count()) * stored +
+         optimizer_values(w.in.run.optimizer, *w.in.table) * to_double(p.state);
 }
 
-Disk disk_of(const Case& c, const Timing& timing) {
+Disk disk_of(const Workload& w, const Timing& timing) {
   Disk disk;
-  if (c.in.run.debug) return disk;
-  disk.checkpoint = checkpoint_bytes(c);
+  if (w.in.run.debug) return disk;
+  disk.checkpoint = checkpoint_bytes(w);
   disk.checkpoints = std::max<std::int64_t>(1, timing.checkpoints);
   // The kept ones, the best, and the one being written: an old one is deleted only when that is complete.
-  if (c.in.run.keep_last)
-    disk.checkpoints = std::min(disk.checkpoints, *c.in.run.keep_last + (c.in.run.best_metric ? 1 : 0) + 1);
+  if (w.in.run.keep_last)
+    disk.checkpoints = std::min(disk.checkpoints, *w.in.run.keep_last + (w.in.run.best_metric ? 1 : 0) + 1);
   return disk;
 }
 
 Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
-  const Case c = make_case(in, if_auto);
+  const Workload w = make_workload(in, if_auto);
   Plan plan;
   plan.resolved = in.run;
   plan.resolved.eval_every = in_batches(in.run.eval_every, in.run.batch_size);
   plan.resolved.save_every =
       in.run.save_every ? in_batches(in.run.save_every, in.run.batch_size) : plan.resolved.eval_every;
-  plan.mesh = c.mesh;
-  plan.on_cpu = c.machine.device.is_cpu;
-  plan.reference = c.reference;
-  plan.precision = c.precision;
-  plan.examples_per_gpu = c.examples;
-  plan.tokens_per_gpu = c.tokens;
-  plan.example = c.example;
-  plan.memory = memory_per_gpu(c);
-  plan.timing = timing_of(c, {plan.resolved.eval_every, plan.resolved.save_every, checkpoint_bytes(c)});
-  plan.disk = disk_of(c, plan.timing);
-  plan.findings = check_rules(c, plan);
+  plan.mesh = w.mesh;
+  plan.on_cpu = w.machine.device.is_cpu;
+  plan.reference = w.reference;
+  plan.precision = w.precision;
+  plan.examples_per_gpu = w.examples;
+  plan.tokens_per_gpu = w.tokens;
+  plan.example = w.example;
+  plan.memory = memory_per_gpu(w);
+  plan.timing = timing_of(w, {plan.resolved.eval_every, plan.resolved.save_every, checkpoint_bytes(w)});
+  plan.disk = disk_of(w, plan.timing);
+  plan.findings = check_rules(w, plan);
   return plan;
 }
 
 // The plan for these lengths, even if they are those of other data.
 Plan assess_lengths(const Inputs& in) {
   Plan plan = assess_with(in, ReferenceMode::live);
-  const bool undecided =
-      plan.reference == ReferenceMode::live && in.run.reference == "auto" && can_cache(in.run.loss);
+  const bool undecided = plan.reference == ReferenceMode::live &&
+                         in.run.reference == config::ReferenceScoring::automatic && can_cache(in.run.loss);
   // Cached scores serve all epochs, and free the memory of the reference.
   const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
   if (undecided && (several_epochs || !plan.fits())) return assess_with(in, ReferenceMode::cached);

@@ -49,7 +49,7 @@ struct Plan {
 
   bool fits() const { return memory.fits(); }
   bool has(Verdict verdict) const;
-  bool good() const { return !has(Verdict::error); }
+  bool passes() const { return !has(Verdict::error); }
   const Finding* find(std::string_view id) const;
 };
 
@@ -73,7 +73,7 @@ struct Fit {
 
 // The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
 // reference that fits and keeps every rule, for the given batch size and devices. Where none fits, weights in
-// 16 bits, other optimizers and shorter texts are tried too; nothing when that is not enough.
+// 16 bits, other optimizers and shorter texts are tried too; nullopt if that is not enough.
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

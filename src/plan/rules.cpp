@@ -9,7 +9,7 @@ namespace dpo::plan {
 namespace {
 
 std::string counted(const Facts& f, double count) {
-  const char* word = unit_of(f.run.loss, f.c.in.lengths).name;
+  const char* word = unit_of(f.run.loss, f.w.in.lengths).name;
   return fmt::format("{:.4g} {}{}", count, word, count == 1 ? "" : "s");
 }
 
@@ -30,9 +30,9 @@ std::optional<Finding> batch_divides(const Facts& f) {
   constexpr const char* id = "batch-divides";
   const std::int64_t steps = f.run.gradient_accumulation_steps;
   if (steps > f.run.batch_size) return ok(id, "not checked: there are more accumulation steps than examples");
-  const std::int64_t unit = steps * f.c.mesh.data_ranks();
+  const std::int64_t unit = steps * f.w.mesh.data_ranks();
   std::string parts = plural(steps, "accumulation step");
-  if (f.c.mesh.data_ranks() > 1) parts += " x " + data_ranks_text(f);
+  if (f.w.mesh.data_ranks() > 1) parts += " x " + data_ranks_text(f);
   if (f.run.batch_size % unit == 0)
     return ok(id, fmt::format("batch_size={} divides evenly over {}", f.run.batch_size, parts));
   const Multiples near = nearest_multiples(f.run.batch_size, unit);
@@ -49,13 +49,13 @@ std::optional<Finding> batch_divides(const Facts& f) {
 
 std::optional<Finding> batch_per_gpu(const Facts& f) {
   constexpr const char* id = "batch-per-gpu";
-  const double each = f.c.examples;
-  const char* where = f.c.mesh.tensor == 1 ? device_word(f) : "group";
+  const double each = f.w.examples;
+  const char* where = f.w.mesh.tensor == 1 ? device_word(f) : "group";
   const std::string formula = fmt::format("{} / ({} x {}) = {} per {} per microbatch", f.run.batch_size,
                                           plural(f.run.gradient_accumulation_steps, "accumulation step"),
                                           data_ranks_text(f), counted(f, each), where);
-  const bool sharded = f.run.trainer == config::Trainer::Fsdp || f.c.mesh.shard > 1;
-  if (!sharded && f.c.mesh.ranks() == 1)
+  const bool sharded = f.run.trainer == config::Trainer::Fsdp || f.w.mesh.shard > 1;
+  if (!sharded && f.w.mesh.ranks() == 1)
     return ok(id, fmt::format("{} per microbatch; {} has no lower limit", counted(f, each),
                               name_of(f.run.trainer)));
   if (!sharded)
@@ -66,7 +66,7 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
               fmt::format("{} ({} needs {} or more)", formula, name_of(f.run.trainer), kMinExamplesPerGpu));
   return warning(
       id, fmt::format("{}; {} needs {} or more: every microbatch gathers all parameters and reduce-scatters "
-                      "all gradients, and so little compute cannot hide that, so the run can be slower than "
+                      "all gradients, which so little compute cannot hide, so the run can be slower than "
                       "BasicTrainer on one GPU",
                       formula, name_of(f.run.trainer), kMinExamplesPerGpu));
 }
@@ -78,19 +78,19 @@ std::optional<Finding> tokens_per_gpu(const Facts& f) {
   const std::string figures = fmt::format(
       "{:.0f} tokens per {} per microbatch; at {:.3g} GB/s, {:.0f} tokens would hide the communication and "
       "{:.0f} would beat a single {}",
-      f.c.tokens, f.c.mesh.tensor == 1 ? device_word(f) : "group",
-      f.machine.bus(f.c.mesh.shard * f.c.mesh.tensor) / 1e9, threshold.scale_well, threshold.beat_one_gpu,
+      f.w.tokens, f.w.mesh.tensor == 1 ? device_word(f) : "group",
+      f.machine.bus(f.w.mesh.shard * f.w.mesh.tensor) / 1e9, threshold.scale_well, threshold.beat_one_gpu,
       device_word(f));
-  if (f.c.tokens >= threshold.scale_well) return ok(id, figures);
-  if (f.c.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time is spent waiting");
+  if (f.w.tokens >= threshold.scale_well) return ok(id, figures);
+  if (f.w.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time is spent waiting");
   return warning(id, figures + fmt::format(": one {} alone would be faster", device_word(f)));
 }
 
 std::optional<Finding> heads_divide(const Facts& f) {
   constexpr const char* id = "tensor-split";
-  const std::int64_t asked = f.c.mesh.tensor;
+  const std::int64_t asked = f.w.mesh.tensor;
   if (asked == 1) return std::nullopt;
-  const model::Shape& s = f.c.in.shape;
+  const model::ModelShape& s = f.w.in.shape;
   if (const std::int64_t share = (s.vocabulary + asked - 1) / asked; share * (asked - 1) >= s.vocabulary)
     return error(id, fmt::format("a vocabulary of {} is too small for {} {}s: one would get none of it",
                                  s.vocabulary, asked, device_word(f)));
@@ -107,32 +107,32 @@ std::optional<Finding> heads_divide(const Facts& f) {
 
 std::optional<Finding> tensor_links(const Facts& f) {
   constexpr const char* id = "tensor-links";
-  if (f.c.mesh.tensor == 1 || f.machine.nodes == 1) return std::nullopt;
-  if (f.machine.bus(f.c.mesh.tensor) == f.machine.device.link)
-    return ok(id, fmt::format("tensor-parallel groups of {} within a machine", f.c.mesh.tensor));
+  if (f.w.mesh.tensor == 1 || f.machine.nodes == 1) return std::nullopt;
+  if (f.machine.bus(f.w.mesh.tensor) == f.machine.device.link)
+    return ok(id, fmt::format("tensor-parallel groups of {} within a machine", f.w.mesh.tensor));
   return hint(id, fmt::format("tensor-parallel groups of {} {}s span machines of {}: they exchange hidden "
-                              "states four times per layer, and nothing hides it",
-                              f.c.mesh.tensor, device_word(f), f.machine.gpus));
+                              "states four times per layer, which cannot overlap with compute",
+                              f.w.mesh.tensor, device_word(f), f.machine.gpus));
 }
 
 std::optional<Finding> optimizer_split(const Facts& f) {
   constexpr const char* id = "optimizer-split";
-  if (f.run.optimizer != config::Optimizer::Adafactor || f.c.mesh.shard * f.c.mesh.tensor == 1)
+  if (f.run.optimizer != config::Optimizer::Adafactor || f.w.mesh.shard * f.w.mesh.tensor == 1)
     return std::nullopt;
   return error(id, fmt::format("optimizer=Adafactor needs whole matrices, but the mesh splits them ({}); use "
                                "BasicTrainer or AdamW",
-                               config::describe(f.c.mesh)));
+                               config::describe(f.w.mesh)));
 }
 
 const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
 
 std::string data_ranks_text(const Facts& f) {
-  const config::MeshShape& mesh = f.c.mesh;
+  const config::MeshShape& mesh = f.w.mesh;
   if (mesh.tensor == 1) return plural(mesh.data_ranks(), device_word(f));
   return fmt::format("{} of {}", plural(mesh.data_ranks(), "group"), plural(mesh.tensor, device_word(f)));
 }
 
-bool divides_layers(const model::Shape& shape, std::int64_t degree) {
+bool divides_layers(const model::ModelShape& shape, std::int64_t degree) {
   return shape.heads % degree == 0 && shape.kv_heads % degree == 0 && shape.ffn % degree == 0;
 }
 
@@ -141,8 +141,8 @@ Multiples nearest_multiples(std::int64_t value, std::int64_t unit) {
   return {below, below == value ? value : below + unit};
 }
 
-std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
-  const Facts facts{c, plan, c.in.run, c.machine};
+std::vector<Finding> check_rules(const Workload& w, const Plan& plan) {
+  const Facts facts{w, plan, w.in.run, w.machine};
   std::vector<Finding> findings;
   for (Rule* const rule : {batch_per_gpu, tokens_per_gpu,  batch_divides, accumulation,  heads_divide,
                            tensor_links,  optimizer_split, unused_gpus,   precision,     spread,
@@ -151,7 +151,7 @@ std::vector<Finding> check_rules(const Case& c, const Plan& plan) {
                            loss_scale,    reference_model, mismatched,    label_balance, lengths,
                            warmup,        known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
-  if (c.in.run.plan.strict)
+  if (w.in.run.plan.strict)
     for (Finding& finding : findings)
       if (finding.verdict == Verdict::warning) finding.verdict = Verdict::error;
   return findings;

@@ -13,10 +13,10 @@ namespace dpo::plan {
 inline constexpr std::int64_t kMinExamplesPerGpu = 2;
 
 // The findings of all rules, in the order they are reported. With plan.strict, warnings are errors.
-std::vector<Finding> check_rules(const Case& c, const Plan& plan);
+std::vector<Finding> check_rules(const Workload& w, const Plan& plan);
 
 // Whether heads and MLP divide evenly over this many tensor-parallel ranks.
-bool divides_layers(const model::Shape& shape, std::int64_t degree);
+bool divides_layers(const model::ModelShape& shape, std::int64_t degree);
 
 // The nearest multiples of `unit` at or below and above `value`; the lower one may be 0.
 struct Multiples {
@@ -27,7 +27,7 @@ Multiples nearest_multiples(std::int64_t value, std::int64_t unit);
 
 // What every rule reads.
 struct Facts {
-  const Case& c;
+  const Workload& w;
   const Plan& plan;
   const config::RunConfig& run;
   const Machine& machine;

@@ -54,9 +54,9 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
   if (needs_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
     ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
-  if (needs_reference(run.loss) && run.reference == "live" && can_cache(run.loss))
+  if (needs_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss))
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
-  if (run.fsdp_accumulate == "whole")
+  if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
   if (run.mesh.replica.value_or(1) > 1)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});

@@ -74,7 +74,7 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const Machine& machine = in.machine;
   std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
   if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
-  if (machine.device.figures == Figures::estimated) devices += " (estimated)";
+  if (machine.device.origin == FiguresOrigin::estimated) devices += " (estimated)";
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string mesh = config::describe(plan.mesh);
@@ -124,16 +124,17 @@ std::string time_text(const Plan& plan, const Paint& paint) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
   const std::string exchange =
-      t.exchange > 0 ? fmt::format(", gradient exchange {}", duration(t.exchange / 3600)) : "";
+      t.gradient_reduction > 0 ? fmt::format(", gradient reduction {}", duration(t.gradient_reduction / 3600))
+                               : "";
   line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
-                             duration(t.step / 3600), plan.resolved.gradient_accumulation_steps,
+                             duration(t.update / 3600), plan.resolved.gradient_accumulation_steps,
                              duration(t.microbatch.elapsed / 3600), exchange, duration(t.optimizer / 3600)));
   if (t.microbatch.communication > 0)
     line("per microbatch",
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
                      duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
                      100 * t.microbatch.communication / t.microbatch.compute));
-  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, {:.0f} % of the peak", t.examples_per_second, unit,
+  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, MFU {:.0f} %", t.examples_per_second, unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
@@ -182,7 +183,7 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
 std::string to_text(const Fit& fit, const Plan& before) {
   if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
   return fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
-                     duration(fit.plan.timing.step / 3600), duration(before.timing.step / 3600),
+                     duration(fit.plan.timing.update / 3600), duration(before.timing.update / 3600),
                      fmt::join(fit.overrides, " "));
 }
 

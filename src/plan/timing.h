@@ -26,9 +26,9 @@ struct TokenThreshold {
 
 struct Timing {
   MicrobatchTime microbatch;
-  double exchange = 0;   // seconds per update, of gradients after the last backward pass
-  double optimizer = 0;  // seconds per update
-  double step = 0;       // seconds per update, accumulation included
+  double gradient_reduction = 0;  // seconds per update, after the last backward pass
+  double optimizer = 0;           // the same
+  double update = 0;              // seconds of a whole update, with all its microbatches
   double examples_per_second = 0;
   double tokens_per_second = 0;
   double model_flops_utilization = 0;  // of the devices' peak
@@ -56,6 +56,6 @@ struct Intervals {
   double checkpoint_bytes = 0;
 };
 
-Timing timing_of(const Case& c, const Intervals& intervals);
+Timing timing_of(const Workload& w, const Intervals& intervals);
 
 }  // namespace dpo::plan

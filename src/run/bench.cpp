@@ -16,8 +16,8 @@
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "train/batches.h"
-#include "train/step.h"
 #include "train/train_state.h"
+#include "train/update.h"
 
 namespace dpo::run {
 namespace {
@@ -132,9 +132,10 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   const auto count = static_cast<double>(updates);
   result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;
   result.tokens_per_second = static_cast<double>(tokens) / seconds;
-  result.predicted_seconds = plan.timing.step;
+  result.predicted_seconds = plan.timing.update;
   result.predicted_bytes = plan.memory.tensors();
-  result.model_flops_utilization = plan.timing.model_flops_utilization * plan.timing.step / (seconds / count);
+  result.model_flops_utilization =
+      plan.timing.model_flops_utilization * plan.timing.update / (seconds / count);
   const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
   result.peak_bytes = static_cast<std::uint64_t>(shard::max_over(*mesh.all, peak, mesh.device));
   return result;

@@ -27,8 +27,8 @@ double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) 
 }  // namespace
 
 std::vector<RunWarning> Diagnosis::report(std::vector<RunWarning> noticed) {
-  std::erase_if(noticed, [this](const RunWarning& finding) { return !reported_.insert(finding.id).second; });
-  findings_.insert(findings_.end(), noticed.begin(), noticed.end());
+  std::erase_if(noticed, [this](const RunWarning& warning) { return !reported_.insert(warning.id).second; });
+  warnings_.insert(warnings_.end(), noticed.begin(), noticed.end());
   return noticed;
 }
 
@@ -38,13 +38,15 @@ std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCou
     const auto share = [&source](std::int64_t count) {
       return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, source.examples));
     };
-    if (share(source.cut_prompts) > kTruncatedShare || share(source.cut_responses) > kTruncatedShare)
+    if (share(source.truncated_prompts) > kTruncatedShare ||
+        share(source.truncated_responses) > kTruncatedShare)
       noticed.push_back(
           {"truncated",
            fmt::format("{}: {:.0f} % of prompts and {:.0f} % of examples' responses are truncated, so "
                        "the model never sees most of what it should learn. Try a larger max_length (and "
                        "max_prompt_length); 'dpo data' shows the lengths.",
-                       source.name, 100 * share(source.cut_prompts), 100 * share(source.cut_responses))});
+                       source.name, 100 * share(source.truncated_prompts),
+                       100 * share(source.truncated_responses))});
   }
   return report(std::move(noticed));
 }

@@ -1,4 +1,4 @@
-// Problems that a run's metrics show, in words.
+// Warnings about problems that a run's metrics show.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RunWarning {
   std::string text;
 };
 
-// Watches a run. Each call returns the new findings, so that each is printed once when it happens; `findings`
+// Watches a run. Each call returns the new warnings, so that each is printed once when it happens; `warnings`
 // returns all of them, for the end of the run.
 class Diagnosis {
  public:
@@ -31,7 +31,7 @@ class Diagnosis {
   std::vector<RunWarning> after_evaluation(const Metrics& metrics);
   std::vector<RunWarning> after_samples(std::span<const Sample> samples);
 
-  const std::vector<RunWarning>& findings() const { return findings_; }
+  const std::vector<RunWarning>& warnings() const { return warnings_; }
 
  private:
   // Of the samples of one evaluation.
@@ -47,7 +47,7 @@ class Diagnosis {
   std::optional<Metrics> first_evaluation_;
   std::optional<SampleMeans> first_samples_;
   std::set<std::string> reported_;
-  std::vector<RunWarning> findings_;
+  std::vector<RunWarning> warnings_;
 };
 
 }  // namespace dpo::run

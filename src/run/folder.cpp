@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 namespace dpo::run {
 namespace {
@@ -26,9 +26,7 @@ using nlohmann::ordered_json;
 
 void write_lines(const fs::path& path, const std::string& lines) {
   fs::create_directories(path.parent_path());
-  AtomicFile file(path);
-  file.write(lines);
-  file.commit();
+  write_file(path, lines);
 }
 
 void remove_incomplete_checkpoints(const fs::path& folder) {
@@ -83,7 +81,7 @@ RunLock::RunLock(const fs::path& folder) {
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
-RunFolder::RunFolder(fs::path path, const RunState& progress, const std::function<void()>& check)
+RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::function<void()>& check)
     : path_(std::move(path)) {
   std::error_code failed;
   fs::create_directories(path_, failed);
@@ -92,7 +90,7 @@ RunFolder::RunFolder(fs::path path, const RunState& progress, const std::functio
   if (check) check();
   remove_incomplete_checkpoints(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), progress));
+  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), run_state));
   metrics_.open(file, std::ios::app);
   if (!metrics_) throw UserError(fmt::format("cannot write {}", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);

@@ -39,7 +39,7 @@ class RunFolder {
   // Creates the folder and locks it. A resumed run drops the metrics after its checkpoint, since they will be
   // measured again, and the incomplete checkpoints of a killed process. `check` is called with the lock held,
   // before anything is changed.
-  RunFolder(std::filesystem::path path, const RunState& progress, const std::function<void()>& check = {});
+  RunFolder(std::filesystem::path path, const RunState& run_state, const std::function<void()>& check = {});
   // For the ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 

@@ -43,7 +43,7 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
           {"loss.beta", fmt::format("{}", config.loss.beta)},
           {"loss.label_smoothing", fmt::format("{}", config.loss.label_smoothing)},
           {"loss.reference_free", fmt::format("{}", config.loss.reference_free)},
-          {"loss.divergence", config.loss.divergence},
+          {"loss.divergence", name_of(config.loss.divergence)},
           {"loss.length_normalize", fmt::format("{}", config.loss.length_normalize)},
           {"loss.length_alpha", fmt::format("{}", config.loss.length_alpha)},
           {"loss.alpha", fmt::format("{}", config.loss.alpha)},

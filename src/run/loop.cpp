@@ -9,7 +9,7 @@
 
 #include "base/quantity.h"
 #include "ops/devices.h"
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 #include "run/metrics.h"
 #include "run/run_log.h"
 
@@ -53,14 +53,14 @@ class TrainingLoop {
     while (true) {
       if (is_evaluation_due() && !evaluate()) return stop();
       if (is_at_end()) break;
-      train_on(batches_.next(run_.progress.updates));
+      train_on(batches_.next(run_.run_state.updates));
       writer_.check();  // a full disk should not be found hours later
       if (train::any_rank_asked_to_stop(mesh())) return stop();
       if (is_save_due() && !is_evaluation_due()) save();
     }
     save();
     writer_.finish();
-    log_.after_training(run_.progress);
+    log_.after_training(run_.run_state);
     return Outcome::finished;
   }
 
@@ -72,19 +72,19 @@ class TrainingLoop {
 
   const shard::Mesh& mesh() const { return run_.state.mesh; }
 
-  bool is_at_end() const { return run_.progress.updates == batches_.size(); }
+  bool is_at_end() const { return run_.run_state.updates == batches_.size(); }
 
   // The end of a run is always evaluated: it is what LATEST points to.
   bool is_evaluation_due() const {
-    const std::int64_t examples = run_.progress.examples;
+    const std::int64_t examples = run_.run_state.examples;
     const std::optional<std::int64_t>& every = run_.config.eval_every;
-    if (!every || examples == run_.progress.evaluated) return false;
+    if (!every || examples == run_.run_state.evaluated) return false;
     if (examples == 0) return run_.config.do_first_eval;
     return is_at_end() || examples % *every == 0;
   }
 
   bool is_save_due() const {
-    const std::int64_t examples = run_.progress.examples;
+    const std::int64_t examples = run_.run_state.examples;
     const std::optional<std::int64_t>& every = run_.config.save_every;
     return examples > 0 && (is_at_end() || (every && examples % *every == 0));
   }
@@ -104,9 +104,9 @@ class TrainingLoop {
     Metrics metrics = metrics_of(records, run_.state.loss, "eval");
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
-    log_.after_evaluation(metrics, records, run_.progress, run_.state.loss.beta);
+    log_.after_evaluation(metrics, records, run_.run_state, run_.state.loss.beta);
     if (run_.config.sample_during_eval) sample();
-    run_.progress.evaluated = run_.progress.examples;
+    run_.run_state.evaluated = run_.run_state.examples;
     if (is_save_due()) save(is_best(metrics));
     return true;
   }
@@ -120,13 +120,13 @@ class TrainingLoop {
         culprits.push_back(record.example);
     if (culprits.empty()) return;
     const std::string why =
-        run_.progress.updates == 0
+        run_.run_state.updates == 0
             ? "No update was made yet: the weights or the reference already produce NaN or infinity"
             : fmt::format("The policy has diverged and was not saved{}. Try a lower lr", last_good());
     throw train::TrainingFailure(
         fmt::format("evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or "
                     "infinite (first: example {}). {}",
-                    run_.progress.examples, culprits.size(), records.size(), culprits.front(), why));
+                    run_.run_state.examples, culprits.size(), records.size(), culprits.front(), why));
   }
 
   // The same for the weights, which the last update may have broken. A sum with a term that is not finite is
@@ -139,26 +139,26 @@ class TrainingLoop {
     throw train::TrainingFailure(fmt::format(
         "after {} examples the weights of the policy are NaN or infinite. It has diverged and was not "
         "saved{}. Try a lower lr",
-        run_.progress.examples, last_good()));
+        run_.run_state.examples, last_good()));
   }
 
   std::string last_good() const {
-    if (saved_ < 0 || saved_ == run_.progress.examples) return "";
+    if (saved_ < 0 || saved_ == run_.run_state.examples) return "";
     return fmt::format("; step-{} is the last good checkpoint", saved_);
   }
 
   void train_on(const train::ExampleBatch& batch) {
     const Clock::time_point start = Clock::now();
-    const bool is_first = run_.progress.updates == 0;
+    const bool is_first = run_.run_state.updates == 0;
     const train::UpdateResult result =
         train::update(run_.state, batch, [&](const train::UpdateResult& computed) {
           if (is_first) check_first_update(computed);
         });
     wait_for_gpu();  // so that all of its time is measured
-    ++run_.progress.updates;
-    run_.progress.examples += static_cast<std::int64_t>(batch.examples.size());
-    run_.progress.reward_sum = run_.state.rewards.sum;
-    run_.progress.rewards = run_.state.rewards.count;
+    ++run_.run_state.updates;
+    run_.run_state.examples += static_cast<std::int64_t>(batch.examples.size());
+    run_.run_state.reward_sum = run_.state.rewards.sum;
+    run_.run_state.rewards = run_.state.rewards.count;
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Metrics metrics = metrics_of(result.records, run_.state.loss, "train");
     add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),
@@ -166,7 +166,7 @@ class TrainingLoop {
     metrics.emplace_back("grad_norm", result.gradient_norm);
     metrics.emplace_back("learning_rate", result.learning_rate);
     add_counters(metrics);
-    log_.after_update(metrics, run_.progress, start);
+    log_.after_update(metrics, run_.run_state, start);
   }
 
   // Cached scores may come from a run with other shapes of batches; those of a live reference do not.
@@ -180,17 +180,17 @@ class TrainingLoop {
     if (!run_.config.best_metric) return false;
     const double value = value_of(metrics, *run_.config.best_metric);
     const bool lower = run_.config.best_metric->starts_with("loss");
-    std::optional<double>& best = run_.progress.best;
-    if (run_.progress.best_metric != *run_.config.best_metric)
+    std::optional<double>& best = run_.run_state.best;
+    if (run_.run_state.best_metric != *run_.config.best_metric)
       best.reset();  // it was another one before resuming
-    run_.progress.best_metric = *run_.config.best_metric;
+    run_.run_state.best_metric = *run_.config.best_metric;
     if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
     best = value;
     return true;
   }
 
   void save(bool is_best = false) {
-    const std::int64_t examples = run_.progress.examples;
+    const std::int64_t examples = run_.run_state.examples;
     if (run_.config.debug) return;
     if (examples == saved_) {  // the run was resumed from it, and evaluated it only now
       if (is_best) writer_.link(examples, is_best);
@@ -200,16 +200,16 @@ class TrainingLoop {
     saved_ = examples;
     writer_.finish();  // there is memory for one snapshot
     writer_.write(take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer,
-                                run_.state.policy.model().trained, run_.progress, part_),
+                                run_.state.policy.model().trained, run_.run_state, part_),
                   is_best);
-    log_.say(fmt::format("saving step-{}{}", run_.progress.examples, is_best ? ", the best so far" : ""));
+    log_.say(fmt::format("saving step-{}{}", run_.run_state.examples, is_best ? ", the best so far" : ""));
   }
 
   void sample() {
     const std::vector<Sample> samples =
         draw_samples(run_.state.policy.model(), run_.state.policy.store(), run_.evaluation, run_.tokenizer,
                      run_.ends, run_.config, *mesh().all);
-    log_.after_samples(samples, run_.reference_samples, run_.progress);
+    log_.after_samples(samples, run_.reference_samples, run_.run_state);
   }
 
   // MFU is known only if the plan was made for this device, so not on a CPU.
@@ -226,17 +226,17 @@ class TrainingLoop {
   }
 
   void add_counters(Metrics& metrics) const {
-    metrics.emplace_back("counters/examples", static_cast<double>(run_.progress.examples));
-    metrics.emplace_back("counters/updates", static_cast<double>(run_.progress.updates));
+    metrics.emplace_back("counters/examples", static_cast<double>(run_.run_state.examples));
+    metrics.emplace_back("counters/updates", static_cast<double>(run_.run_state.updates));
   }
 
   // Whether the checkpoint that the run was resumed from is the best: the process may have ended before it
   // pointed BEST at it.
   bool was_best() const {
-    const RunState& progress = run_.progress;
+    const RunState& run_state = run_.run_state;
     const std::optional<Metrics>& evaluation = log_.last_evaluation();
-    return run_.config.best_metric == progress.best_metric && progress.evaluated == *run_.resumed &&
-           evaluation && value_of(*evaluation, progress.best_metric) == progress.best;
+    return run_.config.best_metric == run_state.best_metric && run_state.evaluated == *run_.resumed &&
+           evaluation && value_of(*evaluation, run_state.best_metric) == run_state.best;
   }
 
   PreparedRun& run_;

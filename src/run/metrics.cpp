@@ -118,7 +118,7 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
 
 bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
 
-std::string lines_until(std::string_view lines, const RunState& progress) {
+std::string lines_until(std::string_view lines, const RunState& run_state) {
   std::string kept;
   for (std::size_t start = 0; start < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', start), lines.size());
@@ -126,7 +126,7 @@ std::string lines_until(std::string_view lines, const RunState& progress) {
     start = end + 1;
     const auto metrics = parse_metrics(line);
     if (!metrics) continue;
-    const std::int64_t last = is_evaluation(*metrics) ? progress.evaluated : progress.examples;
+    const std::int64_t last = is_evaluation(*metrics) ? run_state.evaluated : run_state.examples;
     if (!(value_of(*metrics, "counters/examples") > static_cast<double>(last))) kept.append(line) += '\n';
   }
   return kept;

@@ -19,7 +19,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // The original's metrics of a batch or an evaluation, means over the examples: loss/train,
 // rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
 // lengths, and for losses with a reference how far the policy has moved from it: the drift of each response's
-// log-probability, and -drift per token over all responses, an estimate of KL(reference | policy) if the
+// log-probability, and -drift per token over all responses, an estimate of KL(reference || policy) if the
 // responses are typical of the reference. In a ranking the first response is the chosen and the last the
 // rejected one; its accuracy is the share of its pairs whose rewards are in the right order. For unpaired
 // losses chosen are all good responses and rejected all bad ones; accuracies and margins are those of the
@@ -41,6 +41,6 @@ bool is_evaluation(const Metrics& metrics);
 
 // The lines of metrics.jsonl up to the checkpoint that a run is resumed from: updates up to its examples,
 // evaluations up to its last one.
-std::string lines_until(std::string_view lines, const RunState& progress);
+std::string lines_until(std::string_view lines, const RunState& run_state);
 
 }  // namespace dpo::run

@@ -29,8 +29,8 @@ void RunLog::say(const std::string& line) {
   warn_unless(folder_.log(line));
 }
 
-void RunLog::say(const std::vector<RunWarning>& findings) {
-  for (const RunWarning& finding : findings) say("warning: " + finding.text);
+void RunLog::say(const std::vector<RunWarning>& warnings) {
+  for (const RunWarning& warning : warnings) say("warning: " + warning.text);
 }
 
 void RunLog::warn_unless(bool written) {
@@ -57,35 +57,35 @@ void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
   say(diagnosis_.after_loading(counts));
 }
 
-void RunLog::after_update(const Metrics& metrics, const RunState& progress, Clock::time_point start) {
+void RunLog::after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start) {
   if (updates_here_++ == 0) first_update_ = start;
   say(diagnosis_.after_update(metrics));
-  if (seconds_since(logged_) < log_interval_ && progress.updates > 1) return;
+  if (seconds_since(logged_) < log_interval_ && run_state.updates > 1) return;
   logged_ = Clock::now();
-  say(progress_line(update_name(progress.updates), metrics, "train", progress) + time_left(progress));
+  say(progress_line(update_name(run_state.updates), metrics, "train", run_state) + time_left(run_state));
   warn_unless(folder_.add_metrics(metrics));
 }
 
 void RunLog::after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
-                              const RunState& progress, double beta) {
+                              const RunState& run_state, double beta) {
   remember(metrics);
-  say(progress_line("evaluation", metrics, "eval", progress));
+  say(progress_line("evaluation", metrics, "eval", run_state));
   warn_unless(folder_.add_metrics(metrics));
-  warn_unless(folder_.write_records(progress.examples, records, beta));
+  warn_unless(folder_.write_records(run_state.examples, records, beta));
   say(diagnosis_.after_evaluation(metrics));
 }
 
 void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
-                           const RunState& progress) {
-  warn_unless(folder_.write_samples(progress.examples, to_json_lines(policy, reference)));
+                           const RunState& run_state) {
+  warn_unless(folder_.write_samples(run_state.examples, to_json_lines(policy, reference)));
   say(diagnosis_.after_samples(policy));
 }
 
-void RunLog::after_training(const RunState& progress) {
-  say(summary(progress));
-  if (diagnosis_.findings().empty()) return;
+void RunLog::after_training(const RunState& run_state) {
+  say(summary(run_state));
+  if (diagnosis_.warnings().empty()) return;
   say("warnings of this run:");
-  for (const RunWarning& finding : diagnosis_.findings()) say("  * " + finding.text);
+  for (const RunWarning& warning : diagnosis_.warnings()) say("  * " + warning.text);
 }
 
 std::string RunLog::update_name(std::int64_t update) const {
@@ -94,9 +94,9 @@ std::string RunLog::update_name(std::int64_t update) const {
 
 // "update 36 of 400      1152 examples  loss 10.2273  norm 5.35  lr 0.002  212.1 examples/s"
 std::string RunLog::progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
-                                  const RunState& progress) const {
+                                  const RunState& run_state) const {
   std::string line = fmt::format("{:<{}} {:>8} examples  loss {:.4f}", what, update_name(updates_).size(),
-                                 progress.examples, value_of(metrics, "loss/" + stage));
+                                 run_state.examples, value_of(metrics, "loss/" + stage));
   const double accuracy = value_of(metrics, "rewards_" + stage + "/accuracies");
   if (!std::isnan(accuracy))
     line += fmt::format("  accuracy {:.3f}  margin {:+.3f}", accuracy,
@@ -108,17 +108,17 @@ std::string RunLog::progress_line(const std::string& what, const Metrics& metric
 }
 
 // By the mean since this process began to train, evaluations and samples included.
-std::string RunLog::time_left(const RunState& progress) const {
-  const auto left = static_cast<double>(updates_ - progress.updates);
+std::string RunLog::time_left(const RunState& run_state) const {
+  const auto left = static_cast<double>(updates_ - run_state.updates);
   if (left <= 0) return "";
   const double each = seconds_since(first_update_) / static_cast<double>(updates_here_);
   return fmt::format(", {} left", rough_duration(left * each));
 }
 
 // "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.5000 -> 0.8125"
-std::string RunLog::summary(const RunState& progress) const {
+std::string RunLog::summary(const RunState& run_state) const {
   std::string text =
-      fmt::format("done: {}, {}", plural(progress.updates, "update"), plural(progress.examples, "example"));
+      fmt::format("done: {}, {}", plural(run_state.updates, "update"), plural(run_state.examples, "example"));
   if (!last_evaluation_) return text;
   const auto change = [&](const std::string& name) {
     const double first = value_of(*first_evaluation_, name), last = value_of(*last_evaluation_, name);

@@ -13,7 +13,7 @@
 namespace dpo::run {
 
 // What a run says about itself: lines for the user and log.txt, metrics, records of evaluations, samples,
-// findings, and a summary.
+// warnings, and a summary.
 class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,29 +24,29 @@ class RunLog {
 
   void say(const std::string& line);
 
-  // Reads the metrics from before a run was resumed; findings and summary depend on them.
+  // Reads the metrics from before a run was resumed; warnings and summary depend on them.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);
   // `start`: of this update.
-  void after_update(const Metrics& metrics, const RunState& progress, Clock::time_point start);
+  void after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start);
   void after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
-                        const RunState& progress, double beta);
+                        const RunState& run_state, double beta);
   void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
-                     const RunState& progress);
-  void after_training(const RunState& progress);
+                     const RunState& run_state);
+  void after_training(const RunState& run_state);
 
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
 
  private:
-  void say(const std::vector<RunWarning>& findings);
+  void say(const std::vector<RunWarning>& warnings);
   void warn_unless(bool written);
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;
   std::string progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
-                            const RunState& progress) const;
-  std::string time_left(const RunState& progress) const;
-  std::string summary(const RunState& progress) const;
+                            const RunState& run_state) const;
+  std::string time_left(const RunState& run_state) const;
+  std::string summary(const RunState& run_state) const;
 
   RunFolder& folder_;
   const train::Listener& listener_;

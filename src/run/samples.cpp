@@ -34,7 +34,7 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   options.eos = {ends.begin(), ends.end()};
   options.seed = static_cast<std::uint64_t>(config.seed);
   // Machines may round differently, and a rank that ends a sample earlier would leave the others waiting.
-  options.agree = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
+  options.broadcast = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
   std::vector<std::int64_t> generated(prompts.size());
   const auto responses = model::generate(
       model, store, prompts, options, [&](std::size_t i, data::Token) { return ++generated[i] < room[i]; });

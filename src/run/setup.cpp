@@ -15,7 +15,7 @@
 #include "data/end_of_turn.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 #include "run/identity.h"
 #include "shard/fingerprint.h"
 #include "train/records.h"
@@ -114,23 +114,23 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
 }
 
 // The state of the checkpoint, or of a new run. The reference's identity is not known yet.
-RunState initial_progress(const RunData& data, const std::optional<fs::path>& checkpoint,
-                          const shard::Mesh& mesh) {
+RunState initial_run_state(const RunData& data, const std::optional<fs::path>& checkpoint,
+                           const shard::Mesh& mesh) {
   const auto updates = static_cast<std::int64_t>(data.training.size());
   const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
-  RunState progress;
+  RunState run_state;
   if (checkpoint) {
     if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
-    progress = read_run_state(*checkpoint);
-    check_identity(progress.identity, now, *checkpoint);
+    run_state = read_run_state(*checkpoint);
+    check_identity(run_state.identity, now, *checkpoint);
   }
-  if (progress.updates > updates)
+  if (run_state.updates > updates)
     throw UserError(fmt::format(
         "resume: {} is at update {}, but with the current n_epochs and n_examples the run has only {}; try "
         "larger ones",
-        checkpoint->string(), progress.updates, updates));
-  for (const auto& [key, value] : now) progress.identity[key] = value;
-  return progress;
+        checkpoint->string(), run_state.updates, updates));
+  for (const auto& [key, value] : now) run_state.identity[key] = value;
+  return run_state;
 }
 
 // Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
@@ -184,13 +184,13 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
 
 // A checkpoint records the reference of its run.
 void check_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
-                     const std::optional<fs::path>& checkpoint, RunState& progress) {
+                     const std::optional<fs::path>& checkpoint, RunState& run_state) {
   const Identity now = reference
                            ? identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
                                                    reference->fingerprint)
                            : Identity{};
-  if (checkpoint) check_identity(progress.identity, now, *checkpoint);
-  for (const auto& [key, value] : now) progress.identity[key] = value;
+  if (checkpoint) check_identity(run_state.identity, now, *checkpoint);
+  for (const auto& [key, value] : now) run_state.identity[key] = value;
 }
 
 // A cached reference keeps only its scores of the data, not the model.
@@ -222,12 +222,12 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   on_data(data);
   train::check_margins(data.train, train::loss_options(config.loss));
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
-  RunState progress = initial_progress(data, checkpoint, mesh);
+  RunState run_state = initial_run_state(data, checkpoint, mesh);
   // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
   // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener);
-  check_reference(frozen, config, checkpoint, progress);
+  check_reference(frozen, config, checkpoint, run_state);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
@@ -245,12 +245,12 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
     read_optimizer(*checkpoint, *state.optimizer, state.policy.model().trained, mesh.layout());
-    state.optimizer->set_updates(progress.updates);
-    state.rewards = {progress.reward_sum, progress.rewards};
+    state.optimizer->set_updates(run_state.updates);
+    state.rewards = {run_state.reward_sum, run_state.rewards};
   }
-  const auto resumed = checkpoint ? std::optional(progress.examples) : std::nullopt;
-  return {std::move(data),  std::move(samples),  std::move(loaded),
-          std::move(state), std::move(progress), resumed};
+  const auto resumed = checkpoint ? std::optional(run_state.examples) : std::nullopt;
+  return {std::move(data),  std::move(samples),   std::move(loaded),
+          std::move(state), std::move(run_state), resumed};
 }
 
 }  // namespace dpo::run

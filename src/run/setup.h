@@ -16,7 +16,7 @@
 #include "text/tokenizer.h"
 #include "train/batches.h"
 #include "train/events.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace dpo::run {
 
@@ -38,7 +38,7 @@ struct PreparedRun : RunData {
   std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
   checkpoint::LoadedModel loaded;         // the policy without its weights, which are in `state`
   train::TrainState state;
-  RunState progress;
+  RunState run_state;
   std::optional<std::int64_t> resumed;  // examples of the checkpoint that it resumes from
 };
 

@@ -10,9 +10,9 @@
 #include "base/output_files.h"
 #include "base/quantity.h"
 #include "base/sha256.h"
-#include "checkpoint/parts.h"
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
+#include "checkpoint/tensor_parts.h"
 
 namespace dpo::run {
 namespace {
@@ -21,12 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRunStateFile = "state/run.json";
 constexpr const char* kOptimizerFile = "state/optimizer.safetensors";
-
-void write_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
 
 std::string name_of(const optim::StateTensor& state, const model::TensorTable& table) {
   return fmt::format("{}.{}", state.name, table.blocks[state.block].tensors[state.tensor].name);
@@ -37,7 +31,7 @@ std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, cons
   std::vector<checkpoint::Entry> entries;
   for (const optim::StateArray& array : state.arrays)
     for (const model::Block& block : table.blocks)
-      for (const model::Tensor& tensor : block.tensors)
+      for (const model::TensorInfo& tensor : block.tensors)
         entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
                            checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
   for (const optim::StateTensor& tensor : state.tensors)
@@ -87,8 +81,8 @@ bool has_size(const fs::path& file, std::uint64_t size) {
 
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
                        const optim::Optimizer& optimizer, const model::TensorTable& trained,
-                       const RunState& progress, const RankPart& part) {
-  Snapshot snapshot{loaded, {}, trained, progress, part};
+                       const RunState& run_state, const RankPart& part) {
+  Snapshot snapshot{loaded, {}, trained, run_state, part};
   snapshot.model.weights = {};
   if (!part.writes) return snapshot;
   const auto copied = [](const at::Tensor& tensor) {
@@ -111,20 +105,20 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     all.push_back({kOptimizerFile,
                    checkpoint::plan_safetensors(optimizer_entries(snapshot.optimizer, snapshot.trained))});
   }
-  JointWork work;
-  work.begin = [&](const fs::path& temporary) {
+  RankTasks tasks;
+  tasks.begin = [&](const fs::path& temporary) {
     checkpoint::make_model_files(temporary, snapshot.model, model);
     fs::create_directory(temporary / "state");
     checkpoint::make_files(temporary, {all.back()});
   };
-  work.own_part = [&](const fs::path& temporary) {
+  tasks.own_part = [&](const fs::path& temporary) {
     if (snapshot.part.writes) checkpoint::write_parts(temporary, all, parts_of(snapshot));
   };
-  work.end = [&](const fs::path& temporary) {
-    write_text(temporary / kRunStateFile, text_of(snapshot.progress));
-    write_text(temporary / kMarker, text_of(marker_of(temporary)));
+  tasks.end = [&](const fs::path& temporary) {
+    write_file(temporary / kRunStateFile, text_of(snapshot.run_state));
+    write_file(temporary / kMarker, text_of(marker_of(temporary)));
   };
-  write_together(folder, kMarker, snapshot.part, work, stop);
+  write_on_all_ranks(folder, kMarker, snapshot.part, tasks, stop);
 }
 
 bool is_complete(const fs::path& folder) { return fs::exists(folder / kMarker); }
@@ -155,7 +149,7 @@ std::string how_to_recover(const fs::path& checkpoint) {
   const fs::path run = checkpoint.parent_path();
   const auto older = checkpoint_before(checkpoint);
   if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
-  return fmt::format("move {} away, and resume={} resumes from {}, the one before it", checkpoint.string(),
+  return fmt::format("move {} away; then resume={} resumes from {}, the one before it", checkpoint.string(),
                      run.string(), older->filename().string());
 }
 
@@ -188,7 +182,7 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const m
     append(parts, checkpoint::parts_of(trained, array.blocks, layout, array.name + "."));
   std::vector<checkpoint::Destination> destinations;
   for (checkpoint::TensorPart& part : parts)
-    destinations.push_back({stored.at(part.name), part.numbers, std::move(part.runs)});
+    destinations.push_back({stored.at(part.name), part.values, std::move(part.ranges)});
   checkpoint::read_tensors(file, std::move(destinations), {});
 }
 

@@ -1,3 +1,4 @@
+// The checkpoints of a run: model files (src/checkpoint) with what resuming needs, written in the background.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,7 @@
 #include "checkpoint/load.h"
 #include "model/tables/layout.h"
 #include "optim/optimizer.h"
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 #include "run/state_files.h"
 
 namespace dpo::run {
@@ -20,10 +21,6 @@ struct RankPart : RankId {
   bool writes = true;  // false if another rank holds the same
 };
 
-// Links of a run.
-inline constexpr const char* kLatest = "LATEST";
-inline constexpr const char* kBest = "BEST";
-
 // A checkpoint is a Hugging Face model folder with, under state/, what resuming needs: the optimizer state by
 // parameter, so that a run can be resumed on any other mesh. It counts only with its marker, the file
 // COMPLETE, which contains the size and hash of every file.
@@ -31,16 +28,16 @@ struct Snapshot {
   checkpoint::LoadedModel model;  // this rank's shard, copied to the host in the stored dtype
   optim::State optimizer;
   model::TensorTable trained;  // the tensors that the optimizer has state of
-  RunState progress;
+  RunState run_state;
   RankPart part;
 };
 
 // Copies what is needed, so that training can continue while it is written.
 Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weights& stored,
                        const optim::Optimizer& optimizer, const model::TensorTable& trained,
-                       const RunState& progress, const RankPart& part = {});
+                       const RunState& run_state, const RankPart& part = {});
 
-// Writes FOLDER, complete or absent, together with the other ranks; see write_together for `stop`.
+// Writes FOLDER, complete or absent, together with the other ranks; see write_on_all_ranks for `stop`.
 void write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot,
                       const std::stop_token& stop = {});
 
@@ -54,7 +51,7 @@ void verify_checkpoint(const std::filesystem::path& folder);
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,
                     const model::TensorTable& trained, const model::Layout& layout = {});
 
-// The number in a folder's name step-N; nullopt for another name.
+// The number in a folder's name step-N, which counts examples as the original does; nullopt for another name.
 std::optional<std::int64_t> step_of(const std::filesystem::path& folder);
 
 // The newest complete checkpoint of the same run that is older than this one.

@@ -8,6 +8,8 @@
 
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/user_path.h"
+#include "base/utf8.h"
 #include "run/snapshot.h"
 #include "train/events.h"
 
@@ -21,8 +23,7 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   if (!name.starts_with(kStep) || name.size() == kStep.size() || name.size() > kStep.size() + 18)
     return std::nullopt;
   const std::string digits = name.substr(kStep.size());
-  if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
+  if (!std::all_of(digits.begin(), digits.end(), is_ascii_digit)) return std::nullopt;
   return std::stoll(digits);
 }
 
@@ -104,7 +105,7 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   finish();
   writing_ = std::async(std::launch::async, [run = run_, taken = std::move(snapshot), keep = keep_, is_best,
                                              first = part_.rank == 0, stop = stop_.get_token()] {
-    const fs::path folder = step_folder(run, taken.progress.examples);
+    const fs::path folder = step_folder(run, taken.run_state.examples);
     // One that was damaged, or of another run.
     if (first && fs::exists(fs::symlink_status(folder))) move_aside(folder);
     write_checkpoint(folder, taken, stop);
@@ -133,7 +134,7 @@ void CheckpointWriter::finish() {
   } catch (const std::exception& error) {
     const std::string before =
         fs::exists(run_ / kLatest)
-            ? fmt::format("Older checkpoints are untouched; {} is the newest", (run_ / kLatest).string())
+            ? fmt::format("Older checkpoints are intact; {} is the newest", (run_ / kLatest).string())
             : "There is no older checkpoint";
     throw train::TrainingFailure(
         fmt::format("a checkpoint could not be saved: {}. {}", error.what(), before));

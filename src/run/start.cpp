@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
+#include "base/user_path.h"
+#include "base/utf8.h"
 #include "run/folder.h"
 #include "run/snapshot.h"
 
@@ -23,9 +25,7 @@ bool is_run_of(const std::string& stem, const std::string& name) {
   const bool is_numbered =
       rest.size() > 1 && rest[0] == '-' &&
       rest.find_first_not_of("0123456789", 1) == rest.npos;  // one of several in the same second
-  const auto matches = [](char c, char pattern) {
-    return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
-  };
+  const auto matches = [](char c, char pattern) { return pattern == '0' ? is_ascii_digit(c) : c == pattern; };
   return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), matches);
 }
 
@@ -59,7 +59,7 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
   const std::string resume =
       newest_checkpoint(folder, ignored) ? fmt::format("resume={} resumes it, ", folder.string()) : "";
   throw UserError(fmt::format(
-      "{} already contains a run ({}), which was not touched: {}another local_run_dir starts a new one "
+      "{} already contains a run ({}), which was not changed: {}another local_run_dir starts a new one "
       "elsewhere, overwrite=true renames the old run and starts again",
       folder.string(), trace, resume));
 }

@@ -13,7 +13,7 @@ namespace dpo::run {
 struct Start {
   std::filesystem::path folder;
   std::optional<std::filesystem::path> checkpoint{};
-  bool replaces = false;  // the folder contains another run, which is moved aside first
+  bool replaces = false;  // the folder contains another run, which is renamed first
   std::vector<std::string> notes{};
 };
 

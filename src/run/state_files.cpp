@@ -73,33 +73,33 @@ bool is_sha256(const std::string& digits) {
 
 }  // namespace
 
-std::string text_of(const RunState& progress) {
-  const json value = {{"updates", progress.updates},
-                      {"examples", progress.examples},
-                      {"reward_sum", progress.reward_sum},
-                      {"rewards", progress.rewards},
-                      {"best", progress.best ? json(*progress.best) : json()},
-                      {"best_metric", progress.best_metric},
-                      {"evaluated", progress.evaluated},
-                      {"identity", progress.identity}};
+std::string text_of(const RunState& run_state) {
+  const json value = {{"updates", run_state.updates},
+                      {"examples", run_state.examples},
+                      {"reward_sum", run_state.reward_sum},
+                      {"rewards", run_state.rewards},
+                      {"best", run_state.best ? json(*run_state.best) : json()},
+                      {"best_metric", run_state.best_metric},
+                      {"evaluated", run_state.evaluated},
+                      {"identity", run_state.identity}};
   return value.dump(2) + "\n";
 }
 
 RunState parse_run_state(std::string_view text, const std::string& origin) {
   const json value = parsed(text);
   const Object object(value, origin);
-  RunState progress;
-  progress.updates = object.count("updates", 0);
-  progress.examples = object.count("examples", 0);
-  progress.reward_sum = object.number("reward_sum");
-  progress.rewards = object.count("rewards", 0);
-  if (object.has("best")) progress.best = object.number("best");
-  if (object.has("best_metric")) progress.best_metric = object.text("best_metric");
-  if (object.has("evaluated")) progress.evaluated = object.count("evaluated", -1);
+  RunState run_state;
+  run_state.updates = object.count("updates", 0);
+  run_state.examples = object.count("examples", 0);
+  run_state.reward_sum = object.number("reward_sum");
+  run_state.rewards = object.count("rewards", 0);
+  if (object.has("best")) run_state.best = object.number("best");
+  if (object.has("best_metric")) run_state.best_metric = object.text("best_metric");
+  if (object.has("evaluated")) run_state.evaluated = object.count("evaluated", -1);
   const Object identity = object.object("identity");
   for (const auto& [name, _] : identity.value().items())
-    progress.identity[name] = identity.text(name.c_str());
-  return progress;
+    run_state.identity[name] = identity.text(name.c_str());
+  return run_state;
 }
 
 std::string text_of(const Marker& marker) {

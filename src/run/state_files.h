@@ -21,7 +21,7 @@ struct RunState {
   std::map<std::string, std::string> identity{};  // model, loss, data, seeds and more
 };
 
-std::string text_of(const RunState& progress);
+std::string text_of(const RunState& run_state);
 // Invalid or incomplete JSON is a UserError that begins with `origin`.
 RunState parse_run_state(std::string_view text, const std::string& origin);
 

@@ -49,7 +49,7 @@ std::string fingerprint_of(const model::TensorTable& table, const model::Weights
     const at::Tensor host = parts.blocks[i].flat.cpu().contiguous();
     const auto* elements = static_cast<const std::byte*>(host.const_data_ptr());
     for (const model::Piece& piece : model::pieces_of(table.blocks[i], layout)) {
-      const model::Tensor& tensor = table.blocks[i].tensors[piece.tensor];
+      const model::TensorInfo& tensor = table.blocks[i].tensors[piece.tensor];
       if (!tensor.split && layout.tensor_rank > 0) continue;  // counted by the first tensor rank
       add(sums, elements, static_cast<std::int64_t>(host.element_size()), piece, key_of(tensor.name));
     }

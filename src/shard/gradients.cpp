@@ -10,9 +10,9 @@ namespace dpo::shard {
 namespace {
 
 void sum_over_replicas(model::Weights& sums, comm::Group& replicas) {
-  std::vector<comm::Pending> pending;
-  for (model::BlockWeights& block : sums.blocks) pending.push_back(replicas.all_reduce(block.flat));
-  for (comm::Pending& one : pending) one.wait();
+  std::vector<comm::Work> all;
+  for (model::BlockWeights& block : sums.blocks) all.push_back(replicas.all_reduce(block.flat));
+  for (comm::Work& work : all) work.wait();
 }
 
 // Without shards.
@@ -40,11 +40,11 @@ class WholeBlock {
 
   model::BlockWeights& weights() { return weights_; }
 
-  void reduce() { pending_ = group_.reduce_scatter(shard(), weights_.flat); }
+  void reduce() { reduction_ = group_.reduce_scatter(shard(), weights_.flat); }
 
   void add_to(at::Tensor& sum) {
     const at::NoGradGuard no_grad;
-    pending_.wait();
+    reduction_.wait();
     sum.add_(shard());
   }
 
@@ -54,7 +54,7 @@ class WholeBlock {
   comm::Group& group_;
   std::int64_t shard_size_;
   model::BlockWeights weights_;
-  comm::Pending pending_;
+  comm::Work reduction_;
 };
 
 // A block is reduce-scattered as soon as it is complete, while the pass continues with the next; one at a

@@ -31,7 +31,7 @@ class ShardedStore : public model::Store {
   struct GatheredBlock {
     model::BlockWeights weights;  // views of a buffer that has memory only while `gathered`
     at::Tensor target;            // the same memory, not tracked by autograd
-    comm::Pending gather;
+    comm::Work gather;
     bool gathered = false;
     int users = 0;
   };

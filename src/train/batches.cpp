@@ -30,7 +30,8 @@ ExampleBatch OrderedBatches::next(std::int64_t update) {
 }
 
 std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
-                                    const shard::Mesh& mesh, const model::Shape& shape, at::Device device) {
+                                    const shard::Mesh& mesh, const model::ModelShape& shape,
+                                    at::Device device) {
   const auto parts =
       data::partition_batch(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
   const std::int64_t first = mesh.data->rank() * microbatches;

@@ -58,6 +58,7 @@ struct Microbatch {
 // This rank's microbatches of a batch, split by tokens; some may be empty. The same batch is always split in
 // the same way, so that policy and reference compute the same shapes.
 std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
-                                    const shard::Mesh& mesh, const model::Shape& shape, at::Device device);
+                                    const shard::Mesh& mesh, const model::ModelShape& shape,
+                                    at::Device device);
 
 }  // namespace dpo::train

@@ -13,7 +13,7 @@
 namespace dpo::train {
 
 // An example after a forward pass: its loss times its weight, and the summed log-probabilities of its
-// responses, the better first.
+// responses, the preferred first.
 struct Record {
   std::uint32_t example = 0;
   double loss = 0;

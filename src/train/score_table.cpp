@@ -20,7 +20,7 @@ using checkpoint::Dtype;
 using nlohmann::json;
 
 template <class T>
-checkpoint::Source source_of(const std::string& name, Dtype dtype, const T& values) {
+checkpoint::TensorToWrite source_of(const std::string& name, Dtype dtype, const T& values) {
   return {name, dtype, {static_cast<std::int64_t>(values.size())}, [&values] {
             return std::as_bytes(std::span(values.data(), values.size()));
           }};

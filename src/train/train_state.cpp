@@ -17,8 +17,8 @@ at::ScalarType scalar_type_of(config::Dtype dtype) {
   throw std::logic_error("a dtype that the plan has not decided");
 }
 
-optim::Settings optimizer_settings(const config::RunConfig& config) {
-  optim::Settings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
+optim::OptimizerSettings optimizer_settings(const config::RunConfig& config) {
+  optim::OptimizerSettings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
   if (config.optimizer_betas)
     settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
   return settings;
@@ -83,7 +83,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                             const model::Model& model, model::Weights weights,
                             std::unique_ptr<Reference> reference) {
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
-                                         config.fsdp_accumulate == "whole"};
+                                         config.fsdp_accumulate == config::Accumulation::whole};
   TrainState state{.mesh = mesh,
                    .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
                    .reference = std::move(reference),

@@ -1,4 +1,4 @@
-"""A rank that fails, is killed or is stopped ends all others, with its number and its error, and no process is left."""
+"""A rank that fails, is killed or is stopped ends all others, with its number and its error, and no process survives."""
 
 import os
 import re

@@ -112,7 +112,7 @@ class Probe {
   void many_at_once() const {
     constexpr int kMany = 20;
     std::vector<at::Tensor> tensors;
-    std::vector<Pending> pending;
+    std::vector<Work> pending;
     for (int i = 0; i < kMany; ++i) {
       tensors.push_back(content(rank(), 1000 * i + 1, at::kFloat).to(device_));
       pending.push_back(group_->all_reduce(tensors.back()));
@@ -138,7 +138,7 @@ class Probe {
   // An error in an operation is thrown by its wait, and the next operation works.
   void refusals() const {
     if (size() == 1) return;
-    Pending wrong = group_->all_reduce(at::ones({3}, at::TensorOptions(at::kBool).device(device_)));
+    Work wrong = group_->all_reduce(at::ones({3}, at::TensorOptions(at::kBool).device(device_)));
     try {
       wrong.wait();
     } catch (const std::invalid_argument&) {

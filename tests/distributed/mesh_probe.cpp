@@ -23,7 +23,7 @@
 #include "data/forest.h"
 #include "ops/devices.h"
 #include "shard/sharded_store.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace {
 
@@ -108,7 +108,7 @@ class Answer {
   void write(const std::filesystem::path& path) { checkpoint::write_safetensors(path, std::move(sources_)); }
 
  private:
-  std::vector<checkpoint::Source> sources_;
+  std::vector<checkpoint::TensorToWrite> sources_;
 };
 
 void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches, const comm::World& world,

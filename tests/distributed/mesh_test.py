@@ -130,7 +130,7 @@ def one_rank_is_plain(folder, models):
 
 
 def rounded(folder, models):
-    """bfloat16 over float32 weights: as close to float32 as one process is, within a factor of 2 and a last bit."""
+    """bfloat16 over float32 weights: as close to float32 as one process, within a factor of 2 and the last bit."""
     data = batches(3)
     cases = lambda mesh, computed: [PLAIN | {"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
                                     for family in ("gpt_neox", "llama")]

@@ -1,4 +1,4 @@
-"""Shared by tests with several processes: how they are started, and that none is left."""
+"""Shared by tests with several processes: how they are started, and that none survives."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def processes_of(mark):
 
 
 def wait_until(condition, what, seconds=120):
-    """The limit is far above what it takes."""
+    """The timeout is far longer than it should take."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

@@ -1,4 +1,4 @@
-"""dpo train with several ranks, started by itself and by mpirun: what is printed once, signals, failures."""
+"""dpo train with several ranks, started by dpo itself and by mpirun: what is printed once, signals, failures."""
 
 import os
 import platform
@@ -147,7 +147,7 @@ class Start(TinyRuns):
     @unittest.skipIf(platform.machine() == "aarch64",
                      "on ARM the libraries under LibTorch (NVPL, oneDNN) crash where they get no memory")
     def test_out_of_memory_on_one_rank(self):
-        # Every allocation then goes to the system, which refuses it.
+        # Every allocation then goes to the system, and fails.
         self.environment |= {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_ARENA_MAX": "1"}
         pids = self.begin(self.command("mesh.shard=2", "batch_size=64", "eval_every=640", "n_examples=6400"))
         resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))

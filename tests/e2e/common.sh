@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For the tests of ./run itself: each works in a clean copy of the source tree, in a folder with a space.
 set -euo pipefail
-unset DPO_DEPS LIBTORCH  # those of whoever runs the tests
+unset DPO_DEPS LIBTORCH  # those of the user who runs the tests
 
 skip() { echo "not run: $*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }

@@ -1,5 +1,5 @@
 // Loaded before all other libraries (LD_PRELOAD), so that changes of files under one folder fail on demand:
-//   DPO_FAULT_UNDER=FOLDER  the changes that count: writing, fsync, rename, and making or removing names
+//   DPO_FAULT_UNDER=FOLDER  the changes that count: writes, fsync, rename, and creating or removing names
 //   DPO_FAULT_AT=K          the K-th of them, from 1 ...
 //   DPO_FAULT=KIND          ... fails: as a broken disk ("fail"); is the last thing that happens ("last"); is
 //                           half done, if it is a write, and the last thing ("cut"); takes a minute ("wait")

@@ -1,8 +1,8 @@
-"""A disk or a process that fails at any moment of saving leaves the checkpoint before or the new one, whole.
+"""A disk or a process that fails at any moment of saving leaves the previous checkpoint or the new one intact.
 
-Each write, fsync, rename, and making or removing of a name in the run folder in turn fails, is the last thing that
-happens, or is cut short; then the run is resumed and must end with the weights of the run that never was disturbed.
-Also: what is on disk before what, and signals at any moment, a second one included.
+Each write, fsync, rename, creation and removal in the run folder in turn fails, is the last thing that happens, or is cut
+short; then the run is resumed and must end with the weights of a run without failures. Also: the order in which things reach
+the disk, and signals at any moment, also a second one.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Faults(TinyRuns):
         begun = "run folder " in done.stderr
         self.assertIn(done.returncode, (9,) if kind != "fail" else (0, 2) if begun else (0, 1), done.stderr)
         checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
-        # By the log of this very run: two threads change files, and their order is not always the same.
+        # According to the log of this run: two threads change files, and their order is not always the same.
         if ["rename", f"{run}/step-8"] in self.lines_of(log)[:at - 1]:
             self.assertTrue(any(is_whole(checkpoint) for checkpoint in checkpoints), done.stderr)
         for checkpoint in checkpoints:
@@ -82,7 +82,7 @@ class Faults(TinyRuns):
         self.assertEqual(self.updates(run), self.updates(self.whole))
 
     def test_order_on_disk(self):
-        """Files before their folder's name, that name before LATEST, and all of it before an older one goes."""
+        """Files before their folder's name, that name before LATEST, and all of it before an older checkpoint is removed."""
         order = {}
         for i, (what, path) in enumerate(self.changes):
             order.setdefault((what, path), []).append(i)

@@ -1,4 +1,4 @@
-"""Whose run a folder holds: nothing of another run is touched, and what is resumed is what it was.
+"""Run folders: another run's folder is never changed, and a run is resumed only with what it started with.
 
 Also: damage is found and named, what has diverged is not saved, and exit statuses mean what the documents say.
 """
@@ -110,7 +110,7 @@ class Folders(TinyRuns):
         self.assertIn("resuming " + os.path.dirname(nested.stdout.strip()), again.stderr)
 
     def test_what_decides_the_result_is_compared(self):
-        """Every word the same, but sft/LATEST now points elsewhere; other rows of the same number; another length of a schedule."""
+        """The same arguments, but sft/LATEST now points elsewhere; other rows of the same number; another length of a schedule."""
         sft = self.folder / "sft"
         self.check(self.train_sft(sft))
         data = self.folder / "own.jsonl"
@@ -189,7 +189,7 @@ class Folders(TinyRuns):
 
     @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
     def test_what_another_user_could_have_written_is_not_trusted(self):
-        shared = self.folder / "shared"  # as LOCAL_DIR on a common disk
+        shared = self.folder / "shared"  # like LOCAL_DIR on a shared disk
         words = (*SHORT, f"local_dirs=[{shared}]", "reference=cached")
         self.check(self.train(self.folder / "as-root", *words))
         caches = [file for name in ("tokens", "references") for file in shared.glob(f"*/{name}/*") if file.suffix != ".lock"]

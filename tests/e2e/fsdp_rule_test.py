@@ -40,7 +40,7 @@ class Simulated(unittest.TestCase):
     def test_the_figure_is_xml_with_a_line_for_each(self):
         figure = rule.simulated_figure(rule.simulate(["h200"], [50, 100], self.folder))
         texts = [element.text for element in ElementTree.fromstring(figure).iter() if element.text]
-        for line in ("h200: wins", "h200: half of 8 GPUs", "the original's rule"):
+        for line in ("h200: faster", "h200: half of 8 GPUs", "the original's rule"):
             self.assertIn(line, texts)
 
     def test_first_above(self):

@@ -1,5 +1,5 @@
-"""What is seen of this machine: the same GPUs in plan, engine and doctor, by a driver of made-up ones; a device file that was
-measured here; the type to compute in.
+"""Hardware detection: plan, engine and doctor see the same GPUs (of a fake driver); a device file measured on this
+machine; the dtype to compute in.
 """
 
 import json
@@ -38,7 +38,7 @@ class Hardware(TinyRuns):
         if report["libtorch"]["cuda_part"]:
             self.assertEqual((here["resolved"]["device"], here["resolved"]["gpus"]), ("NVIDIA GeForce RTX 3090", 2))
             return
-        # This build cannot use them: everybody says so, with what to do, and the run goes on the processor.
+        # This build cannot use them: all commands say so, with what to do, and the run uses the CPU.
         self.assertEqual([seen["usable"] for seen in report["gpus"]], [False, False])
         advice = "built without CUDA; run ./run build"
         self.assertIn(advice, next(item["advice"] for item in report["missing"] if "GPU" in item["what"]))

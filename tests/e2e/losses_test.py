@@ -100,7 +100,7 @@ class Losses(unittest.TestCase):
 
     def test_tails_that_count_less(self):
         """loss.length_alpha: before the first update nothing changes but the log-probabilities, since the reference is
-        weighed alike; with 0 both responses count as many tokens."""
+        weighted alike; with 0 both responses count as many tokens."""
         whole, part, head = (self.metrics("dpo", f"loss.length_alpha={alpha}")[:2] for alpha in (1, 0.5, 0))
         for run in (whole, part, head):
             self.assertAlmostEqual(run[0]["loss/train"], LN2, places=6)

@@ -14,7 +14,7 @@ megabytes=$(du -sm "$deps" | cut -f1)
 offline() { unshare -n env PIP_RETRIES=0 PATH="$PATH" "$@"; }
 
 if ! python3 -c 'import torch' 2>/dev/null; then
-  expect_failure "Is the network reachable? LIBTORCH=DIR uses one that is installed." \
+  expect_failure "Is the network reachable? LIBTORCH=DIR uses a LibTorch that is already installed." \
     offline "$copy/run" build
 fi
 rm -rf "$copy/.deps"

@@ -1,4 +1,4 @@
-"""One's own data with defaults, as a newcomer has it: few rows, columns of other names, typos in what is asked for."""
+"""Your own data with default settings: few rows, other column names, typos in arguments."""
 
 import json
 import random

@@ -54,7 +54,7 @@ def make_model(folder):
 
 
 def make_pairs(file, rows, shown):
-    """Sums, answered with a number or with a lament."""
+    """Sums, answered with a number or with a complaint."""
     draw = random.Random(3)
     with open(file, "w") as lines:
         lines.write(shown)

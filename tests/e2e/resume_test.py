@@ -1,6 +1,6 @@
-"""A run that is killed again and again, also while it saves, ends with the very weights of the run that never was.
+"""A run that is killed again and again, also while it saves, ends with the same weights as one that was never killed.
 
-Also: a signal ends a run in order, a damaged checkpoint and another configuration are refused, and two runs of one seed
+Also: a signal stops a run cleanly, a damaged checkpoint and another configuration are refused, and two runs of one seed
 are equal.
 """
 
@@ -26,7 +26,7 @@ class Resume(TinyRuns):
         return [(line["counters/examples"], line["loss/eval"]) for line in self.metrics(run) if "loss/eval" in line]
 
     def kill_after(self, run, updates, seconds):
-        """Kills a run so many updates after its start, and then a moment: it may be saving, or still starting."""
+        """Kills a run a moment after this many updates: it may be saving, or still starting."""
         process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    text=True)
         with process.stderr as lines:
@@ -67,7 +67,7 @@ class Resume(TinyRuns):
 
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
-        for update in (10, 20):  # an evaluation is due behind each
+        for update in (10, 20):  # an evaluation is due after each
             process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, text=True)
             with process.stderr as lines:
                 for line in lines:
@@ -78,7 +78,7 @@ class Resume(TinyRuns):
         self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
 
     def test_a_checkpoint_between_evaluations_goes_on(self):
-        """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed behind a save, it evaluates as ever."""
+        """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed after a save, it evaluates as usual."""
         run = self.folder / "between"
         for updates in (17, 16):  # to 68 examples; from 56 to 120
             process = subprocess.Popen(self.train_command(run, "resume=auto", "save_every=28"), stderr=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
-"""What a run does besides updates: cached reference scores, which checkpoints stay, samples, words about its figures,
-and what it says and keeps when training or the disk fails.
+"""What a run does besides updates: cached reference scores, which checkpoints are kept, samples, warnings about its metrics,
+and what it prints and keeps when training or the disk fails.
 """
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ./run says, and leaves alone, on machines where something is missing: no root, no apt-get, no libraries.
+# What ./run prints, and does not change, on machines where something is missing: root, apt-get, libraries.
 # shellcheck source=tests/e2e/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -25,7 +25,7 @@ script sudo 'exit 1'
 script apt-get 'exit 1'
 expect_failure "sudo apt-get install -y --no-install-recommends libyaml-cpp-dev" \
   run_as_nobody env PATH="$work/bin:$PATH" "$copy/run" build
-grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "no word about the way without root"
+grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "the message does not say what to do without root"
 [[ ! -e $copy/build && ! -e $copy/.deps/venv ]] || fail "it went on after that"
 expect_failure "is not a folder made by ./run deps" env DPO_DEPS=/nowhere "$copy/run" build
 expect_failure "has no lib/libtorch_cpu.so" env LIBTORCH=/nowhere "$copy/run" build
@@ -54,7 +54,7 @@ done
 ln -sf "${programs[@]}" "$work/bin"
 ln -sf "$(command -v python3)" "$work/bin/python3"
 expect_failure "not found: ninja." env PATH="$work/bin" "$copy/run" build
-grep -qF "this system's package manager" "$work/output" || fail "no word about what to do"
+grep -qF "this system's package manager" "$work/output" || fail "the message does not say what to do"
 
 # A GPU and no nvcc: the CUDA part is built all the same. (The programs there are links: never written through.)
 rm -f "$work"/bin/{cmake,nvcc,python3,nvidia-smi}

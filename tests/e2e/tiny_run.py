@@ -60,7 +60,7 @@ class TinyRuns(unittest.TestCase):
 
     @classmethod
     def spoilt_model(cls):
-        """The model, with a token whose embedding is no number: who meets it, and nobody else, computes NaN."""
+        """The model, with a token whose embedding is NaN: only sequences with that token compute NaN."""
         folder = cls.folder / "spoilt"
         if folder.exists():
             return folder

@@ -1,4 +1,4 @@
-"""dpo convert and dpo init: what they refuse and how they say it; that nothing is left behind by whatever fails."""
+"""dpo convert and dpo init: what they reject, and the messages; a failure leaves no files."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Weights(unittest.TestCase):
         self.assertNotIn("bug in dpo", answer.stderr)
         for line in answer.stderr.splitlines():
             self.assertTrue(line.startswith("error: "), line)
-        self.assertEqual(sorted(self.folder.rglob("*")), before, "something was left behind")
+        self.assertEqual(sorted(self.folder.rglob("*")), before, "files were left")
 
     def test_done(self) -> None:
         for out in ("folder", "policy.pt"):

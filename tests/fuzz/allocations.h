@@ -4,7 +4,7 @@
 
 namespace fuzz {
 
-// While one lives, what operator new gives out and operator delete takes back in its thread is counted.
+// While one exists, it counts what operator new allocates and operator delete frees in its thread.
 class AllocationCount {
  public:
   AllocationCount();

@@ -1,4 +1,4 @@
-// One input is either the words of a command line, one per line, or a configuration file. Whatever it is,
+// One input is either the arguments of a command line, one per line, or a configuration file. Whatever it is,
 // only a UserError may escape, its messages must be printable lines, and what is accepted must survive being
 // printed and read again.
 #include <string>

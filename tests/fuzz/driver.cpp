@@ -1,5 +1,5 @@
-// Runs fuzz targets on made inputs: dpo_fuzz TARGET... In the environment:
-//   DPO_FUZZ_SEED     what the inputs are made from (1)
+// Runs fuzz targets on generated inputs: dpo_fuzz TARGET... In the environment:
+//   DPO_FUZZ_SEED     seed of the inputs (1)
 //   DPO_FUZZ_SECONDS  how long inputs of a target are tried; without it, 20000 of them are where DPO_TEST_ALL
 //   is set,
 //                     else 2000
@@ -78,7 +78,7 @@ bool try_one(const Target& target, std::uint64_t number) {
   return accepted;
 }
 
-// False if no input of many was accepted or all were, for then they show nothing.
+// False if none or all of many inputs were accepted: such inputs test little.
 bool try_all(const Target& target) {
   const auto seconds = number_in("DPO_FUZZ_SECONDS");
   const auto end = Clock::now() + std::chrono::seconds(seconds.value_or(0));

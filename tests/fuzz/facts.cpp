@@ -16,8 +16,8 @@ bool try_device(std::string_view input) {
   dpo::plan::Device device;
   if (!accepts([&] { device = dpo::plan::load_device(file.path()); })) return false;
   for (const double figure :
-       {device.memory, device.memory_bandwidth, device.half_rate, device.single_rate, device.efficiency,
-        device.single_efficiency.value_or(1), device.link, device.network})
+       {device.memory, device.memory_bandwidth, device.bf16_flops, device.fp32_flops, device.efficiency,
+        device.fp32_efficiency.value_or(1), device.link, device.network})
     if (!std::isfinite(figure) || figure <= 0) fail("a figure that cannot be", std::to_string(figure));
   return true;
 }

@@ -1,4 +1,4 @@
-// How inputs are made: valid inputs are spoilt by small changes that know the words of the format.
+// How inputs are generated: valid inputs are mutated by small changes that use the format's keywords.
 #pragma once
 
 #include <algorithm>

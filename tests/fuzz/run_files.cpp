@@ -18,10 +18,10 @@ using namespace dpo::run;
 using dpo::train::ScoreTable;
 
 bool try_progress(std::string_view input) {
-  RunState progress;
-  if (!accepts([&] { progress = parse_run_state(input, "input"); })) return false;
-  if (progress.updates < 0 || progress.examples < 0 || progress.rewards < 0) fail("a negative count");
-  if (text_of(parse_run_state(text_of(progress), "again")) != text_of(progress))
+  RunState run_state;
+  if (!accepts([&] { run_state = parse_run_state(input, "input"); })) return false;
+  if (run_state.updates < 0 || run_state.examples < 0 || run_state.rewards < 0) fail("a negative count");
+  if (text_of(parse_run_state(text_of(run_state), "again")) != text_of(run_state))
     fail("read again, it differs");
   return true;
 }
@@ -38,9 +38,9 @@ bool try_marker(std::string_view input) {
 }
 
 bool try_metrics(std::string_view input) {
-  const RunState progress{.examples = 64, .evaluated = 64};
-  const std::string kept = lines_until(input, progress);
-  if (lines_until(kept, progress) != kept) fail("what was kept is not kept again", kept);
+  const RunState run_state{.examples = 64, .evaluated = 64};
+  const std::string kept = lines_until(input, run_state);
+  if (lines_until(kept, run_state) != kept) fail("what was kept is not kept again", kept);
   return !kept.empty();
 }
 

@@ -1,5 +1,4 @@
-// A fuzz target: a reader of what somebody else may have written, how inputs for it are made, and what must
-// hold for every input.
+// A fuzz target: a parser of external input, how inputs for it are generated, and what must hold for all.
 #pragma once
 
 #include <cstdlib>
@@ -20,7 +19,7 @@ struct Target {
 
 std::vector<Target>& targets();
 
-// A target says by an object of this kind that it is there.
+// An object of this kind registers a target.
 struct Registered {
   explicit Registered(const Target& target) { targets().push_back(target); }
 };
@@ -32,7 +31,7 @@ void check_message(std::string_view message);
 // The same where the names of a file or a variable are shown as they are: there is one, at least.
 void check_some_message(std::string_view message);
 
-// Whether the reader takes the input. Only a UserError may refuse it.
+// Whether the parser accepts the input. Only a UserError may reject it.
 template <class Read>
 bool accepts(const Read& read, void (*check)(std::string_view) = check_message) {
   try {

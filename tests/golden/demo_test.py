@@ -1,11 +1,11 @@
 """The demonstration keeps its promises, and its loss curves are those of tests/golden/demo.json.
 
-Another processor rounds otherwise (wider vectors, another order of sums), and training amplifies that. So the first
+Another CPU rounds differently (wider vectors, another order of sums), and training amplifies that. So the first
 updates are compared tightly, and the rest loosely: enough to see another formula, learning rate or order of data, and far
 more than the 1e-6 by which ATen's widest and narrowest vectors were seen to differ on one machine.
 
     demo_test.py            # run the demonstration and compare
-    demo_test.py --write    # run it and write the golden file, after a change that is meant
+    demo_test.py --write    # run it and write the golden file, after an intended change
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 PROGRAM = os.environ["DPO_PROGRAM"]
 GOLDEN = Path(__file__).with_name("demo.json")
 EVERY = 5  # updates between two kept values
-# run: (examples until which it is tight, relative tolerance until there; relative and absolute tolerance behind it)
+# run: (examples until which it is tight, relative tolerance until there; relative and absolute tolerance after it)
 TOLERANCE = {"sft": (640, 1e-4, 0.02, 0.02), "dpo": (160, 1e-4, 0.02, 0.02)}
 
 

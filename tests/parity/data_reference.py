@@ -1,4 +1,4 @@
-"""The original's data pipeline, written down again from its description, to compare ours with.
+"""The data pipeline of direct-preference-optimization, written again from its description, to compare ours with.
 
 A data set is a dict: prompt -> Entry, in order of first appearance.
 """

@@ -1,4 +1,4 @@
-"""hh, shp and se, their order, their tokens and their truncation, against the description of the original."""
+"""hh, shp and se, their order, their tokens and their truncation, against data_reference.py."""
 
 import json
 import random
@@ -67,7 +67,7 @@ class Data(unittest.TestCase):
             self.assertEqual(got_texts(got), texts(wanted))
 
     def test_hh_evaluation_set(self) -> None:
-        for count in (64, 256, 500):  # the last ones go on into further epochs
+        for count in (64, 256, 500):  # the last ones continue into further epochs
             wanted = flat(reference.batches([(self.hh["test"], "keep_end")], batch_size=16, n_examples=count))
             got = order(10**9, *self.words("loss=dpo", "--split", "test", f"n_eval_examples={count}"))
             self.assertEqual(got_texts(got), texts(wanted))

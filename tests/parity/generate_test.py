@@ -1,4 +1,4 @@
-"""Generation against transformers: greedy tokens of every family, and what the sampling controls leave."""
+"""Generation against transformers: greedy tokens of every family, and the tokens that sampling options leave."""
 
 import json
 import os
@@ -22,11 +22,11 @@ TOKENS = 40
 
 
 class NotClear(Exception):
-    """Two tokens are so nearly the likeliest that rounding may choose between them."""
+    """Two tokens are so close to most likely that rounding may decide between them."""
 
 
 def wide_model(family: str, seed: int):
-    """A tiny model whose likeliest token mostly is so by far."""
+    """A tiny model whose most likely token usually leads by far."""
     model = tiny_models.model(family, seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -46,7 +46,7 @@ def sample(folder: Path, prompts: list[list[int]], *options: str) -> list[dict]:
 
 
 def greedy(model, prompt: list[int], **options) -> list[int]:
-    """What transformers generates behind one prompt."""
+    """What transformers generates for one prompt."""
     made = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
                           do_sample=False, max_new_tokens=TOKENS, pad_token_id=0, return_dict_in_generate=True,
                           output_scores=True, **options)

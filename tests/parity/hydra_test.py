@@ -1,6 +1,6 @@
 """Composition and overrides against the real Hydra and OmegaConf, on our own configs/ folder.
 
-Usage: hydra_test.py [--dpo PROGRAM]; without it, the program is that of the variable DPO_PROGRAM.
+Usage: hydra_test.py [--dpo PROGRAM]; without it, DPO_PROGRAM names the program.
 """
 
 import argparse

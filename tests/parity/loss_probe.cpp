@@ -22,7 +22,8 @@ loss::Options read_options(const json& asked) {
   o.label_smoothing = asked.value("label_smoothing", o.label_smoothing);
   o.reference_free = asked.value("reference_free", o.reference_free);
   o.length_normalize = asked.value("length_normalize", o.length_normalize);
-  o.divergence = asked.value("divergence", o.divergence);
+  o.divergence =
+      config::find_choice<config::Divergence>(asked.value("divergence", name_of(o.divergence))).value();
   o.gamma = asked.value("gamma", o.gamma);
   o.alpha = asked.value("alpha", o.alpha);
   o.temperature = asked.value("temperature", o.temperature);
@@ -43,8 +44,9 @@ json answer(const json& request) {
     comparison.desirable = asked.value("desirable", true);
     comparisons.push_back(std::move(comparison));
   }
-  const loss::Terms terms = loss::evaluate(read_options(request.at("options")), scores, comparisons);
-  return {{"losses", terms.losses}, {"gradients", terms.gradients}};
+  const loss::LossAndGradients result =
+      loss::evaluate(read_options(request.at("options")), scores, comparisons);
+  return {{"losses", result.losses}, {"gradients", result.gradients}};
 }
 
 }  // namespace

@@ -94,14 +94,14 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
   for_each_compared(forest, [&](std::size_t example, std::size_t place, std::size_t response) {
     weights[static_cast<std::int64_t>(response)] += request.weights[example][place];
   });
-  model::Tape tape;
+  model::SavedActivations saved;
   model::ResidentStore store(loaded.weights);
-  const ops::ResponseScores scores = model::forward(model, store, batch, options, tape);
+  const ops::ResponseScores scores = model::forward(model, store, batch, options, saved);
   const ops::ResponseScores alone = model::forward(model, loaded.weights, batch, options);
   if (!scores.log_probs.equal(alone.log_probs)) throw std::runtime_error("the two forward passes differ");
   model::Weights gradients = model::make_weights(loaded.table, at::kFloat, device);
   model::ResidentGradients sums(gradients);
-  model::backward(model, store, batch, options, tape, weights.to(device), sums);
+  model::backward(model, store, batch, options, saved, weights.to(device), sums);
 
   const at::Tensor entropy = mean_by_response(scores.entropy, forest.row_starts);
   std::vector<at::Tensor> log_probs, entropies;
@@ -121,7 +121,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
 void write(const std::filesystem::path& path, const Answer& answer) {
   std::vector<at::Tensor> kept;
   kept.reserve(answer.size());
-  std::vector<checkpoint::Source> sources;
+  std::vector<checkpoint::TensorToWrite> sources;
   for (const auto& [name, tensor] : answer) {
     kept.push_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
     const at::Tensor& data = kept.back();

@@ -42,8 +42,8 @@ std::optional<double> number(const std::string& word) {
   return word == "null" ? std::nullopt : std::optional(std::stod(word));
 }
 
-optim::Settings settings_of(char** words) {
-  optim::Settings settings{.epsilon = number(words[2]), .weight_decay = number(words[3])};
+optim::OptimizerSettings settings_of(char** words) {
+  optim::OptimizerSettings settings{.epsilon = number(words[2]), .weight_decay = number(words[3])};
   if (const auto beta1 = number(words[0])) settings.betas = std::pair(*beta1, number(words[1]).value());
   return settings;
 }
@@ -56,7 +56,7 @@ void run(char** argv) {
   for (int step = 0; given.contains("g." + std::to_string(step) + ".0"); ++step)
     optimizer->step(weights, block_of(given, "g." + std::to_string(step) + "."), std::stod(argv[2]),
                     /*seed=*/0);
-  std::vector<checkpoint::Source> sources;
+  std::vector<checkpoint::TensorToWrite> sources;
   for (const model::NamedTensor& named : weights.blocks[0].tensors)
     sources.push_back({named.name, checkpoint::Dtype::F32, named.tensor.sizes().vec(), [data = named.tensor] {
                          return std::span(static_cast<const std::byte*>(data.const_data_ptr()),

@@ -1,4 +1,4 @@
-"""Fifty updates of every optimizer are those of torch.optim, bit for bit, with its defaults and with settings of one's own."""
+"""Fifty updates of every optimizer equal those of torch.optim, bit for bit, with its defaults and with other settings."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def check(name, lr, **settings):
         subprocess.run([PROBE, name, str(lr), *words, given, found], check=True)
         ours = load_file(found)
     for i, w in enumerate(weights):
-        # Of the way that the weights went, not of their size.
+        # Relative to the distance that the weights moved, not to their size.
         error = ((ours[f"w.{i}"] - w).norm() / (w - start[f"w.{i}"]).norm()).item()
         assert torch.equal(ours[f"w.{i}"], w), f"{name} lr {lr:g} {settings}: off by {error:.1e} of the way"
 

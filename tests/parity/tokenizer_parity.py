@@ -8,7 +8,7 @@ PROGRAM = os.environ["DPO_PROGRAM"]
 
 
 def lines_of(folder, inputs, *options):
-    """What dpo answers to these values, one JSON value per line each way."""
+    """The output of dpo for these values, one JSON value per line in both directions."""
     text = "".join(json.dumps(value) + "\n" for value in inputs)
     done = subprocess.run([PROGRAM, "tokenize", str(folder), "--json", *options], input=text.encode(),
                           capture_output=True, check=False)

@@ -16,7 +16,7 @@
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
 #include "read_examples.h"
-#include "train/step.h"
+#include "train/update.h"
 
 namespace {
 
@@ -90,7 +90,7 @@ struct Trajectory {
 };
 
 void write(const std::filesystem::path& path, const Trajectory& trajectory, const train::Policy& policy) {
-  std::vector<checkpoint::Source> sources;
+  std::vector<checkpoint::TensorToWrite> sources;
   const auto add = [&sources](const std::string& name, const at::Tensor& tensor) {
     const at::Tensor data = tensor.to(at::kFloat).contiguous();
     sources.push_back({name, checkpoint::Dtype::F32, data.sizes().vec(), [data] {

@@ -1,4 +1,4 @@
-"""Twenty updates on real HH rows against a padded PyTorch script that follows the original's training step.
+"""Twenty updates on real HH rows against a padded PyTorch script that follows the training step of direct-preference-optimization.
 
 SFT, DPO, conservative DPO and IPO; rankings; length-desensitised, weighted and with margins, with tokens that are not
 scored; a tiny GPT-NeoX and a tiny Llama; float32. Loss, rewards and gradient norm of every update, and the final weights.
@@ -139,7 +139,7 @@ def relative(ours, theirs, scale=0.0):
 
 
 def matters(name, weight):
-    """1 where a weight has an influence. The bias of a key's unturned dimensions has none: it adds the same to all
+    """1 where a weight has an influence. The bias of a key's dimensions without rotary embedding has none: it adds the same to all
     scores of a query. Its gradient is rounding noise, which RMSprop scales up to a whole step."""
     mask = torch.ones_like(weight)
     if name.endswith("query_key_value.bias"):
@@ -166,7 +166,7 @@ def of_one(batches):
 
 
 def of_three(batches):
-    """Rankings: a pair, and behind it a text of the next example."""
+    """Rankings: a pair, followed by a text of the next example."""
     return [[{**e, "responses": e["responses"] + [b[i - 1]["responses"][0][:30]]} for i, e in enumerate(b)] for b in batches]
 
 

@@ -8,16 +8,16 @@ Differences shows how, so that neither side can change unnoticed:
 
 | loss | TRL 1.16 | here | why |
 |---|---|---|---|
-| sigmoid with label smoothing | the smoothing is ignored | conservative DPO | the original's; asked for, it should act |
+| sigmoid with label smoothing | the smoothing is ignored | conservative DPO | the original's (direct-preference-optimization); a setting should not be ignored |
 | ipo | per token, always | sums; length_normalize=true is TRL's | the original's |
 | bco_pair | no shift | shifted by the mean reward of all updates before | BCO's definition; the first update is equal |
 | sft, and as a term of others | mean over all tokens of the batch | a sum (sft) or a mean (alpha) per response | the original's; independent of microbatches |
 | cpo, NLL | mean over all tokens of the batch | mean per response, then over pairs | as above; equal where lengths are |
 | orpo, NLL | prompt and response, all tokens of the batch | response alone, mean per response | the prompt is given |
-| discopop, far off | 0 * inf, not a number | the limit | a run would stop |
+| discopop, far off | 0 * inf, NaN | the limit | a run would stop |
 
-TRL has and we have not: aot_unpaired, apo_zero_unpaired, alpha_divergence, AlphaPO, WPO's weights, label
-smoothing of cpo and simpo. We have and TRL has not: plackett_luce, margins and weights per pair.
+TRL has, and we do not: aot_unpaired, apo_zero_unpaired, alpha_divergence, AlphaPO, WPO's weights, label
+smoothing of cpo and simpo. We have, and TRL does not: plackett_luce, margins and weights per pair.
 """
 
 import itertools
@@ -37,7 +37,7 @@ from trl import DPOTrainer, KTOTrainer
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
-torch.set_default_dtype(torch.float64)  # constants that TRL makes on the way must not be the coarser ones
+torch.set_default_dtype(torch.float64)  # constants that TRL creates must be float64 too
 
 PAIRS = 24
 NEAR, FAR = 3.0, 4000.0  # how far sums of log-probabilities are from the reference's
@@ -45,7 +45,7 @@ RELATIVE, ABSOLUTE = 1e-9, 1e-12
 
 
 class Responses:
-    """Log-probabilities of responses by token, the chosen ones first, each behind a prompt of its own."""
+    """Log-probabilities of responses by token, the chosen ones first, each after its own prompt."""
 
     def __init__(self, seed, pairs=PAIRS, spread=NEAR, lengths=None):
         random = torch.Generator().manual_seed(seed)
@@ -100,7 +100,7 @@ class Model:
 
 
 def bare(kind, **attributes):
-    """A trainer with nothing but what its loss function looks at."""
+    """A trainer with only what its loss function reads."""
     trainer = object.__new__(kind)
     same = lambda x: x
     vars(trainer).update(
@@ -200,7 +200,7 @@ EQUAL_WITHOUT_REFERENCE = [
     ({"name": "hinge", "reference_free": True}, "hinge", {}),
     ({"name": "ipo", "reference_free": True, "length_normalize": True}, "ipo", {}),
 ]
-# exp(-u) leaves the range of numbers, on both sides, where u is far below 0.
+# exp(-u) overflows, on both sides, if u is far below 0.
 LIMITED = {"forward_kl": 300.0, "discopop": 300.0}
 
 

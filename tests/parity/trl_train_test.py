@@ -42,7 +42,7 @@ def labelled_of(batches):
 
 
 def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
-    """Texts are made so that TRL's tokenizing finds the very ids."""
+    """Texts that TRL tokenizes to exactly these ids."""
     is_kto = settings["name"] == "kto"
     rows, ids = labelled_of(batches) if is_kto else pairs_of(batches)
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")

@@ -151,7 +151,7 @@ class Weights(unittest.TestCase):
             ours = {"lm_head.weight" if name == "embed_out.weight" else name: t for name, t in state.items()}
             fresh.load_state_dict(ours, strict=True)
             self.check_equal(stored(self.convert(policy, f"{source}-back", "--config", source)), stored(source))
-            # As the original saves it: with the names that the model has in memory.
+            # As direct-preference-optimization saves it: with the names that the model has in memory.
             original = Path(f"{source}-original.pt")
             torch.save({"step_idx": 320, "state": loaded(source).state_dict(), "metrics": {"loss": [0.5, 0.25]}},
                        original)
@@ -253,7 +253,7 @@ class NewModels(unittest.TestCase):
             self.assertEqual(bool((ours == value).all()), bool((theirs == value).all()), (name, value))
         if bool((theirs == theirs.flatten()[0]).all()):
             return
-        # The deviation of n numbers is off by 1 / sqrt(2n), their mean by 1 / sqrt(n); five times that hardly happens.
+        # The deviation of n numbers is off by 1 / sqrt(2n), their mean by 1 / sqrt(n); five times that is very unlikely.
         count = ours.numel()
         deviation = theirs.std().item()
         self.assertLess(abs(ours.std().item() / deviation - 1), 5 * math.sqrt(1 / count), name)
@@ -264,7 +264,7 @@ class NewModels(unittest.TestCase):
         again = stored(self.init("llama", "b", "--seed", "5"))
         other = stored(self.init("llama", "c", "--seed", "6"))
         half = stored(self.init("llama", "d", "--seed", "5", "--dtype", "bfloat16"))
-        # A tensor does not depend on those beside it.
+        # A tensor does not depend on its neighbours.
         longer = stored(self.init("llama", "e", "--seed", "5", num_hidden_layers=4))
         random = [name for name, tensor in first.items() if tensor.dim() == 2]
         for name, tensor in first.items():

@@ -255,10 +255,10 @@ SafetensorsPlan plan_safetensors(std::vector<Entry> tensors) {
   return {length + header, std::move(tensors)};
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors) {
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors) {
   std::vector<Entry> entries;
-  std::map<std::string_view, const Source*> named;
-  for (const Source& source : tensors) {
+  std::map<std::string_view, const TensorToWrite*> named;
+  for (const TensorToWrite& source : tensors) {
     entries.push_back({source.name, source.dtype, source.shape});
     named[source.name] = &source;
   }

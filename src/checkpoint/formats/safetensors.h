@@ -70,7 +70,7 @@ SafetensorsPlan plan_safetensors(std::vector<Entry> tensors);
 
 // A tensor to write. `bytes` is called once, when it is written, so that not all need to be in memory at
 // once.
-struct Source {
+struct TensorToWrite {
   std::string name;
   Dtype dtype{};
   std::vector<std::int64_t> shape;
@@ -78,6 +78,6 @@ struct Source {
 };
 
 // Writes such a file, complete or not at all.
-void write_safetensors(const std::filesystem::path& path, const std::vector<Source>& tensors);
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors);
 
 }  // namespace dpo::checkpoint

@@ -68,7 +68,7 @@ std::string tuple(const std::vector<std::int64_t>& values) {
 const std::string kEmptyOrderedDict = global("collections", "OrderedDict") + ")R";
 
 // torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks)
-std::string tensor(const Source& source, std::size_t key) {
+std::string tensor(const TensorToWrite& source, std::size_t key) {
   std::vector<std::int64_t> strides(source.shape.size());
   std::int64_t count = 1;
   for (std::size_t i = source.shape.size(); i-- > 0;) {
@@ -81,13 +81,13 @@ std::string tensor(const Source& source, std::size_t key) {
          kEmptyOrderedDict + "tR";
 }
 
-std::string pickle_of(const std::vector<Source>& tensors,
+std::string pickle_of(const std::vector<TensorToWrite>& tensors,
                       const std::vector<std::pair<std::string, std::string>>& shared) {
   std::string state = kEmptyOrderedDict + "(";
   for (std::size_t i = 0; i < tensors.size(); ++i) state += text(tensors[i].name) + tensor(tensors[i], i);
   for (const auto& [name, other] : shared) {
     const auto at = std::find_if(tensors.begin(), tensors.end(),
-                                 [&](const Source& source) { return source.name == other; });
+                                 [&](const TensorToWrite& source) { return source.name == other; });
     state += text(name) + tensor(*at, static_cast<std::size_t>(at - tensors.begin()));
   }
   state += "u";
@@ -132,7 +132,7 @@ std::uint64_t TorchArchive::offset_of(const PickledTensor& tensor) const {
   return static_cast<std::uint64_t>(bytes_of(tensor).data() - file_.bytes().data());
 }
 
-void write_policy(const std::filesystem::path& path, const std::vector<Source>& tensors,
+void write_policy(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors,
                   const std::vector<std::pair<std::string, std::string>>& shared) {
   AtomicFile file(path);
   ZipWriter zip(file);

@@ -35,7 +35,7 @@ class TorchArchive {
 // Writes a policy.pt as the original does: torch.save({"step_idx": 0, "state": STATE_DICT, "metrics": {}}),
 // which torch.load reads, also with weights_only. `shared`: additional names, each with the tensor whose
 // storage it shares, as for a tied head. The file is complete or absent.
-void write_policy(const std::filesystem::path& path, const std::vector<Source>& tensors,
+void write_policy(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors,
                   const std::vector<std::pair<std::string, std::string>>& shared);
 
 }  // namespace dpo::checkpoint

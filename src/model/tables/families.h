@@ -9,46 +9,46 @@
 namespace dpo::model {
 
 struct FamilyTable {
-  std::vector<Tensor> embedding;
-  std::string layer_prefix;   // "transformer.h." + number + "."
-  std::vector<Tensor> layer;  // names without the prefix
-  std::vector<Tensor> head;
+  std::vector<TensorInfo> embedding;
+  std::string layer_prefix;       // "transformer.h." + number + "."
+  std::vector<TensorInfo> layer;  // names without the prefix
+  std::vector<TensorInfo> head;
   std::string head_name;    // of the head's matrix, also if it is tied to the embedding's
   std::string base_prefix;  // see TensorTable
   std::vector<std::pair<std::string, std::string>> old_names;  // see TensorTable
   std::vector<std::string> buffers;                            // see TensorTable
 };
 
-FamilyTable gpt2_table(const Shape& shape);
-FamilyTable gpt_neox_table(const Shape& shape);
-FamilyTable gptj_table(const Shape& shape);
-FamilyTable llama_table(const Shape& shape);  // Llama, Mistral, Qwen2, Qwen3
+FamilyTable gpt2_table(const ModelShape& shape);
+FamilyTable gpt_neox_table(const ModelShape& shape);
+FamilyTable gptj_table(const ModelShape& shape);
+FamilyTable llama_table(const ModelShape& shape);  // Llama, Mistral, Qwen2, Qwen3
 
 // The vocabulary is split by rows, in the embedding and in the head alike.
-inline Tensor embedding_tensor(std::string name, const Shape& s) {
+inline TensorInfo embedding_tensor(std::string name, const ModelShape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, false};
 }
-inline Tensor head_tensor(std::string name, const Shape& s) {
+inline TensorInfo head_tensor(std::string name, const ModelShape& s) {
   return {std::move(name), {s.vocabulary, s.hidden}, 0, true};
 }
 inline Init init_of_vector(const std::string& name) {
   return name.ends_with(".bias") ? Init::zeros : Init::ones;
 }
 // Norms, and biases of outputs that are summed over ranks: each rank holds them whole.
-inline Tensor whole_vector(std::string name, std::int64_t size) {
+inline TensorInfo whole_vector(std::string name, std::int64_t size) {
   const Init init = init_of_vector(name);
   return {std::move(name), {size}, std::nullopt, false, init};
 }
-inline Tensor split_vector(std::string name, std::int64_t size) {
+inline TensorInfo split_vector(std::string name, std::int64_t size) {
   const Init init = init_of_vector(name);
   return {std::move(name), {size}, 0, false, init};
 }
 // A matrix [out, in] whose output dimension tensor-parallel ranks split (column-parallel), and one whose
 // input dimension they split (row-parallel).
-inline Tensor split_outputs(std::string name, std::int64_t out, std::int64_t in) {
+inline TensorInfo split_outputs(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, 0, true};
 }
-inline Tensor split_inputs(std::string name, std::int64_t out, std::int64_t in) {
+inline TensorInfo split_inputs(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, 1, true};
 }
 

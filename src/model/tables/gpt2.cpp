@@ -3,18 +3,18 @@
 namespace dpo::model {
 
 // GPT-2 stores its matrices as [in, out], so the split dimensions are the other way round.
-FamilyTable gpt2_table(const Shape& s) {
+FamilyTable gpt2_table(const ModelShape& s) {
   const auto outputs = [](std::string name, std::int64_t in, std::int64_t out) {
-    Tensor tensor{std::move(name), {in, out}, 1, true};
+    TensorInfo tensor{std::move(name), {in, out}, 1, true};
     tensor.transposed = true;
     return tensor;
   };
-  const auto sections = [](Tensor tensor) {  // queries, then keys, then values
+  const auto sections = [](TensorInfo tensor) {  // queries, then keys, then values
     tensor.sections = 3;
     return tensor;
   };
   const auto inputs = [](std::string name, std::int64_t in, std::int64_t out) {
-    Tensor tensor{std::move(name), {in, out}, 0, true, Init::residual};
+    TensorInfo tensor{std::move(name), {in, out}, 0, true, Init::residual};
     tensor.transposed = true;
     return tensor;
   };

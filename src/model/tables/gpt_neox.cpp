@@ -2,7 +2,7 @@
 
 namespace dpo::model {
 
-FamilyTable gpt_neox_table(const Shape& s) {
+FamilyTable gpt_neox_table(const ModelShape& s) {
   const std::int64_t h = s.hidden;
   FamilyTable t;
   t.embedding = {embedding_tensor("gpt_neox.embed_in.weight", s)};

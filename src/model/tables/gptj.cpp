@@ -3,7 +3,7 @@
 namespace dpo::model {
 
 // One norm feeds attention and MLP; no biases in the attention, one in the head.
-FamilyTable gptj_table(const Shape& s) {
+FamilyTable gptj_table(const ModelShape& s) {
   const std::int64_t h = s.hidden;
   FamilyTable t;
   t.embedding = {embedding_tensor("transformer.wte.weight", s)};

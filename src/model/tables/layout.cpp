@@ -18,11 +18,11 @@ std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
   return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>());
 }
 
-LocalTensor whole(const Tensor& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
+LocalTensor whole(const TensorInfo& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
 
 // The split dimension has `sections` parts of equal size, each of which is split over the ranks. Only a
-// tensor with one run per rank (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
-LocalTensor local_tensor(const Tensor& tensor, const Layout& layout) {
+// tensor with one range per rank (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
+LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
   const auto dimension = tensor.shape.begin() + *tensor.split;
   const std::int64_t inner = product(dimension + 1, tensor.shape.end());
@@ -41,7 +41,7 @@ std::int64_t LocalTensor::count() const { return product(shape.begin(), shape.en
 
 LocalBlock local_block(const Block& block, const Layout& layout) {
   LocalBlock local;
-  for (const Tensor& tensor : block.tensors) {
+  for (const TensorInfo& tensor : block.tensors) {
     LocalTensor part = local_tensor(tensor, layout);
     part.start = local.size;
     // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on
@@ -62,14 +62,14 @@ std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
   for (std::size_t t = 0; t < local.tensors.size(); ++t) {
     const LocalTensor& tensor = local.tensors[t];
     if (tensor.length == 0) continue;
-    const std::int64_t runs = tensor.count() / tensor.length;
-    for (std::int64_t run = 0; run < runs; ++run) {
-      const std::int64_t start = tensor.start + run * tensor.length;  // in the buffer
+    const std::int64_t ranges = tensor.count() / tensor.length;
+    for (std::int64_t range = 0; range < ranges; ++range) {
+      const std::int64_t start = tensor.start + range * tensor.length;  // in the buffer
       const std::int64_t begin = std::max(start, own_begin);
       const std::int64_t end = std::min(start + tensor.length, own_end);
       if (begin < end)
         pieces.push_back(
-            {t, tensor.first + run * tensor.stride + (begin - start), begin - own_begin, end - begin});
+            {t, tensor.first + range * tensor.stride + (begin - start), begin - own_begin, end - begin});
     }
   }
   return pieces;
@@ -80,7 +80,7 @@ std::vector<HeldTensor> held_tensors(const Block& block, const Layout& layout) {
   for (const Piece& piece : pieces_of(block, layout)) {
     if (held.empty() || held.back().tensor != piece.tensor) held.push_back({piece.tensor, piece.to, 0, {}});
     held.back().count += piece.count;
-    held.back().runs.push_back({piece.from, piece.count});
+    held.back().ranges.push_back({piece.from, piece.count});
   }
   return held;
 }

@@ -14,13 +14,13 @@ struct Layout {
   std::int64_t shard_rank = 0, shard_ranks = 1;
 };
 
-// A tensor as a tensor-parallel rank holds it: runs of consecutive elements of the whole tensor, of equal
+// A tensor as a tensor-parallel rank holds it: ranges of consecutive elements of the whole tensor, of equal
 // length and stride, packed one after the other.
 struct LocalTensor {
   std::vector<std::int64_t> shape;
-  std::int64_t first = 0;   // element of the whole tensor that the first run begins with
-  std::int64_t length = 0;  // of a run
-  std::int64_t stride = 0;  // from the beginning of a run to that of the next
+  std::int64_t first = 0;   // element of the whole tensor that the first range begins with
+  std::int64_t length = 0;  // of a range
+  std::int64_t stride = 0;  // from the beginning of a range to that of the next
   std::int64_t start = 0;   // where the tensor begins in the block's flat buffer
 
   std::int64_t count() const;
@@ -47,16 +47,16 @@ struct Piece {
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout);
 
 // Consecutive elements of a tensor.
-struct Run {
+struct Range {
   std::int64_t from = 0, count = 0;
 };
 
 // All pieces of one tensor: in a rank's buffer they are contiguous.
 struct HeldTensor {
-  std::size_t tensor = 0;  // in the block's table
-  std::int64_t to = 0;     // element of this rank's shard of the buffer
-  std::int64_t count = 0;  // of all runs
-  std::vector<Run> runs;   // of the whole tensor
+  std::size_t tensor = 0;     // in the block's table
+  std::int64_t to = 0;        // element of this rank's shard of the buffer
+  std::int64_t count = 0;     // of all ranges
+  std::vector<Range> ranges;  // of the whole tensor
 };
 
 // The tensors of a block of which this rank holds something, in the order of the buffer.

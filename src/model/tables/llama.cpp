@@ -3,7 +3,7 @@
 namespace dpo::model {
 
 // Llama, Mistral, Qwen2 and Qwen3 differ in biases and in the norms of queries and keys alone.
-FamilyTable llama_table(const Shape& s) {
+FamilyTable llama_table(const ModelShape& s) {
   const std::int64_t h = s.hidden;
   const std::int64_t q = s.query_width();
   const std::int64_t kv = s.kv_width();

@@ -74,7 +74,7 @@ void read_scaling(Rotary& rotary, const ConfigReader& rope, std::int64_t context
         "the rotary embedding's 'high_freq_factor' must be above its 'low_freq_factor', and both above 0");
 }
 
-Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
+Rotary read_gptj_rotary(const ConfigReader& in, const ModelShape& shape) {
   Rotary rotary;
   rotary.interleaved = true;
   rotary.dim = in.optional_size("rotary_dim").value_or(64);
@@ -84,7 +84,7 @@ Rotary read_gptj_rotary(const ConfigReader& in, const Shape& shape) {
   return rotary;
 }
 
-Rotary read_modern_rotary(const ConfigReader& in, const Shape& shape) {
+Rotary read_modern_rotary(const ConfigReader& in, const ModelShape& shape) {
   const ConfigReader rope(rotary_object(in), in.origin());
   const bool neox = shape.layer_kind() == LayerKind::gpt_neox;
   Rotary rotary;
@@ -99,7 +99,7 @@ Rotary read_modern_rotary(const ConfigReader& in, const Shape& shape) {
   return rotary;
 }
 
-Rotary read_rotary(const ConfigReader& in, const Shape& shape) {
+Rotary read_rotary(const ConfigReader& in, const ModelShape& shape) {
   switch (shape.layer_kind()) {
     case LayerKind::gpt2: return {};
     case LayerKind::gptj: return read_gptj_rotary(in, shape);
@@ -123,7 +123,7 @@ bool has_window(const ConfigReader& in, Family family) {
 }
 
 // Only sequences longer than the window need it.
-void apply_window(const ConfigReader& in, Shape& shape, std::vector<std::string>& notes) {
+void apply_window(const ConfigReader& in, ModelShape& shape, std::vector<std::string>& notes) {
   if (!has_window(in, shape.family)) return;
   const auto window = in.optional_size("sliding_window");
   if (!window || *window >= shape.context) return;
@@ -145,7 +145,7 @@ void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
 
 // Only Llama and its relatives have a padding row. A negative id counts from the end, as in Python. An id
 // beyond the vocabulary belongs to a tokenizer that was changed later.
-std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Shape& shape) {
+std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const ModelShape& shape) {
   const json* value = in.find("pad_token_id");
   if (shape.layer_kind() != LayerKind::llama || !value || !value->is_number_integer()) return std::nullopt;
   const auto id = value->get<std::int64_t>();

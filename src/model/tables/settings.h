@@ -37,7 +37,7 @@ struct Settings {
 };
 
 struct ModelConfig {
-  Shape shape;
+  ModelShape shape;
   Settings settings;
 };
 

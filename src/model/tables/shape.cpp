@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-Shape read_gpt2_like(const ConfigReader& in, Family family, bool tied) {
-  Shape s;
+ModelShape read_gpt2_like(const ConfigReader& in, Family family, bool tied) {
+  ModelShape s;
   s.family = family;
   s.layers = in.size("n_layer");
   s.hidden = in.size("n_embd");
@@ -26,8 +26,8 @@ Shape read_gpt2_like(const ConfigReader& in, Family family, bool tied) {
   return s;
 }
 
-Shape read_modern(const ConfigReader& in, Family family) {
-  Shape s;
+ModelShape read_modern(const ConfigReader& in, Family family) {
+  ModelShape s;
   s.family = family;
   s.layers = in.size("num_hidden_layers");
   s.hidden = in.size("hidden_size");
@@ -53,7 +53,7 @@ Shape read_modern(const ConfigReader& in, Family family) {
   return s;
 }
 
-void check_heads(const Shape& s, const ConfigReader& in) {
+void check_heads(const ModelShape& s, const ConfigReader& in) {
   if (s.heads % s.kv_heads != 0)
     in.fail(fmt::format("{} attention heads cannot share {} key/value heads evenly", s.heads, s.kv_heads));
   const bool derived = s.head_dim == s.hidden / s.heads;
@@ -78,12 +78,12 @@ Family read_family(const json& object, const ConfigReader& in) {
 
 }  // namespace
 
-Shape parse_shape(std::string_view config_json, const std::string& origin) {
+ModelShape parse_shape(std::string_view config_json, const std::string& origin) {
   const json object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
   const ConfigReader in(object, origin);
   if (!object.is_object()) in.fail("not a JSON object");
   const Family family = read_family(object, in);
-  Shape shape;
+  ModelShape shape;
   switch (info_of(family).layers) {
     case LayerKind::gpt2: shape = read_gpt2_like(in, family, /*tied=*/true); break;
     case LayerKind::gptj: shape = read_gpt2_like(in, family, /*tied=*/false); break;

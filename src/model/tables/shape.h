@@ -39,7 +39,7 @@ constexpr FamilyInfo info_of(Family family) {
 std::vector<Family> all_families();
 
 // The sizes that a Hugging Face config.json gives.
-struct Shape {
+struct ModelShape {
   Family family{};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
@@ -61,6 +61,6 @@ struct Shape {
 
 // Parses a config.json. `origin` (a path or name) begins every error message; a model type or a size that is
 // missing or invalid is a UserError.
-Shape parse_shape(std::string_view config_json, const std::string& origin);
+ModelShape parse_shape(std::string_view config_json, const std::string& origin);
 
 }  // namespace dpo::model

@@ -8,14 +8,14 @@
 namespace dpo::model {
 namespace {
 
-std::int64_t sum_over(const std::vector<Tensor>& tensors,
-                      const std::function<std::int64_t(const Tensor&)>& value) {
+std::int64_t sum_over(const std::vector<TensorInfo>& tensors,
+                      const std::function<std::int64_t(const TensorInfo&)>& value) {
   std::int64_t sum = 0;
-  for (const Tensor& tensor : tensors) sum += value(tensor);
+  for (const TensorInfo& tensor : tensors) sum += value(tensor);
   return sum;
 }
 
-FamilyTable family_table(const Shape& shape) {
+FamilyTable family_table(const ModelShape& shape) {
   switch (shape.layer_kind()) {
     case LayerKind::gpt2: return gpt2_table(shape);
     case LayerKind::gpt_neox: return gpt_neox_table(shape);
@@ -27,21 +27,22 @@ FamilyTable family_table(const Shape& shape) {
 
 }  // namespace
 
-std::int64_t Tensor::count() const {
+std::int64_t TensorInfo::count() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 std::int64_t Block::count() const {
-  return sum_over(tensors, [](const Tensor& t) { return t.count(); });
+  return sum_over(tensors, [](const TensorInfo& t) { return t.count(); });
 }
 
 std::int64_t Block::matmul_count() const {
-  return sum_over(tensors, [](const Tensor& t) { return t.multiplies_tokens ? t.count() : 0; });
+  return sum_over(tensors, [](const TensorInfo& t) { return t.multiplies_tokens ? t.count() : 0; });
 }
 
 std::int64_t Block::count_on_rank(std::int64_t degree) const {
-  return sum_over(
-      tensors, [degree](const Tensor& t) { return t.split ? (t.count() + degree - 1) / degree : t.count(); });
+  return sum_over(tensors, [degree](const TensorInfo& t) {
+    return t.split ? (t.count() + degree - 1) / degree : t.count();
+  });
 }
 
 std::int64_t TensorTable::count() const {
@@ -57,13 +58,13 @@ std::int64_t TensorTable::body_matmul_count() const {
   return sum;
 }
 
-TensorTable tensor_table(const Shape& shape) {
+TensorTable tensor_table(const ModelShape& shape) {
   TensorTable table;
   const FamilyTable family = family_table(shape);
   table.blocks.push_back({BlockKind::embedding, "", family.embedding});
   for (std::int64_t i = 0; i < shape.layers; ++i) {
     Block layer{BlockKind::layer, family.layer_prefix + std::to_string(i) + ".", family.layer};
-    for (Tensor& tensor : layer.tensors) tensor.name = layer.prefix + tensor.name;
+    for (TensorInfo& tensor : layer.tensors) tensor.name = layer.prefix + tensor.name;
     table.blocks.push_back(std::move(layer));
   }
   table.blocks.push_back({BlockKind::head, "", family.head});

@@ -14,7 +14,8 @@ namespace dpo::model {
 // whose sum grows with the layers), zeros or ones.
 enum class Init { normal, residual, zeros, ones };
 
-struct Tensor {
+// A tensor of a model: its description, not its values.
+struct TensorInfo {
   std::string name;                 // as Hugging Face files name it
   std::vector<std::int64_t> shape;  // as stored in those files
   std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank has all
@@ -32,7 +33,7 @@ enum class BlockKind { embedding, layer, head };
 struct Block {
   BlockKind kind{};
   std::string prefix;  // that the names of a layer's tensors begin with; empty for embedding and head
-  std::vector<Tensor> tensors;
+  std::vector<TensorInfo> tensors;
 
   std::int64_t count() const;         // parameters
   std::int64_t matmul_count() const;  // of them, those in matrices that tokens are multiplied by
@@ -54,7 +55,7 @@ struct TensorTable {
   std::int64_t body_matmul_count() const;  // parameters of the layers' matrices
 };
 
-TensorTable tensor_table(const Shape& shape);
+TensorTable tensor_table(const ModelShape& shape);
 
 // Rows of logits that the head computes at a time, which bounds their memory.
 inline constexpr std::int64_t kHeadChunkRows = 4096;

@@ -38,7 +38,8 @@ struct Merge {
 };
 void merge(const Merge& merge, Stream stream);
 
-// Updates of `count` float32 weights, with gradients of any type.
+// Updates of `count` float32 weights, with gradients of any type; names as in torch.optim. `step_size` is
+// negative: the update is added.
 struct Gradient {
   const void* data = nullptr;
   Type type = Type::float32;
@@ -47,16 +48,16 @@ struct Gradient {
 struct Adam {
   float l2 = 0;     // weight decay added to the gradient
   float decay = 1;  // factor of the weight itself, before the update
-  float first_share = 0, second_keep = 0, second_share = 0;
-  float root_correction = 1, epsilon = 0, step = 0;
+  float one_minus_beta1 = 0, beta2 = 0, one_minus_beta2 = 0;
+  float sqrt_bias_correction2 = 1, epsilon = 0, step_size = 0;
 };
-void adam(float* weights, Gradient gradient, float* first, float* second, std::int64_t count,
+void adam(float* weights, Gradient gradient, float* exp_avg, float* exp_avg_sq, std::int64_t count,
           const Adam& coefficients, Stream stream);
 
 struct RmsProp {
-  float l2 = 0, keep = 0, share = 0, epsilon = 0, step = 0;
+  float l2 = 0, alpha = 0, one_minus_alpha = 0, epsilon = 0, step_size = 0;
 };
-void rmsprop(float* weights, Gradient gradient, float* square, std::int64_t count,
+void rmsprop(float* weights, Gradient gradient, float* square_avg, std::int64_t count,
              const RmsProp& coefficients, Stream stream);
 
 }  // namespace dpo::cuda

@@ -14,22 +14,22 @@ __device__ float lerp(float from, float to, float share) {
 struct AdamUpdate {
   Adam c;
 
-  __device__ void operator()(float& weight, float gradient, float& first, float& second) const {
+  __device__ void operator()(float& weight, float gradient, float& exp_avg, float& exp_avg_sq) const {
     gradient += c.l2 * weight;
     weight *= c.decay;
-    first = lerp(first, gradient, c.first_share);
-    second = second * c.second_keep + c.second_share * gradient * gradient;
-    weight += c.step * first / (sqrtf(second) / c.root_correction + c.epsilon);
+    exp_avg = lerp(exp_avg, gradient, c.one_minus_beta1);
+    exp_avg_sq = exp_avg_sq * c.beta2 + c.one_minus_beta2 * gradient * gradient;
+    weight += c.step_size * exp_avg / (sqrtf(exp_avg_sq) / c.sqrt_bias_correction2 + c.epsilon);
   }
 };
 
 struct RmsPropUpdate {
   RmsProp c;
 
-  __device__ void operator()(float& weight, float gradient, float& square) const {
+  __device__ void operator()(float& weight, float gradient, float& square_avg) const {
     gradient += c.l2 * weight;
-    square = square * c.keep + c.share * gradient * gradient;
-    weight += c.step * gradient / (sqrtf(square) + c.epsilon);
+    square_avg = square_avg * c.alpha + c.one_minus_alpha * gradient * gradient;
+    weight += c.step_size * gradient / (sqrtf(square_avg) + c.epsilon);
   }
 };
 
@@ -73,14 +73,14 @@ void launch(const Update& update, float* weights, Gradient gradient, std::int64_
 
 }  // namespace
 
-void adam(float* weights, Gradient gradient, float* first, float* second, std::int64_t count,
+void adam(float* weights, Gradient gradient, float* exp_avg, float* exp_avg_sq, std::int64_t count,
           const Adam& coefficients, Stream stream) {
-  launch(AdamUpdate{coefficients}, weights, gradient, count, stream, first, second);
+  launch(AdamUpdate{coefficients}, weights, gradient, count, stream, exp_avg, exp_avg_sq);
 }
 
-void rmsprop(float* weights, Gradient gradient, float* square, std::int64_t count,
+void rmsprop(float* weights, Gradient gradient, float* square_avg, std::int64_t count,
              const RmsProp& coefficients, Stream stream) {
-  launch(RmsPropUpdate{coefficients}, weights, gradient, count, stream, square);
+  launch(RmsPropUpdate{coefficients}, weights, gradient, count, stream, square_avg);
 }
 
 }  // namespace dpo::cuda

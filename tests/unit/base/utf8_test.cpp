@@ -39,11 +39,11 @@ TEST(Utf8, ReplacesEachPartThatCannotStartACharacter) {
        bad + "a"},
       {"\xF0\x9F\x98", bad},
       {"\xF0\x9F\x98\xF0\x9F\x98\x80", bad + "😀"},
-      {"\xED\xA0\x80", bad + bad + bad},  // a surrogate: none of its bytes can start or go on
+      {"\xED\xA0\x80", bad + bad + bad},  // a surrogate: none of its bytes can start or continue a character
       {"\xC0\xAF", bad + bad},            // overlong
       {"\xE0\x80\xAF", bad + bad + bad},
       {"\xF4\x90\x80\x80", bad + bad + bad + bad},  // beyond U+10FFFF
-      {"12345678\xFF", "12345678" + bad},           // behind the fast path
+      {"12345678\xFF", "12345678" + bad},           // after the fast path
   };
   for (const Case& c : cases) {
     EXPECT_EQ(replace_invalid_utf8(c.bytes), c.read) << testing::PrintToString(c.bytes);

@@ -45,7 +45,7 @@ class Load : public FolderTest {
   }
 
   LoadedModel model_;
-  std::vector<Source> sources_;
+  std::vector<TensorToWrite> sources_;
 };
 
 TEST_F(Load, PlainSafetensors) {
@@ -77,7 +77,7 @@ TEST_F(Load, EveryDtypeIntoEveryOther) {
 
 TEST_F(Load, MixedDtypesNeedAWiderOne) {
   make(true);
-  for (Source& source : sources_)
+  for (TensorToWrite& source : sources_)
     source = source_of(
         source.name, tensor_named(source.name).to(source.name.ends_with("bias") ? at::kHalf : at::kBFloat16));
   save();
@@ -182,7 +182,7 @@ TEST_F(Load, AHeadThatEqualsTheEmbeddingIsTied) {
 
 TEST_F(Load, AHeadAloneIsTheEmbedding) {
   make(true);
-  for (Source& source : sources_)
+  for (TensorToWrite& source : sources_)
     if (source.name == "transformer.wte.weight") source.name = "lm_head.weight";
   save();
   expect_same(load());

@@ -7,8 +7,8 @@
 namespace dpo::checkpoint {
 namespace {
 
-model::Shape shape(bool tied, model::Family family = model::Family::gpt2) {
-  model::Shape s;
+model::ModelShape shape(bool tied, model::Family family = model::Family::gpt2) {
+  model::ModelShape s;
   s.family = family;
   s.layers = 1;
   s.hidden = 8;
@@ -26,7 +26,7 @@ model::Shape shape(bool tied, model::Family family = model::Family::gpt2) {
 std::vector<StoredTensor> stored_of(const model::TensorTable& table) {
   std::vector<StoredTensor> stored;
   for (const model::Block& block : table.blocks)
-    for (const model::Tensor& tensor : block.tensors)
+    for (const model::TensorInfo& tensor : block.tensors)
       stored.push_back({tensor.name, Dtype::F32, tensor.shape, {}, 0, 100 * stored.size(), 0});
   return stored;
 }

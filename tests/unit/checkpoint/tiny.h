@@ -41,7 +41,7 @@ class FolderTest : public testing::Test {
 };
 
 // A tensor to write. Keeps its numbers alive.
-inline Source source_of(const std::string& name, const at::Tensor& tensor) {
+inline TensorToWrite source_of(const std::string& name, const at::Tensor& tensor) {
   const at::Tensor kept = tensor.contiguous();
   return {name, dtype_of(kept.scalar_type()), kept.sizes().vec(),
           [kept] { return std::span(static_cast<const std::byte*>(kept.const_data_ptr()), kept.nbytes()); }};

@@ -22,7 +22,7 @@ class WeightFilesTest : public testing::Test {
   }
   ~WeightFilesTest() override { fs::remove_all(folder_); }
 
-  Source source(const std::string& name, std::vector<float>& values) {
+  TensorToWrite source(const std::string& name, std::vector<float>& values) {
     return {name, Dtype::F32, {static_cast<std::int64_t>(values.size())}, [&values] {
               return std::as_bytes(std::span(values));
             }};

@@ -22,20 +22,20 @@ class ThreadGroup : public Group {
   int rank() const override { return rank_; }
   int size() const override { return world_.size; }
   void barrier() override { world_.turn.arrive_and_wait(); }
-  Pending broadcast(const at::Tensor& tensor, int root) override {
+  Work broadcast(const at::Tensor& tensor, int root) override {
     give(tensor);
     tensor.copy_(world_.given[static_cast<std::size_t>(root)]);
     barrier();
     return {};
   }
-  Pending all_reduce(const at::Tensor& tensor, Reduction) override {
+  Work all_reduce(const at::Tensor& tensor, Reduction) override {
     give(tensor);
     tensor.zero_();
     for (const at::Tensor& other : world_.given) tensor.add_(other);
     barrier();
     return {};
   }
-  Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+  Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
     give(own);
     const at::Tensor parts = into.view({world_.size, own.numel()});
     for (int rank = 0; rank < world_.size; ++rank)
@@ -43,7 +43,7 @@ class ThreadGroup : public Group {
     barrier();
     return {};
   }
-  Pending reduce_scatter(const at::Tensor&, const at::Tensor&) override { throw std::logic_error("unused"); }
+  Work reduce_scatter(const at::Tensor&, const at::Tensor&) override { throw std::logic_error("unused"); }
   std::shared_ptr<Group> split(int) override { throw std::logic_error("unused"); }
 
  private:

@@ -1,4 +1,4 @@
-// What is sent and when it arrives, by numbers: nothing here looks at a clock.
+// What is sent and when it arrives, in simulated time: no test reads a clock.
 #include "comm/throttled.h"
 
 #include <vector>
@@ -9,19 +9,19 @@
 namespace dpo::comm {
 namespace {
 
-// Four ranks of which three do nothing; notes what it was asked for.
+// Four ranks, three of which do nothing; records its calls.
 class Noting : public Group {
  public:
   explicit Noting(std::vector<std::string>& calls) : calls_(calls) {}
 
   int rank() const override { return 1; }
   int size() const override { return 4; }
-  Pending all_reduce(const at::Tensor&, Reduction reduction) override {
+  Work all_reduce(const at::Tensor&, Reduction reduction) override {
     return noted(reduction == Reduction::max ? "max" : "sum");
   }
-  Pending all_gather(const at::Tensor&, const at::Tensor&) override { return noted("gather"); }
-  Pending reduce_scatter(const at::Tensor&, const at::Tensor&) override { return noted("scatter"); }
-  Pending broadcast(const at::Tensor&, int root) override { return noted("root " + std::to_string(root)); }
+  Work all_gather(const at::Tensor&, const at::Tensor&) override { return noted("gather"); }
+  Work reduce_scatter(const at::Tensor&, const at::Tensor&) override { return noted("scatter"); }
+  Work broadcast(const at::Tensor&, int root) override { return noted("root " + std::to_string(root)); }
   void barrier() override { calls_.push_back("barrier"); }
   std::shared_ptr<Group> split(int colour) override {
     calls_.push_back("split " + std::to_string(colour));
@@ -29,9 +29,9 @@ class Noting : public Group {
   }
 
  private:
-  Pending noted(const std::string& call) {
+  Work noted(const std::string& call) {
     calls_.push_back(call);
-    return Pending([this, call] { calls_.push_back(call + " waited for"); });
+    return Work([this, call] { calls_.push_back(call + " waited for"); });
   }
 
   std::vector<std::string>& calls_;
@@ -63,7 +63,7 @@ TEST_F(ThrottledGroup, CountsTheBytesOfARing) {
 
 TEST_F(ThrottledGroup, PassesEverythingOn) {
   group_->all_reduce(whole_, Reduction::max).wait();
-  Pending gather = group_->all_gather(whole_, part_);
+  Work gather = group_->all_gather(whole_, part_);
   group_->broadcast(whole_, 2);
   gather.wait();
   group_->barrier();

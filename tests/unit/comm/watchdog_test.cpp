@@ -59,7 +59,7 @@ class Late : public ThreadGroup {
  public:
   Late(ThreadWorld& world, int rank, const std::atomic<bool>& nonsense_sent)
       : ThreadGroup(world, rank), nonsense_sent_(nonsense_sent) {}
-  Pending broadcast(const at::Tensor& tensor, int root) override {
+  Work broadcast(const at::Tensor& tensor, int root) override {
     while (rank() != 0 && !nonsense_sent_) std::this_thread::sleep_for(milliseconds(1));
     return ThreadGroup::broadcast(tensor, root);
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 #include "unit/data/byte_tokenizer.h"
 
 namespace dpo::commands {

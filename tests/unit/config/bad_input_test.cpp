@@ -127,7 +127,7 @@ const BadWords kBadWords[] = {
     {{"model=blank_model"},
      {"model.name_or_path: required", "choose a preset (model=NAME: gpt2-large",
       "set model.name_or_path=VALUE"}},
-    // The grammar of words.
+    // The grammar of arguments.
     {{"lr"}, {"lr: missing '='; expected KEY=VALUE (command line)"}},
     {{""}, {"missing key; expected KEY=VALUE"}},
     {{"=5"}, {"=5: missing key; expected KEY=VALUE"}},
@@ -173,7 +173,7 @@ const BadWords kBadWords[] = {
       "set: its "
       "default))"}},
     {{"local_run_dir='${get_local_run_dir:${exp_name},${local_dirs}}'"},
-     {"get_local_run_dir is not needed here", "local_run_dir=null"}},
+     {"get_local_run_dir of direct-preference-optimization", "local_run_dir=null"}},
 };
 
 TEST(BadInput, Words) {

@@ -39,7 +39,7 @@ class Variable {
   const char* name_;
 };
 
-// The words with those that every run needs before them.
+// The arguments, after those that every run needs.
 Words with_needed(Words words);
 
 // All messages of the UserError that composing throws, a line each; empty if it throws none.

@@ -65,7 +65,7 @@ TEST(Mesh, AProductThatIsNotTheRanksNamesKeysAndWhatFits) {
   EXPECT_EQ(refusal(run_of(Trainer::TensorParallel, {.replica = {}, .shard = 2, .tensor = {}}), 1),
             "mesh.shard=2 needs a multiple of 2 ranks, but there is 1; start that many, or choose mesh sizes "
             "whose product is 1 (divisors: 1); mesh.tensor=null takes the remaining ranks");
-  // Fewer than there are is no mesh of them all either.
+  // A mesh of fewer ranks than there are is an error too.
   EXPECT_FALSE(find_mesh(run_of(Trainer::Fsdp, {.replica = {}, .shard = 2, .tensor = {}}), 4));
 }
 

@@ -115,7 +115,8 @@ TEST_F(Policies, DropAndCountByDefault) {
 }
 
 TEST_F(Policies, KeepWhatTheyAreToldTo) {
-  config_.data.eos_in_text = config_.data.empty_response = config_.data.equal_responses = "keep";
+  config_.data.eos_in_text = config_.data.empty_response = config_.data.equal_responses =
+      config::BadExamplePolicy::keep;
   EXPECT_EQ(all(),
             "good|yes$|no$\n"
             "eos|a$$|b$\n"
@@ -130,13 +131,13 @@ TEST_F(Policies, KeepWhatTheyAreToldTo) {
 TEST_F(Policies, CountPromptsThatLeaveNoRoom) {
   config_.max_prompt_length = 30;
   EXPECT_EQ(all(), "good|yes$|no$\n2 1 1 2 ");
-  config_.data.no_room = "keep";
-  config_.data.equal_responses = "keep";
+  config_.data.no_room = config::BadExamplePolicy::keep;
+  config_.data.equal_responses = config::BadExamplePolicy::keep;
   EXPECT_NE(all().find("a prompt that is much too long||\n"), std::string::npos);
 }
 
 TEST_F(Policies, FailWhenTheyAreToldTo) {
-  config_.data.empty_response = "fail";
+  config_.data.empty_response = config::BadExamplePolicy::fail;
   const std::string problem = problem_of([&] { all(); });
   EXPECT_NE(problem.find("data.empty_response=fail: "), std::string::npos) << problem;
   EXPECT_NE(problem.find("prompt 3 "), std::string::npos) << problem;
@@ -180,7 +181,7 @@ TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
   EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), load(Split::Test))
                 .find("train: {prompts: 9, pairs: 15, rankings: 9, ranked: 20}"),
             std::string::npos);
-  config_.data.equal_responses = "fail";
+  config_.data.equal_responses = config::BadExamplePolicy::fail;
   EXPECT_NE(problem_of([&] { load(); }).find("prompt 4 "), std::string::npos);
 }
 
@@ -300,8 +301,8 @@ TEST_F(Policies, CountPromptsWithoutExamples) {
 
 TEST_F(Policies, CountWhatIsCut) {
   const Examples examples = load();
-  EXPECT_EQ(examples.counts()[0].cut_prompts, 1);
-  EXPECT_EQ(examples.counts()[0].cut_responses, 0);
+  EXPECT_EQ(examples.counts()[0].truncated_prompts, 1);
+  EXPECT_EQ(examples.counts()[0].truncated_responses, 0);
   EXPECT_EQ(examples.counts()[0].pairs, 7);
   EXPECT_EQ(examples.counts()[0].examples, 2);
 }

@@ -68,10 +68,7 @@ inline config::RunConfig make_config() {
   config.max_length = 512;
   config.max_prompt_length = 256;
   config.loss.name = config::Loss::dpo;
-  config.data.on_error = "fail";
   config.data.test_share = 0;
-  config.data.eos_in_text = config.data.empty_response = config.data.equal_responses = config.data.no_room =
-      "drop";
   return config;
 }
 

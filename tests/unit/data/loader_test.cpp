@@ -26,7 +26,7 @@ TEST(Loader, GivesEverythingInOrderThenNothing) {
 TEST(Loader, WithASlowConsumerKeepsOnlySoManyReady) {
   std::atomic<int> made = 0;
   Loader<int> loader([&]() -> std::optional<int> { return made++; }, 4);
-  // It fills up, and one more waits to be put in; then nothing more is made until something is taken.
+  // It fills up, and one more item waits; then `make` is not called until an item is taken.
   wait_until([&] { return made == 5; });
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(made, 5);

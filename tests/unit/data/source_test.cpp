@@ -156,7 +156,7 @@ TEST_F(Sources, SkipBadRowsWhenAsked) {
   config_.dataset_paths.hh = (folder_ / "hh").string();
   EXPECT_NE(problem_of([&] { prompts(Split::Train); }).find("train.jsonl:2: not valid JSON"),
             std::string::npos);
-  config_.data.on_error = "skip";
+  config_.data.on_error = config::BadRowPolicy::skip;
   EXPECT_EQ(prompts(Split::Train), "a|b|");
   const SourceTexts texts = read_source(find_sources(config_, Split::Train)[0], config_);
   EXPECT_EQ(texts.rows, 2);

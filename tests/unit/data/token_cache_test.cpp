@@ -161,7 +161,7 @@ TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
   EXPECT_EQ(text_of(load().response(0, 0)), "e$");
   config_.data.limits = {{config_.datasets[0], 1}};
   load();
-  config_.data.on_error = "skip";
+  config_.data.on_error = config::BadRowPolicy::skip;
   load();
   EXPECT_EQ(files().size(), 5u);
   write("tokenizer/merges.txt", "#version: 0.2\na b\n");
@@ -236,7 +236,7 @@ TEST_F(Tokens, AreFoundWithoutMakingThem) {
 
 TEST_F(Tokens, TellAboutSkippedRows) {
   write("d/train.jsonl", "nonsense\n{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
-  config_.data.on_error = "skip";
+  config_.data.on_error = config::BadRowPolicy::skip;
   EXPECT_EQ(load().bad_rows(), 1);
   ASSERT_EQ(cache_.notes.size(), 2u);
   EXPECT_NE(cache_.notes[1].find("train.jsonl:1: not valid JSON"), std::string::npos);

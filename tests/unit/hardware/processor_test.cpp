@@ -59,7 +59,7 @@ TEST_F(FakeRoot, LimitsOfVersion2HoldFromAnyGroupAbove) {
   write("sys/fs/cgroup/slurm/job_7/step/memory.max", "max\n");
   const Processor processor = found();
   EXPECT_EQ(processor.memory, 16 * kGiB);
-  EXPECT_EQ(processor.available, 12 * kGiB);  // what is kept of files gives way
+  EXPECT_EQ(processor.available, 12 * kGiB);  // the page cache can be dropped
   EXPECT_EQ(processor.machine_memory, 128 * kGiB);
   EXPECT_EQ(processor.cores, 0.5);
   EXPECT_EQ(processor.threads(), 1);

@@ -18,6 +18,7 @@ const std::vector<Score> kScores = {{-10, -12, 8},    {-15, -14, 9},    {-40, -3
                                     {-38, -39.5, 25}, {-25, -26.5, 16}, {-60, -50, 30}};
 const std::vector<Comparison> kPairs = {{.responses = {0, 1}}, {.responses = {2, 3}}, {.responses = {4, 5}}};
 
+using config::Divergence;
 using config::Loss;
 
 Options options(Loss loss) {
@@ -27,9 +28,9 @@ Options options(Loss loss) {
 }
 
 void expect_losses(const Options& o, const std::vector<double>& expected) {
-  const Terms terms = evaluate(o, kScores, kPairs);
+  const LossAndGradients result = evaluate(o, kScores, kPairs);
   for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(terms.losses[i], expected[i], 1e-9) << name_of(o.name) << " " << i;
+    EXPECT_NEAR(result.losses[i], expected[i], 1e-9) << name_of(o.name) << " " << i;
 }
 
 TEST(Loss, GoldenVectors) {
@@ -59,23 +60,23 @@ TEST(Loss, AotComparesSortedMargins) {
   // Pairs are matched in the order of the policy's margins, whatever the reference's are.
   std::vector<Score> scores = kScores;
   scores[0].reference = -100;
-  const Terms terms = evaluate(options(Loss::aot), scores, kPairs);
+  const LossAndGradients result = evaluate(options(Loss::aot), scores, kPairs);
   // Reference margins: -86, 0.5, 23.5; the policy's, sorted: -2 (pair 1), 5 (pair 0), 35 (pair 2).
-  EXPECT_NEAR(terms.losses[1], -log_sigmoid(0.1 * (-2 + 86)), 1e-12);
-  EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.1 * (5 - 0.5)), 1e-12);
-  EXPECT_NEAR(terms.losses[2], -log_sigmoid(0.1 * (35 - 23.5)), 1e-12);
+  EXPECT_NEAR(result.losses[1], -log_sigmoid(0.1 * (-2 + 86)), 1e-12);
+  EXPECT_NEAR(result.losses[0], -log_sigmoid(0.1 * (5 - 0.5)), 1e-12);
+  EXPECT_NEAR(result.losses[2], -log_sigmoid(0.1 * (35 - 23.5)), 1e-12);
 }
 
 TEST(Loss, DiscopopFarBelowZeroIsTheSigmoidLoss) {
   std::vector<Score> far = kScores;
   far[0].policy = -20000;  // exp(-z) overflows there
-  const Terms terms = evaluate(options(Loss::discopop), far, kPairs);
-  EXPECT_DOUBLE_EQ(terms.losses[0], 0.1 * (20000 - 12 - 1));
-  EXPECT_DOUBLE_EQ(terms.gradients[0], -0.1);
+  const LossAndGradients result = evaluate(options(Loss::discopop), far, kPairs);
+  EXPECT_DOUBLE_EQ(result.losses[0], 0.1 * (20000 - 12 - 1));
+  EXPECT_DOUBLE_EQ(result.gradients[0], -0.1);
 }
 
 TEST(Loss, FormulasByHand) {
-  // simpo: -LS(b (c/|yw| - r/|yl|) - gamma)
+  // simpo: -log sigmoid(b (c/|yw| - r/|yl|) - gamma)
   Options simpo = options(Loss::simpo);
   simpo.gamma = 0.5;
   expect_losses(simpo, {-log_sigmoid(0.1 * (-10.0 / 8 + 15.0 / 9) - 0.5)});
@@ -111,14 +112,14 @@ TEST(Loss, MarginWeightAndDivergences) {
   std::vector<Comparison> pairs = kPairs;
   pairs[0].margin = 0.4;
   pairs[0].weight = 3;
-  const Terms terms = evaluate(options(Loss::dpo), kScores, pairs);
-  EXPECT_NEAR(terms.losses[0], -log_sigmoid(0.3 - 0.4), 1e-12);
-  EXPECT_NEAR(terms.gradients[0], -3 * 0.1 * sigmoid(0.1), 1e-12);
+  const LossAndGradients result = evaluate(options(Loss::dpo), kScores, pairs);
+  EXPECT_NEAR(result.losses[0], -log_sigmoid(0.3 - 0.4), 1e-12);
+  EXPECT_NEAR(result.gradients[0], -3 * 0.1 * sigmoid(0.1), 1e-12);
   Options forward = options(Loss::dpo);
-  forward.divergence = "forward_kl";
+  forward.divergence = Divergence::forward_kl;
   expect_losses(forward, {-log_sigmoid(0.1 * (-std::exp(-2) + std::exp(1)))});
   Options js = options(Loss::dpo);
-  js.divergence = "js";
+  js.divergence = Divergence::js;
   expect_losses(js, {-log_sigmoid(0.1 * (log_sigmoid(2.0) - log_sigmoid(-1.0)))});
 }
 
@@ -127,24 +128,24 @@ TEST(Loss, KtoWeighsDesirableAndUndesirable) {
   o.kl = 1;
   o.desirable_weight = 2;
   const std::vector<Comparison> examples = {{.responses = {0}}, {.responses = {1}, .desirable = false}};
-  const Terms terms = evaluate(o, kScores, examples);
-  EXPECT_NEAR(terms.losses[0], 2 * (1 - sigmoid(0.1 * (2 - 1))), 1e-12);
-  EXPECT_NEAR(terms.losses[1], 1 - sigmoid(0.1 * (1 + 1)), 1e-12);
+  const LossAndGradients result = evaluate(o, kScores, examples);
+  EXPECT_NEAR(result.losses[0], 2 * (1 - sigmoid(0.1 * (2 - 1))), 1e-12);
+  EXPECT_NEAR(result.losses[1], 1 - sigmoid(0.1 * (1 + 1)), 1e-12);
   o.kl = -3;  // a negative estimate counts as 0
   EXPECT_NEAR(evaluate(o, kScores, examples).losses[0], 2 * (1 - sigmoid(0.1 * 2)), 1e-12);
 }
 
 TEST(Loss, PlackettLuceOfTwoIsDpo) {
-  const Terms list = evaluate(options(Loss::plackett_luce), kScores, kPairs);
-  const Terms dpo = evaluate(options(Loss::dpo), kScores, kPairs);
+  const LossAndGradients list = evaluate(options(Loss::plackett_luce), kScores, kPairs);
+  const LossAndGradients dpo = evaluate(options(Loss::dpo), kScores, kPairs);
   for (std::size_t i = 0; i < kPairs.size(); ++i) EXPECT_NEAR(list.losses[i], dpo.losses[i], 1e-12);
   for (std::size_t i = 0; i < kScores.size(); ++i) EXPECT_NEAR(list.gradients[i], dpo.gradients[i], 1e-12);
 }
 
 double total(const Options& o, const std::vector<Score>& scores, const std::vector<Comparison>& comparisons) {
-  const Terms terms = evaluate(o, scores, comparisons);
+  const LossAndGradients result = evaluate(o, scores, comparisons);
   double sum = 0;
-  for (std::size_t i = 0; i < comparisons.size(); ++i) sum += comparisons[i].weight * terms.losses[i];
+  for (std::size_t i = 0; i < comparisons.size(); ++i) sum += comparisons[i].weight * result.losses[i];
   return sum;
 }
 
@@ -154,7 +155,7 @@ TEST(Loss, GradientsAreExact) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> spread(-3, 3);
   for (const Loss loss : config::all_choices<Loss>())
-    for (const std::string divergence : {"reverse_kl", "forward_kl", "js"})
+    for (const Divergence divergence : config::all_choices<Divergence>())
       for (int round = 0; round < 10; ++round) {
         Options o = options(loss);
         o.beta = 0.3;
@@ -172,15 +173,15 @@ TEST(Loss, GradientsAreExact) {
         if (loss == Loss::plackett_luce)
           comparisons = {{.responses = {3, 1, 5, 0}}, {.responses = {2, 4}, .weight = 2}};
         if (loss == Loss::kto) comparisons = {{.responses = {0}}, {.responses = {3}, .desirable = false}};
-        const Terms terms = evaluate(o, scores, comparisons);
+        const LossAndGradients result = evaluate(o, scores, comparisons);
         for (std::size_t i = 0; i < scores.size(); ++i) {
           constexpr double kStep = 1e-5;
           std::vector<Score> up = scores, down = scores;
           up[i].policy += kStep;
           down[i].policy -= kStep;
           const double slope = (total(o, up, comparisons) - total(o, down, comparisons)) / (2 * kStep);
-          EXPECT_NEAR(terms.gradients[i], slope, 1e-6 * std::max(1.0, std::abs(slope)))
-              << name_of(loss) << " " << divergence;
+          EXPECT_NEAR(result.gradients[i], slope, 1e-6 * std::max(1.0, std::abs(slope)))
+              << name_of(loss) << " " << name_of(divergence);
         }
       }
 }
@@ -194,9 +195,10 @@ TEST(Loss, IsFiniteFarOut) {
       const std::vector<Score> scores = {{-2e4 + far, -2e4, 10}, {-2e4 - far, -2e4, 10}};
       const std::vector<Comparison> pair = {{.responses = {0, 1}}};
       const std::vector<Comparison> single = {{.responses = {0}}};
-      const Terms terms = evaluate(o, scores, loss == Loss::kto || loss == Loss::sft ? single : pair);
-      EXPECT_TRUE(std::isfinite(terms.losses[0])) << name_of(loss);
-      EXPECT_TRUE(std::isfinite(terms.gradients[0])) << name_of(loss);
+      const LossAndGradients result =
+          evaluate(o, scores, loss == Loss::kto || loss == Loss::sft ? single : pair);
+      EXPECT_TRUE(std::isfinite(result.losses[0])) << name_of(loss);
+      EXPECT_TRUE(std::isfinite(result.gradients[0])) << name_of(loss);
     }
   }
 }

@@ -7,8 +7,8 @@ namespace {
 
 // Small models of every kind, with sizes that 1, 2 and 4 tensor-parallel ranks divide and a vocabulary that
 // they do not.
-std::vector<Shape> shapes() {
-  Shape base;
+std::vector<ModelShape> shapes() {
+  ModelShape base;
   base.layers = 2;
   base.hidden = 24;
   base.ffn = 40;
@@ -17,11 +17,11 @@ std::vector<Shape> shapes() {
   base.context = 9;
   base.attention_bias = true;
   base.mlp_bias = true;
-  std::vector<Shape> all;
+  std::vector<ModelShape> all;
   for (const std::int64_t vocabulary : {1, 3, 13, 257})
     for (const bool tied : {true, false})
       for (const Family family : all_families()) {
-        Shape shape = base;
+        ModelShape shape = base;
         shape.family = family;
         shape.vocabulary = vocabulary;
         shape.tied_embeddings = tied;
@@ -34,7 +34,7 @@ std::vector<Shape> shapes() {
 // Calls check(table, tensor_ranks, shard_ranks) for every model and mesh.
 template <class Check>
 void for_each_mesh(const Check& check) {
-  for (const Shape& shape : shapes())
+  for (const ModelShape& shape : shapes())
     for (const std::int64_t tensor_ranks : {1, 2, 4})
       for (const std::int64_t shard_ranks : {1, 2, 3, 4, 7}) {
         SCOPED_TRACE(std::string(info_of(shape.family).name) + ", vocabulary " +
@@ -55,7 +55,7 @@ void count_elements(const Block& block, Layout layout, std::vector<std::vector<i
 
 std::vector<std::vector<int>> zeros_for(const Block& block) {
   std::vector<std::vector<int>> zeros;
-  for (const Tensor& tensor : block.tensors) zeros.emplace_back(static_cast<std::size_t>(tensor.count()));
+  for (const TensorInfo& tensor : block.tensors) zeros.emplace_back(static_cast<std::size_t>(tensor.count()));
   return zeros;
 }
 
@@ -132,7 +132,7 @@ TEST(Layout, ShardsAreOfEqualSizeAndAligned) {
 
 // GPT-2 has queries, keys and values side by side in one matrix, and every rank has some of each.
 TEST(Layout, SectionsAreSplitByThemselves) {
-  Shape shape = shapes().front();
+  ModelShape shape = shapes().front();
   shape.vocabulary = 13;
   const Block layer = tensor_table(shape).blocks[1];
   const LocalTensor weight = local_block(layer, {1, 2, 0, 1}).tensors[2];
@@ -143,7 +143,7 @@ TEST(Layout, SectionsAreSplitByThemselves) {
 }
 
 TEST(Layout, TheLastRankMayHaveNothingOfASmallVocabulary) {
-  Shape shape = shapes().front();
+  ModelShape shape = shapes().front();
   shape.vocabulary = 3;
   const Block embedding = tensor_table(shape).blocks[0];
   const auto rows = [&](std::int64_t rank) {
@@ -163,13 +163,13 @@ TEST(Layout, HeldTensorsArePiecesTogether) {
         std::size_t next = 0;
         for (const HeldTensor& held : held_tensors(block, layout)) {
           std::int64_t to = held.to;
-          for (const model::Run& run : held.runs) {
+          for (const Range& range : held.ranges) {
             ASSERT_LT(next, pieces.size());
             EXPECT_EQ(pieces[next].tensor, held.tensor);
-            EXPECT_EQ(pieces[next].from, run.from);
+            EXPECT_EQ(pieces[next].from, range.from);
             EXPECT_EQ(pieces[next].to, to);
-            EXPECT_EQ(pieces[next].count, run.count);
-            to += run.count;
+            EXPECT_EQ(pieces[next].count, range.count);
+            to += range.count;
             ++next;
           }
           EXPECT_EQ(to, held.to + held.count);

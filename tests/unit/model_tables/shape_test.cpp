@@ -21,11 +21,11 @@ constexpr const char* kLlamaJson = R"({"model_type": "llama", "hidden_size": 64,
   "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 128)";
 
 TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
-  const Shape llama = parse_shape(std::string(kLlamaJson) + "}", "m");
+  const ModelShape llama = parse_shape(std::string(kLlamaJson) + "}", "m");
   EXPECT_EQ(llama.kv_heads, 4);
   EXPECT_EQ(llama.head_dim, 16);
   EXPECT_FALSE(llama.tied_embeddings);
-  const Shape gpt2 = parse_shape(
+  const ModelShape gpt2 = parse_shape(
       R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_inner":null,"vocab_size":9,"n_positions":4})",
       "m");
   EXPECT_EQ(gpt2.ffn, 32);

@@ -9,7 +9,7 @@
 namespace dpo::model {
 namespace {
 
-Shape shipped(const std::string& name) {
+ModelShape shipped(const std::string& name) {
   const std::string path = std::string(DPO_SOURCE_DIR) + "/configs/architecture/" + name + ".json";
   return parse_shape(read_text_file(path, "test"), name);
 }
@@ -55,7 +55,7 @@ TEST(TensorTable, NamesEveryTensorOnce) {
     std::set<std::string> names;
     std::size_t tensors = 0;
     for (const Block& block : tensor_table(shipped(name)).blocks) {
-      for (const Tensor& tensor : block.tensors) names.insert(tensor.name);
+      for (const TensorInfo& tensor : block.tensors) names.insert(tensor.name);
       tensors += block.tensors.size();
     }
     EXPECT_EQ(names.size(), tensors) << name;
@@ -64,7 +64,7 @@ TEST(TensorTable, NamesEveryTensorOnce) {
 }
 
 TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
-  const Shape shape = shipped("EleutherAI--pythia-2.8b");
+  const ModelShape shape = shipped("EleutherAI--pythia-2.8b");
   const TensorTable table = tensor_table(shape);
   // Per layer: 3h*h + h*h + 4h*h + 4h*h = 12 h^2.
   EXPECT_EQ(table.body_matmul_count(), 32 * 12 * shape.hidden * shape.hidden);
@@ -76,7 +76,7 @@ TEST(TensorTable, TensorRanksHoldTheWholeAndCopiesOfWhatIsNotSplit) {
        {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
     for (const Block& block : tensor_table(shipped(name)).blocks) {
       std::int64_t whole = 0;
-      for (const Tensor& tensor : block.tensors) whole += tensor.split ? 0 : tensor.count();
+      for (const TensorInfo& tensor : block.tensors) whole += tensor.split ? 0 : tensor.count();
       EXPECT_EQ(block.count_on_rank(1), block.count());
       EXPECT_GE(2 * block.count_on_rank(2), block.count() + whole) << name;
       EXPECT_LE(2 * block.count_on_rank(2), block.count() + whole + 2 * std::ssize(block.tensors)) << name;

@@ -26,7 +26,7 @@ namespace {
 const std::vector<std::int32_t> kRowStarts = {0, 3, 3, 4, 11, 12};  // one response has no row
 
 struct Problem {
-  at::Tensor hidden, matrix, bias, targets, by_response, row_weights;
+  at::Tensor hidden, matrix, bias, targets, grad_log_probs, row_weights;
 
   HeadInput input(std::int64_t chunk_rows) const {
     return {hidden, matrix, bias, targets, kRowStarts, chunk_rows, row_weights};
@@ -64,8 +64,8 @@ Expected expect(const Problem& problem) {
   for (std::size_t r = 0; r + 1 < kRowStarts.size(); ++r)
     sums.push_back(chosen.narrow(0, kRowStarts[r], kRowStarts[r + 1] - kRowStarts[r]).sum());
   const at::Tensor scores = at::stack(sums);
-  const auto grads =
-      torch::autograd::grad({(scores * problem.by_response.to(at::kDouble)).sum()}, {hidden, matrix, bias});
+  const auto grads = torch::autograd::grad({(scores * problem.grad_log_probs.to(at::kDouble)).sum()},
+                                           {hidden, matrix, bias});
   return {scores, -(log_probs.exp() * log_probs).sum(1), grads[0], grads[1], grads[2]};
 }
 
@@ -78,10 +78,10 @@ void check_log_probs(at::Device device, at::ScalarType dtype, double tolerance) 
       const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
       EXPECT_LT(relative_error(scores.log_probs, expected.scores), tolerance);
       EXPECT_LT(relative_error(scores.entropy, expected.entropy), tolerance);
-      const at::Tensor matrix = at::zeros({30, 8}, problem.by_response.options());
-      const at::Tensor bias = with_bias ? at::zeros({30}, problem.by_response.options()) : at::Tensor();
+      const at::Tensor matrix = at::zeros({30, 8}, problem.grad_log_probs.options());
+      const at::Tensor bias = with_bias ? at::zeros({30}, problem.grad_log_probs.options()) : at::Tensor();
       const at::Tensor hidden =
-          score_responses_backward(input, scores.lse, problem.by_response, matrix, bias);
+          score_responses_backward(input, scores.lse, problem.grad_log_probs, matrix, bias);
       EXPECT_LT(relative_error(hidden, expected.hidden), tolerance);
       EXPECT_LT(relative_error(matrix, expected.matrix), tolerance);
       if (with_bias) {

@@ -63,7 +63,7 @@ TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
 // The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
 TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
-  const Settings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};
+  const OptimizerSettings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const auto& [kind, settings] :
          {std::pair(Kind::RMSprop, defaults), std::pair(Kind::RMSprop, own), std::pair(Kind::Adam, defaults),

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -10,7 +10,7 @@ TEST(HostMemory, HoldsTheCopyOfACheckpoint) {
   Inputs in = inputs_of("model=pythia28 --device h200");
   for (const auto& [gib, verdict] :
        {std::pair(20.0, Verdict::error), std::pair(25.0, Verdict::warning), std::pair(64.0, Verdict::ok)}) {
-    in.surroundings.host_memory = gib * (1 << 30);
+    in.host.memory = gib * (1 << 30);
     const Plan plan = make_plan(in);
     ASSERT_NE(plan.find("host-memory"), nullptr);
     EXPECT_EQ(plan.find("host-memory")->verdict, verdict) << gib;
@@ -19,7 +19,7 @@ TEST(HostMemory, HoldsTheCopyOfACheckpoint) {
     in = inputs_of(
         std::string("model=pythia28 trainer=FSDPTrainer --device h200 --gpus 2 --nodes 2 mesh.replica=") +
         replicas);
-    in.surroundings.host_memory = 20.0 * (1 << 30);
+    in.host.memory = 20.0 * (1 << 30);
     EXPECT_EQ(make_plan(in).find("host-memory")->verdict, verdict) << replicas;
   }
 }
@@ -32,9 +32,9 @@ TEST(Spread, BasicTrainerIsOneProcess) {
 
 TEST(DiskRule, SaysWhyAFolderCannotBeCreated) {
   Inputs in = inputs_of("model=pythia28");
-  in.surroundings.run_folder = "/proc/x";
-  in.surroundings.free_disk = 0;
-  in.surroundings.obstacle = "/proc is not on a disk";
+  in.host.run_folder = "/proc/x";
+  in.host.free_disk = 0;
+  in.host.obstacle = "/proc is not on a disk";
   const Plan plan = make_plan(in);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::error);
   EXPECT_TRUE(plan.find("disk")->message.starts_with(
@@ -50,7 +50,7 @@ TEST(DiskRule, CountsCheckpointsToCome) {
   EXPECT_EQ(plan.disk.checkpoint, 8 * 2'775'208'960.0);
   EXPECT_EQ(plan.disk.checkpoints, 9);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::ok);  // a remote disk is not checked
-  in.surroundings.free_disk = plan.disk.total() - 1;
+  in.host.free_disk = plan.disk.total() - 1;
   const Plan full = make_plan(in);
   EXPECT_EQ(verdict_of(full, "disk"), Verdict::error);
   EXPECT_TRUE(full.find("disk")->remedies.at(0).overrides.at(0).starts_with("save_every="));
@@ -60,7 +60,7 @@ TEST(DiskRule, CountsCheckpointsToCome) {
     other.run = config::with_overrides(in.run, remedy.overrides);
     EXPECT_EQ(verdict_of(make_plan(other), "disk"), Verdict::ok) << remedy.overrides[0];
   }
-  in.surroundings.free_disk = 0;
+  in.host.free_disk = 0;
   in.run.debug = true;
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::ok);
 }

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/quantity.h"
-#include "case.h"
 #include "config/assets.h"
 #include "plan/output.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -62,7 +62,7 @@ class OwnDevices : public testing::Test {
 TEST(Estimate, IsNearTheVendorsFigures) {
   struct Case {
     Gpu gpu;
-    double half, single, bandwidth;  // TFLOP/s, GB/s; half 0: has no 16 bits
+    double bf16, fp32, bandwidth;  // TFLOP/s, GB/s; bf16 0: not supported
   };
   const Case cases[] = {
       {kH200, 989, 67, 4800},
@@ -79,11 +79,11 @@ TEST(Estimate, IsNearTheVendorsFigures) {
   };
   for (const Case& c : cases) {
     const Device device = estimate(c.gpu);
-    EXPECT_EQ(device.figures, Figures::estimated);
-    EXPECT_EQ(device.has_half, c.half > 0) << c.gpu.name;
-    const double half = c.half > 0 ? c.half : c.single;
-    EXPECT_NEAR(device.half_rate / 1e12, half, 0.1 * half) << c.gpu.name;
-    EXPECT_NEAR(device.single_rate / 1e12, c.single, 0.1 * c.single) << c.gpu.name;
+    EXPECT_EQ(device.origin, FiguresOrigin::estimated);
+    EXPECT_EQ(device.supports_bf16, c.bf16 > 0) << c.gpu.name;
+    const double bf16 = c.bf16 > 0 ? c.bf16 : c.fp32;
+    EXPECT_NEAR(device.bf16_flops / 1e12, bf16, 0.1 * bf16) << c.gpu.name;
+    EXPECT_NEAR(device.fp32_flops / 1e12, c.fp32, 0.1 * c.fp32) << c.gpu.name;
     EXPECT_NEAR(device.memory_bandwidth / 1e9, c.bandwidth, 0.05 * c.bandwidth) << c.gpu.name;
     EXPECT_GT(device.link, 1e9) << c.gpu.name;
   }
@@ -98,10 +98,10 @@ TEST(Estimate, KnowsLinksAndSlices) {
   EXPECT_EQ(estimate(a100).link, 230e9);
   const Gpu slice = gpu("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 8, 0, 14, 1410, 1215, 5120, 4.7);
   EXPECT_NEAR(estimate(slice).memory_bandwidth, estimate(a100).memory_bandwidth / 8, 1);
-  EXPECT_NEAR(estimate(slice).half_rate, 312e12 * 14 / 108, 1e12);
-  // A driver that tells nothing: figures that can be divided by.
+  EXPECT_NEAR(estimate(slice).bf16_flops, 312e12 * 14 / 108, 1e12);
+  // A driver that reports nothing: no figure is 0.
   const Device nothing = estimate(gpu("Some GPU", 0, 0, 0, 0, 0, 0, 1));
-  EXPECT_GT(nothing.single_rate, 0);
+  EXPECT_GT(nothing.fp32_flops, 0);
   EXPECT_GT(nothing.memory_bandwidth, 0);
 }
 
@@ -139,7 +139,8 @@ TEST_F(OwnDevices, AShippedFileDescribesItsOwnDeviceAndNoOther) {
     const Device device = device_of(c.gpu);
     const std::string file = c.file.empty() ? "" : "configs/device/" + c.file + ".yaml";
     EXPECT_EQ(device.file, file) << c.gpu.name;
-    EXPECT_EQ(device.figures, c.file.empty() ? Figures::estimated : Figures::shipped) << c.gpu.name;
+    EXPECT_EQ(device.origin, c.file.empty() ? FiguresOrigin::estimated : FiguresOrigin::shipped)
+        << c.gpu.name;
     EXPECT_EQ(device.memory, static_cast<double>(c.gpu.memory_bytes)) << c.gpu.name;  // the real one
   }
 }
@@ -163,7 +164,7 @@ TEST_F(OwnDevices, AnyGpuIsPlannedAndMarkedAsEstimated) {
   EXPECT_NEAR(plan.memory.available, 0.97 * static_cast<double>(kRtx3090.memory_bytes), 1e6);
 }
 
-// What the H200's own file says, and what would be said without it.
+// The figures of the H200's own file, and the estimates without it.
 TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
   Machine told = find_machine({}, usable({kH200}));
   Machine estimated = told;
@@ -175,63 +176,63 @@ TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
     config::Request request;
     request.overrides = words_of(line + more);
     const config::RunConfig run = config::compose(request).values;
-    const double by_file = assess(gather_inputs(run, told)).timing.step;
-    const double by_driver = assess(gather_inputs(run, estimated)).timing.step;
+    const double by_file = assess(gather_inputs(run, told)).timing.update;
+    const double by_driver = assess(gather_inputs(run, estimated)).timing.update;
     EXPECT_NEAR(by_driver, by_file, 0.2 * by_file) << more;
   }
 }
 
-// The same by what the driver of this very machine says.
+// The same with the driver of this machine.
 TEST_F(OwnDevices, TheEstimateOfThisMachinesGpuIsNearItsFile) {
   const auto& gpus = hardware::find_gpus().found;
-  if (gpus.empty() || device_of(gpus.front()).figures != Figures::shipped)
+  if (gpus.empty() || device_of(gpus.front()).origin != FiguresOrigin::shipped)
     GTEST_SKIP() << "no GPU that a shipped file describes";
   const Device told = device_of(gpus.front()), guessed = estimate(gpus.front());
-  EXPECT_NEAR(guessed.half_rate, told.half_rate, 0.2 * told.half_rate);
-  EXPECT_NEAR(guessed.single_rate, told.single_rate, 0.2 * told.single_rate);
+  EXPECT_NEAR(guessed.bf16_flops, told.bf16_flops, 0.2 * told.bf16_flops);
+  EXPECT_NEAR(guessed.fp32_flops, told.fp32_flops, 0.2 * told.fp32_flops);
   EXPECT_NEAR(guessed.memory_bandwidth, told.memory_bandwidth, 0.2 * told.memory_bandwidth);
-  EXPECT_NEAR(guessed.step_rate(true), told.step_rate(true), 0.2 * told.step_rate(true));
+  EXPECT_NEAR(guessed.training_flops(true), told.training_flops(true), 0.2 * told.training_flops(true));
 }
 
 TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   const Measured measured{
-      .half = 700e12, .single = 50e12, .bandwidth = 4e12, .from_host = 50e9, .to_host = 40e9, .link = {}};
+      .bf16 = 700e12, .fp32 = 50e12, .bandwidth = 4e12, .from_host = 50e9, .to_host = 40e9, .link = {}};
   const DeviceFile file = describe_measured(kH200, measured, "2026-11-16");
   EXPECT_EQ(file.name, "h200");  // takes the place of the shipped one
   keep(file);
   const Machine machine = find_machine({}, usable({kH200}));
   const Device& device = machine.device;
-  EXPECT_EQ(device.figures, Figures::own);
-  EXPECT_EQ(device.half_rate, 989e12);  // the peak stays the vendor's, so that shares of it mean the same
-  EXPECT_NEAR(device.step_rate(true), 0.7 * 700e12, 1e12);
-  EXPECT_NEAR(device.step_rate(false), 0.7 * 50e12, 1e11);
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
+  EXPECT_EQ(device.bf16_flops, 989e12);  // the peak stays the vendor's, so that shares of it mean the same
+  EXPECT_NEAR(device.training_flops(true), 0.7 * 700e12, 1e12);
+  EXPECT_NEAR(device.training_flops(false), 0.7 * 50e12, 1e11);
   EXPECT_EQ(device.memory_bandwidth, 4e12);
   EXPECT_EQ(device.link, load_device("h200").link);
   ASSERT_EQ(machine.notes.size(), 1u);
   EXPECT_NE(machine.notes[0].find((own_device_folder() / "h200.yaml").string()), std::string::npos);
   // By name too, and for no other device.
-  EXPECT_EQ(load_device("h200").figures, Figures::own);
+  EXPECT_EQ(load_device("h200").origin, FiguresOrigin::own);
   EXPECT_EQ(find_machine({.device = "h200"}).notes.size(), 1u);
-  EXPECT_EQ(load_device("h100").figures, Figures::shipped);
-  EXPECT_EQ(device_of(kRtx3090).figures, Figures::estimated);
-  // Measured again, nothing creeps.
+  EXPECT_EQ(load_device("h100").origin, FiguresOrigin::shipped);
+  EXPECT_EQ(device_of(kRtx3090).origin, FiguresOrigin::estimated);
+  // Measuring again gives the same figures.
   EXPECT_EQ(describe_measured(kH200, measured, "2026-11-16").text, file.text);
 }
 
 TEST_F(OwnDevices, AMeasuredGpuWithoutAFileGetsOne) {
   const Measured measured{
-      .half = 90e12, .single = 30e12, .bandwidth = 800e9, .from_host = 20e9, .to_host = 20e9, .link = 10e9};
+      .bf16 = 90e12, .fp32 = 30e12, .bandwidth = 800e9, .from_host = 20e9, .to_host = 20e9, .link = 10e9};
   const DeviceFile file = describe_measured(kRtx3090, measured, "2026-11-16");
   EXPECT_EQ(file.name, "geforce-rtx-3090");
   keep(file);
   const Device device = device_of(kRtx3090);
-  EXPECT_EQ(device.figures, Figures::own);
-  EXPECT_EQ(device.half_rate, 90e12);  // more than was thought possible: then that is the peak
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
+  EXPECT_EQ(device.bf16_flops, 90e12);  // more than was thought possible: then that is the peak
   EXPECT_NEAR(device.efficiency, 0.7, 1e-3);
   EXPECT_EQ(device.link, 10e9);
   Gpu laptop = kRtx3090;
   laptop.multiprocessors = 48;
-  EXPECT_EQ(device_of(laptop).figures, Figures::estimated);
+  EXPECT_EQ(device_of(laptop).origin, FiguresOrigin::estimated);
 }
 
 TEST_F(OwnDevices, AMeasuredProcessorIsUsedWhereItIsTheSame) {
@@ -241,19 +242,19 @@ TEST_F(OwnDevices, AMeasuredProcessorIsUsedWhereItIsTheSame) {
   processor.memory = 8 * kGib;
   const DeviceFile file = describe_measured(
       processor,
-      {.half = 0.1e12, .single = 0.4e12, .bandwidth = 80e9, .from_host = {}, .to_host = {}, .link = {}},
+      {.bf16 = 0.1e12, .fp32 = 0.4e12, .bandwidth = 80e9, .from_host = {}, .to_host = {}, .link = {}},
       "2026-11-16");
   EXPECT_EQ(file.name, "cpu-some-cpu-s-core-2-ghz");
   keep(file);
   processor.cores = 2;
   const Device device = device_of(processor);
-  EXPECT_EQ(device.figures, Figures::own);
+  EXPECT_EQ(device.origin, FiguresOrigin::own);
   EXPECT_TRUE(device.is_cpu);
-  EXPECT_NEAR(device.single_rate, 0.2e12, 1e8);
-  EXPECT_NEAR(device.half_rate, 0.05e12, 1e8);
+  EXPECT_NEAR(device.fp32_flops, 0.2e12, 1e8);
+  EXPECT_NEAR(device.bf16_flops, 0.05e12, 1e8);
   EXPECT_EQ(device.memory, 8 * kGib);
   processor.name = "Another CPU";
-  EXPECT_EQ(device_of(processor).figures, Figures::shipped);
+  EXPECT_EQ(device_of(processor).origin, FiguresOrigin::shipped);
 }
 
 TEST(UnusedGpus, AreAWarningWithWhatToDo) {
@@ -316,7 +317,7 @@ TEST_F(OwnDevices, AutoIsTheTypeThatIsFastestOnTheDevice) {
   EXPECT_EQ(type(device_of(kH200), Dtype::float16), Dtype::float16);
   // What was measured decides.
   Device slow = device_of(kH200);
-  slow.half_rate = slow.single_rate / 2;
+  slow.bf16_flops = slow.fp32_flops / 2;
   EXPECT_EQ(type(slow), Dtype::float32);
   config::ModelConfig said;
   said.fsdp_policy_mp = Dtype::bfloat16;
@@ -329,7 +330,7 @@ TEST_F(OwnDevices, TheSearchTakesBfloat16WhereItPays) {
   const auto takes_half = [&](hardware::Bf16 kind) {
     in.machine.device = processor_with(kind);
     const auto fit = find_fastest(in);
-    return fit && fit->plan.precision.half;
+    return fit && fit->plan.precision.bf16;
   };
   EXPECT_TRUE(takes_half(hardware::Bf16::amx));
   EXPECT_FALSE(takes_half(hardware::Bf16::none));

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/divisors.h"
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -14,8 +14,8 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
   const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
-  EXPECT_TRUE(typed.good());
-  EXPECT_EQ(typed.timing.step, fit->plan.timing.step);
+  EXPECT_TRUE(typed.passes());
+  EXPECT_EQ(typed.timing.update, fit->plan.timing.update);
 }
 
 TEST(FindFastest, TriesEveryKeyWhereNothingElseFits) {
@@ -26,7 +26,7 @@ TEST(FindFastest, TriesEveryKeyWhereNothingElseFits) {
     const auto fit = find_fastest(inputs_of(line));
     ASSERT_TRUE(fit) << line;
     const Plan typed = plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " ")));
-    EXPECT_TRUE(typed.good() && typed.fits()) << line << fmt::format("{}", fmt::join(fit->overrides, " "));
+    EXPECT_TRUE(typed.passes() && typed.fits()) << line << fmt::format("{}", fmt::join(fit->overrides, " "));
   }
 }
 
@@ -37,9 +37,9 @@ TEST(FindFastest, IsNeverSlowerAndKeepsTheRules) {
     const Plan before = plan_of(line);
     const auto fit = find_fastest(inputs_of(line));
     ASSERT_TRUE(fit) << line;
-    EXPECT_TRUE(fit->plan.good());
+    EXPECT_TRUE(fit->plan.passes());
     EXPECT_EQ(verdict_of(fit->plan, "batch-per-gpu"), Verdict::ok);
-    EXPECT_TRUE(!before.good() || fit->plan.timing.step <= 1.001 * before.timing.step) << line;
+    EXPECT_TRUE(!before.passes() || fit->plan.timing.update <= 1.001 * before.timing.update) << line;
   }
 }
 
@@ -62,7 +62,7 @@ TEST(FindFastest, UsesAMeshWhereItHelps) {
   ASSERT_TRUE(fit);
   const std::string words = fmt::format("{}", fmt::join(fit->overrides, " "));
   EXPECT_NE(words.find("mesh.replica=2 mesh.shard=null"), std::string::npos) << words;
-  EXPECT_EQ(plan_of(line + words).timing.step, fit->plan.timing.step);
+  EXPECT_EQ(plan_of(line + words).timing.update, fit->plan.timing.update);
 }
 
 TEST(FindFastest, KeepsTheRanksOfALauncher) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -10,7 +10,7 @@ TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
   expect_finding(line + "batch_size=64", "eval-every", Verdict::warning,
                  "eval_every=20000 is not a multiple of batch_size=64: rounded down to 19968");
   EXPECT_EQ(plan_of(line + "batch_size=64").resolved.eval_every, 19'968);
-  EXPECT_TRUE(plan_of(kReferenceSft).good());  // 64 and 20,000 too: only a warning
+  EXPECT_TRUE(plan_of(kReferenceSft).passes());  // 64 and 20,000 too: only a warning
   expect_finding(line + "batch_size=32", "eval-every", Verdict::ok, "every 20000 examples");
   expect_finding("model=pythia28 batch_size=64 eval_every=63", "eval-every", Verdict::error,
                  "eval_every=63 is less than batch_size=64: it rounds down to 0");

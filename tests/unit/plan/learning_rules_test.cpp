@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -77,10 +77,10 @@ TEST(UnpairedExamples, ArePairsAndLabels) {
   EXPECT_STREQ(mixed.name, "example");
   in.lengths.train_pairs = 0;
   EXPECT_EQ(unit_of(in.run.loss, in.lengths).responses.most, 1);
-  EXPECT_EQ(make_case(in, ReferenceMode::live).example.mean, 40);
-  const double rows = make_case(in, ReferenceMode::live).response_rows;
+  EXPECT_EQ(make_workload(in, ReferenceMode::live).example.mean, 40);
+  const double rows = make_workload(in, ReferenceMode::live).response_rows;
   in.lengths.scored = 0.5;  // the head computes only what is scored
-  EXPECT_EQ(make_case(in, ReferenceMode::live).response_rows, rows / 2);
+  EXPECT_EQ(make_workload(in, ReferenceMode::live).response_rows, rows / 2);
 }
 
 TEST(PromptRoom, APromptLeavesRoomForAResponse) {
@@ -151,16 +151,16 @@ TEST(LengthsRule, SaysHowTheDataWasCounted) {
 TEST(AssumedLengths, CauseWarningsOnly) {
   const std::string line = "model=pythia28 batch_size=32 eval_every=320 ";
   Inputs in = inputs_of(line + "datasets=[mine.jsonl]");
-  in.surroundings.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
+  in.host.free_disk = 100e9;  // 503 checkpoints of another data set's size would not fit
   Plan plan = make_plan(in);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::warning);
   EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
             std::string::npos);
-  EXPECT_TRUE(plan.good());
-  in.surroundings.free_disk = 1e9;  // not even one fits, whatever the data is
+  EXPECT_TRUE(plan.passes());
+  in.host.free_disk = 1e9;  // not even one fits, whatever the data is
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
   in = inputs_of(line + "datasets=[hh]");  // which are its own
-  in.surroundings.free_disk = 100e9;
+  in.host.free_disk = 100e9;
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
 
   const std::string large =
@@ -185,7 +185,7 @@ TEST(SmallData, IsNoticed) {
             std::string::npos);
   EXPECT_EQ(verdict_of(plan, "eval-batch"), Verdict::hint);
   EXPECT_NE(plan.find("eval-batch")->message.find("the test split has only 3 examples"), std::string::npos);
-  EXPECT_TRUE(plan.good());
+  EXPECT_TRUE(plan.passes());
   const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=4";
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 2)), "mismatched"), Verdict::ok);
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 1)), "mismatched"), Verdict::error);

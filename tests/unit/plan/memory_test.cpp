@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -26,7 +26,7 @@ void expect_bytes(const Plan& plan, const std::string& name, double expected) {
 }
 
 TEST(Memory, Float32OnOneGpu) {
-  // RMSprop keeps one value a parameter: 4P + 4P + 4P, no master copy.
+  // RMSprop keeps one value per parameter: 4P + 4P + 4P, no master copy.
   const Plan pythia = plan_of("model=pythia28");
   expect_bytes(pythia, "parameters", 11'100'835'840);  // 4 * 2,775,208,960
   expect_bytes(pythia, "gradients", 11'100'835'840);
@@ -110,7 +110,7 @@ TEST(Memory, OneShardIsBasicTrainer) {
   const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 reference=live ";
   const Plan basic = plan_of(line + "trainer=BasicTrainer"), one = plan_of(line + "trainer=FSDPTrainer");
   for (const MemoryPart& p : basic.memory.parts) EXPECT_EQ(p.bytes, part(one, p.name)) << p.name;
-  EXPECT_EQ(basic.timing.step, one.timing.step);
+  EXPECT_EQ(basic.timing.update, one.timing.update);
 }
 
 TEST(Memory, ShardsOfTensorParallelGroups) {
@@ -191,7 +191,7 @@ TEST(Memory, ActivationsOfALayer) {
   };
   // Llama-7B: 12h + 4h_kv + 6f + 4a + 8 = 12 * 4096 + 4 * 4096 + 6 * 11008 + 4 * 32 + 8.
   EXPECT_EQ(bytes("llama7b"), 131'720);
-  // Pythia-2.8B, attention and MLP beside each other: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
+  // Pythia-2.8B, attention and MLP in parallel: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
   // + 16.
   EXPECT_EQ(bytes("pythia28"), 76'944);
   // GPT-2 large, one after the other: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.
@@ -203,7 +203,7 @@ TEST(Memory, ActivationsOfALayer) {
 TEST(Memory, CheckpointingKeepsOneInputALayer) {
   const std::string line = "model=pythia28 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
   const Inputs in = inputs_of(line + "activation_checkpointing=true");
-  const double tokens = make_case(in, ReferenceMode::live).peak_tokens;
+  const double tokens = make_workload(in, ReferenceMode::live).peak_tokens;
   // 32 layers and the two ends of 2h each, and one layer in full: 34 * 5120 + 76,944 bytes a token.
   EXPECT_NEAR(part(make_plan(in), "activations"), tokens * 251'024, 1);
   EXPECT_NEAR(part(plan_of(line), "activations"), tokens * (32 * 76'944 + 2 * 5120), 1);

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -64,7 +64,7 @@ TEST(Text, SaysTheMesh) {
   std::string text = to_text(make_plan(in), in, false);
   std::replace(text.begin(), text.end(), '\n', ' ');  // the heading is wrapped
   EXPECT_NE(text.find("FSDPTrainer (2 replicas x 2 shards x 2 tensor)"), std::string::npos) << text;
-  EXPECT_NE(text.find("gradient exchange"), std::string::npos) << text;
+  EXPECT_NE(text.find("gradient reduction"), std::string::npos) << text;
 }
 
 std::string text_of(const std::string& line) {

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -133,7 +133,7 @@ TEST(Remedies, WorkWhenApplied) {
   EXPECT_GT(applied, 100u);
 }
 
-// A mesh whose numbers are given fits only so many ranks; what is offered keeps to them or takes them away.
+// A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
 TEST(Remedies, OfAMeshHoldWhenApplied) {
   std::size_t applied = 0;
   for (const std::string& line :

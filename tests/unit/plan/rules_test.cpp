@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 TEST(BatchPerGpu, ReferenceConfigurationsHaveEightAndFour) {
   const Plan sft = plan_of(kReferenceSft);
   EXPECT_EQ(sft.examples_per_gpu, 8);
-  EXPECT_TRUE(sft.good());
+  EXPECT_TRUE(sft.passes());
   EXPECT_EQ(verdict_of(sft, "batch-per-gpu"), Verdict::ok);
   const Plan dpo = plan_of(kReferenceDpo);
   EXPECT_EQ(dpo.examples_per_gpu, 4);
-  EXPECT_TRUE(dpo.good());
+  EXPECT_TRUE(dpo.passes());
   EXPECT_EQ(verdict_of(dpo, "batch-per-gpu"), Verdict::ok);
 }
 
@@ -50,9 +50,9 @@ TEST(BatchPerGpu, CountsGroupsOfAMesh) {
 
 TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=8 --gpus 8 lr=1 ";
-  EXPECT_TRUE(plan_of(line).good());
+  EXPECT_TRUE(plan_of(line).passes());
   const Plan strict = plan_of(line + "plan.strict=true");
-  EXPECT_FALSE(strict.good());
+  EXPECT_FALSE(strict.passes());
   EXPECT_EQ(verdict_of(strict, "batch-per-gpu"), Verdict::error);
   EXPECT_EQ(verdict_of(strict, "known-settings"), Verdict::hint);
 }
@@ -132,12 +132,12 @@ TEST(MeshOfAPlan, IsAnyThatIsTrainedOneMachine) {
   const Plan two = plan_of(line + "mesh.shard=2 --gpus 8");  // dpo train starts two
   EXPECT_EQ(two.mesh.ranks(), 2);
   EXPECT_EQ(two.examples_per_gpu, 4);
-  EXPECT_NEAR(two.timing.step, plan_of(line + "--gpus 2").timing.step, 1e-12);
+  EXPECT_NEAR(two.timing.update, plan_of(line + "--gpus 2").timing.update, 1e-12);
   expect_finding(line + "mesh.shard=2 --gpus 8", "idle-gpus", Verdict::hint, "2 ranks on 2 of 8 GPUs");
   EXPECT_FALSE(plan_of(line + "--gpus 8").find("idle-gpus"));
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("idle-gpus"));
   // More ranks than GPUs share them.
-  EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.step, plan_of(line + "--gpus 4").timing.step);
+  EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.update, plan_of(line + "--gpus 4").timing.update);
 }
 
 TEST(MeshOfAPlan, ContradictionsAreRefused) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "case.h"
+#include "test_plans.h"
 
 namespace dpo::plan {
 namespace {
@@ -26,8 +26,8 @@ Device round_device() {
   device.name = "round";
   device.memory = 1e12;
   device.memory_bandwidth = 1e12;
-  device.half_rate = 200e12;
-  device.single_rate = 20e12;
+  device.bf16_flops = 200e12;
+  device.fp32_flops = 20e12;
   device.efficiency = 0.5;
   device.link = 100e9;
   device.network = 10e9;
@@ -129,10 +129,11 @@ TEST(Timing, ReplicasExchangeTheirSharesOnce) {
       timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
   // Shards stay within a machine; a quarter of the gradients in float32 crosses the network twice, halved.
   EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.exchange, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-6);
-  EXPECT_NEAR(plan.timing.step,
-              2 * plan.timing.microbatch.elapsed + plan.timing.exchange + plan.timing.optimizer, 1e-12);
-  EXPECT_EQ(timed(line + "batch_size=64 --gpus 4").timing.exchange, 0);
+  EXPECT_NEAR(plan.timing.gradient_reduction, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-6);
+  EXPECT_NEAR(plan.timing.update,
+              2 * plan.timing.microbatch.elapsed + plan.timing.gradient_reduction + plan.timing.optimizer,
+              1e-12);
+  EXPECT_EQ(timed(line + "batch_size=64 --gpus 4").timing.gradient_reduction, 0);
 }
 
 TEST(Timing, WholeGradientsAreExchangedOnce) {
@@ -141,7 +142,7 @@ TEST(Timing, WholeGradientsAreExchangedOnce) {
       "model=pythia28 trainer=FSDPTrainer batch_size=32 gradient_accumulation_steps=4 --gpus 4 "
       "model.fsdp_policy_mp=bfloat16 fsdp_accumulate=whole");
   EXPECT_NEAR(plan.timing.microbatch.communication, 4 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.exchange, 4 * 0.75 * parameters / 100e9, 1e-9);
+  EXPECT_NEAR(plan.timing.gradient_reduction, 4 * 0.75 * parameters / 100e9, 1e-9);
 }
 
 TEST(Timing, RanksOfAProcessorShareIt) {
@@ -151,7 +152,7 @@ TEST(Timing, RanksOfAProcessorShareIt) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
     in.machine.device.link = 1e15;
-    in.machine.device.single_rate = 0.26e12;  // two cores, whatever this machine has
+    in.machine.device.fp32_flops = 0.26e12;  // two cores, whatever this machine has
     in.machine.device.memory_bandwidth = 30e9;
     return make_plan(in).timing.microbatch.elapsed;
   };
@@ -163,7 +164,7 @@ TEST(Timing, TokensThatHideCommunication) {
   Inputs in =
       inputs_of("model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 8");
   in.machine.device = round_device();
-  in.machine.device.half_rate = 1200e12;
+  in.machine.device.bf16_flops = 1200e12;
   const auto threshold = [&in](double link) {
     in.machine.device.link = link;
     return make_plan(in).timing.threshold;
@@ -196,7 +197,8 @@ TEST(Timing, ScalesAsMeasuredOnH200) {
 }
 
 TEST(Timing, SmallMicrobatchesOverSlowLinksDoNotPay) {
-  // In kind: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by side.
+  // Qualitatively: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by
+  // side.
   const auto speed = [](const std::string& trainer, int gpus) {
     return plan_of("model.name_or_path=EleutherAI/pythia-1b trainer=" + trainer +
                    " batch_size=" + std::to_string(2 * gpus) +
@@ -229,7 +231,7 @@ TEST(Timing, WholeRun) {
   EXPECT_EQ(timed(line + "n_epochs=3").timing.updates, 3 * 1562);
   EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // looked at after full batches
   EXPECT_EQ(timed(line + "n_epochs=null n_examples=640").timing.updates, 10);
-  EXPECT_NEAR(t.training_hours, 1562 * t.step / 3600, 1e-12);
+  EXPECT_NEAR(t.training_hours, 1562 * t.update / 3600, 1e-12);
   EXPECT_NEAR(t.energy_kwh, t.total_hours() * 0.5, 1e-12);
   EXPECT_NEAR(t.cost_usd, t.total_hours() * 2, 1e-12);
 }
@@ -237,9 +239,9 @@ TEST(Timing, WholeRun) {
 TEST(Timing, AccumulationRepeatsTheMicrobatch) {
   const Timing one = timed("model=pythia28 batch_size=64").timing;
   const Timing eight = timed("model=pythia28 batch_size=64 gradient_accumulation_steps=8").timing;
-  EXPECT_NEAR(eight.step - eight.optimizer, 8 * eight.microbatch.elapsed, 1e-12);
-  EXPECT_GT(eight.step, one.step);
-  EXPECT_LT(eight.step, 1.05 * one.step);  // compute is the same, only launches repeat
+  EXPECT_NEAR(eight.update - eight.optimizer, 8 * eight.microbatch.elapsed, 1e-12);
+  EXPECT_GT(eight.update, one.update);
+  EXPECT_LT(eight.update, 1.05 * one.update);  // compute is the same, only launches repeat
 }
 
 TEST(Timing, ACachedReferenceIsScoredOnce) {
@@ -271,10 +273,10 @@ TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
       in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
     }
     in.lengths = lengths;
-    in.machine.device.single_rate = 52e9;
+    in.machine.device.fp32_flops = 52e9;
     in.machine.device.efficiency = 1;
     in.machine.device.memory_bandwidth = 15e9;
-    return make_plan(in).timing.step;
+    return make_plan(in).timing.update;
   };
   Lengths small = fixed_lengths();
   small.prompt = {17};
@@ -289,10 +291,10 @@ TEST(Timing, StepOfAMeasuredProcessor) {
   Inputs in = inputs_of(
       "model=blank_model model.name_or_path=EleutherAI/pythia-70m loss=dpo loss.beta=0.1 batch_size=64 "
       "model.fsdp_policy_mp=bfloat16 optimizer=AdamW reference=live --device cpu");
-  in.machine.device.half_rate = 2 * 1.0e12;
-  in.machine.device.single_rate = 2 * 0.13e12;
+  in.machine.device.bf16_flops = 2 * 1.0e12;
+  in.machine.device.fp32_flops = 2 * 0.13e12;
   in.machine.device.memory_bandwidth = 2 * 15e9;
-  EXPECT_NEAR(make_plan(in).timing.step, 7.0, 0.15 * 7.0);
+  EXPECT_NEAR(make_plan(in).timing.update, 7.0, 0.15 * 7.0);
 }
 
 TEST(Timing, LossesThatScoreMoreTakeMore) {
@@ -330,7 +332,7 @@ TEST(Timing, CheckpointsTakeTime) {
   // Two copies, and the end waits for the last one to be written.
   EXPECT_NEAR(rare.checkpoint_hours * 3600, 2 * bytes / 3e9 + bytes / 0.5e9, 1e-6);
   // Where each is due before the last is written, the run takes as long as writing them all.
-  EXPECT_GT(often.step, 0);
+  EXPECT_GT(often.update, 0);
   EXPECT_NEAR(often.total_hours() * 3600, 1562 * (bytes / 3e9 + bytes / 0.5e9), 0.01 * 1562 * bytes / 0.5e9);
   EXPECT_EQ(timed(line + "64 debug=true").timing.checkpoint_hours, 0);
 }

@@ -25,7 +25,7 @@ TEST(Diagnosis, ClippingAtEveryUpdateIsReportedOnce) {
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].text.find("each of the last 50 updates"), std::string::npos);
   EXPECT_TRUE(diagnosis.after_update(update(51, 11)).empty());
-  EXPECT_EQ(diagnosis.findings().size(), 1U);
+  EXPECT_EQ(diagnosis.warnings().size(), 1U);
 }
 
 TEST(Diagnosis, OccasionalClippingIsNotReported) {
@@ -68,9 +68,9 @@ TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
 
 TEST(Diagnosis, MostlyTruncatedData) {
   Diagnosis diagnosis(10);
-  data::SourceCounts few{.name = "a", .examples = 100, .cut_prompts = 50, .cut_responses = 10};
+  data::SourceCounts few{.name = "a", .examples = 100, .truncated_prompts = 50, .truncated_responses = 10};
   EXPECT_TRUE(diagnosis.after_loading(std::span(&few, 1)).empty());
-  few.cut_responses = 51;
+  few.truncated_responses = 51;
   EXPECT_EQ(diagnosis.after_loading(std::span(&few, 1)).size(), 1U);
 }
 

@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 const std::string kSum(64, 'a');
 
 TEST(StateFiles, OfProgressAreReadAsTheyWereWritten) {
-  const RunState progress{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}};
-  const RunState again = parse_run_state(text_of(progress), "run.json");
-  EXPECT_EQ(text_of(again), text_of(progress));
-  EXPECT_EQ(again.identity, progress.identity);
+  const RunState run_state{3, 24, -1.5, 48, 0.25, "loss/eval", 16, {{"model", "m"}, {"seed", "0"}}};
+  const RunState again = parse_run_state(text_of(run_state), "run.json");
+  EXPECT_EQ(text_of(again), text_of(run_state));
+  EXPECT_EQ(again.identity, run_state.identity);
   EXPECT_FALSE(parse_run_state(text_of(RunState{}), "run.json").best);
 }
 

@@ -98,7 +98,7 @@ TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
       };
       const model::Weights all = gradients_of();
       for (model::Block& block : made.model.trained.blocks)
-        std::erase_if(block.tensors, [&](const model::Tensor& tensor) {
+        std::erase_if(block.tensors, [&](const model::TensorInfo& tensor) {
           return block.kind != model::BlockKind::layer || !tensor.multiplies_tokens;
         });
       const model::Weights some = gradients_of();

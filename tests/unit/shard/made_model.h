@@ -40,9 +40,9 @@ inline void pass(const model::Model& model, model::Store& store, model::Gradient
                  const data::Forest& forest, bool recompute, at::Tensor& log_probs) {
   const model::Batch batch = model::make_batch(forest, model.config.shape, store.device(0));
   const model::PassOptions options{.recompute = recompute};
-  model::Tape tape;
-  log_probs = model::forward(model, store, batch, options, tape).log_probs.cpu();
-  model::backward(model, store, batch, options, tape, log_probs.new_ones(log_probs.sizes()), gradients);
+  model::SavedActivations saved;
+  log_probs = model::forward(model, store, batch, options, saved).log_probs.cpu();
+  model::backward(model, store, batch, options, saved, log_probs.new_ones(log_probs.sizes()), gradients);
 }
 
 }  // namespace dpo::shard

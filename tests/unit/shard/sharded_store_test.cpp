@@ -14,20 +14,18 @@ class CountingGroup : public comm::Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  comm::Pending all_reduce(const at::Tensor& tensor, comm::Reduction reduction) override {
+  comm::Work all_reduce(const at::Tensor& tensor, comm::Reduction reduction) override {
     return one_->all_reduce(tensor, reduction);
   }
-  comm::Pending all_gather(const at::Tensor& into, const at::Tensor& own) override {
+  comm::Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
     ++gathers;
     return one_->all_gather(into, own);
   }
-  comm::Pending reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+  comm::Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
     ++scatters;
     return one_->reduce_scatter(own, from);
   }
-  comm::Pending broadcast(const at::Tensor& tensor, int root) override {
-    return one_->broadcast(tensor, root);
-  }
+  comm::Work broadcast(const at::Tensor& tensor, int root) override { return one_->broadcast(tensor, root); }
   void barrier() override {}
   std::shared_ptr<comm::Group> split(int colour) override { return one_->split(colour); }
 

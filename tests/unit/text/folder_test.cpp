@@ -138,7 +138,7 @@ TEST_F(Folder, FoldersWithoutATokenizer) {
 
 TEST_F(Folder, AFileThatIsTooLargeIsNotRead) {
   write("tokenizer.json", "{");
-  std::filesystem::resize_file(path_ / "tokenizer.json", 1u << 30);  // sparse: it takes no room
+  std::filesystem::resize_file(path_ / "tokenizer.json", 1u << 30);  // sparse: it uses no disk space
   EXPECT_NE(error_of_load().find("tokenizer.json is larger than"), std::string::npos) << error_of_load();
 }
 

@@ -1,4 +1,4 @@
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,10 +16,10 @@ std::vector<TensorPart> parts_where(const Wanted& wanted, const model::TensorTab
   std::vector<TensorPart> parts;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (model::HeldTensor& held : model::held_tensors(table.blocks[i], layout)) {
-      const model::Tensor& tensor = table.blocks[i].tensors[held.tensor];
+      const model::TensorInfo& tensor = table.blocks[i].tensors[held.tensor];
       if (wanted(tensor))
         parts.push_back(
-            {prefix + tensor.name, flats[i].narrow(0, held.to, held.count), std::move(held.runs)});
+            {prefix + tensor.name, flats[i].narrow(0, held.to, held.count), std::move(held.ranges)});
     }
   return parts;
 }
@@ -41,12 +41,12 @@ std::unordered_map<std::string, FilePosition> positions_of(const std::vector<Ten
 }
 
 void write_part(SharedFile& file, std::uint64_t offset, const TensorPart& part) {
-  const at::Tensor on_host = part.numbers.cpu();  // one part at a time, to save memory
+  const at::Tensor on_host = part.values.cpu();  // one part at a time, to save memory
   const std::size_t size = on_host.element_size();
   const auto* next = static_cast<const std::byte*>(on_host.const_data_ptr());
-  for (const model::Run& run : part.runs) {
-    const std::size_t bytes = static_cast<std::size_t>(run.count) * size;
-    file.write(offset + static_cast<std::uint64_t>(run.from) * size, {next, bytes});
+  for (const model::Range& range : part.ranges) {
+    const std::size_t bytes = static_cast<std::size_t>(range.count) * size;
+    file.write(offset + static_cast<std::uint64_t>(range.from) * size, {next, bytes});
     next += bytes;
   }
 }
@@ -61,12 +61,12 @@ std::vector<at::Tensor> flats_of(const model::Weights& weights) {
 
 std::vector<TensorPart> parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                  const model::Layout& layout, const std::string& prefix) {
-  return parts_where([](const model::Tensor&) { return true; }, table, flats, layout, prefix);
+  return parts_where([](const model::TensorInfo&) { return true; }, table, flats, layout, prefix);
 }
 
 std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix) {
-  const auto own = [&](const model::Tensor& tensor) { return tensor.split || layout.tensor_rank == 0; };
+  const auto own = [&](const model::TensorInfo& tensor) { return tensor.split || layout.tensor_rank == 0; };
   return parts_where(own, table, flats, layout, prefix);
 }
 
@@ -89,7 +89,7 @@ void write_parts(const std::filesystem::path& folder, const std::vector<TensorFi
   std::int64_t done = 0, total = 0;
   for (const TensorPart& part : parts) {
     order.emplace_back(positions.at(part.name), &part);
-    total += static_cast<std::int64_t>(part.numbers.nbytes());
+    total += static_cast<std::int64_t>(part.values.nbytes());
   }
   std::sort(order.begin(), order.end());
   std::optional<SharedFile> file;
@@ -98,7 +98,7 @@ void write_parts(const std::filesystem::path& folder, const std::vector<TensorFi
     if (progress) progress(done, total);
     if (!file) file.emplace(folder / files[position.file].name);
     write_part(*file, position.offset, *part);
-    done += static_cast<std::int64_t>(part->numbers.nbytes());
+    done += static_cast<std::int64_t>(part->values.nbytes());
     const bool last = i + 1 == order.size() || order[i + 1].first.file != position.file;
     if (!last) continue;
     file->finish();

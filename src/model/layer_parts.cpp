@@ -1,4 +1,4 @@
-#include "model/parts.h"
+#include "model/layer_parts.h"
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>

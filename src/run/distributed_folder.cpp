@@ -1,4 +1,4 @@
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,11 +48,9 @@ class StatusFiles {
     fs::remove_all(folder_, ignored);
   }
 
-  // Whoever sees the file sees the whole message.
+  // A rank that sees the file sees the whole message.
   void write(const std::string& name, const std::string& message = "") const {
-    AtomicFile file(folder_ / name);
-    file.write(message);
-    file.commit();
+    write_file(folder_ / name, message);
   }
   // On a full disk there may be room for an empty file only. Returns whether the others will see it.
   bool try_to_write_failure(const std::string& name, const std::string& message) const noexcept {
@@ -118,16 +116,16 @@ void wait_for_parts(const StatusFiles& status, int ranks) {
 }
 
 void write_as_rank_0(const fs::path& folder, const fs::path& temporary, const StatusFiles& status, int ranks,
-                     const JointWork& work) {
+                     const RankTasks& tasks) {
   status.create();
   try {
     AtomicFolder whole(folder, temporary);
-    do_as(0, [&] { work.begin(temporary); });
+    do_as(0, [&] { tasks.begin(temporary); });
     status.write(kReady);
-    do_as(0, [&] { work.own_part(temporary); });
+    do_as(0, [&] { tasks.own_part(temporary); });
     status.write(done_file(0));
     wait_for_parts(status, ranks);
-    do_as(0, [&] { work.end(temporary); });
+    do_as(0, [&] { tasks.end(temporary); });
     whole.commit();
   } catch (const std::exception& error) {
     status.try_to_write_failure(kFailed, error.what());  // stays until the run is resumed
@@ -144,14 +142,14 @@ bool exists_now(const fs::path& folder, const std::string& name) {
 }
 
 void write_as_other_rank(const fs::path& folder, const std::string& marker, const fs::path& temporary,
-                         const StatusFiles& status, int rank, const JointWork& work) {
+                         const StatusFiles& status, int rank, const RankTasks& tasks) {
   const auto seen = [&](const std::set<std::string>& names, const std::string& name) {
     if (names.contains(kFailed)) status.throw_failure(kFailed);
     return names.contains(name);
   };
   status.wait_until([&](const auto& names) { return seen(names, kReady); });
   try {
-    do_as(rank, [&] { work.own_part(temporary); });
+    do_as(rank, [&] { tasks.own_part(temporary); });
     status.write(done_file(rank));
   } catch (const std::exception& error) {
     // Rank 0's message is thrown below: this may be a consequence of another rank's failure.
@@ -164,21 +162,21 @@ void write_as_other_rank(const fs::path& folder, const std::string& marker, cons
 
 }  // namespace
 
-void write_together(const fs::path& folder, const std::string& marker, const RankId& self,
-                    const JointWork& work, const std::stop_token& stop) {
+void write_on_all_ranks(const fs::path& folder, const std::string& marker, const RankId& self,
+                        const RankTasks& tasks, const std::stop_token& stop) {
   if (self.ranks == 1) {
     AtomicFolder whole(folder);
-    work.begin(whole.temporary());
-    work.own_part(whole.temporary());
-    work.end(whole.temporary());
+    tasks.begin(whole.temporary());
+    tasks.own_part(whole.temporary());
+    tasks.end(whole.temporary());
     return whole.commit();
   }
   const fs::path temporary = fmt::format("{}.tmp.{}", folder.string(), self.launch_id);
   const StatusFiles status(temporary, stop);
   if (self.rank == 0)
-    write_as_rank_0(folder, temporary, status, self.ranks, work);
+    write_as_rank_0(folder, temporary, status, self.ranks, tasks);
   else
-    write_as_other_rank(folder, marker, temporary, status, self.rank, work);
+    write_as_other_rank(folder, marker, temporary, status, self.rank, tasks);
 }
 
 std::string check_shared(const fs::path& run, comm::Group& all, at::Device device) {

@@ -1,4 +1,4 @@
-#include "plan/fact_file.h"
+#include "plan/yaml_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ bool read_number(const Node& node, double least, double& value) {
 
 }  // namespace
 
-FactFile::FactFile(const std::string& folder, const std::string& name) {
+YamlFile::YamlFile(const std::string& folder, const std::string& name) {
   std::string text;
   if (const auto built_in = config::asset(folder + "/" + name + ".yaml")) {
     origin_ = "configs/" + folder + "/" + name + ".yaml";
@@ -39,14 +39,14 @@ FactFile::FactFile(const std::string& folder, const std::string& name) {
   root_ = config::read_yaml(text, origin_);
 }
 
-const Node* FactFile::find(const std::string& key) {
+const Node* YamlFile::find(const std::string& key) {
   const config::Path path = config::split_path(key);
   read_.insert(path.front());
   const Node* const node = config::find_node(root_, path);
   return node && node->kind != Node::Kind::Null ? node : nullptr;
 }
 
-std::optional<double> FactFile::optional_number(const std::string& key, double least) {
+std::optional<double> YamlFile::optional_number(const std::string& key, double least) {
   const Node* const node = find(key);
   if (!node) return std::nullopt;
   double value = 0;
@@ -56,13 +56,13 @@ std::optional<double> FactFile::optional_number(const std::string& key, double l
   return value;
 }
 
-double FactFile::number(const std::string& key, double least) {
+double YamlFile::number(const std::string& key, double least) {
   const auto value = optional_number(key, least);
   if (!value) fail(fmt::format("'{}' is missing", key));
   return *value;
 }
 
-bool FactFile::flag(const std::string& key, bool otherwise) {
+bool YamlFile::flag(const std::string& key, bool otherwise) {
   const Node* const node = find(key);
   if (!node) return otherwise;
   bool value = false;
@@ -71,14 +71,14 @@ bool FactFile::flag(const std::string& key, bool otherwise) {
   return value;
 }
 
-std::vector<Node> FactFile::list(const std::string& key) {
+std::vector<Node> YamlFile::list(const std::string& key) {
   const Node* const node = find(key);
   if (!node) return {};
   if (node->kind != Node::Kind::List) fail(fmt::format("'{}' is {}, expected a list", key, shown(*node)));
   return node->children;
 }
 
-std::vector<std::string> FactFile::texts(const std::string& key) {
+std::vector<std::string> YamlFile::texts(const std::string& key) {
   std::vector<std::string> values;
   for (const Node& item : list(key))
     if (!config::convert(item, values.emplace_back()))
@@ -86,7 +86,7 @@ std::vector<std::string> FactFile::texts(const std::string& key) {
   return values;
 }
 
-std::vector<double> FactFile::numbers(const std::string& key, double least) {
+std::vector<double> YamlFile::numbers(const std::string& key, double least) {
   std::vector<double> values;
   for (const Node& item : list(key))
     if (!read_number(item, least, values.emplace_back()))
@@ -94,13 +94,13 @@ std::vector<double> FactFile::numbers(const std::string& key, double least) {
   return values;
 }
 
-void FactFile::finish() const {
+void YamlFile::finish() const {
   const std::vector<std::string> known(read_.begin(), read_.end());
   for (const Node& child : root_.children)
     if (!read_.contains(child.name))
       fail(fmt::format("unknown key '{}'{}", config::shown(child.name), did_you_mean(child.name, known)));
 }
 
-void FactFile::fail(const std::string& what) const { throw UserError(fmt::format("{}: {}", origin_, what)); }
+void YamlFile::fail(const std::string& what) const { throw UserError(fmt::format("{}: {}", origin_, what)); }
 
 }  // namespace dpo::plan

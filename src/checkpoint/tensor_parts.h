@@ -12,12 +12,12 @@
 
 namespace dpo::checkpoint {
 
-// A rank's part of a tensor in a file: `numbers`, contiguous in memory, are the tensor's elements in `runs`,
-// one run after another.
+// A rank's part of a tensor in a file: `values`, contiguous in memory, are the tensor's elements in
+// `ranges`, one range after another.
 struct TensorPart {
   std::string name;
-  at::Tensor numbers;
-  std::vector<model::Run> runs;
+  at::Tensor values;
+  std::vector<model::Range> ranges;
 };
 
 std::vector<at::Tensor> flats_of(const model::Weights& weights);

@@ -1,4 +1,4 @@
-#include "run/joint_folder.h"
+#include "run/distributed_folder.h"
 
 #include <thread>
 #include <vector>

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "config/compose.h"
+#include "plan/gather_inputs.h"
 #include "plan/plan.h"
-#include "plan/surroundings.h"
 
 namespace dpo::plan {
 
@@ -19,8 +19,8 @@ inline std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// "--gpus N", "--nodes N" and "--device NAME" among the words are taken as the program takes them. Nothing of
-// this machine is looked at.
+// "--gpus N", "--nodes N" and "--device NAME" among the arguments are parsed as the program does. Nothing
+// depends on this machine.
 inline Inputs inputs_of(const std::string& line) {
   config::Request request;
   MachineRequest machine;
@@ -44,7 +44,7 @@ inline Plan plan_of(const std::string& line) { return make_plan(inputs_of(line))
 
 inline Verdict verdict_of(const Plan& plan, const std::string& id) { return plan.find(id)->verdict; }
 
-// The reference configurations, with which the original's headline results were made.
+// The configurations of the main results of direct-preference-optimization.
 inline const std::string kReferenceSft =
     "model=pythia28 datasets=[hh] loss=sft gradient_accumulation_steps=2 batch_size=64 eval_batch_size=32 "
     "trainer=FSDPTrainer sample_during_eval=false model.fsdp_policy_mp=bfloat16 --gpus 4 ";

@@ -12,12 +12,12 @@
 namespace dpo::plan {
 namespace {
 
-class FactFiles : public testing::Test {
+class YamlFiles : public testing::Test {
  protected:
-  FactFiles() : folder_(std::filesystem::path(testing::TempDir()) / "dpo_facts_test") {
+  YamlFiles() : folder_(std::filesystem::path(testing::TempDir()) / "dpo_facts_test") {
     std::filesystem::create_directories(folder_);
   }
-  ~FactFiles() override { std::filesystem::remove_all(folder_); }
+  ~YamlFiles() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& text) const {
     const auto path = folder_ / "mine.yaml";
@@ -42,21 +42,21 @@ constexpr const char* kDevice =
     "memory_gib: 80\nmemory_gbytes_per_second: 2000\nbf16_tflops: 300\nfp32_tflops: 20\nefficiency: 0.5\n"
     "link_gbytes_per_second: 200\nnetwork_gbytes_per_second: 25\nwatts: 400\nusd_per_hour: 2\n";
 
-TEST_F(FactFiles, EveryShippedDeviceLoads) {
+TEST_F(YamlFiles, EveryShippedDeviceLoads) {
   const auto names = config::assets_in("device");
   EXPECT_EQ(names, (std::vector<std::string>{"a100-40gb", "a100-80gb", "b200", "cpu", "h100", "h200", "l40s",
                                              "rtx4090"}));
   for (const std::string& name : names) {
     const Device device = load_device(name);
-    EXPECT_TRUE(device.is_cpu || device.half_rate > device.single_rate) << name;
+    EXPECT_TRUE(device.is_cpu || device.bf16_flops > device.fp32_flops) << name;
     EXPECT_GT(device.memory, 1e9) << name;
     EXPECT_EQ(device.is_cpu, name == "cpu");
   }
 }
 
-TEST_F(FactFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).half_rate, 300e12); }
+TEST_F(YamlFiles, ADeviceOfOnesOwnLoads) { EXPECT_EQ(load_device(file(kDevice)).bf16_flops, 300e12); }
 
-TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
+TEST_F(YamlFiles, WhatIsWrongIsShownOnOneLine) {
   std::string value = kDevice;
   value.replace(value.find("watts: 400"), 10, "watts: \"a\\nb\"");
   for (const std::string& text : {value, kDevice + std::string("\"wa\\nts\": 5\n")}) {
@@ -66,7 +66,7 @@ TEST_F(FactFiles, WhatIsWrongIsShownOnOneLine) {
   }
 }
 
-TEST_F(FactFiles, BadDevicesAreNamed) {
+TEST_F(YamlFiles, BadDevicesAreNamed) {
   struct Case {
     std::string text, expected;
   };
@@ -98,7 +98,7 @@ TEST_F(FactFiles, BadDevicesAreNamed) {
             std::string::npos);
 }
 
-TEST_F(FactFiles, BadLengthsAreNamed) {
+TEST_F(YamlFiles, BadLengthsAreNamed) {
   const std::string counts =
       "train: {prompts: 1, pairs: 1}\ntest: {prompts: 1, pairs: 1}\nlongest: {prompt: 9, response: 9}\n";
   const auto message = [&](const std::string& rest) {
@@ -120,9 +120,9 @@ config::RunConfig trained_by(config::Trainer trainer) {
   return run;
 }
 
-TEST_F(FactFiles, AProcessorMayHaveItsCoresGiven) {
+TEST_F(YamlFiles, AProcessorMayHaveItsCoresGiven) {
   const std::string core = std::string(kDevice) + "per_core: true\n";
-  EXPECT_EQ(load_device(file(core + "cores: 3")).single_rate, 60e12);
+  EXPECT_EQ(load_device(file(core + "cores: 3")).fp32_flops, 60e12);
   EXPECT_NE(message_of([&] { load_device(file(std::string(kDevice) + "cores: 3")); }).find("per_core: true"),
             std::string::npos);
 }
@@ -135,7 +135,7 @@ TEST(MachineOfRanks, DividesWhatRanksShare) {
   EXPECT_EQ(seen.gpus, 4);
   EXPECT_EQ(seen.nodes, 2);
   EXPECT_EQ(seen.device.memory, machine.device.memory / 4);
-  EXPECT_EQ(seen.device.single_rate, machine.device.single_rate / 4);
+  EXPECT_EQ(seen.device.fp32_flops, machine.device.fp32_flops / 4);
   // Two ranks on a GPU share it; one each do not.
   Machine gpus = find_machine({.gpus = 2, .device = "h100"});
   gpus.launched = Launched{.ranks = 4, .on_machine = 4};

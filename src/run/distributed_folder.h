@@ -18,7 +18,7 @@ struct RankId {
 };
 
 // What the ranks do in a temporary folder.
-struct JointWork {
+struct RankTasks {
   std::function<void(const std::filesystem::path&)> begin;     // rank 0, before the others start
   std::function<void(const std::filesystem::path&)> own_part;  // every rank, at the same time
   std::function<void(const std::filesystem::path&)> end;       // rank 0, after all parts are done
@@ -28,10 +28,10 @@ struct JointWork {
 // the ranks tell each other by files how far they are, since collectives belong to the main thread. If one
 // fails, all throw its message. `stop` ends waiting for ranks that may be gone; the folder is then absent if
 // a part was missing. `marker`: a file that `end` writes; without it the folder is not complete.
-void write_together(const std::filesystem::path& folder, const std::string& marker, const RankId& self,
-                    const JointWork& work, const std::stop_token& stop);
+void write_on_all_ranks(const std::filesystem::path& folder, const std::string& marker, const RankId& self,
+                        const RankTasks& tasks, const std::stop_token& stop);
 
-// A collective call: checks that all ranks see the same run folder, which write_together needs; if not, a
+// A collective call: checks that all ranks see the same run folder, which write_on_all_ranks needs; if not, a
 // UserError on all of them. Returns a new id for this launch. `device`: of the tensors that the group sends.
 std::string check_shared(const std::filesystem::path& run, comm::Group& all, at::Device device = at::kCPU);
 

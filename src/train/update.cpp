@@ -1,4 +1,4 @@
-#include "train/step.h"
+#include "train/update.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,18 +42,18 @@ class WholeBatch {
       : batch_(batch),
         forest_(unshared_forest(batch)),
         scores_(unshared_scores(scored)),
-        terms_(loss::evaluate(options, scores_, comparisons_of(forest_, batch, options))) {}
+        evaluated_(loss::evaluate(options, scores_, comparisons_of(forest_, batch, options))) {}
 
-  std::vector<Record> records() const { return records_of(forest_, scores_, terms_.losses, batch_); }
+  std::vector<Record> records() const { return records_of(forest_, scores_, evaluated_.losses, batch_); }
   std::vector<double> gradients_of(const data::Forest& part) const {
-    return shared_gradients(part, forest_, terms_.gradients);
+    return shared_gradients(part, forest_, evaluated_.gradients);
   }
 
  private:
   const ExampleBatch& batch_;
   data::Forest forest_;
   std::vector<loss::Score> scores_;
-  loss::Terms terms_;
+  loss::LossAndGradients evaluated_;
 };
 
 // KTO's estimate of the KL divergence: the mean log-ratio of policy and reference over mismatched pairs, each
@@ -126,16 +126,17 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   for (const Microbatch& part : parts) {
     const auto& [forest, packed] = part;
     const std::vector<double> reference = state.reference->scores(part, batch);
-    model::Tape tape;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, state.pass, tape);
+    model::SavedActivations saved;
+    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, state.pass, saved);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), reference);
-    loss::Terms terms = whole ? loss::Terms{{}, whole->gradients_of(forest)}
-                              : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
-    for (double& gradient : terms.gradients) gradient /= comparisons;  // the mean over the whole batch
-    model::backward(state.policy.model(), state.policy.store(), packed, state.pass, tape,
-                    at::tensor(terms.gradients, at::kFloat).to(packed.tokens.device()),
+    loss::LossAndGradients evaluated =
+        whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
+              : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
+    for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
+    model::backward(state.policy.model(), state.policy.store(), packed, state.pass, saved,
+                    at::tensor(evaluated.gradients, at::kFloat).to(packed.tokens.device()),
                     state.policy.gradient_store());
-    records.add(forest, records_of(forest, scores, terms.losses, batch));
+    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     result.tokens += forest.size();
   }
   result.gradient_norm = state.policy.finish_gradients();

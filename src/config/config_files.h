@@ -23,9 +23,9 @@ struct Document {
 };
 
 // The configuration files: first those of the user's folders, then the built-in ones.
-class Sources {
+class ConfigFiles {
  public:
-  explicit Sources(std::vector<std::filesystem::path> folders);
+  explicit ConfigFiles(std::vector<std::filesystem::path> folders);
 
   // config.yaml as built in, then the first one of the user's folders if any.
   std::vector<Document> primaries() const;

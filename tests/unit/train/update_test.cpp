@@ -1,4 +1,4 @@
-#include "train/step.h"
+#include "train/update.h"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/load.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/tensor_parts.h"
 #include "model/batch.h"
 
 namespace dpo::train {

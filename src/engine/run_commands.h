@@ -1,4 +1,5 @@
-// The commands of dpo-engine.
+// The computing part of commands, one function each: what dpo-engine does with the arguments in
+// commands/commands.h.
 #pragma once
 
 #include "commands/commands.h"

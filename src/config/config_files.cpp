@@ -1,4 +1,4 @@
-#include "config/sources.h"
+#include "config/config_files.h"
 
 #include <algorithm>
 #include <map>
@@ -81,7 +81,7 @@ const std::map<std::string, Document>& built_in_presets() {
 
 }  // namespace
 
-Sources::Sources(std::vector<fs::path> folders) : folders_(std::move(folders)) {
+ConfigFiles::ConfigFiles(std::vector<fs::path> folders) : folders_(std::move(folders)) {
   for (const fs::path& folder : folders_) {
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored))
@@ -89,7 +89,7 @@ Sources::Sources(std::vector<fs::path> folders) : folders_(std::move(folders)) {
   }
 }
 
-std::vector<Document> Sources::primaries() const {
+std::vector<Document> ConfigFiles::primaries() const {
   static const Document built_in = as_document(read_default_yaml(asset("config.yaml").value()));
   std::vector<Document> documents = {built_in};
   for (const fs::path& folder : folders_) {
@@ -100,9 +100,9 @@ std::vector<Document> Sources::primaries() const {
   return documents;
 }
 
-Document Sources::file(const fs::path& path) const { return read_document(path); }
+Document ConfigFiles::file(const fs::path& path) const { return read_document(path); }
 
-std::vector<std::string> Sources::presets(const std::string& group) const {
+std::vector<std::string> ConfigFiles::presets(const std::string& group) const {
   const std::vector<std::string> built_in = assets_in(group);
   std::set<std::string> names(built_in.begin(), built_in.end());
   for (const fs::path& folder : folders_) {
@@ -113,25 +113,25 @@ std::vector<std::string> Sources::presets(const std::string& group) const {
   return {names.begin(), names.end()};
 }
 
-bool Sources::has_preset(const std::string& group, const std::string& name) const {
+bool ConfigFiles::has_preset(const std::string& group, const std::string& name) const {
   const std::vector<std::string> names = presets(group);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Document Sources::load(const std::string& group, const std::string& name) const {
+Document ConfigFiles::load(const std::string& group, const std::string& name) const {
   const std::string relative = fmt::format("{}/{}.yaml", group, name);
   for (const fs::path& folder : folders_)
     if (fs::exists(folder / relative)) return read_document(folder / relative);
   return built_in_presets().at(relative);
 }
 
-Node Sources::preset(const std::string& group, const std::string& name, const Origin& origin) const {
+Node ConfigFiles::preset(const std::string& group, const std::string& name, const Origin& origin) const {
   Path above;
   return preset(group, name, origin, above);
 }
 
-Node Sources::preset(const std::string& group, const std::string& name, const Origin& origin,
-                     Path& above) const {
+Node ConfigFiles::preset(const std::string& group, const std::string& name, const Origin& origin,
+                         Path& above) const {
   const std::vector<std::string> names = presets(group);
   if (!has_preset(group, name))
     throw UserError(fmt::format("{}: there is no preset '{}', expected one of {} ({}){}", group, shown(name),

@@ -1,4 +1,4 @@
-#include "plan/surroundings.h"
+#include "plan/gather_inputs.h"
 
 #include <pwd.h>
 #include <unistd.h>
@@ -99,15 +99,15 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   in.shape = find_architecture(run.model.name_or_path).shape;
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
   read_lengths(in, counted);
-  in.surroundings.run_folder = run.local_run_dir.value_or(local_dir_of(run));
+  in.host.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {
-    in.surroundings.host_memory = hardware::find_processor().memory;
-    in.surroundings.free_disk = free_bytes(existing_part(in.surroundings.run_folder));
-    if (!run.resume) in.surroundings.obstacle = obstacle_in(existing_part(folder_of_runs(run)));
+    in.host.memory = hardware::find_processor().memory;
+    in.host.free_disk = free_bytes(existing_part(in.host.run_folder));
+    if (!run.resume) in.host.obstacle = obstacle_in(existing_part(folder_of_runs(run)));
   }
   std::error_code none;
   if (run.model.archive) check_archive(*run.model.archive);
-  if (run.model.archive) in.surroundings.archive_exists = fs::exists(*run.model.archive, none);
+  if (run.model.archive) in.host.archive_exists = fs::exists(*run.model.archive, none);
   return in;
 }
 

@@ -1,4 +1,4 @@
-#include "comm/start.h"
+#include "comm/spawn.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

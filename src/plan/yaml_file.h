@@ -9,12 +9,12 @@
 
 namespace dpo::plan {
 
-// A small YAML file of facts (device figures, length statistics), from configs/FOLDER by name or from the
+// A small YAML file (device figures, length statistics), from configs/FOLDER by name or from the
 // user's own file. Every error names the file and the key; finish() refuses keys that were not read.
-class FactFile {
+class YamlFile {
  public:
   // `name` is a built-in name of configs/FOLDER, or else a path.
-  FactFile(const std::string& folder, const std::string& name);
+  YamlFile(const std::string& folder, const std::string& name);
 
   double number(const std::string& key, double least);
   std::optional<double> optional_number(const std::string& key, double least);

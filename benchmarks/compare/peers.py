@@ -1,0 +1,58 @@
+"""What the Python peers of compare/cpu.py and compare/gpu.py share: the loss, padded batches, and float32 master weights."""
+
+import torch
+import torch.nn.functional as F
+
+BETA, LR = 0.1, 1e-8
+
+
+def dpo_loss(policy, reference):
+    """The sum over pairs; log-probabilities of all chosen responses, then of all rejected ones."""
+    (c, r), (c0, r0) = policy.chunk(2), reference.chunk(2)
+    return -F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum()
+
+
+def padded(rows, width=0):
+    """(prompt, response) as tokens, padded at their ends: ids, attention mask, and where the responses are."""
+    width = max(width, max(len(prompt) + len(response) for prompt, response in rows))
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
+    for i, (prompt, response) in enumerate(rows):
+        end = len(prompt) + len(response)
+        ids[i, :end] = torch.tensor(prompt + response)
+        mask[i, :end] = 1
+        is_response[i, len(prompt):end] = True
+    return ids, mask, is_response
+
+
+def padded_log_probs(model, ids, mask, is_response):
+    """As the original computes them: logits of all positions, log-softmax in float32."""
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
+    by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
+    return (by_token * is_response[:, 1:]).sum(-1)
+
+
+class MasterWeights:
+    """A bfloat16 model's weights in float32, where AdamW updates them and gradients of microbatches are summed."""
+
+    def __init__(self, model):
+        self.computed = list(model.parameters())
+        self.master = [p.detach().float() for p in self.computed]
+        for p, m in zip(self.computed, self.master, strict=True):
+            m.grad = torch.zeros_like(m)
+            p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
+        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+
+    @staticmethod
+    def summing_into(total):
+        def hook(parameter):
+            total.add_(parameter.grad)
+            parameter.grad = None
+        return hook
+
+    def update(self):
+        torch.nn.utils.clip_grad_norm_(self.master, 10.0)
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_(self.computed, self.master)
+            torch._foreach_zero_([m.grad for m in self.master])

@@ -1,0 +1,129 @@
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "run/folder.h"
+#include "run/snapshot.h"
+#include "train/events.h"
+#include "unit/run/checkpoints.h"
+
+namespace dpo::run {
+namespace {
+
+void wait_for(const fs::path& file) {
+  while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+// What finish() throws, or nothing.
+std::string failure_message(CheckpointWriter& writer) {
+  try {
+    writer.finish();
+  } catch (const train::TrainingFailure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+TEST_F(Checkpoints, AreCompleteOnlyWithEveryRanksPart) {
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
+  fs::create_directories(folder_ / "run");
+  CheckpointWriter first(folder_ / "run", std::nullopt, parts[0]);
+  CheckpointWriter second(folder_ / "run", std::nullopt, parts[1]);
+  first.write(trained("gpt2", parts[0]).snapshot(8), false);
+  wait_for(folder_ / "run" / "step-8.tmp.launch.signs" / "part-0.done");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8"));
+  second.write(trained("gpt2", parts[1]).snapshot(8), false);
+  second.finish();
+  EXPECT_TRUE(is_complete(folder_ / "run" / "step-8"));
+  first.finish();
+  // The same step again, which already exists.
+  first.write(trained("gpt2", parts[0]).snapshot(8), true);
+  second.write(trained("gpt2", parts[1]).snapshot(8), true);
+  first.finish();
+  second.finish();
+  EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-8");
+}
+
+TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
+  const fs::path run = folder_ / "run", file = run / "step-16.tmp.launch" / "model.safetensors";
+  save("run", "gpt2", {1, 3, 1});
+  std::vector<std::unique_ptr<CheckpointWriter>> writers;
+  const std::vector<RankPart> parts = parts_of({1, 3, 1});
+  for (const RankPart& part : parts)
+    writers.push_back(std::make_unique<CheckpointWriter>(run, std::nullopt, part));
+  for (const int rank : {0, 1}) {
+    writers[rank]->write(trained("gpt2", parts[rank]).snapshot(16), false);
+    wait_for(run / "step-16.tmp.launch.signs" / ("part-" + std::to_string(rank) + ".done"));
+  }
+  fs::remove(file);  // a disk that is full when the last rank writes
+  fs::create_symlink("/dev/full", file);
+  writers[2]->write(trained("gpt2", parts[2]).snapshot(16), false);
+  for (auto& writer : writers) {
+    const std::string message = failure_message(*writer);
+    EXPECT_NE(message.find("rank 2: writing " + file.string() + " failed: No space left on device"),
+              std::string::npos)
+        << message;
+    writer->check();  // once is enough
+  }
+  EXPECT_FALSE(fs::exists(run / "step-16") || fs::exists(run / "step-16.tmp.launch"));
+  EXPECT_EQ(fs::read_symlink(run / "LATEST"), "step-8");
+  verify_checkpoint(run / "step-8");
+  RunFolder resumed(run, {.examples = 8});
+  EXPECT_EQ(names_in(run), (std::set<std::string>{"step-8", "LATEST", ".lock", "metrics.jsonl", "log.txt"}));
+}
+
+TEST_F(Checkpoints, FailOnAllRanksWhenTheFirstCannotBegin) {
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
+  fs::create_directories(folder_ / "run" / "step-8.tmp.launch");  // what should not be there
+  CheckpointWriter first(folder_ / "run", std::nullopt, parts[0]);
+  CheckpointWriter second(folder_ / "run", std::nullopt, parts[1]);
+  first.write(trained("gpt2", parts[0]).snapshot(8), false);
+  second.write(trained("gpt2", parts[1]).snapshot(8), false);
+  for (CheckpointWriter* writer : {&first, &second})
+    EXPECT_NE(failure_message(*writer).find("step-8.tmp.launch failed: File exists"), std::string::npos);
+}
+
+// Files left by a killed process are ignored.
+TEST_F(Checkpoints, AreNotConfusedByWhatAnotherLaunchLeft) {
+  for (const char* left : {"step-8.tmp.other", "step-8.tmp.other.signs"})
+    fs::create_directories(folder_ / "run" / left);
+  for (const char* sign : {"ready", "part-0.done", "part-1.done", "failed"})
+    std::ofstream(folder_ / "run" / "step-8.tmp.other.signs" / sign) << "old";
+  EXPECT_EQ(contents_of(save("run", "gpt2", {1, 2, 1})), contents_of(save("clean", "gpt2", {})));
+  RunFolder resumed(folder_ / "run", {.examples = 8});
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other"));
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other.signs"));
+}
+
+TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
+  fs::create_directories(folder_ / "run");
+  std::vector<std::jthread> ranks;
+  for (const RankPart& part : parts_of({1, 2, 1}))
+    ranks.emplace_back([&, part] {
+      CheckpointWriter writer(folder_ / "run", 2, part);
+      for (const std::int64_t examples : {8, 16, 24, 32})
+        writer.write(trained("gpt2", part).snapshot(examples), examples == 8);
+      writer.finish();
+    });
+  ranks.clear();
+  EXPECT_EQ(names_in(folder_ / "run"),
+            (std::set<std::string>{"step-8", "step-24", "step-32", "LATEST", "BEST"}));
+  EXPECT_EQ(fs::read_symlink(folder_ / "run" / "LATEST"), "step-32");
+  EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-8");
+}
+
+// A rank that fails in training does not wait for others, which may be gone.
+TEST_F(Checkpoints, AreCancelledWithTheirWriter) {
+  const std::vector<RankPart> parts = parts_of({1, 2, 1});
+  for (const RankPart& part : parts) {
+    const fs::path run = folder_ / ("run-" + std::to_string(part.rank));
+    fs::create_directories(run);
+    CheckpointWriter(run, std::nullopt, part).write(trained("gpt2", part).snapshot(8), false);
+    EXPECT_FALSE(fs::exists(run / "step-8") || fs::exists(run / "step-8.tmp.launch"));
+  }
+}
+
+}  // namespace
+}  // namespace dpo::run
