@@ -27,9 +27,9 @@ using nlohmann::json;
 using TokenizedLine = std::vector<data::TokenizedText>;  // the prompt, then its responses
 
 // Prompt and response are encoded separately, and each response ends with EOS.
-TokenizedLine tokenize(const data::PromptText& text, const text::Tokenizer& tokenizer) {
-  TokenizedLine tokenized = {{tokenizer.encode(text.prompt), 0, {}}};
-  for (const std::string& response : text.responses) {
+TokenizedLine tokenize(const data::PromptText& line, const text::Tokenizer& tokenizer) {
+  TokenizedLine tokenized = {{tokenizer.encode(line.prompt), 0, {}}};
+  for (const std::string& response : line.responses) {
     tokenized.push_back({tokenizer.encode(response), 0, {}});
     tokenized.back().tokens.push_back(data::end_of_text(tokenizer));
   }

@@ -41,7 +41,8 @@ def assistant(text):
 def make_tokenizer(folder, template=None, name="gpt-neox"):
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(SHARED / "tokenizers" / name / "tokenizer.json"),
                                         bos_token="<|begin_of_text|>", eos_token="<|endoftext|>")
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|eot_id|>"]})
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|eot_id|>",
+                                                                "<|start_header_id|>", "<|end_header_id|>"]})
     if template:
         tokenizer.chat_template = (SHARED / "chat_templates" / f"{template}.jinja").read_text(encoding="utf-8")
     tokenizer.save_pretrained(folder)
