@@ -195,11 +195,12 @@ OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t
   const std::vector<std::uint32_t> responses = responses_of(prompt, kind, number);
   const auto response = [&](std::size_t i) { return written(prompt.responses[responses[i]]); };
   OrderedJson line;
-  if (prompt.chat)
-    for (const auto& [name, value] : written(prompt.prompt).items())
-      line[name == "messages" ? "prompt" : name] = value;
-  else
+  if (prompt.chat) {
+    const OrderedJson conversation = written(prompt.prompt);
+    for (const auto& [name, value] : conversation.items()) line[name == "messages" ? "prompt" : name] = value;
+  } else {
     line["prompt"] = prompt.prompt;
+  }
   if (kind == ExampleKind::Ranking) {
     for (std::size_t i = 0; i < responses.size(); ++i) line["responses"].push_back(response(i));
   } else if (kind == ExampleKind::Unpaired && responses.size() == 1) {
