@@ -23,8 +23,10 @@ text::ChatTemplate find_template(const config::RunConfig& config, const text::To
   auto found = text::find_chat_template(tokenizer.folder(), config.chat_template.value_or(""));
   if (found) return std::move(*found);
   throw UserError(fmt::format(
-      "the data are conversations, but the tokenizer in {} has no chat template (chat_template.jinja, or "
-      "chat_template in tokenizer_config.json); choose one: chat_template={} or chat_template=FILE",
+      "conversations need a chat template, but the tokenizer in {} has none (chat_template.jinja, or "
+      "chat_template in tokenizer_config.json); choose one: chat_template={} or chat_template=FILE (dpo "
+      "sample "
+      "and dpo score: --chat-template)",
       config::shown(tokenizer.folder().string()), fmt::join(text::builtin_chat_templates(), "|")));
 }
 

@@ -97,16 +97,11 @@ struct ParsedLine {
   std::string problem;
 
   void parse() {
-    if (text.size() > kLongestRow) {
-      problem = fmt::format("a line longer than {} bytes", kLongestRow);
-      return;
+    try {
+      value = parse_row(text);
+    } catch (const BadRow& bad) {
+      problem = bad.what();
     }
-    Builder builder(0, [this](Value&& row) {
-      value = std::move(row);
-      return true;
-    });
-    if (!Json::sax_parse(text.begin(), text.end(), &builder))
-      problem = builder.problem().value_or("not valid JSON");
   }
 };
 
@@ -170,6 +165,18 @@ class CharIterator {
 };
 
 }  // namespace
+
+Value parse_row(std::string_view line) {
+  if (line.size() > kLongestRow) throw BadRow(fmt::format("a line longer than {} bytes", kLongestRow));
+  Value value;
+  Builder builder(0, [&](Value&& row) {
+    value = std::move(row);
+    return true;
+  });
+  if (!Json::sax_parse(line.begin(), line.end(), &builder))
+    throw BadRow(builder.problem().value_or("not valid JSON"));
+  return value;
+}
 
 void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
   constexpr std::size_t kBlock = 4u << 20;

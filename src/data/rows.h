@@ -70,6 +70,9 @@ void read_rows(const std::filesystem::path& file, const TakeRow& take, BadRows& 
 // Whether read_rows knows the format of a file, by its name.
 bool is_row_file(const std::filesystem::path& file);
 
+// A line of JSON; BadRow if it is not.
+Value parse_row(std::string_view line);
+
 // One reader per format.
 void read_json_lines(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 void read_json_array(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);

@@ -182,7 +182,7 @@ TEST_F(Chats, OfAFileBecomeExamples) {
 TEST_F(Chats, NeedATemplate) {
   config_.chat_template.reset();
   const std::string problem = problem_of([&] { ChatTokenizer(config_, *tokenizer_); });
-  EXPECT_NE(problem.find("has no chat template"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("conversations need a chat template"), std::string::npos) << problem;
   EXPECT_NE(problem.find("chat_template=chatml|zephyr|plain"), std::string::npos) << problem;
 }
 
