@@ -121,7 +121,7 @@ void set_preference(PromptText& prompt, const Columns& columns, Form form) {
     }
     case Form::Label: prompt.labels.push_back({0, label_of(columns), weight_of(columns)}); break;
     case Form::Completion:
-    case Form::Messages:
+    case Form::Chat:
     case Form::Text: break;
   }
   prompt.own_entry = true;
@@ -142,7 +142,7 @@ std::vector<Answer> answers_of(const Columns& columns, Form form) {
     case Form::Comparison: add("response1"), add("response2"); break;
     case Form::Label:
     case Form::Completion: add("completion"); break;
-    case Form::Messages: add("messages"); break;
+    case Form::Chat: add("messages"); break;
     case Form::Text: add("text"); break;
     case Form::List:
       for (const Value& item : list_of(columns, "responses").items)
@@ -189,7 +189,7 @@ Messages prompt_messages(const Columns& columns, Form form) {
   Messages prompt;
   if (const Value* const system = columns.find("system"); system && !system->text.empty())
     prompt.push_back(make_message("system", system->text));
-  if (form == Form::Messages) return prompt;
+  if (form == Form::Chat) return prompt;
   for (const char* ours : {"prompt", "question", "context", "messages"}) {
     const Value* const value = columns.find(ours);
     if (!value || value->kind == Value::Kind::Null) continue;
@@ -209,7 +209,7 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
   for (const Answer& answer : answers_of(columns, form))
     answers.push_back(turns_of(*answer.value, answer.column, "assistant"));
   Conversation split;
-  if (form == Form::Messages) {
+  if (form == Form::Chat) {
     prompt.insert(prompt.end(), answers[0].begin(), answers[0].end());
     split = split_for_sft(std::move(prompt), train_on);
   } else {

@@ -54,7 +54,7 @@ const std::vector<FormColumns>& form_table() {
        "two responses; below 0 overall_preference prefers the first, above 0 the second"},
       {Form::Label, {"completion", "label"}, {"weight"}, "completions with labels, desirable or not"},
       {Form::Completion, {"completion"}, {}, "prompts with a completion, for SFT"},
-      {Form::Messages, {"messages"}, {}, "whole conversations, for SFT"},
+      {Form::Chat, {"messages"}, {}, "whole conversations, for SFT"},
       {Form::Text, {"text"}, {}, "texts without a prompt, for SFT"},
   };
   return table;
@@ -133,7 +133,7 @@ Form Columns::form() const {
 
 bool Columns::is_chat() const {
   const Form form = this->form();
-  if (form == Form::Messages) return true;
+  if (form == Form::Chat) return true;
   if (const Value* const system = find("system"); system && !system->text.empty()) return true;
   if (!has("prompt") && has("question")) return true;
   const auto holds_messages = [&](const std::string& ours) {
@@ -173,7 +173,7 @@ void ColumnUse::add(const Value& row) {
     const std::vector<std::string> used = columns.used();
     used_.insert(used.begin(), used.end());
     forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
-                              columns.is_chat() && form != Form::Messages ? ", as conversations" : ""));
+                              columns.is_chat() && form != Form::Chat ? ", as conversations" : ""));
   } catch (const BadRow&) {
     // Whoever reads the row reports it.
   }

@@ -25,7 +25,7 @@ enum class Form {
   Comparison,  // response1, response2, overall_preference
   Label,       // completion, label
   Completion,  // completion
-  Messages,    // messages: a whole conversation
+  Chat,        // messages: a whole conversation
   Text,        // text
 };
 

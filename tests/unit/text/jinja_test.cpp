@@ -190,7 +190,7 @@ TEST(JinjaValue, DictsFindKeysAsPython) {
   EXPECT_EQ(dict.size(), 40u);
   EXPECT_EQ(dict.find(Value(1))->string(), "true");
   EXPECT_EQ(dict.find(Value(39))->integer(), 39 * 39);
-  EXPECT_EQ(dict.find("x"), nullptr);
+  EXPECT_EQ(dict.find(std::string_view("x")), nullptr);
   EXPECT_THROW(dict.set(Value::list({}), 1), Failure);
 }
 

@@ -55,11 +55,11 @@ class Updates : public testing::Test {
   ops::ResponseScores pass_over(TrainState& state, const data::Forest& forest) const {
     const model::Model& model = state.policy.model();
     const model::Batch packed = model::make_batch(forest, model.config.shape, at::kCPU);
-    model::Tape tape;
+    model::SavedActivations saved;
     state.policy.clear_gradients();
-    ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, tape);
-    model::backward(model, state.policy.store(), packed, state.pass, tape, scores.log_probs.new_ones(scores.log_probs.sizes()),
-                    state.policy.gradient_store());
+    ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, saved);
+    model::backward(model, state.policy.store(), packed, state.pass, saved,
+                    scores.log_probs.new_ones(scores.log_probs.sizes()), state.policy.gradient_store());
     state.policy.finish_gradients();
     return scores;
   }
