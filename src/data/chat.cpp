@@ -308,20 +308,32 @@ TokenRange ChatTokenizer::turn(const Chat& chat, const Values& messages, std::si
   if (message + 1 == messages.size()) return range(whole.size());
   const std::string after = render(chat, until(message + 1), false, index).text;
   if (text.starts_with(after)) return range(tokens_before(after, whole));
-  // A template may write an old turn differently from the last one (without its thinking): look for its
-  // content.
-  const std::string content = trimmed(content_of(messages[message]));
-  const auto same = static_cast<std::size_t>(
-      std::mismatch(text.begin(), text.end(), before.begin(), before.end()).first - text.begin());
-  const std::size_t found = content.empty() ? std::string::npos : text.find(content, same);
-  if (found == std::string::npos)
+  // A template may write an old turn differently from the last one (without its thinking). What follows its
+  // content in the text is found with another content.
+  const std::string rest = text_after(chat, messages, message, index);
+  if (!text.ends_with(rest) || text.size() - rest.size() < before.size())
     throw ChatError(
         "where a turn of the assistant ends in the rendered conversation is not clear; "
         "data.train_on=last trains on the last turn only",
         index);
-  std::size_t end = tokens_before(std::string_view(text).substr(0, found + content.size()), whole);
-  while (end < whole.size() && !tokenizer_->is_special(whole[end])) ++end;
-  return range(std::min(end + 1, whole.size()));
+  const std::size_t end = tokens_before(std::string_view(text).substr(0, text.size() - rest.size()), whole);
+  std::size_t special = end;
+  while (special < whole.size() && !tokenizer_->is_special(whole[special])) ++special;
+  return range(special < whole.size() ? special + 1 : end);
+}
+
+// What the template writes after the content of a message.
+std::string ChatTokenizer::text_after(const Chat& chat, const Values& messages, std::size_t message,
+                                      std::size_t response) const {
+  constexpr std::string_view kMark = "8dc1f0a2-content-of-the-message";  // in no text
+  Values marked = messages;
+  jinja::Dict replaced;
+  for (const auto& [name, value] : messages[message].dict().entries())
+    replaced.set(name, name.is_string() && name.string() == "content" ? jinja::Value(kMark) : value);
+  marked[message] = std::move(replaced);
+  const std::string text = render(chat, marked, false, response).text;
+  const std::size_t found = text.rfind(kMark);
+  return found == std::string::npos ? text : text.substr(found + kMark.size());
 }
 
 // Whether a response ends with a special token, maybe before white space: the model learns to stop there.

@@ -62,6 +62,8 @@ class ChatTokenizer {
   std::vector<TokenRange> marked(const Encoded& encoded, std::size_t index) const;
   TokenRange turn(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
                   const Encoded& encoded, std::size_t index) const;
+  std::string text_after(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
+                         std::size_t response) const;
   std::size_t tokens_before(std::string_view text, const std::vector<Token>& whole) const;
   bool ends_turn(const std::vector<Token>& tokens) const;
   bool drop_first_turn(text::jinja::Values& messages) const;

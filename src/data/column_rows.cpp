@@ -93,20 +93,18 @@ void set_ranking(PromptText& prompt, const Columns& columns) {
       static_cast<std::uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-// Whether a completion is desirable: a boolean, or 0 and 1, maybe as text.
+// Whether a completion is desirable: a boolean, or 0 and 1, also as text.
 bool label_of(const Columns& columns) {
-  const Value& value = *columns.find("label");
-  if (value.kind == Value::Kind::Bool) return value.number != 0;
-  if (value.kind == Value::Kind::Number && (value.number == 0 || value.number == 1)) return value.number == 1;
-  if (value.kind == Value::Kind::Text) {
-    for (const char* yes : {"true", "True", "1"})
-      if (value.text == yes) return true;
-    for (const char* no : {"false", "False", "0"})
-      if (value.text == no) return false;
-  }
-  throw BadRow(fmt::format(
-      "'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
-      value.kind == Value::Kind::Text ? fmt::format("'{}'", config::shown(value.text)) : value.kind_name()));
+  const Value& label = *columns.find("label");
+  std::string text = label.kind == Value::Kind::Text ? label.text : fmt::format("{}", label.number);
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool is_scalar =
+      label.kind == Value::Kind::Bool || label.kind == Value::Kind::Number || label.kind == Value::Kind::Text;
+  if (is_scalar && (text == "true" || text == "1")) return true;
+  if (is_scalar && (text == "false" || text == "0")) return false;
+  throw BadRow(fmt::format("'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
+                           is_scalar ? fmt::format("'{}'", config::shown(text)) : label.kind_name()));
 }
 
 // How the responses of a row compare. They are in the order of answers_of().
