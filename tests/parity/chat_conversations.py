@@ -75,8 +75,8 @@ def parts(rng):
     return [rng.choice(kinds) for _ in range(rng.randrange(4))]
 
 
-def content(rng):
-    chance = rng.random()
+def content(rng, odd):
+    chance = rng.random() if odd else 0
     if chance < 0.75:
         return rng.choice(TEXTS)
     if chance < 0.88:
@@ -84,47 +84,69 @@ def content(rng):
     return rng.choice([None, None, {"text": "mapped"}, 5, True, {"content": "inner"}, {"parts": [{"type": "text", "text": "p"}]}])
 
 
-def message(rng, role):
+def message(rng, role, odd):
     made = {"role": role}
-    if rng.random() < 0.96:
-        made["content"] = content(rng)
+    if not odd or rng.random() < 0.96:
+        made["content"] = content(rng, odd)
     if role == "assistant":
-        if rng.random() < 0.3:
+        if odd and rng.random() < 0.3:
             made["tool_calls"] = [tool_call(rng) for _ in range(rng.randrange(3))]
         if rng.random() < 0.3:
-            made[rng.choice(["reasoning_content", "thinking", "reasoning"])] = rng.choice(TEXTS + [None])
-        if rng.random() < 0.03:
+            made[rng.choice(["reasoning_content", "thinking", "reasoning"])] = rng.choice(TEXTS + [None] * odd)
+        if odd and rng.random() < 0.03:
             made["tool_calls"] = None
     if role in ("tool", "function", "tool_results"):
-        if rng.random() < 0.8:
-            made["tool_call_id"] = rng.choice(["abcdef123", "call_1", "0", "functions.f:0"])
-        if rng.random() < 0.6:
+        if not odd or rng.random() < 0.8:
+            made["tool_call_id"] = rng.choice(["abcdef123", "call_1", "0", "functions.f:0"]) if odd else "abcdef123"
+        if not odd or rng.random() < 0.6:
             made["name"] = rng.choice(NAMES)
-    if rng.random() < 0.03:
+    if odd and rng.random() < 0.03:
         made["name"] = "someone"
     return made
 
 
-def roles(rng):
-    if rng.random() < 0.15:  # any order
-        return [rng.choice(ROLES) for _ in range(rng.randrange(1, 6))]
+def regular_call(rng):
+    """An assistant's message with one tool call, as most templates want it, and its answer."""
+    function = {"name": rng.choice(NAMES), "arguments": {"city": rng.choice(TEXTS), "n": rng.choice(VALUES)}}
+    if rng.random() < 0.2:
+        function["arguments"] = '{"city": "Paris"}'
+    call = {"id": "abcdef123", "type": "function", "function": function}
+    asks = {"role": "assistant", "tool_calls": [call] * rng.choice([1, 1, 2])}
+    if rng.random() < 0.7:
+        asks["content"] = rng.choice(["", "", "Let me see.", None])
+    return [asks, message(rng, "tool", False)]
+
+
+def regular_messages(rng):
+    made = [message(rng, "system", False)] if rng.random() < 0.4 else []
+    for _ in range(rng.randrange(1, 4)):
+        made.append(message(rng, "user", False))
+        if rng.random() < 0.3:
+            made += regular_call(rng)
+        made.append(message(rng, "assistant", False))
+    return made if rng.random() < 0.5 else made[:-1]
+
+
+def odd_messages(rng):
+    if rng.random() < 0.3:  # any order
+        return [message(rng, rng.choice(ROLES), True) for _ in range(rng.randrange(1, 6))]
     made = ["system"] if rng.random() < 0.4 else []
     for _ in range(rng.randrange(1, 4)):
         made += ["user", "assistant"]
         if rng.random() < 0.3:
             made += ["tool"] * rng.randrange(1, 3) + ["assistant"]
-    return made if rng.random() < 0.5 else made[:-1]
+    return [message(rng, role, True) for role in (made if rng.random() < 0.5 else made[:-1])]
 
 
 def variables(rng):
-    made = {"messages": [message(rng, role) for role in roles(rng)]}
+    made = {"messages": odd_messages(rng) if rng.random() < 0.4 else regular_messages(rng)}
     if rng.random() < 0.35:
         made["tools"] = [tool(rng) for _ in range(rng.randrange(3))]
     if rng.random() < 0.1:
         made["documents"] = [{"title": "T", "text": "é\n"}, {"title": "", "text": "b"}][:rng.randrange(3)]
     if rng.random() < 0.6:
         made["add_generation_prompt"] = rng.random() < 0.6
-    if rng.random() < 0.85:
+    if rng.random() < 0.95:
         made["bos_token"], made["eos_token"] = "<s>", "</s>"
     extra = {"enable_thinking": [True, False], "thinking": [True, False], "reasoning_effort": ["low", "high", "odd", None],
              "date_string": ["26 Jul 2024"], "builtin_tools": [["browser", "python"], []], "preserved_thinking": [True],

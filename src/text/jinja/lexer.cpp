@@ -55,15 +55,15 @@ class Lexer {
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   bool starts(std::string_view text) const { return rest().starts_with(text); }
 
-  // Lines are counted from the last position asked for; positions only grow.
+  // Counts on from the last position that was asked for; positions only grow.
   Position position_of(std::size_t at) {
-    for (; counted_ < at; ++counted_)
-      if (source_[counted_] == '\n') {
-        ++line_;
-        line_start_ = counted_ + 1;
-      }
-    const std::string_view before = std::string_view(source_).substr(line_start_, at - line_start_);
-    return {line_, static_cast<std::uint32_t>(count_characters(before)) + 1};
+    for (; counted_ < at; ++counted_) {
+      if (source_[counted_] == '\n')
+        position_ = {position_.line + 1, 1};
+      else if (!continues_character(source_[counted_]))
+        ++position_.column;
+    }
+    return position_;
   }
 
   void add(TokenType type, std::string text, Value number = {}) {
@@ -315,8 +315,8 @@ class Lexer {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   bool line_starting_ = true;
-  std::size_t counted_ = 0, line_start_ = 0;
-  std::uint32_t line_ = 1;
+  std::size_t counted_ = 0;
+  Position position_;
 };
 
 }  // namespace

@@ -128,8 +128,9 @@ TEST_F(ChatFolder, IsReadAsTransformersReadsIt) {
   EXPECT_FALSE(find_chat_template(path_).has_value());
   write("chat_template.json", R"({"chat_template": "processor"})");
   EXPECT_EQ(text(), "processor");
-  write("tokenizer_config.json",
-        R"({"bos_token": "<s>", "chat_template": [{"name": "default", "template": "{{ bos_token }}"},
+  write(
+      "tokenizer_config.json",
+      R"({"bos_token": "<s>", "eos_token": "</s>", "chat_template": [{"name": "default", "template": "{{ bos_token }}"},
                                      {"name": "rag", "template": "rag"}]})");
   EXPECT_EQ(text(), "<s>");
   EXPECT_EQ(text("rag"), "rag");
