@@ -237,7 +237,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                       : load_initial(config, stored, device, mesh.layout(), listener);
   });
   for (const std::string& note : loaded.notes) listener.say(note);
-  if (data.chat_template) loaded.companions["chat_template.jinja"] = *data.chat_template;
+  if (data.chat_template) loaded.other_files["chat_template.jinja"] = *data.chat_template;
   check_vocabulary(data, loaded);
   train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
                                                     std::move(loaded.weights), std::move(reference));
