@@ -125,6 +125,7 @@ Command config_command();
 Command data_command();
 Command doctor_command();
 Command plan_command();
+Command render_command();
 Command tokenize_command();
 
 }  // namespace dpo::commands

@@ -42,33 +42,36 @@ class TemplateError : public std::runtime_error {
 // Immutable; render may be called from many threads at once.
 class ChatTemplate {
  public:
-  // `name` is for messages ("FILE" or "FILE: chat_template"). A syntax error is a UserError, NAME:LINE:COLUMN: ...
-  // Special tokens are variables by their role: bos_token, eos_token, ...
+  // `name` is for messages ("FILE" or "FILE: chat_template"). A syntax error is a UserError,
+  // NAME:LINE:COLUMN: ... Special tokens are variables by their role: bos_token, eos_token, ...
   ChatTemplate(std::string source, std::string name, std::map<std::string, std::string> special_tokens);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // Variables (a dict): messages, tools, documents, add_generation_prompt, and any others. tools and documents are none
-  // and add_generation_prompt is false where absent; other variables take precedence over special tokens. Throws
-  // TemplateError.
+  // Variables (a dict): messages, tools, documents, add_generation_prompt, and any others. tools and
+  // documents are none and add_generation_prompt is false where absent; other variables take precedence over
+  // special tokens. Throws TemplateError.
   RenderedChat render(const jinja::Value& variables) const;
 
   const std::string& source() const;
   const std::string& name() const;
   bool marks_generation() const;  // whether it has a generation block
 
+  // Another template for conversations with tools, as transformers chooses "tool_use" among named templates.
+  void use_with_tools(ChatTemplate other);
+
  private:
-  friend std::optional<ChatTemplate> find_chat_template(const std::filesystem::path&, const std::string&);
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 
-// The template that `choice` names, with the special tokens of the folder: a built-in one (chatml, zephyr, plain), one of
-// the folder's named templates, or a file. Without a choice, the folder's own: chat_template.jinja, else the
-// chat_template of tokenizer_config.json, else of chat_template.json; of several named ones "default", and "tool_use" where
-// there are tools. Nullopt if there is none.
-std::optional<ChatTemplate> find_chat_template(const std::filesystem::path& folder, const std::string& choice = "");
+// The template that `choice` names, with the special tokens of the folder: a built-in one (chatml, zephyr,
+// plain), one of the folder's named templates, or a file. Without a choice, the folder's own:
+// chat_template.jinja, else the chat_template of tokenizer_config.json, else of chat_template.json; of
+// several named ones "default", and "tool_use" where there are tools. Nullopt if there is none.
+std::optional<ChatTemplate> find_chat_template(const std::filesystem::path& folder,
+                                               const std::string& choice = "");
 
 // The names of the built-in templates, and the source of one; nullptr if there is none of that name.
 std::vector<std::string> builtin_chat_templates();

@@ -1,10 +1,12 @@
-// jinja: chat templates, rendered as Jinja2 does. A value of a template is what the Python library would have there.
+// jinja: chat templates, rendered as Jinja2 does. A value of a template is what the Python library would have
+// there.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -44,7 +46,8 @@ struct Undefined {
   std::string message() const;
 };
 
-// UTF-8. Markup is what `|safe` and `|escape` make: HTML, to which other text is added with &, < and > escaped.
+// UTF-8. Markup is what `|safe` and `|escape` make: HTML, to which other text is added with &, < and >
+// escaped.
 struct Text {
   std::string bytes;
   bool markup = false;
@@ -60,13 +63,14 @@ class Value {
   Value(double number) : kind_(Kind::kFloat), float_(number) {}
   Value(std::same_as<bool> auto flag) : kind_(Kind::kBool), int_(flag) {}
   template <std::integral Number>
-    requires(!std::same_as<Number, bool>)
-  Value(Number number) : kind_(Kind::kInt), int_(static_cast<std::int64_t>(number)) {}
+  requires(!std::same_as<Number, bool>) Value(Number number)
+      : kind_(Kind::kInt), int_(static_cast<std::int64_t>(number)) {}
   Value(Dict dict);
   Value(std::shared_ptr<Object> object);
 
   static Value list(Values items);
   static Value tuple(Values items);
+  static Value group(Value grouper, Value list);  // a tuple with these attributes, as `groupby` makes
   static Value missing();
   static Value undefined(Undefined origin);
 
@@ -89,6 +93,7 @@ class Value {
   const std::string& string() const { return get<Text>().bytes; }
   bool is_markup() const { return is_string() && get<Text>().markup; }
   const Values& items() const;  // of a list or tuple
+  bool is_group() const;        // a tuple made by group()
   const Dict& dict() const { return get<Dict>(); }
   Object& object() const { return *static_cast<Object*>(const_cast<void*>(pointer_.get())); }
   const Undefined& origin() const { return get<Undefined>(); }
@@ -149,6 +154,7 @@ class Object {
   virtual std::string type_name() const = 0;
   virtual std::string repr() const = 0;
   virtual std::uint32_t depth() const { return 0; }
+  virtual std::optional<std::size_t> length() { return std::nullopt; }  // of what has a len()
 };
 
 // A template that does something wrong, before the evaluator adds where.
@@ -161,8 +167,8 @@ class Failure : public std::exception {
   std::string message_;
 };
 
-// Values of JSON: order of keys, integers and floats are kept. An integer beyond 64 bits, or nesting deeper than
-// kMaxDepth, is a Failure; so is text that is not JSON, for parse_json.
+// Values of JSON: order of keys, integers and floats are kept. An integer beyond 64 bits, or nesting deeper
+// than kMaxDepth, is a Failure; so is text that is not JSON, for parse_json.
 Value from_json(const nlohmann::ordered_json& json);
 Value parse_json(std::string_view text);
 
