@@ -75,12 +75,15 @@ std::vector<data::Example> examples_of(const std::vector<TokenizedLine>& tokeniz
       responses.emplace_back(response.tokens);
       unscored.emplace_back(response.unscored);
     }
-    if (arguments.max_length)
-      examples.push_back(data::truncate(prompt, std::move(responses), truncation_of(lines[i], arguments),
-                                        *arguments.max_length, *arguments.max_prompt_length));
-    else
-      examples.push_back({prompt, std::move(responses)});
-    examples.back().unscored = std::move(unscored);
+    data::Example& example = examples.emplace_back();
+    if (arguments.max_length) {
+      example = data::truncate(prompt, std::move(responses), truncation_of(lines[i], arguments),
+                               *arguments.max_length, *arguments.max_prompt_length);
+    } else {
+      example.prompt = prompt;
+      example.responses = std::move(responses);
+    }
+    example.unscored = std::move(unscored);
   }
   return examples;
 }
