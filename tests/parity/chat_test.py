@@ -12,7 +12,7 @@ from chat_templates import FOLDER_CASES, check_generation_marks, check_small_tem
 
 ALL = "DPO_TEST_ALL" in os.environ
 COUNT = 400 if ALL else 200
-SMALL_TEMPLATES = 20000 if ALL else 4000
+SMALL_TEMPLATES = 20000 if ALL else 2500
 
 
 def folder_of_templates():
