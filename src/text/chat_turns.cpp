@@ -33,17 +33,22 @@ bool is_assistant(const Value& message) {
   return role && role->is_string() && role->string() == "assistant";
 }
 
-std::size_t common_tokens(const Tokenizer& tokenizer, std::string_view start, const std::vector<Token>& all) {
-  const std::vector<Token> ids = tokenizer.encode(start);
-  return static_cast<std::size_t>(std::mismatch(ids.begin(), ids.end(), all.begin(), all.end()).first -
-                                  ids.begin());
+struct Boundary {
+  std::size_t tokens;  // that end before it
+  bool crossed;        // by the next token
+};
+
+Boundary find_boundary(const Tokenizer& tokenizer, std::string_view before, const std::vector<Token>& all) {
+  const std::vector<Token> ids = tokenizer.encode(before);
+  const auto differs = std::mismatch(ids.begin(), ids.end(), all.begin(), all.end());
+  return {static_cast<std::size_t>(differs.first - ids.begin()), differs.first != ids.end()};
 }
 
 }  // namespace
 
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const Value& variables,
                                       const RenderedChat& chat) {
-  if (chat_template.marks_generation()) return chat.generated;
+  if (chat.marked) return chat.generated;
   std::vector<TextRange> turns;
   const jinja::Values& messages = variables.find("messages")->items();
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -62,9 +67,10 @@ TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
   TrainedTokens result{tokenizer.encode(text), {}};
   result.mask.resize(result.ids.size(), 0);
   for (const TextRange& part : parts) {
-    const std::size_t begin = common_tokens(tokenizer, text.substr(0, part.begin), result.ids);
-    const std::size_t end = common_tokens(tokenizer, text.substr(0, part.end), result.ids);
-    for (std::size_t i = begin; i < end; ++i) result.mask[i] = 1;
+    const Boundary begin = find_boundary(tokenizer, text.substr(0, part.begin), result.ids);
+    const Boundary end = find_boundary(tokenizer, text.substr(0, part.end), result.ids);
+    const std::size_t last = std::min(end.tokens + (end.crossed ? 1 : 0), result.mask.size());
+    for (std::size_t i = begin.tokens; i < last; ++i) result.mask[i] = 1;
   }
   return result;
 }

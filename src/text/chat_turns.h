@@ -23,8 +23,8 @@ struct TrainedTokens {
   std::vector<int> mask;  // 1 for what is trained on
 };
 
-// The tokens of a text, without special tokens that the tokenizer would add. A part of the text begins after
-// the tokens that the text before it has in common with the whole.
+// The tokens of a text, without special tokens that the tokenizer would add. As in transformers, a token that
+// crosses the beginning or the end of a part belongs to it.
 TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
                              const std::vector<TextRange>& parts);
 
