@@ -58,8 +58,8 @@ class Updates : public testing::Test {
     model::Tape tape;
     state.policy.clear_gradients();
     ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, tape);
-    model::backward(model, state.policy.store(), packed, state.pass, tape, scores.log_probs.new_ones(scores.log_probs.sizes()),
-                    state.policy.gradient_store());
+    model::backward(model, state.policy.store(), packed, state.pass, tape,
+                    scores.log_probs.new_ones(scores.log_probs.sizes()), state.policy.gradient_store());
     state.policy.finish_gradients();
     return scores;
   }
