@@ -98,9 +98,7 @@ std::optional<std::vector<data::Source>> sources_here(const config::RunConfig& r
 std::vector<data::PromptText> read(const data::Source& source, const config::RunConfig& run,
                                    std::vector<std::string>& notes) {
   data::SourceTexts texts = data::read_source(source, run);
-  data::FormCheck form(run.loss);
-  for (const data::PromptText& prompt : texts.prompts) form.add(data::preferences_of(prompt));
-  form.finish(source.name);
+  data::check_form(source.name, texts.prompts, run.loss);
   for (const std::string& line : texts.notes)
     if (const std::string note = source.name + ": " + line;
         std::find(notes.begin(), notes.end(), note) == notes.end())

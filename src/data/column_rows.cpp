@@ -93,20 +93,18 @@ void set_ranking(PromptText& prompt, const Columns& columns) {
       static_cast<std::uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-// Whether a completion is desirable: a boolean, or 0 and 1, maybe as text.
+// Whether a completion is desirable: a boolean, or 0 and 1, also as text.
 bool label_of(const Columns& columns) {
-  const Value& value = *columns.find("label");
-  if (value.kind == Value::Kind::Bool) return value.number != 0;
-  if (value.kind == Value::Kind::Number && (value.number == 0 || value.number == 1)) return value.number == 1;
-  if (value.kind == Value::Kind::Text) {
-    for (const char* yes : {"true", "True", "1"})
-      if (value.text == yes) return true;
-    for (const char* no : {"false", "False", "0"})
-      if (value.text == no) return false;
-  }
-  throw BadRow(fmt::format(
-      "'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
-      value.kind == Value::Kind::Text ? fmt::format("'{}'", config::shown(value.text)) : value.kind_name()));
+  const Value& label = *columns.find("label");
+  std::string text = label.kind == Value::Kind::Text ? label.text : fmt::format("{}", label.number);
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool is_scalar =
+      label.kind == Value::Kind::Bool || label.kind == Value::Kind::Number || label.kind == Value::Kind::Text;
+  if (is_scalar && (text == "true" || text == "1")) return true;
+  if (is_scalar && (text == "false" || text == "0")) return false;
+  throw BadRow(fmt::format("'{}' is {}, expected true or false", config::shown(columns.name_of("label")),
+                           is_scalar ? fmt::format("'{}'", config::shown(text)) : label.kind_name()));
 }
 
 // How the responses of a row compare. They are in the order of answers_of().
@@ -121,7 +119,7 @@ void set_preference(PromptText& prompt, const Columns& columns, Form form) {
     }
     case Form::Label: prompt.labels.push_back({0, label_of(columns), weight_of(columns)}); break;
     case Form::Completion:
-    case Form::Messages:
+    case Form::Chat:
     case Form::Text: break;
   }
   prompt.own_entry = true;
@@ -142,7 +140,7 @@ std::vector<Answer> answers_of(const Columns& columns, Form form) {
     case Form::Comparison: add("response1"), add("response2"); break;
     case Form::Label:
     case Form::Completion: add("completion"); break;
-    case Form::Messages: add("messages"); break;
+    case Form::Chat: add("messages"); break;
     case Form::Text: add("text"); break;
     case Form::List:
       for (const Value& item : list_of(columns, "responses").items)
@@ -189,7 +187,7 @@ Messages prompt_messages(const Columns& columns, Form form) {
   Messages prompt;
   if (const Value* const system = columns.find("system"); system && !system->text.empty())
     prompt.push_back(make_message("system", system->text));
-  if (form == Form::Messages) return prompt;
+  if (form == Form::Chat) return prompt;
   for (const char* ours : {"prompt", "question", "context", "messages"}) {
     const Value* const value = columns.find(ours);
     if (!value || value->kind == Value::Kind::Null) continue;
@@ -209,7 +207,7 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
   for (const Answer& answer : answers_of(columns, form))
     answers.push_back(turns_of(*answer.value, answer.column, "assistant"));
   Conversation split;
-  if (form == Form::Messages) {
+  if (form == Form::Chat) {
     prompt.insert(prompt.end(), answers[0].begin(), answers[0].end());
     split = split_for_sft(std::move(prompt), train_on);
   } else {

@@ -54,7 +54,7 @@ const std::vector<FormColumns>& form_table() {
        "two responses; below 0 overall_preference prefers the first, above 0 the second"},
       {Form::Label, {"completion", "label"}, {"weight"}, "completions with labels, desirable or not"},
       {Form::Completion, {"completion"}, {}, "prompts with a completion, for SFT"},
-      {Form::Messages, {"messages"}, {}, "whole conversations, for SFT"},
+      {Form::Chat, {"messages"}, {}, "whole conversations, for SFT"},
       {Form::Text, {"text"}, {}, "texts without a prompt, for SFT"},
   };
   return table;
@@ -113,13 +113,22 @@ const Value* Columns::find(const std::string& ours) const {
 
 std::vector<Form> Columns::candidates() const {
   const bool has_prompt = has("prompt") || has("question") || has("messages");
+  const auto fits = [&](Form form) {
+    switch (form) {
+      case Form::List: return has_prompt && (has("scores") || has("ranking"));
+      case Form::Label:
+      case Form::Completion: return has_prompt;
+      // A text beside other parts of an example is a mistake: which is the response?
+      case Form::Text: return !has("prompt") && !has("question") && !has("chosen") && !has("responses");
+      default: return true;
+    }
+  };
   std::vector<Form> preferences, others;
   for (const FormColumns& columns : form_table()) {
-    if (!std::ranges::all_of(columns.needed, [&](const std::string& ours) { return has(ours); })) continue;
-    const bool fits = columns.form == Form::List ? has_prompt && (has("scores") || has("ranking"))
-                      : columns.form == Form::Label || columns.form == Form::Completion ? has_prompt
-                                                                                        : true;
-    if (fits) (is_preference(columns.form) ? preferences : others).push_back(columns.form);
+    const bool complete =
+        std::ranges::all_of(columns.needed, [&](const std::string& ours) { return has(ours); });
+    if (complete && fits(columns.form))
+      (is_preference(columns.form) ? preferences : others).push_back(columns.form);
   }
   return preferences.empty() ? others : preferences;
 }
@@ -131,11 +140,12 @@ Form Columns::form() const {
   return forms.front();
 }
 
+bool Columns::asks() const { return !has("prompt") && !names_.contains("prompt") && has("question"); }
+
 bool Columns::is_chat() const {
   const Form form = this->form();
-  if (form == Form::Messages) return true;
-  if (const Value* const system = find("system"); system && !system->text.empty()) return true;
-  if (!has("prompt") && has("question")) return true;
+  if (form == Form::Chat) return true;
+  if (asks()) return true;
   const auto holds_messages = [&](const std::string& ours) {
     const Value* const value = find(ours);
     if (!value) return false;
@@ -172,8 +182,9 @@ void ColumnUse::add(const Value& row) {
     const Form form = columns.form();
     const std::vector<std::string> used = columns.used();
     used_.insert(used.begin(), used.end());
-    forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
-                              columns.is_chat() && form != Form::Messages ? ", as conversations" : ""));
+    if (columns.is_chat() || form != Form::Pair)
+      forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
+                                columns.is_chat() && form != Form::Chat ? ", as conversations" : ""));
   } catch (const BadRow&) {
     // Whoever reads the row reports it.
   }

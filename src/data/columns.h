@@ -25,7 +25,7 @@ enum class Form {
   Comparison,  // response1, response2, overall_preference
   Label,       // completion, label
   Completion,  // completion
-  Messages,    // messages: a whole conversation
+  Chat,        // messages: a whole conversation
   Text,        // text
 };
 
@@ -43,8 +43,8 @@ class Columns {
   // The form of the row. One that fits several, or none, is a BadRow.
   Form form() const;
 
-  // Whether it is a conversation, which a chat template renders: columns that are messages, or that name
-  // turns of a chat (system, question, instruction).
+  // Whether it is a conversation, which a chat template renders: columns that are messages, or a question or
+  // an instruction in place of a prompt.
   bool is_chat() const;
 
   // The columns of its form, in the file's names.
@@ -54,6 +54,7 @@ class Columns {
 
  private:
   std::vector<Form> candidates() const;
+  bool asks() const;  // a question in place of a prompt
 
   const Value& row_;
   const ColumnNames& names_;
@@ -79,7 +80,7 @@ class ColumnUse {
   // Columns that are not used, except those that data.columns maps to none.
   std::vector<std::string> unused() const;
 
-  // How rows of each form become prompt and responses.
+  // The forms of the rows in words, where they are not the usual pairs of texts.
   const std::set<std::string>& forms() const { return forms_; }
 
  private:

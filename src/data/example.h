@@ -31,7 +31,7 @@ struct Example {
   // Of each response (or of none, if empty): tokens that are read but not scored, such as a user's turn
   // inside a multi-turn answer. Ascending, not overlapping, and not truncated: they may lie beyond the
   // response's end.
-  std::vector<std::span<const TokenRange>> unscored;
+  std::vector<std::span<const TokenRange>> unscored = {};
   bool desirable = true;  // KTO with one response: whether it is good
 
   // The ranges of a response within its truncated tokens, and how many tokens that leaves.

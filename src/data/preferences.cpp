@@ -72,4 +72,11 @@ void FormCheck::finish(const std::string& source) const {
                   : "responses without a rejected one: use loss=sft, or give chosen and rejected"));
 }
 
+void check_form(const std::string& source, const std::vector<PromptText>& prompts,
+                const config::LossConfig& loss) {
+  FormCheck check(loss);
+  for (const PromptText& prompt : prompts) check.add(preferences_of(prompt));
+  check.finish(source);
+}
+
 }  // namespace dpo::data

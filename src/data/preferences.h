@@ -51,4 +51,8 @@ class FormCheck {
   bool has_example_ = false, has_labels_ = false, has_lists_ = false;
 };
 
+// The same for the texts of a source.
+void check_form(const std::string& source, const std::vector<PromptText>& prompts,
+                const config::LossConfig& loss);
+
 }  // namespace dpo::data

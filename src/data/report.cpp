@@ -196,8 +196,8 @@ OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t
   const auto response = [&](std::size_t i) { return written(prompt.responses[responses[i]]); };
   OrderedJson line;
   if (prompt.chat) {
-    const OrderedJson conversation = written(prompt.prompt);
-    for (const auto& [name, value] : conversation.items()) line[name == "messages" ? "prompt" : name] = value;
+    const OrderedJson chat = written(prompt.prompt);
+    for (const auto& [name, value] : chat.items()) line[name == "messages" ? "prompt" : name] = value;
   } else {
     line["prompt"] = prompt.prompt;
   }
@@ -232,7 +232,7 @@ void add_ids(OrderedJson& line, const Example& example, ExampleKind kind) {
     line["responses_ids"] = example.responses;
     return;
   }
-  line["chosen_ids"] = example.responses[0];
+  line[line.contains("completion") ? "completion_ids" : "chosen_ids"] = example.responses[0];
   if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
 }
 
@@ -324,6 +324,7 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
   for (std::uint32_t source = 0; source < sources.size(); ++source) {
     SourceTexts read = read_source(sources[source], config);
     for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
+    check_form(sources[source].name, read.prompts, config.loss);
     texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
       std::vector<ExampleOrigin> origins;

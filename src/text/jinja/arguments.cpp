@@ -31,7 +31,7 @@ std::int64_t Parameters::integer(std::size_t i, std::int64_t fallback) const {
 
 bool Parameters::flag(std::size_t i, bool fallback) const { return has(i) ? truth(values_[i]) : fallback; }
 
-const std::string& need_string(const Value& value, const std::string& what) {
+const std::string& need_string(const Value& value, std::string_view what) {
   if (!value.is_string()) throw Failure(fmt::format("{}: expected str, got {}", what, type_name(value)));
   return value.string();
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/jinja/objects.h"
@@ -30,6 +31,6 @@ class Parameters {
 };
 
 // A string argument; `what` names it in the Failure of another type.
-const std::string& need_string(const Value& value, const std::string& what);
+const std::string& need_string(const Value& value, std::string_view what);
 
 }  // namespace dpo::text::jinja

@@ -138,8 +138,11 @@ TEST_F(Chats, GetToolsAndVariablesByRowElseByKey) {
   config_.chat_template_kwargs = {{"style", "true"}, {"deep", "1"}};
   const std::vector<std::string> answer = {"[" + message("assistant", "a") + "]"};
   EXPECT_EQ(tokenize(kPrompt, answer), R"([{"name": "f"}] True 1$> > a$)");
-  EXPECT_EQ(tokenize(R"({"messages": [], "tools": [], "chat_template_kwargs": {"style": "x"}})", answer),
-            "[] x 1$> > a$");
+  EXPECT_EQ(
+      tokenize(
+          R"({"messages": [{"role": "user", "content": "q"}], "tools": [], "chat_template_kwargs": {"style": "x"}})",
+          answer),
+      "[] x 1$> > a$");
 }
 
 TEST_F(Chats, OfAFileBecomeExamples) {

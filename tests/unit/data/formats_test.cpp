@@ -299,14 +299,13 @@ TEST(Columns, NoneIgnoresOne) {
 }
 
 TEST(Columns, ABadRowNamesTheMissingColumn) {
-  const Value value = row({{"question", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
+  const Value value = row({{"asked", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
   const std::string got = problem([&](PromptTexts& t) {
-    add_row_by_columns(Value(value), {{"prompt", "qestion"}}, t);
+    add_row_by_columns(Value(value), {{"prompt", "askd"}}, t);
   });
-  EXPECT_NE(
-      got.find("data.columns={prompt: qestion} names a column that this row does not have; did you mean "
-               "'question'?"),
-      std::string::npos)
+  EXPECT_NE(got.find("data.columns={prompt: askd} names a column that this row does not have; did you mean "
+                     "'asked'?"),
+            std::string::npos)
       << got;
 }
 
@@ -327,16 +326,16 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
                             {"scores", list({Value::of(1.0)})},
                             {"chosen", text("a")}});
   EXPECT_EQ(used({}, {pair, pair}), "|");
-  EXPECT_EQ(used({}, {pair, more}), "|scores");  // a system message makes it a conversation
+  EXPECT_EQ(used({}, {pair, more}), "|scores,system");
   EXPECT_EQ(used({{"system", "none"}}, {pair, more}), "|scores");
   EXPECT_EQ(used({}, {ranked}), "|chosen");
-  EXPECT_EQ(used({}, {more, ranked}), "|");  // each is used somewhere
+  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is used somewhere
   EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
-  EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|");
+  EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|system");
   EXPECT_EQ(
       used({{"prompt", "sytem"}}, {more}),
       "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (columns: chosen, "
-      "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores");
+      "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores,system");
   EXPECT_EQ(used({{"prompt", "x"}}, {}), "|");
   EXPECT_EQ(used({}, {completion(boolean(true)), row({{"text", text("a")}, {"title", text("b")}})}),
             "|title");
@@ -362,7 +361,8 @@ TEST(Columns, RefuseBadRows) {
        "1 responses, but 0 scores or ranks"},
       {row({{"prompt", text("q")}, {"responses", list({})}, {"scores", list({})}}), "0 responses"},
       {row({{"prompt", text("q")}, {"text", text("a")}}),
-       "'prompt, completion, label' (KTO) or 'text' (SFT)"},
+       "'prompt, completion, label' (KTO), or for SFT 'prompt, completion', 'messages' or 'text'; got: "
+       "prompt, text"},
       {row({{"prompt", text("")}, {"completion", text("a")}}), "the prompt is empty"},
       {row({{"text", Value::of(1.0)}}), "'text' is a number, expected a string"},
   };

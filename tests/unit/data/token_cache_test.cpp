@@ -157,7 +157,7 @@ TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
   write("d/train.jsonl", "{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   EXPECT_EQ(text_of(load().prompt(0)), "new");
   EXPECT_EQ(files().size(), 2u);
-  config_.data.columns = {{"chosen", "rejected"}};
+  config_.data.columns = {{"chosen", "rejected"}, {"rejected", "chosen"}};
   EXPECT_EQ(text_of(load().response(0, 0)), "e$");
   config_.data.limits = {{config_.datasets[0], 1}};
   load();

@@ -98,7 +98,7 @@ TEST(ChatTurns, AreFoundTurnByTurnWithoutMarks) {
 
 // Templates that strip earlier reasoning: what is rendered for a part of the conversation is no prefix of the
 // whole.
-TEST(ChatTurns, EndWhereTheTextsDiffer) {
+TEST(ChatTurns, ThatAreWrittenDifferentlyLaterAreFound) {
   const ChatTemplate chat(
       "{% for m in messages %}[{{ m.role }}]{{ m.content if loop.last else m.content|replace('é', 'e') }}.{% "
       "endfor %}"
@@ -107,7 +107,7 @@ TEST(ChatTurns, EndWhereTheTextsDiffer) {
   const jinja::Value variables = parse_json(kChat);
   const RenderedChat rendered = chat.render(variables);
   EXPECT_EQ(texts(rendered, assistant_text(chat, variables, rendered)),
-            (std::vector<std::string>{"H", "Bye!."}));
+            (std::vector<std::string>{"He.", "Bye!."}));
 }
 
 class ChatFolder : public testing::Test {

@@ -55,11 +55,11 @@ class Updates : public testing::Test {
   ops::ResponseScores pass_over(TrainState& state, const data::Forest& forest) const {
     const model::Model& model = state.policy.model();
     const model::Batch packed = model::make_batch(forest, model.config.shape, at::kCPU);
-    model::Tape tape;
+    model::SavedActivations saved;
     state.policy.clear_gradients();
-    ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, tape);
-    model::backward(model, state.policy.store(), packed, state.pass, tape, at::ones_like(scores.log_probs),
-                    state.policy.gradient_store());
+    ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, saved);
+    model::backward(model, state.policy.store(), packed, state.pass, saved,
+                    scores.log_probs.new_ones(scores.log_probs.sizes()), state.policy.gradient_store());
     state.policy.finish_gradients();
     return scores;
   }
@@ -136,7 +136,7 @@ TEST_F(Updates, ScoreOnlyWhatIsToBeScored) {
   whole.row_weights = {0, 1, 0, 0, 0, 1, 1, 1, 1};
   pass_over(state, whole);
   EXPECT_LT(difference(gradients, copies_of(state.policy.gradients())), 1e-6);
-  EXPECT_GT(difference(gradients, {gradients.size(), at::zeros({})}), 1e-3);
+  EXPECT_GT(difference(gradients, std::vector(gradients.size(), gradients[0].new_zeros({}))), 1e-3);
 }
 
 // Good and bad as a pair, and as two labelled responses: the same comparisons, estimate of the KL and update.
