@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -40,6 +41,11 @@ std::string dumped(const ordered_json& value) {
 
 ordered_json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
+}
+
+// White space before an answer is dropped, since a template may write it itself ("Assistant: ...").
+ordered_json answer_message(const std::string& text) {
+  return message("assistant", text.substr(std::min(text.find_first_not_of(" \n"), text.size())));
 }
 
 const char* name_of(model::Finish finish) {
@@ -163,7 +169,7 @@ void Sampler::write_result(const Prompt& prompt, std::size_t number, std::size_t
                          {"finish", name_of(result.finish)}};
   if (!prompt.messages.is_null()) {
     object["messages"] = prompt.messages;
-    object["messages"].push_back(message("assistant", text));
+    object["messages"].push_back(answer_message(text));
   }
   write(dumped(object) + "\n");
 }
@@ -231,7 +237,7 @@ void talk(Sampler& sampler, const Chat& chat) {
     messages.push_back(message("user", line));
     try {
       const Answer answer = sampler.answer(chat.prompt({{"messages", messages}}));
-      messages.push_back(message("assistant", answer.text));
+      messages.push_back(answer_message(answer.text));
       if (answer.finish == model::Finish::length)
         fmt::print(stderr, "note: the answer is cut by --max-new-tokens or the model's context\n");
     } catch (const UserError& error) {

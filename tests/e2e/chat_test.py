@@ -182,6 +182,10 @@ class Chat(unittest.TestCase):
         self.assertEqual(prompt(file), "a\n")
         self.assertEqual(prompt(file, "--template-kwargs", "loud=true", "--template-kwargs", "count=2"), "a!3\n")
         self.assertEqual(prompt("chatml"), "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n")
+        file.write_text("{{ messages[0].content }}")  # the model continues "Hi" with " there"
+        (result,) = map(json.loads, self.run_dpo("sample", self.model, "--chat", "--prompt", "Hi", "--json", "--greedy",
+                                                 "--max-new-tokens", "1", "--chat-template", file).splitlines())
+        self.assertEqual((result["text"], result["messages"]), (" there", [user("Hi"), assistant("there")]))
         self.assertIn("--template-kwargs loud: expected KEY=VALUE", self.failure(*sample, file, "--template-kwargs", "loud"))
 
     def test_every_end_token_of_the_model_stops(self):
