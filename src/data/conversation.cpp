@@ -118,6 +118,7 @@ Value make_message(std::string role, std::string content) {
 std::string_view role_of(const Value& message) { return message.find("role")->text; }
 
 Conversation split_conversation(Messages prompt, std::vector<Messages> responses) {
+  if (responses.empty()) throw BadRow("there are no responses");
   const bool repeated =
       std::ranges::all_of(responses, [&](const Messages& r) { return begins_with(r, prompt); });
   const bool whole =

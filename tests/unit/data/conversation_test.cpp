@@ -139,6 +139,7 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
           "no message of the assistant after one of the user");
   refused(R"({"messages": [{"role": "assistant", "content": "a"}]})",
           "no message of the assistant after one of the user");
+  refused(R"({"question": null, "responses": [], "scores": []})", "there are no responses");
   refused(R"({"messages": ["q", "a"]})", "'messages' is a list, expected a string or messages");
   refused(R"({"prompt": [{"role": "user", "content": "q"}, "x"], "chosen": "a", "rejected": "b"})",
           "'prompt' contains a string, expected messages with 'role' and 'content'");
