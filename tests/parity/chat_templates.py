@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 
+from chat_cases import CASES
 from chat_reference import plain_text, reference_marks
 
 VARIABLES = {
@@ -196,9 +197,9 @@ def rendered(source):
 
 
 def check_small_templates(count, seed):
-    """Returns how many differ, and prints the shortest of them."""
+    """Those by hand, and random ones. Returns how many differ, and prints the shortest of them."""
     maker = Maker(seed)
-    templates = [maker.template() for _ in range(count)]
+    templates = CASES + [maker.template() for _ in range(count)]
     bad, texts, refused, skipped = [], 0, 0, 0
     for source, ours in zip(templates, probe_lines(templates)):
         theirs = rendered(source)
@@ -212,7 +213,7 @@ def check_small_templates(count, seed):
             skipped += 1
         else:
             bad.append((source, ours, theirs))
-    print(f"{count} small templates: {texts} texts equal, {refused} refused by both, {skipped} not comparable, {len(bad)} differ",
+    print(f"{len(templates)} small templates: {texts} texts equal, {refused} refused by both, {skipped} not comparable, {len(bad)} differ",
           flush=True)
     for source, ours, theirs in sorted(bad, key=lambda each: len(each[0]))[:int(os.environ.get("DPO_TEST_SHOWN", "5"))]:
         print(f"  {source!r}\n    dpo:      {ours}\n    expected: {theirs!r}")
