@@ -74,12 +74,12 @@ int run_render(const RenderArguments& arguments) {
 }
 
 void describe(CLI::App& command, RenderArguments& arguments) {
-  command.description("render conversations by a chat template: JSON lines to text");
+  command.description("render conversations with a chat template: JSON lines to text");
   takes_path(command.add_option("MODEL", arguments.model, "model folder, or a .jinja file"))->required();
-  takes_path(
-      command.add_option("--chat-template", arguments.chat_template,
-                         "another template than the folder's own: chatml, zephyr, plain, one of its named "
-                         "templates, or a file"))
+  takes_path(command.add_option(
+                 "--chat-template", arguments.chat_template,
+                 "chat template to use instead of the folder's own: chatml, zephyr, plain, one of its named "
+                 "templates, or a file"))
       ->type_name("NAME|FILE");
   command.add_flag("--tokens", arguments.tokens, "print token ids, and which of them are trained on");
   command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")

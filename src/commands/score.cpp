@@ -45,8 +45,8 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
       R"(Prints a line {"logps": [...], "tokens": [...]} for each row of FILE: the summed log-probability of
-each response, with its end-of-text token, and the number of tokens in the sum. In conversations only
-what the assistant says is in the sum.)");
+each response, with its end-of-text token (in conversations, its end of turn), and the number of tokens in
+the sum. In conversations only what the assistant says is in the sum. With --reference, also "rewards".)");
 }
 
 }  // namespace dpo::commands

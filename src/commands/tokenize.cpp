@@ -118,8 +118,8 @@ void describe(CLI::App& command, TokenizeArguments& arguments) {
   takes_path(command.add_option("DIR", arguments.folder, "tokenizer folder"))->required();
   command.add_flag("--decode", arguments.decode, "convert token ids to text");
   command.add_flag("--special", arguments.special,
-                   "add the tokenizer's special tokens (BOS and others); with --decode: leave special "
-                   "tokens out");
+                   "add the tokenizer's special tokens (BOS and others); with --decode: skip special "
+                   "tokens, as skip_special_tokens=True");
   command.add_flag("--json", arguments.json,
                    "lines of text are JSON strings, which can contain any character");
   command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")

@@ -147,7 +147,9 @@ std::vector<Field> model_fields() {
       field("model.block_name", kModel, &M::block_name, "null", text("the name of a block class"),
             "Accepted for compatibility with direct-preference-optimization; not used."),
       field("model.policy_dtype", kModel, &M::policy_dtype, "float32", one_of(kDtypes),
-            "Dtype of the trained weights and of the optimizer state."),
+            "Dtype of the trained weights and of the optimizer state. float16 is refused in training: it "
+            "would need "
+            "loss scaling."),
       field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, "null", one_of(all_choices<Dtype>()),
             "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
             "is faster on the run's device."),

@@ -23,7 +23,7 @@ enum TextFlags : std::uint8_t {
   // Of a chat:
   kTurnsDropped = 4,  // turns were dropped from the prompt's start, because it was too long
   kBoundaryMoved =
-      8,           // the rendered prompt is not a prefix of prompt and response: cut at the last common token
+      8,  // the rendered prompt is not a prefix of prompt and response: cut after the last common token
   kEndAdded = 16,  // the template writes no end of the turn, so the end-of-text token was added
   kRefused = 32,   // the template refuses the conversation; the prompt only keeps its number
 };
