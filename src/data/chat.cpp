@@ -33,8 +33,9 @@ text::ChatTemplate find_template(const config::RunConfig& config, const text::To
 
 // A scalar of YAML as a variable of the template.
 jinja::Value scalar(const std::string& text) {
-  if (text == "true" || text == "false") return text == "true";
-  if (text == "null") return {};
+  if (text == "true" || text == "True") return true;
+  if (text == "false" || text == "False") return false;
+  if (text == "null" || text == "None") return {};
   const char* const end = text.data() + text.size();
   if (std::int64_t whole = 0; std::from_chars(text.data(), end, whole).ptr == end && !text.empty())
     return whole;
@@ -57,9 +58,13 @@ std::string_view role_of(const jinja::Value& message) {
 
 bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
 
-std::string content_of(const jinja::Value& message) {
-  const jinja::Value* const content = message.find("content");
-  return content && content->is_string() ? content->string() : "";
+// Whether a message says nothing: no text, no parts, no tool calls, no reasoning.
+bool is_empty(const jinja::Value& message) {
+  return std::ranges::all_of(message.dict().entries(), [](const auto& entry) {
+    const jinja::Value& value = entry.second;
+    return (entry.first.is_string() && entry.first.string() == "role") || value.is_none() ||
+           (value.is_string() && value.string().empty()) || (value.is_sequence() && value.items().empty());
+  });
 }
 
 Values joined(Values first, const Values& second) {
@@ -126,6 +131,7 @@ ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokeni
       train_on_(config.data.train_on),
       keep_system_(config.data.keep_system),
       max_length_(config.max_length),
+      max_prompt_length_(config.max_prompt_length),
       kwargs_(config.chat_template_kwargs) {
   if (!config.data.tools) return;
   tools_json_ = read_text_file(*config.data.tools, "data.tools");
@@ -142,17 +148,21 @@ bool ChatTokenizer::writes_date() const {
 
 std::string ChatTokenizer::key() const {
   Sha256 hash;
-  hash.add(fmt::format("{}\n{}\n{}\n", template_.source(), tools_json_, kwargs_));
-  return fmt::format("chat {} train_on {} keep_system {} max_length {}\n", to_hex(hash.finish()),
-                     config::name_of(train_on_), keep_system_, max_length_);
+  hash.add(fmt::format("{}\n{}\n{}\n", template_.sources(), tools_json_, kwargs_));
+  return fmt::format("chat {} train_on {} keep_system {} max_length {} {}\n", to_hex(hash.finish()),
+                     config::name_of(train_on_), keep_system_, max_length_, max_prompt_length_);
 }
 
 ChatTokenizer::Chat ChatTokenizer::parse(const std::string& prompt) const {
   const jinja::Value json = value_of(prompt, 0);
   Chat chat;
   chat.messages = json.find("messages")->items();
+  // No tools are none: templates ask whether tools are none, not whether the list is empty.
   const jinja::Value* const tools = json.find("tools");
-  chat.tools = tools ? *tools : tools_;
+  if (!tools)
+    chat.tools = tools_;
+  else if (!tools->is_sequence() || !tools->items().empty())
+    chat.tools = *tools;
   jinja::Dict kwargs;
   for (const auto& [name, text] : kwargs_) kwargs.set(name, scalar(text));
   if (const jinja::Value* const own = json.find("chat_template_kwargs"); own && own->is_dict())
@@ -226,7 +236,11 @@ std::vector<TokenizedText> ChatTokenizer::tokenize(const PromptText& prompt) con
     responses.push_back(value_of(response, responses.size()).items());
   Encoded encoded = encode(chat, responses);
   bool dropped = false;
-  while (static_cast<std::int64_t>(encoded.longest()) > max_length_ && drop_first_turn(chat.messages)) {
+  const auto is_too_long = [&] {
+    return static_cast<std::int64_t>(encoded.longest()) > max_length_ &&
+           static_cast<std::int64_t>(encoded.prompt) > max_prompt_length_;
+  };
+  while (is_too_long() && drop_first_turn(chat.messages)) {
     encoded = encode(chat, responses);
     dropped = true;
   }
@@ -255,9 +269,7 @@ std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::ve
       text.tokens.push_back(end_of_text(*tokenizer_));
       text.flags |= kEndAdded;
     }
-    const jinja::Value& last = responses[r].back();
-    if (responses[r].size() == 1 && content_of(last).empty() && !last.find("tool_calls"))
-      text.flags |= kIsEmpty;
+    if (responses[r].size() == 1 && is_empty(responses[r].back())) text.flags |= kIsEmpty;
   }
   return texts;
 }

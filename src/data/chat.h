@@ -34,8 +34,9 @@ class ChatTokenizer {
   ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer);
 
   // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes
-  // before an answer, as far as prompt and answer together begin with the same tokens. If it is too long for
-  // max_length, its first turns are dropped. Throws ChatError.
+  // before an answer, as far as prompt and answer together begin with the same tokens. If prompt and
+  // response exceed max_length and the prompt max_prompt_length, its first turns are dropped. Throws
+  // ChatError.
   std::vector<TokenizedText> tokenize(const PromptText& prompt) const;
 
   // The text of the prompt (a PromptText's JSON) before an answer.
@@ -69,6 +70,7 @@ class ChatTokenizer {
   config::TrainOn train_on_;
   bool keep_system_;
   std::int64_t max_length_;
+  std::int64_t max_prompt_length_;
   std::string tools_json_;
   text::jinja::Value tools_;
   std::map<std::string, std::string> kwargs_;

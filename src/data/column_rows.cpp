@@ -211,7 +211,9 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
     prompt.insert(prompt.end(), answers[0].begin(), answers[0].end());
     split = split_for_sft(std::move(prompt), train_on);
   } else {
-    split = split_conversation(std::move(prompt), std::move(answers));
+    const Value* const text = columns.find(columns.has("prompt") ? "prompt" : "question");
+    split =
+        split_conversation(std::move(prompt), std::move(answers), text && text->kind == Value::Kind::Text);
   }
   PromptText made;
   made.chat = true;

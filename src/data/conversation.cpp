@@ -117,11 +117,13 @@ Value make_message(std::string role, std::string content) {
 
 std::string_view role_of(const Value& message) { return message.find("role")->text; }
 
-Conversation split_conversation(Messages prompt, std::vector<Messages> responses) {
+Conversation split_conversation(Messages prompt, std::vector<Messages> responses, bool prompt_is_text) {
   if (responses.empty()) throw BadRow("there are no responses");
   const bool repeated =
       std::ranges::all_of(responses, [&](const Messages& r) { return begins_with(r, prompt); });
+  const auto is_system = [](const Value& message) { return role_of(message) == "system"; };
   const bool whole =
+      (prompt_is_text || std::ranges::all_of(prompt, is_system)) &&
       std::ranges::none_of(responses, [](const Messages& r) { return is_assistant(r.front()); });
   if (repeated && !prompt.empty()) {
     for (Messages& response : responses) erase_first(response, prompt.size());

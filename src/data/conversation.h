@@ -28,9 +28,10 @@ struct Conversation {
   std::vector<Messages> responses;
 };
 
-// Responses that repeat the prompt, or have it only in common, lose it: what differs is the response.
-// BadRow if nothing is common, or if a response has no message of the assistant.
-Conversation split_conversation(Messages prompt, std::vector<Messages> responses);
+// Responses that repeat the prompt lose it. Without messages before them (`prompt` is empty, a system message
+// or a text), whole conversations have their first messages in common: these are the prompt. BadRow if
+// nothing is common, or if a response has no message of the assistant.
+Conversation split_conversation(Messages prompt, std::vector<Messages> responses, bool prompt_is_text);
 
 // A whole conversation for SFT: the response begins with the first (last) message of the assistant that
 // follows one of the user, and ends with the last message of the assistant.

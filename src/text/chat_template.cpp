@@ -156,6 +156,10 @@ const std::string& ChatTemplate::source() const { return parts_->source; }
 const std::string& ChatTemplate::name() const { return parts_->name; }
 bool ChatTemplate::marks_generation() const { return parts_->program.marks_generation(); }
 
+std::string ChatTemplate::sources() const {
+  return source() + (parts_->with_tools ? parts_->with_tools->source() : "");
+}
+
 void ChatTemplate::use_with_tools(ChatTemplate other) { parts_->with_tools = std::move(other); }
 
 std::vector<std::string> builtin_chat_templates() {

@@ -56,6 +56,7 @@ class ChatTemplate {
   RenderedChat render(const jinja::Value& variables) const;
 
   const std::string& source() const;
+  std::string sources() const;  // also of the template for tools
   const std::string& name() const;
   bool marks_generation() const;  // whether it has a generation block
 

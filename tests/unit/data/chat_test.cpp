@@ -76,6 +76,17 @@ TEST_F(Chats, BecomeThePromptAndWhatFollows) {
   EXPECT_EQ(flags_, (std::vector<std::uint8_t>{0, 0, kIsEmpty}));
 }
 
+TEST_F(Chats, AreEmptyOnlyIfTheySayNothing) {
+  for (const char* said :
+       {R"("content": [{"type": "text", "text": "a"}])", R"("content": "", "tool_calls": [{}])",
+        R"("content": null, "reasoning_content": "hm")"}) {
+    tokenize(kPrompt, {fmt::format(R"([{{"role": "assistant", {}}}])", said)});
+    EXPECT_EQ(flags_[1] & kIsEmpty, 0) << said;
+  }
+  tokenize(kPrompt, {R"([{"role": "assistant", "content": "", "tool_calls": null}])"});
+  EXPECT_EQ(flags_[1] & kIsEmpty, kIsEmpty);
+}
+
 TEST_F(Chats, ScoreWhatTheAssistantSays) {
   const std::string answer = "[" + message("assistant", "old|a") + ", " + message("user", "r") + ", " +
                              message("assistant", "new|b") + "]";
@@ -122,6 +133,8 @@ TEST_F(Chats, ThatAreTooLongLoseTheirFirstTurns) {
   const std::vector<std::string> answer = {"[" + message("assistant", "a") + "]"};
   EXPECT_EQ(tokenize(prompt, answer), "<system>s$<user>1$<assistant>2$<user>3$<assistant> > a$");
   config_.max_length = 40;
+  EXPECT_EQ(tokenize(prompt, answer), "<system>s$<user>1$<assistant>2$<user>3$<assistant> > a$");
+  config_.max_prompt_length = 20;
   EXPECT_EQ(tokenize(prompt, answer), "<system>s$<user>3$<assistant> > a$");
   EXPECT_EQ(flags_[0], kTurnsDropped);
   config_.data.keep_system = false;
@@ -142,7 +155,7 @@ TEST_F(Chats, GetToolsAndVariablesByRowElseByKey) {
       tokenize(
           R"({"messages": [{"role": "user", "content": "q"}], "tools": [], "chat_template_kwargs": {"style": "x"}})",
           answer),
-      "[] x 1$> > a$");
+      "null x 1$> > a$");
 }
 
 TEST_F(Chats, OfAFileBecomeExamples) {

@@ -73,6 +73,12 @@ TEST_F(Conversations, OfPairsInEveryForm) {
                      R"("messages": [{0}, {1}], "score_chosen": 9.5, "score_rejected": 1}})",
                      kUser, kGood, kBad)),
             kPair);
+  // A response that continues with another's message keeps the prompt before it.
+  EXPECT_EQ(
+      read(R"({"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "call"}], )"
+           R"("chosen": [{"role": "tool", "content": "1"}, {"role": "assistant", "content": "a"}], )"
+           R"("rejected": [{"role": "tool", "content": "1"}, {"role": "assistant", "content": "b"}]})"),
+      R"(chat {"messages": [user:q, assistant:call]} > [tool:1, assistant:a] [tool:1, assistant:b] 0>1)");
   // Turns as columns.
   EXPECT_EQ(read(R"({"system": "", "question": "q", "chosen": "a", "rejected": "b"})"), kPair);
   EXPECT_EQ(read(R"({"instruction": "q", "chosen_response": "a", "rejected_response": "b"})"), kPair);
