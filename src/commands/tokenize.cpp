@@ -16,6 +16,8 @@
 #include "base/files.h"
 #include "base/parallel.h"
 #include "commands/commands.h"
+#include "commands/fetch.h"
+#include "hub/cache.h"
 #include "text/tokenizer.h"
 
 namespace dpo::commands {
@@ -166,14 +168,24 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
   return 0;
 }
 
+// The folder of that name, or else of the model of that name in the Hugging Face cache.
+std::filesystem::path folder_of(const std::string& name) {
+  fetch_model(name, hub::Need::tokenizer);
+  std::error_code none;
+  const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Model, name);
+  return snapshot && !std::filesystem::is_directory(name, none) ? *snapshot : std::filesystem::path(name);
+}
+
 int run_tokenize(const TokenizeArguments& arguments) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(arguments.folder);
+  const text::Tokenizer tokenizer = text::Tokenizer::load(folder_of(arguments.folder));
   return arguments.bench_file.empty() ? tokenize_lines(tokenizer, arguments) : measure(tokenizer, arguments);
 }
 
 void describe(CLI::App& command, TokenizeArguments& arguments) {
   command.description("convert lines of text to JSON arrays of token ids, and back");
-  takes_path(command.add_option("DIR", arguments.folder, "tokenizer folder"))->required();
+  takes_path(command.add_option("DIR", arguments.folder,
+                                "tokenizer folder, or model name ORG/NAME on the Hugging Face hub"))
+      ->required();
   command.add_flag("--decode", arguments.decode, "convert token ids to text");
   command.add_flag("--special", arguments.special,
                    "add the tokenizer's special tokens (BOS and others); with --decode: leave special "
