@@ -1,6 +1,7 @@
 #include "commands/fetch.h"
 
 #include <memory>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -84,12 +85,18 @@ int run_fetch(const FetchArguments& arguments) {
 }  // namespace
 
 hub::Listener shown_downloads() {
-  const auto line = std::make_shared<ProgressLine>();
-  return {[line](const std::string& what, std::int64_t done, std::int64_t all) {
-            line->show(what, done, all, "bytes");
+  struct Shown {
+    ProgressLine line;
+    std::mutex mutex;
+  };
+  const auto shown = std::make_shared<Shown>();
+  return {[shown](const std::string& what, std::int64_t done, std::int64_t all) {
+            const std::lock_guard lock(shown->mutex);
+            shown->line.show(what, done, all, "bytes");
           },
-          [line](const std::string& note) {
-            line->clear();
+          [shown](const std::string& note) {
+            const std::lock_guard lock(shown->mutex);
+            shown->line.clear();
             print_notes({note});
           }};
 }

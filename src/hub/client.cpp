@@ -55,10 +55,16 @@ void Client::wait_or_throw(int failures, const HttpAnswer* answer, const Network
     throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty())
                            : explain(*failed, repository_, url));
   constexpr double kWorthSaying = 5;
-  if (*seconds >= kWorthSaying && listener_.say)
-    listener_.say(fmt::format("{} asks to wait {:.0f} s (HTTP status {})", origin_of(url), *seconds,
-                              answer ? answer->status : 0));
+  if (answer && *seconds >= kWorthSaying)
+    say_once(fmt::format("{} answers with HTTP status {}: waiting for {:.0f} s", origin_of(url),
+                         answer->status, *seconds));
   sleep_for(*seconds);
+}
+
+void Client::say_once(const std::string& note) {
+  const std::lock_guard lock(mutex_);
+  if (listener_.say && note != said_) listener_.say(note);
+  said_ = note;
 }
 
 HttpAnswer Client::request(HttpConnection& connection, std::string& url, bool head) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace dpo::hub {
 
-// Tells the user about a download; called from one thread at a time.
+// Tells the user about a download; called from several threads.
 struct Listener {
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // in bytes
   std::function<void(const std::string& note)> say;
@@ -50,12 +51,15 @@ class Client {
  private:
   // Follows redirects that stay on the hub.
   HttpAnswer request(HttpConnection& connection, std::string& url, bool head);
+  void say_once(const std::string& note);
   std::string api_url(const std::string& rest) const;
 
   Repository repository_;
   const Listener& listener_;
   std::string endpoint_, token_;
   std::atomic<bool> reached_ = false;  // there was an answer
+  std::mutex mutex_;                   // of said_
+  std::string said_;                   // so that the threads say it once
 };
 
 }  // namespace dpo::hub

@@ -39,10 +39,10 @@ bool looks_complete(const fs::path& snapshot, const Wanted& wanted) {
     return fs::exists(snapshot / name, none);
   };
   if (wanted.need == Need::data) return has_data_file(snapshot, wanted.is_data);
-  if (!has("config.json")) return false;
-  if (wanted.need == Need::config) return true;
   if (wanted.need == Need::tokenizer)
     return has("tokenizer.json") || has("tokenizer.model") || (has("vocab.json") && has("merges.txt"));
+  if (!has("config.json")) return false;
+  if (wanted.need == Need::config) return true;
   const std::vector<std::string> weights = weight_files(has, reader_of(snapshot));
   return !weights.empty() && std::all_of(weights.begin(), weights.end(), has);
 }
@@ -111,10 +111,12 @@ bool is_cached(const Repository& repository, const Wanted& wanted) {
   const std::vector<HubFile> needed = needed_files(*tree, wanted, reader_of(snapshot));
   if (needed.empty() && has_parquet_copy(repository, wanted))
     return is_cached(parquet_copy_of(repository), parquet_files());
-  return std::all_of(needed.begin(), needed.end(), [&](const HubFile& file) {
+  const bool has_all = std::all_of(needed.begin(), needed.end(), [&](const HubFile& file) {
     std::error_code none;
     return fs::exists(snapshot / file.path, none);
   });
+  // Python may have downloaded the other kind of weights.
+  return has_all || (wanted.need == Need::weights && looks_complete(snapshot, wanted));
 }
 
 fs::path fetch(const Repository& repository, const Wanted& wanted, const Listener& listener) {

@@ -127,6 +127,9 @@ TEST_F(Cache, CanTellWhetherAModelIsComplete) {
   // The list of files, where it is known, decides.
   write_tree(model, commit_, {{"config.json", 2, commit_}, {"tokenizer.json", 2, commit_}});
   EXPECT_FALSE(has(Need::tokenizer));
+  // Any weights will do.
+  write_tree(model, commit_, {{"config.json", 2, commit_}, {"model.safetensors", 2, commit_}});
+  EXPECT_TRUE(has(Need::weights));
 }
 
 TEST_F(Cache, IsFilledByACommand) {
