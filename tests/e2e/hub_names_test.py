@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import unittest
 from pathlib import Path
 
@@ -117,14 +118,15 @@ class Runs(OnTheHub):
 
     def test_the_originals_commands(self):
         sft = self.train("model=pythia28", "datasets=[hh]", "loss=sft", "exp_name=anthropic_dpo_pythia28", "local_run_dir=sft",
-                         "gradient_accumulation_steps=2", "batch_size=64", "eval_batch_size=32", "trainer=BasicTrainer",
-                         "sample_during_eval=false")
+                         "gradient_accumulation_steps=2", "batch_size=64", "eval_batch_size=32", "trainer=FSDPTrainer",
+                         "sample_during_eval=false", "model.fsdp_policy_mp=bfloat16")
         self.assertIn("Plan: loss=sft, EleutherAI/pythia-2.8b", sft.stderr)
         self.assertFalse(list(self.cache.rglob("pytorch_model.bin")))
         before = len(self.hub.log)
         self.train("model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=anthropic_dpo_pythia28",
                    "local_run_dir=dpo", "gradient_accumulation_steps=2", "batch_size=32", "eval_batch_size=32",
-                   "trainer=BasicTrainer", "sample_during_eval=false", "model.archive=sft/LATEST/policy.pt")
+                   "trainer=FSDPTrainer", "sample_during_eval=false", "model.fsdp_policy_mp=bfloat16",
+                   "model.archive=sft/LATEST/policy.pt")
         self.assertEqual(len(self.hub.log), before)
 
     def test_weights_and_data_come_after_the_plan(self):
@@ -133,6 +135,14 @@ class Runs(OnTheHub):
         self.assertIn("Plan: loss=sft", refused.stderr)
         self.assertEqual(self.hub.requests("store"), [])
         self.assertTrue(list(self.cache.rglob("tokenizer.json")))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    def test_two_ranks_download_once(self):
+        self.train("model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=two", "batch_size=32",
+                   "eval_batch_size=32", "trainer=FSDPTrainer", "mesh.shard=2", "sample_during_eval=false")
+        asked = [path for _, _, path, _ in self.hub.requests("store", "GET")]
+        self.assertEqual(len(asked), len(set(asked)))
+        self.assertGreaterEqual(len(asked), 2)
 
     def test_other_commands(self):
         name = "EleutherAI/pythia-2.8b"

@@ -6,6 +6,7 @@ Large files are on a second server, as on the real hub, where they are on anothe
 import hashlib
 import json
 import re
+import ssl
 import threading
 import time
 import urllib.parse
@@ -20,11 +21,12 @@ def git_sha1(data):
 
 
 class Hub:
-    def __init__(self):
+    def __init__(self, certificate=None):
         self.repositories = {}  # (kind, id): {revision: commit}
         self.commits = {}       # (kind, id, commit): {path: bytes}
         self.contents = {}      # SHA-256: bytes
         self.gated, self.page_size = set(), 1000
+        self.renamed = {}       # old name: new name
         self.log = []           # (server, method, path, headers)
         self.faults = []        # (server, part of the path, answer): each is used once
         self.cut_off = 0        # so many answers of the store end early
@@ -35,7 +37,11 @@ class Hub:
         self.sizes = {}         # path: a false size
         self.lock = threading.Lock()
         self.hub, self.store = (self._serve(handler) for handler in (HubHandler, StoreHandler))
-        self.url = f"http://127.0.0.1:{self.hub.server_port}"
+        if certificate:  # a file with key and certificate
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.hub.socket = context.wrap_socket(self.hub.socket, server_side=True)
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.hub.server_port}"
         self.store_url = f"http://127.0.0.1:{self.store.server_port}"
 
     def _serve(self, handler):
@@ -129,6 +135,9 @@ class HubHandler(Handler):
 
     def serve(self):
         path, _, query = self.path.partition("?")
+        for old, new in self.world.renamed.items():
+            if f"/{old}/" in path:
+                return self.answer(307, headers={"Location": self.path.replace(f"/{old}/", f"/{new}/")})
         if found := re.fullmatch(r"/api/(model|dataset)s/(.+)/revision/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
                 self.answer(200, json.dumps({"id": found[2], "sha": commit, "siblings": []}).encode())

@@ -1,13 +1,15 @@
 """Downloads into one cache with the Python client, on a network with faults, and what users are told."""
 
 import gzip
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import unittest
 from pathlib import Path
 
-from hub_server import TOKEN
+from hub_server import TOKEN, Hub
 from on_the_hub import MODEL, OTHERS, SHARDED, SNAPSHOT, OnTheHub, main, noise
 from tiny_run import PROGRAM, STOPPED
 
@@ -80,6 +82,14 @@ class Caches(OnTheHub):
         self.dpo("tokenize", "org/it@v1.0", HF_HUB_OFFLINE="1")
         self.assertIn("'org/it' has no revision 'v9'", self.refused("fetch", "org/it@v9"))
         self.assertIn("is not a name on the Hugging Face hub", self.refused("fetch", "org/it@"))
+
+    def test_a_repository_that_was_renamed(self):
+        self.hub.add("model", "org/it", MODEL | SHARDED)
+        self.hub.renamed = {"old": "org/it"}
+        (snapshot,) = self.fetch("old")
+        self.assertEqual(snapshot.parents[1], self.cache / "models--old")
+        self.python("old", HF_HUB_CACHE=str(self.folder / "other"))
+        self.assertEqual(self.layout(self.cache), self.layout(self.folder / "other"))
 
     def test_a_list_of_many_pages(self):
         self.hub.page_size = 2
@@ -225,6 +235,21 @@ class Messages(OnTheHub):
         message = self.refused("fetch", "org/it", HF_ENDPOINT="http://127.0.0.1:9")
         self.assertIn("cannot reach http://127.0.0.1:9: ", message)
         self.assertLess(time.monotonic() - start, 5)
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl")
+    def test_certificates_are_checked(self):
+        both = self.folder / "both.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                        "-subj", "/CN=hub", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", both, "-out", "certificate.pem"],
+                       check=True, capture_output=True, cwd=self.folder)
+        certificate = self.folder / "certificate.pem"
+        both.write_text(both.read_text() + certificate.read_text())
+        secure = Hub(both)
+        self.addCleanup(secure.close)
+        secure.add("model", "org/it", MODEL | SHARDED)
+        self.assertIn(f"the certificate of {secure.url} is not trusted", self.refused("fetch", "org/it", HF_ENDPOINT=secure.url))
+        self.assertEqual(secure.log, [])
+        self.fetch("org/it", HF_ENDPOINT=secure.url, SSL_CERT_FILE=str(certificate))
 
     def test_not_a_hub(self):
         self.hub.faults = [("hub", "/revision/", (200, {}))]
