@@ -12,6 +12,7 @@
 #include "commands/progress.h"
 #include "config/text.h"
 #include "data/source.h"
+#include "hub/cache.h"
 #include "plan/architecture.h"
 
 namespace dpo::commands {
@@ -32,19 +33,21 @@ struct Target {
 
 Target target_of(const std::string& name, bool small) {
   constexpr std::string_view kData = "datasets/";
+  const bool prefixed = name.starts_with(kData);
   config::RunConfig run;
-  run.datasets = {name.starts_with(kData) ? name.substr(kData.size()) : name};
-  const std::vector<data::HubDataSet> known = data::hub_data_sets(run);
-  const bool is_data = name.starts_with(kData) || (!known.empty() && known.front().repository != name);
-  const auto repository = is_data && !known.empty()
-                              ? hub::parse_repository(RepositoryKind::Dataset, known.front().repository)
-                              : hub::parse_repository(RepositoryKind::Model, name);
-  if (!repository || (is_data && known.empty()))
+  run.datasets = {prefixed ? name.substr(kData.size()) : name};
+  std::vector<data::HubDataSet> data_sets;
+  if (prefixed || name.find('/') == std::string::npos)  // hh, shp, se
+    data_sets = data::hub_data_sets(run);
+  const auto repository = data_sets.empty()
+                              ? hub::parse_repository(RepositoryKind::Model, prefixed ? "" : name)
+                              : hub::parse_repository(RepositoryKind::Dataset, data_sets.front().repository);
+  if (!repository)
     throw UserError(
-        fmt::format("'{}' is not a name on the Hugging Face hub; expected ORG/NAME, "
-                    "ORG/NAME@REVISION, datasets/ORG/NAME, hh, shp or se",
+        fmt::format("'{}' is not a name on the Hugging Face hub; expected ORG/NAME, ORG/NAME@REVISION, "
+                    "datasets/ORG/NAME, hh, shp or se",
                     config::shown(name)));
-  if (is_data) return {*repository, {Need::data, known.front().is_needed}};
+  if (!data_sets.empty()) return {*repository, {Need::data, data_sets.front().is_needed}};
   return {*repository, {small ? Need::tokenizer : Need::weights}};
 }
 
@@ -103,6 +106,14 @@ hub::Listener shown_downloads() {
 
 void fetch_model(const std::string& name_or_path, Need need) {
   hub::fetch_missing(RepositoryKind::Model, name_or_path, {need}, shown_downloads());
+}
+
+std::filesystem::path tokenizer_folder_of(const std::string& name_or_path) {
+  fetch_model(name_or_path, Need::tokenizer);
+  std::error_code none;
+  const auto snapshot = hub::cached_snapshot(RepositoryKind::Model, name_or_path);
+  return snapshot && !std::filesystem::exists(name_or_path, none) ? *snapshot
+                                                                  : std::filesystem::path(name_or_path);
 }
 
 void fetch_for_plan(const config::RunConfig& run, const hub::Listener& listener) {

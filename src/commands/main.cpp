@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
       program,
       {make_command<DemoArguments>("demo", demo), make_command<TrainArguments>("train", engine),
        plan_command(), fetch_command(), config_command(), data_command(), doctor_command(),
-       tokenize_command(), make_command<ConvertArguments>("convert", engine),
+       tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
        make_command<InitArguments>("init", engine), make_command<SampleArguments>("sample", engine),
        make_command<ScoreArguments>("score", engine),
        make_group("bench", kBenchHelp,

@@ -156,7 +156,9 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   if (!fs::exists(folder / kLatest)) return text + "  no checkpoint was saved: debug=true\n";
-  return text + fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / kLatest).string()}));
+  std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
+  if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
+  return text + fmt::format("try: {}\n", demo::shell_command(sample));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::set<std::string> files_of_index(const std::string& text) {
 }  // namespace
 
 bool is_small_model_file(const std::string& path) {
-  return std::find(kSmallFiles.begin(), kSmallFiles.end(), path) != kSmallFiles.end();
+  const bool named_template = path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
+  return named_template || std::find(kSmallFiles.begin(), kSmallFiles.end(), path) != kSmallFiles.end();
 }
 
 std::vector<std::string> weight_files(const std::function<bool(const std::string&)>& has,

@@ -193,9 +193,9 @@ class Messages(OnTheHub):
                       "private, set HF_TOKEN", message)
         self.assertIn("whether your token may read it", self.refused("fetch", "org/none", HF_TOKEN=TOKEN))
         self.assertIn("there is no data set 'org/none' at", self.refused("fetch", "datasets/org/none"))
-        for command in (["tokenize"], ["plan", "exp_name=x"], ["data"]):
-            arguments = ["org/none"] if command == ["tokenize"] else ["model.name_or_path=org/none"]
-            self.assertIn("there is no model 'org/none' at", self.refused(*command, *arguments))
+        for command in (["tokenize", "org/none"], ["render", "org/none"], ["plan", "exp_name=x", "model.name_or_path=org/none"],
+                        ["data", "model.name_or_path=org/none"]):
+            self.assertIn("there is no model 'org/none' at", self.refused(*command))
         self.assertIn("'a b' is not a name on the Hugging Face hub", self.refused("fetch", "a b"))
 
     def test_gated(self):

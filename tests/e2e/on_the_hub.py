@@ -53,8 +53,8 @@ class OnTheHub(unittest.TestCase):
                              "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
     def dpo(self, *arguments, status=0, **more):
-        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder,
-                              env=self.environment | more)
+        done = subprocess.run([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              cwd=self.folder, env=self.environment | more)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 

@@ -40,9 +40,9 @@ TEST(NeededFiles, OfSeveralAreThoseOfTheIndex) {
 TEST(NeededFiles, OfAPlanAreSmall) {
   for (const Need need : {Need::config, Need::tokenizer})
     EXPECT_EQ(needed({"config.json", "tokenizer.json", "model.safetensors", "chat_template.jinja",
-                      "onnx/config.json"},
+                      "onnx/config.json", "additional_chat_templates/tools.jinja"},
                      {need}),
-              "config.json tokenizer.json chat_template.jinja");
+              "config.json tokenizer.json chat_template.jinja additional_chat_templates/tools.jinja");
 }
 
 TEST(NeededFiles, OfADataSetAreItsData) {

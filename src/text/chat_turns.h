@@ -1,0 +1,36 @@
+// What the assistant says in a rendered conversation, as text and as tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace dpo::text {
+
+// The parts of `chat` (the rendered `variables`) that the assistant says in its messages from number `first`
+// on: what generation blocks wrote; in a template without them each assistant turn, from the end of the
+// conversation before it, rendered with its generation prompt, to the end of the conversation with it. A
+// template may write an old turn differently from the last one (without its thinking); its end is then found
+// by rendering it with another content. Throws TemplateError.
+std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const jinja::Value& variables,
+                                      const RenderedChat& chat, std::size_t first = 0);
+
+struct TrainedTokens {
+  std::vector<Token> ids;
+  std::vector<int> mask;  // 1 for what is trained on
+};
+
+// How many tokens the beginning of a text has in common with the tokens of the whole.
+std::size_t tokens_before(const Tokenizer& tokenizer, std::string_view beginning,
+                          const std::vector<Token>& whole);
+
+// The tokens of a text, without special tokens that the tokenizer would add. A part of the text begins after
+// the tokens that the text before it has in common with the whole.
+TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
+                             const std::vector<TextRange>& parts);
+
+}  // namespace dpo::text
