@@ -267,17 +267,19 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
                                               const Encoded& encoded, std::size_t index) const {
   const text::RenderedChat& rendered = encoded.wholes[index];
   const std::vector<Token>& whole = encoded.tokens[index + 1];
-  if (response.size() == 1 && !template_.marks_generation())
-    return {{static_cast<std::uint32_t>(encoded.prompt), static_cast<std::uint32_t>(whole.size())}};
+  const auto range = [](std::size_t begin, std::size_t end) {
+    return TokenRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+  };
+  // Another response may have moved the end of the prompt; what follows of it is not said by the assistant.
+  if (response.size() == 1 && !rendered.marked)
+    return {range(common_tokens(encoded.tokens[0], whole), whole.size())};
   const jinja::Value variables = variables_of(chat, joined(chat.messages, response), false);
   std::vector<TokenRange> ranges;
   for (const text::TextRange& part :
        text::assistant_text(template_, variables, rendered, chat.messages.size())) {
-    const std::string_view text = rendered.text;
-    const std::size_t end = text::tokens_before(*tokenizer_, text.substr(0, part.end), whole);
-    const std::size_t begin =
-        std::max(encoded.prompt, text::tokens_before(*tokenizer_, text.substr(0, part.begin), whole));
-    if (begin < end) ranges.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+    const text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
+    if (const std::size_t begin = std::max(span.begin, encoded.prompt); begin < span.end)
+      ranges.push_back(range(begin, span.end));
   }
   // Of marks there may be several in a message.
   const auto answers = static_cast<std::size_t>(std::ranges::count_if(response, is_answer));

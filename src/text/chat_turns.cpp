@@ -40,9 +40,13 @@ bool is_assistant(const Value& message) {
   return role && role->is_string() && role->string() == "assistant";
 }
 
-// What the template writes after the content of a message; nullopt if it does not write it as it is.
-std::optional<std::string> text_after(const ChatTemplate& chat_template, const Value& variables,
-                                      std::size_t message) {
+// What the template writes before and after the content of a message; nullopt if it does not write it as it
+// is.
+struct AroundContent {
+  std::string before, after;
+};
+std::optional<AroundContent> around_content(const ChatTemplate& chat_template, const Value& variables,
+                                            std::size_t message) {
   constexpr std::string_view kMark = "8dc1f0a2-the-content-of-the-message";  // in no text
   jinja::Values messages = variables.find("messages")->items();
   Dict replaced;
@@ -51,35 +55,46 @@ std::optional<std::string> text_after(const ChatTemplate& chat_template, const V
   messages[message] = std::move(replaced);
   const std::string text = chat_template.render(with_messages(variables, std::move(messages), false)).text;
   const std::size_t found = text.rfind(kMark);
-  return found == std::string::npos ? std::nullopt : std::optional(text.substr(found + kMark.size()));
+  if (found == std::string::npos) return std::nullopt;
+  return AroundContent{text.substr(0, found), text.substr(found + kMark.size())};
 }
 
-// Where a turn ends whose text is not the same in the whole conversation as at the end of one.
-std::size_t end_of_old_turn(const ChatTemplate& chat_template, const Value& variables, std::string_view text,
-                            std::size_t message) {
-  const auto rest = text_after(chat_template, variables, message);
-  const auto ending = text_after(chat_template, first_messages(variables, message + 1, false), message);
-  if (!rest || !ending || !text.ends_with(*rest)) return 0;
-  return text.size() - rest->size() + common_length(*rest, *ending);
-}
-
+// A turn of the assistant. Its text may not be the same in the whole conversation as at the end of one: then
+// it is found by what stands around its content.
 TextRange turn_of(const ChatTemplate& chat_template, const Value& variables, std::string_view text,
                   std::size_t message) {
-  TextRange turn;
-  if (message > 0)
-    turn.begin = common_length(text, chat_template.render(first_messages(variables, message, true)).text);
-  const std::string with_it = chat_template.render(first_messages(variables, message + 1, false)).text;
-  turn.end = common_length(text, with_it);
-  if (turn.end < with_it.size())
-    turn.end = std::max(turn.end, end_of_old_turn(chat_template, variables, text, message));
+  const std::string asked =
+      message > 0 ? chat_template.render(first_messages(variables, message, true)).text : "";
+  const std::string answered = chat_template.render(first_messages(variables, message + 1, false)).text;
+  TextRange turn{common_length(text, asked), common_length(text, answered)};
+  if (turn.begin == asked.size() && turn.end == answered.size()) return turn;
+  const auto whole = around_content(chat_template, variables, message);
+  const auto last = around_content(chat_template, first_messages(variables, message + 1, false), message);
+  if (!whole || !last || !text.ends_with(whole->after)) return turn;
+  if (turn.begin < asked.size() && text.starts_with(whole->before))
+    turn.begin = std::max(turn.begin, whole->before.size());
+  if (turn.end < answered.size())
+    turn.end =
+        std::max(turn.end, text.size() - whole->after.size() + common_length(whole->after, last->after));
   return turn;
+}
+
+struct Boundary {
+  std::size_t tokens;  // that end before it
+  bool crossed;        // by the next token
+};
+
+Boundary find_boundary(const Tokenizer& tokenizer, std::string_view before, const std::vector<Token>& all) {
+  const std::vector<Token> ids = tokenizer.encode(before);
+  const auto differs = std::mismatch(ids.begin(), ids.end(), all.begin(), all.end());
+  return {static_cast<std::size_t>(differs.first - ids.begin()), differs.first != ids.end()};
 }
 
 }  // namespace
 
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const Value& variables,
                                       const RenderedChat& chat, std::size_t first) {
-  if (chat_template.marks_generation()) return chat.generated;
+  if (chat.marked) return chat.generated;
   std::vector<TextRange> turns;
   const jinja::Values& messages = variables.find("messages")->items();
   for (std::size_t i = first; i < messages.size(); ++i) {
@@ -90,11 +105,11 @@ std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const V
   return turns;
 }
 
-std::size_t tokens_before(const Tokenizer& tokenizer, std::string_view beginning,
-                          const std::vector<Token>& whole) {
-  const std::vector<Token> ids = tokenizer.encode(beginning);
-  return static_cast<std::size_t>(std::mismatch(ids.begin(), ids.end(), whole.begin(), whole.end()).first -
-                                  ids.begin());
+TokenSpan tokens_of(const Tokenizer& tokenizer, std::string_view text, const TextRange& part,
+                    const std::vector<Token>& ids) {
+  const Boundary begin = find_boundary(tokenizer, text.substr(0, part.begin), ids);
+  const Boundary end = find_boundary(tokenizer, text.substr(0, part.end), ids);
+  return {begin.tokens, std::min(end.tokens + (end.crossed ? 1 : 0), ids.size())};
 }
 
 TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
@@ -102,9 +117,8 @@ TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
   TrainedTokens result{tokenizer.encode(text), {}};
   result.mask.resize(result.ids.size(), 0);
   for (const TextRange& part : parts) {
-    const std::size_t begin = tokens_before(tokenizer, text.substr(0, part.begin), result.ids);
-    const std::size_t end = tokens_before(tokenizer, text.substr(0, part.end), result.ids);
-    for (std::size_t i = begin; i < end; ++i) result.mask[i] = 1;
+    const TokenSpan span = tokens_of(tokenizer, text, part, result.ids);
+    for (std::size_t i = span.begin; i < span.end; ++i) result.mask[i] = 1;
   }
   return result;
 }

@@ -24,12 +24,15 @@ struct TrainedTokens {
   std::vector<int> mask;  // 1 for what is trained on
 };
 
-// How many tokens the beginning of a text has in common with the tokens of the whole.
-std::size_t tokens_before(const Tokenizer& tokenizer, std::string_view beginning,
-                          const std::vector<Token>& whole);
+// A part of a text in tokens: [begin, end). As in transformers, a token that crosses the beginning or the end
+// of the part belongs to it. `ids` are the tokens of the text.
+struct TokenSpan {
+  std::size_t begin = 0, end = 0;
+};
+TokenSpan tokens_of(const Tokenizer& tokenizer, std::string_view text, const TextRange& part,
+                    const std::vector<Token>& ids);
 
-// The tokens of a text, without special tokens that the tokenizer would add. A part of the text begins after
-// the tokens that the text before it has in common with the whole.
+// The tokens of a text, without special tokens that the tokenizer would add.
 TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
                              const std::vector<TextRange>& parts);
 

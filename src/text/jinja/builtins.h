@@ -30,7 +30,7 @@ class Raised : public Failure {
 // datetime.now().strftime(format)
 std::string strftime_now(const std::string& format);
 
-// A filter's or a test's parts, each a table of its own.
+// All filters, in tables by what they work on.
 struct NamedFilter {
   std::string_view name;
   Filter filter;
@@ -46,7 +46,6 @@ class AttributePath {
   explicit AttributePath(const Value& path);
   Value follow(Value value,
                const Value& fallback = {}) const;  // the fallback, if it is not none, for undefined values
-  std::uint32_t depth() const { return 0; }
 
  private:
   Values parts_;

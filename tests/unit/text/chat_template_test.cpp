@@ -141,5 +141,17 @@ TEST_F(ChatFolder, IsReadAsTransformersReadsIt) {
   EXPECT_THROW(find_chat_template(path_, "nosuch"), UserError);
 }
 
+TEST_F(ChatFolder, TokensOfWhatTheAssistantSaysAreTrainedOn) {
+  write("vocab.json", R"({"a":0,"b":1,"ab":2,"<":3,"|":4,"E":5})");
+  write("merges.txt", "#version: 0.2\na b\n");
+  const Tokenizer tokenizer = Tokenizer::load(path_);
+  const TrainedTokens trained = trained_tokens(tokenizer, "ab<ab|a", {{3, 6}});
+  EXPECT_EQ(trained.ids, (std::vector<Token>{2, 3, 2, 4, 0}));
+  EXPECT_EQ(trained.mask, (std::vector<int>{0, 0, 1, 1, 0}));
+  // A token that crosses the beginning or the end is trained on.
+  EXPECT_EQ(trained_tokens(tokenizer, "ab|", {{1, 2}}).mask, (std::vector<int>{1, 0}));
+  EXPECT_EQ(trained_tokens(tokenizer, "|ab", {{0, 2}}).mask, (std::vector<int>{1, 1}));
+}
+
 }  // namespace
 }  // namespace dpo::text
