@@ -71,6 +71,22 @@ if(DPO_MPICC)
   endif()
 endif()
 
+# libcurl, if it is installed: without it nothing is downloaded from the Hugging Face hub. Never with DPO_DEPS: a libcurl of
+# the system brings its own OpenSSL, and the folder is for machines without network.
+if(NOT DPO_DEPS)
+  find_path(DPO_CURL_INCLUDE curl/curl.h)
+  find_library(DPO_CURL_LIBRARY curl)
+  mark_as_advanced(DPO_CURL_INCLUDE DPO_CURL_LIBRARY)
+  if(DPO_CURL_INCLUDE AND DPO_CURL_LIBRARY)
+    add_library(dpo::curl INTERFACE IMPORTED GLOBAL)
+    target_include_directories(dpo::curl INTERFACE ${DPO_CURL_INCLUDE})
+    target_link_libraries(dpo::curl INTERFACE ${DPO_CURL_LIBRARY})
+  else()
+    message(WARNING "libcurl was not found (on Debian and Ubuntu: libcurl4-openssl-dev): this build downloads nothing from the "
+                    "Hugging Face hub.")
+  endif()
+endif()
+
 if(DPO_TESTS)
   dpo_dependency(GTest::gtest_main HEADER gtest/gtest.h LIBRARIES gtest_main gtest NAME GoogleTest PACKAGE libgtest-dev)
   target_link_libraries(GTest::gtest_main INTERFACE Threads::Threads)

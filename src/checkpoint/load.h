@@ -30,7 +30,7 @@ struct LoadedModel {
 // Called often, from one thread at a time, with numbers of bytes.
 using ProgressCallback = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// The folder of a model: a path, or ORG/NAME in the local Hugging Face cache. A UserError says how to
+// The folder of a model: a path, or ORG/NAME[@REVISION] in the Hugging Face cache. A UserError says how to
 // download it.
 std::filesystem::path model_folder(const std::string& name_or_path);
 

@@ -124,6 +124,7 @@ inline constexpr const char* kBenchHelp = "measure training speed, or the speed 
 Command config_command();
 Command data_command();
 Command doctor_command();
+Command fetch_command();
 Command plan_command();
 Command render_command();
 Command tokenize_command();

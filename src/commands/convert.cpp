@@ -6,10 +6,9 @@ namespace dpo::commands {
 
 void describe(CLI::App& command, ConvertArguments& arguments) {
   command.description("write a model's weights in another format or dtype");
-  takes_path(
-      command.add_option(
-          "IN", arguments.in,
-          "model folder, model name ORG/NAME in the Hugging Face cache, or weights file with --config"))
+  takes_path(command.add_option(
+                 "IN", arguments.in,
+                 "model folder, model name ORG/NAME on the Hugging Face hub, or weights file with --config"))
       ->required();
   takes_path(command.add_option(
                  "OUT", arguments.out,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/output_files.h"
 #include "commands/commands.h"
+#include "commands/fetch.h"
 #include "commands/progress.h"
 #include "config/evaluation.h"
 #include "data/report.h"
@@ -93,6 +94,10 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
 int run_data(const DataArguments& arguments) {
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
+  const hub::Listener listener = shown_downloads();
+  fetch_tokenizer(resolved.values, listener);
+  if (arguments.order == 0) data::tokenizer_folder(resolved.values);  // before data is downloaded
+  fetch_data(resolved.values, listener);
   return arguments.order > 0 ? print_order(arguments, resolved.values)
                              : print_report(arguments, resolved.values);
 }
@@ -104,7 +109,7 @@ void describe(CLI::App& command, DataArguments& arguments) {
       command, arguments.request,
       {{"dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL",
         "dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL --order 3"},
-       "MODEL is a folder with a tokenizer, or a model name ORG/NAME in the Hugging Face cache."});
+       "MODEL is a folder with a tokenizer, or a model name ORG/NAME on the Hugging Face hub."});
   const auto json = command.add_flag("--json", arguments.json, "print one JSON object");
   command
       .add_option("--order", arguments.order,

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "commands/fetch.h"
 #include "data/statistics.h"
 #include "data/tokenizer_folder.h"
 #include "plan/gather_inputs.h"
@@ -205,6 +206,11 @@ CountedData count_data(const config::RunConfig& run) {
   auto test = run.eval_every ? sources_here(run, data::Split::Test) : std::vector<data::Source>{};
   if (!test) return {};
   CountedData counted;
+  try {
+    fetch_tokenizer(run, shown_downloads());
+  } catch (const UserError& error) {
+    counted.notes.push_back(fmt::format("lengths are estimated without a tokenizer: {}", error.what()));
+  }
   const std::optional<text::Tokenizer> tokenizer = find_tokenizer(run);
   if (tokenizer) counted.lengths = find_counted(run, *tokenizer, counted.notes);
   if (!counted.lengths)

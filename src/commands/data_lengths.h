@@ -15,8 +15,9 @@ struct CountedData {
   std::vector<std::string> notes;        // about its rows, for the user
 };
 
-// Writes nothing: takes the counts from the token cache if it has the data, else counts rows and tokenizes a
-// sample of them. Data that is on this machine and cannot be read is a UserError.
+// Takes the counts from the token cache if it has the data, else counts rows and tokenizes a sample of them.
+// Downloads the tokenizer if it is missing; writes nothing else. Data that is on this machine and cannot be
+// read is a UserError.
 CountedData count_data(const config::RunConfig& run);
 
 // Of tokenized data: exactly the examples of the run.

@@ -6,13 +6,14 @@ namespace dpo::commands {
 
 void describe(CLI::App& command, ModelArguments& arguments) {
   takes_path(command.add_option("MODEL", arguments.model,
-                                "model folder, or model name ORG/NAME in the Hugging Face cache"))
+                                "model folder, or model name ORG/NAME on the Hugging Face hub"))
       ->required();
   takes_path(
       command.add_option("--weights", arguments.weights,
                          "weights file to use instead of those in MODEL: policy.pt, .bin or .safetensors"))
       ->type_name("FILE");
-  takes_path(command.add_option("--tokenizer", arguments.tokenizer, "tokenizer folder (default: MODEL)"))
+  takes_path(
+      command.add_option("--tokenizer", arguments.tokenizer, "tokenizer folder or name (default: MODEL)"))
       ->type_name("DIR");
   command
       .add_option("--device", arguments.device,

@@ -4,6 +4,7 @@
 
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
+#include "commands/fetch.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 
@@ -23,6 +24,7 @@ int print_plan(const PlanArguments& arguments) {
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
   const plan::Machine machine = plan::find_machine(arguments.machine);
+  fetch_for_plan(resolved.values, shown_downloads());
   const CountedData counted = count_data(resolved.values);
   print_notes(counted.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
@@ -49,9 +51,11 @@ void describe(CLI::App& command, PlanArguments& arguments) {
       {{"dpo plan model=pythia28 loss=sft exp_name=sft",
         "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
         "      --gpus 4 --device a100-80gb --fit"},
-       "Data on this machine is counted; nothing is downloaded or written. Exit status: 0 if the plan "
-       "passes, 1\n"
-       "if it fails."});
+       "Data on this machine is counted. Of a model that is neither built in nor on this machine, "
+       "config.json\n"
+       "and tokenizer are downloaded; nothing else is downloaded or written. Exit status: 0 if the plan "
+       "passes,\n"
+       "1 if it fails."});
   command.add_option("--gpus", arguments.machine.gpus, "GPUs per machine (default: those of this machine)")
       ->type_name("N")
       ->take_last();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -43,6 +44,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   if (what != what_ || done < done_) {  // other work
     what_ = what;
     start_ = shown_ = now;
+    first_ = done;
     printed_ = false;
   }
   done_ = done;
@@ -52,7 +54,12 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   shown_ = now;
   printed_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  const std::string text = fmt::format("{}, {:.0f} s", amount(done, all, unit), seconds);
+  std::string text = fmt::format("{}, {:.0f} s", amount(done, all, unit), seconds);
+  if (unit == "bytes" && !ends && done > first_) {
+    const double rate = static_cast<double>(done - first_) / seconds;
+    text = fmt::format("{}, {}/s, {} left", amount(done, all, unit), file_size(std::llround(rate)),
+                       rough_duration(static_cast<double>(all - done) / rate));
+  }
   if (!terminal_) return fmt::print(stderr, "{}: {}\n", what, text);
   show_bar(all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all), text);
   if (!ends) return;

@@ -15,7 +15,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // `unit`: what is counted; bytes are shown as sizes.
+  // `unit`: what is counted; bytes are shown as sizes, with their rate and the time left.
   void show(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit);
 
   // Removes an unfinished bar, so that another line can be printed.
@@ -29,7 +29,7 @@ class ProgressLine {
   bool terminal_;
   bool open_ = false;  // the line shows a bar
   std::string what_;
-  std::int64_t done_ = 0;
+  std::int64_t done_ = 0, first_ = 0;
   bool printed_ = false;  // a line of this work was printed to a pipe
   Clock::time_point start_, shown_;
 };

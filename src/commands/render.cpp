@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/parallel.h"
 #include "commands/commands.h"
+#include "commands/fetch.h"
 #include "commands/lines.h"
 #include "text/chat_template.h"
 #include "text/chat_turns.h"
@@ -47,7 +48,8 @@ std::string render_line(const text::ChatTemplate& chat_template, const text::Tok
                      fmt::join(trained.mask, ","));
 }
 
-int run_render(const RenderArguments& arguments) {
+int run_render(RenderArguments arguments) {
+  arguments.model = tokenizer_folder_of(arguments.model);
   const text::ChatTemplate chat_template = template_of(arguments);
   std::optional<text::Tokenizer> tokenizer;
   if (arguments.tokens) tokenizer = text::Tokenizer::load(arguments.model);
@@ -75,7 +77,10 @@ int run_render(const RenderArguments& arguments) {
 
 void describe(CLI::App& command, RenderArguments& arguments) {
   command.description("render conversations with a chat template: JSON lines to text");
-  takes_path(command.add_option("MODEL", arguments.model, "model folder, or a .jinja file"))->required();
+  takes_path(
+      command.add_option("MODEL", arguments.model,
+                         "model folder, model name ORG/NAME on the Hugging Face hub, or a .jinja file"))
+      ->required();
   takes_path(command.add_option(
                  "--chat-template", arguments.chat_template,
                  "chat template to use instead of the folder's own: chatml, zephyr, plain, one of its named "

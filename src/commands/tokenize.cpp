@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/parallel.h"
 #include "commands/commands.h"
+#include "commands/fetch.h"
 #include "commands/lines.h"
 #include "text/tokenizer.h"
 
@@ -109,13 +110,15 @@ int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments
 }
 
 int run_tokenize(const TokenizeArguments& arguments) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(arguments.folder);
+  const text::Tokenizer tokenizer = text::Tokenizer::load(tokenizer_folder_of(arguments.folder));
   return arguments.bench_file.empty() ? tokenize_lines(tokenizer, arguments) : measure(tokenizer, arguments);
 }
 
 void describe(CLI::App& command, TokenizeArguments& arguments) {
   command.description("convert lines of text to JSON arrays of token ids, and back");
-  takes_path(command.add_option("DIR", arguments.folder, "tokenizer folder"))->required();
+  takes_path(command.add_option("DIR", arguments.folder,
+                                "tokenizer folder, or model name ORG/NAME on the Hugging Face hub"))
+      ->required();
   command.add_flag("--decode", arguments.decode, "convert token ids to text");
   command.add_flag("--special", arguments.special,
                    "add the tokenizer's special tokens (BOS and others); with --decode: skip special "

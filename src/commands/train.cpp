@@ -12,10 +12,12 @@ constexpr const char* kDpo =
     "dpo train model.name_or_path=MODEL datasets=[pairs.jsonl] data.test_share=0.1 \\\n"
     "      loss=dpo loss.beta=0.1 exp_name=dpo model.archive=sft/LATEST";
 constexpr const char* kNotes =
-    "MODEL is a model folder, or a model name ORG/NAME in the Hugging Face cache. pairs.jsonl has lines\n"
+    "MODEL is a model folder, or a model name ORG/NAME on the Hugging Face hub. pairs.jsonl has lines\n"
     "{\"prompt\": ..., \"chosen\": ..., \"rejected\": ...} (docs/data.md); a tenth is held out for "
     "evaluation.\n\n"
-    "The plan is printed first; if it fails, the run does not start and no files are written.\n"
+    "The plan is printed first; if it fails, the run does not start and no files are written. Then weights "
+    "and\n"
+    "data that are not on this machine are downloaded.\n"
     "SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 stop a run after the current update, with a checkpoint and exit\n"
     "status 143; resume=RUN continues it. If training fails, the exit status is 2.";
 

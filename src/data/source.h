@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,14 @@ bool begins_with_chat(const Source& source, const config::RunConfig& config);
 // Finds the files of every data set of the configuration. A missing one is a UserError that says how to get
 // it.
 std::vector<Source> find_sources(const config::RunConfig& config, Split split);
+
+// A data set of the configuration that is not a file or folder it names: a repository of the hub.
+struct HubDataSet {
+  std::string repository;                                       // ORG/NAME, maybe with @REVISION
+  std::function<bool(const std::string& path)> is_needed = {};  // of its files
+};
+
+std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config);
 
 struct SourceTexts {
   std::vector<PromptText> prompts;

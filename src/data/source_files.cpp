@@ -32,6 +32,12 @@ constexpr std::array<Known, 3> kKnown = {{
     {"se", Source::Format::Se, "HuggingFaceH4/stack-exchange-preferences", &config::DatasetPaths::se},
 }};
 
+// Rows, and not what the `datasets` library writes about a data set.
+bool is_data_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return is_row_file(file) && name != "dataset_infos.json" && name != "dataset_info.json";
+}
+
 // All data files below a folder, sorted by path, as the `datasets` library reads them.
 Files row_files(const fs::path& folder) {
   Files files;
@@ -41,7 +47,7 @@ Files row_files(const fs::path& folder) {
        !error && at != end; at.increment(error)) {
     const bool hidden = at->path().filename().string().starts_with('.');
     if (hidden && at->is_directory()) at.disable_recursion_pending();
-    if (!hidden && !at->is_directory() && is_row_file(at->path())) files.push_back(at->path());
+    if (!hidden && !at->is_directory() && is_data_file(at->path())) files.push_back(at->path());
   }
   if (error) throw UserError(fmt::format("{}: cannot list the folder: {}", folder.string(), error.message()));
   std::sort(files.begin(), files.end());
@@ -97,6 +103,15 @@ Source in_folder(Source source, const fs::path& folder) {
   return source;
 }
 
+// A data set in the Hugging Face cache: its own files, or else the hub's Parquet copy.
+std::optional<fs::path> cached_data(const std::string& name) {
+  const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, name);
+  if (snapshot && !row_files(*snapshot).empty()) return snapshot;
+  const auto copy =
+      hub::cached_snapshot(hub::RepositoryKind::Dataset, fmt::format("{}@{}", name, hub::kParquetRevision));
+  return copy ? copy : snapshot;
+}
+
 // hh and shp: the files called train or test, in any sub-folder. se: all files, from which the split is
 // drawn.
 Source in_known_folder(Source source, const fs::path& folder, const Known& known) {
@@ -120,7 +135,7 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
           fmt::format("dataset_paths.{}: there is no folder {}", known.name, config::shown(*path)));
     return in_known_folder(std::move(source), *path, known);
   }
-  if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, known.repository))
+  if (const auto snapshot = cached_data(known.repository))
     return in_known_folder(std::move(source), *snapshot, known);
   throw UserError(
       fmt::format("datasets: '{}' is not on this machine: {} is not in the Hugging Face cache ({}); "
@@ -142,8 +157,7 @@ Source find_files(const std::string& name, Split split, const config::RunConfig&
     source.by_hash = true;
     return source;
   }
-  if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, name))
-    return in_folder(std::move(source), *snapshot);
+  if (const auto snapshot = cached_data(name)) return in_folder(std::move(source), *snapshot);
   if (!hub::may_be_on_the_hub(name))
     throw UserError(fmt::format("datasets: there is no file or folder '{}'", config::shown(name)));
   const std::string fetch =
@@ -174,6 +188,23 @@ void check_names(const config::RunConfig& config) {
 }
 
 }  // namespace
+
+std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config) {
+  std::vector<HubDataSet> data_sets;
+  for (const std::string& name : config.datasets) {
+    const auto known =
+        std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return k.name == name; });
+    if (known == kKnown.end() && name.find('/') != std::string::npos)
+      data_sets.push_back({name, [](const std::string& path) { return is_data_file(path); }});
+    if (known == kKnown.end() || config.dataset_paths.*known->path) continue;
+    const bool all = known->format == Source::Format::Se;
+    data_sets.push_back({known->repository, [all](const std::string& path) {
+                           return is_data_file(path) &&
+                                  (all || has_word(path, "", "train") || has_word(path, "", "test"));
+                         }});
+  }
+  return data_sets;
+}
 
 std::vector<Source> find_sources(const config::RunConfig& config, Split split) {
   check_names(config);

@@ -37,9 +37,7 @@ std::filesystem::path tokenizer_folder(const config::RunConfig& config) {
       "the tokenizer of '{}' is not on this machine: not a folder, and not in the Hugging Face cache ({}); "
       "download it with '{}', or give a folder: model.tokenizer_name_or_path=DIR",
       config::shown(name), hub::cache_folder().string(),
-      hub::fetch_command(
-          hub::RepositoryKind::Model, name,
-          "--include 'tokenizer*' --include '*.model' --include vocab.json --include merges.txt")));
+      hub::fetch_command(hub::RepositoryKind::Model, name)));
 }
 
 }  // namespace dpo::data

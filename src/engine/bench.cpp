@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
+#include "commands/fetch.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
@@ -42,6 +43,7 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
     if (first) commands::print_notes(resolved.notes);
     config::RunConfig run = resolved.values;
     run.debug = true;  // nothing is saved
+    once_per_machine(world, [&](bool) { commands::fetch_for_plan(run, commands::shown_downloads()); });
     const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
     const plan::Plan plan = plan::assess(in);
     if (first && !plan.fits())

@@ -8,6 +8,7 @@
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "commands/fetch.h"
 #include "engine/loading.h"
 #include "engine/run_commands.h"
 
@@ -28,6 +29,8 @@ Input input_of(const commands::ConvertArguments& arguments) {
   if (is_file && arguments.config.empty())
     throw UserError(fmt::format(
         "{} is a file: --config must name the config.json of its model, or its folder", arguments.in));
+  commands::fetch_model(arguments.in, hub::Need::weights);
+  commands::fetch_model(arguments.config, hub::Need::config);
   if (arguments.config.empty()) return {arguments.in, std::nullopt};
   return {arguments.config, is_file ? fs::path(arguments.in) : checkpoint::model_folder(arguments.in)};
 }

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "commands/fetch.h"
 #include "engine/loading.h"
 #include "engine/run_commands.h"
 
@@ -14,6 +15,7 @@ namespace dpo::engine {
 
 int run_init(const commands::InitArguments& arguments) {
   check_absent(arguments.out);
+  commands::fetch_model(arguments.config, hub::Need::config);
   const at::ScalarType dtype = arguments.dtype.empty() ? checkpoint::configured_dtype(arguments.config)
                                                        : scalar_type_named(arguments.dtype);
   handle_stop_signals();

@@ -15,6 +15,7 @@
 #include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/read_tensors.h"
+#include "commands/fetch.h"
 #include "commands/progress.h"
 #include "ops/devices.h"
 #include "plan/device.h"
@@ -73,6 +74,12 @@ std::string summary_of(const checkpoint::LoadedModel& model) {
   const std::int64_t bytes = count * static_cast<std::int64_t>(c10::elementSize(model.weights.dtype()));
   return fmt::format("{}, {} parameters, {}, {}", model::info_of(model.config.shape.family).name,
                      with_commas(count), checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
+}
+
+void fetch_models(const commands::ModelArguments& arguments) {
+  commands::fetch_model(arguments.model, arguments.weights.empty() ? hub::Need::weights : hub::Need::config);
+  commands::fetch_model(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer,
+                        hub::Need::tokenizer);
 }
 
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments) {

@@ -25,6 +25,9 @@ struct ReadyModel {
   model::Weights weights;
 };
 
+// Downloads the model and the tokenizer of a command, if they are names and not on this machine.
+void fetch_models(const commands::ModelArguments& arguments);
+
 // The tokenizer of a command's model. Quick: load it first, to find bad input before weights are read.
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments);
 

@@ -181,6 +181,11 @@ int on_ranks(const config::Request& request, const RankWork& work) {
   }
 }
 
+void once_per_machine(const comm::World& world, const std::function<void(bool)>& work) {
+  if (world.local_rank == 0) work(world.all->rank() == 0);
+  world.all->barrier();
+}
+
 plan::Machine machine_of(const comm::World& world) {
   if (world.all->size() == 1) return plan::find_machine({});
   return plan::find_machine(

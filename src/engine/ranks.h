@@ -15,6 +15,9 @@ using RankWork = std::function<int(const config::Resolved& resolved, const comm:
 // as trainer, mesh and GPUs need and waits for them. A rank that fails ends them all.
 int on_ranks(const config::Request& request, const RankWork& work);
 
+// Work that one rank of each machine does while the others wait, such as a download. `first`: it is rank 0.
+void once_per_machine(const comm::World& world, const std::function<void(bool first)>& work);
+
 // The machine of this process, and the ranks of its run.
 plan::Machine machine_of(const comm::World& world);
 

@@ -273,6 +273,7 @@ int run_sample(const commands::SampleArguments& arguments) {
   device_named(arguments.model.device);
   if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
     throw UserError("--stop must not be empty");
+  fetch_models(arguments.model);
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
   std::vector<Token> eos = end_tokens(arguments.model, tokenizer);
   std::vector<std::string> stops = arguments.stops;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "commands/fetch.h"
 #include "commands/progress.h"
 #include "data/chat.h"
 #include "data/examples.h"
@@ -160,6 +161,8 @@ json rewards_of(const std::vector<double>& logps, const std::vector<double>& ref
 
 int run_score(const commands::ScoreArguments& arguments) {
   device_named(arguments.model.device);
+  fetch_models(arguments.model);
+  if (!arguments.reference.empty()) commands::fetch_model(arguments.reference, hub::Need::weights);
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
   const std::vector<data::PromptLine> lines =
       data::read_responses(arguments.file, commands::pairs_of("--columns", arguments.columns));

@@ -11,6 +11,7 @@
 #include "base/user_path.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"
+#include "commands/fetch.h"
 #include "commands/progress.h"
 #include "config/print.h"
 #include "demo/runs.h"
@@ -133,6 +134,11 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   return run_in_folder(prepared, folder, listener);
 }
 
+// Downloads, once for each machine; the first rank shows its progress.
+void fetch_once(const comm::World& world, const std::function<void(const hub::Listener&)>& fetch) {
+  once_per_machine(world, [&](bool first) { fetch(first ? commands::shown_downloads() : hub::Listener{}); });
+}
+
 // For all ranks but the first.
 const train::Listener kSilent{[](const std::string&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
@@ -164,6 +170,10 @@ TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& d
   handle_stop_signals();
   if (first) commands::print_notes(resolved.notes);
   const run::Start start = agree_on_start(resolved.values, *world.all);
+  fetch_once(world, [&](const hub::Listener& downloads) {
+    commands::fetch_for_plan(resolved.values, downloads);
+    commands::fetch_tokenizer(resolved.values, downloads);
+  });
   // Notes about the data are printed when it is tokenized.
   const plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
@@ -172,6 +182,10 @@ TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& d
   if (first) display.show_plan(plan, in);
   agree_on_plan(plan, *world.all);
   if (stop_requested()) throw Stopped();
+  fetch_once(world, [&](const hub::Listener& downloads) {
+    commands::fetch_data(resolved.values, downloads);
+    commands::fetch_weights(resolved.values, downloads);
+  });
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
   } catch (const train::StoppedEarly& stopped) {

@@ -1,28 +1,56 @@
-// hub: models and data sets of the Hugging Face hub.
+// The folder in which the Hugging Face libraries cache downloads, laid out as the Python client does it:
+//   models--ORG--NAME/blobs/ETAG            contents, by their hash
+//   models--ORG--NAME/snapshots/COMMIT/...  links to them, by the names of the files
+//   models--ORG--NAME/refs/REVISION         the commit of a branch or tag
+//   models--ORG--NAME/trees/COMMIT.json     the list of a commit's files
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "hub/answers.h"
+#include "hub/repository.h"
+#include "hub/settings.h"
 
 namespace dpo::hub {
 
-enum class RepositoryKind { Model, Dataset };
+// "models--org--name"
+std::string folder_name(const Repository& repository);
+std::filesystem::path folder_of(const Repository& repository);
 
-// The folder in which the Hugging Face libraries cache their downloads.
-std::filesystem::path cache_folder();
+// The commit of a repository's revision by the cache; nullopt if that does not know it.
+std::optional<std::string> cached_commit(const Repository& repository);
 
-// Whether a text can be the name of a repository: NAME or OWNER/NAME.
-bool is_repository_name(const std::string& name);
+// The cached files of a repository, ORG/NAME or ORG/NAME@REVISION; nullopt if it is not cached. They are
+// links to the contents, and possibly not all files of the repository.
+std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const std::string& name);
 
-// The cached files of a repository's main branch; nullopt if it is not cached. They are links to the
-// contents, and possibly not all files of the repository.
-std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const std::string& repository);
+// All files of a commit; nullopt if the list is not cached.
+std::optional<std::vector<HubFile>> cached_tree(const Repository& repository, const std::string& commit);
+void write_tree(const Repository& repository, const std::string& commit, const std::vector<HubFile>& files);
 
-// Whether a name that is not found on this machine may be a repository of the hub: not a path or file name.
-bool may_be_on_the_hub(const std::string& name);
+void write_ref(const Repository& repository, const std::string& commit);
 
-// The command that downloads a repository (or some of its files) into the cache.
-std::string fetch_command(RepositoryKind kind, const std::string& repository, const std::string& files = "");
+// Creates a folder of the cache, with its parents.
+void make_folder(const std::filesystem::path& folder);
+
+// snapshots/COMMIT/path becomes a relative link to blobs/etag.
+void link_blob(const Repository& repository, const std::string& commit, const std::string& path,
+               const std::string& etag);
+
+// Excludes other processes that download the same contents; waits for them. The Python client uses the same
+// lock.
+class BlobLock {
+ public:
+  BlobLock(const Repository& repository, const std::string& etag);
+  ~BlobLock();
+  BlobLock(const BlobLock&) = delete;
+  BlobLock& operator=(const BlobLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
 
 }  // namespace dpo::hub

@@ -30,6 +30,10 @@ fs::path cached_config(const std::string& repository) {
   return snapshot && fs::exists(*snapshot / "config.json", none) ? *snapshot / "config.json" : fs::path{};
 }
 
+std::string asset_of(const std::string& name) {
+  return "architecture/" + replace_all(name, "/", "--") + ".json";
+}
+
 Architecture from_file(const fs::path& path) {
   const std::string text = read_text_file(path, "model configuration");
   return {model::parse_model_config(text, path.string()).shape, path.string(), text};
@@ -37,13 +41,14 @@ Architecture from_file(const fs::path& path) {
 
 }  // namespace
 
+bool is_built_in(const std::string& name) { return config::asset(asset_of(name)).has_value(); }
+
 Architecture find_architecture(const std::string& name_or_path) {
   std::error_code none;
   if (fs::is_directory(name_or_path, none)) return from_file(fs::path(name_or_path) / "config.json");
   if (const fs::path cached = cached_config(name_or_path); !cached.empty()) return from_file(cached);
-  const std::string file = replace_all(name_or_path, "/", "--");
-  if (const auto shipped = config::asset("architecture/" + file + ".json")) {
-    const std::string origin = "configs/architecture/" + file + ".json";
+  if (const auto shipped = config::asset(asset_of(name_or_path))) {
+    const std::string origin = "configs/" + asset_of(name_or_path);
     return {model::parse_model_config(*shipped, origin).shape, origin, std::string(*shipped)};
   }
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
@@ -52,13 +57,12 @@ Architecture find_architecture(const std::string& name_or_path) {
                     config::shown(name_or_path)));
   std::vector<std::string> known = config::assets_in("architecture");
   for (std::string& name : known) name = replace_all(name, "--", "/");
-  throw UserError(
-      fmt::format("model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "
-                  "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; download "
-                  "it with '{}', or give a folder{}",
-                  name_or_path, hub::cache_folder().string(), known.size(),
-                  hub::fetch_command(hub::RepositoryKind::Model, name_or_path, "config.json"),
-                  did_you_mean(name_or_path, known)));
+  throw UserError(fmt::format(
+      "model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "
+      "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; download "
+      "it with '{}', or give a folder{}",
+      name_or_path, hub::cache_folder().string(), known.size(),
+      hub::fetch_command(hub::RepositoryKind::Model, name_or_path), did_you_mean(name_or_path, known)));
 }
 
 }  // namespace dpo::plan

@@ -12,8 +12,11 @@ struct Architecture {
   std::string config_json;  // text of that file
 };
 
+// Whether the sizes of a model are shipped in configs/architecture/.
+bool is_built_in(const std::string& name);
+
 // The sizes of the model that `model.name_or_path` names: from a local folder, from the Hugging Face cache,
-// or from the figures shipped in configs/architecture/. Nothing is downloaded.
+// or from the figures shipped in configs/architecture/. Downloads nothing.
 Architecture find_architecture(const std::string& name_or_path);
 
 }  // namespace dpo::plan

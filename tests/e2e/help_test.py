@@ -118,7 +118,7 @@ class Help(TinyRuns):
                           ["data", f"datasets=[{file}]", "model.tokenizer_name_or_path=nosuch.json"]):
             text = self.failure(*arguments, input="")
             self.assertIn("there is no f", text)
-            self.assertNotIn("hf download", text)
+            self.assertNotIn("dpo fetch", text)
         for arguments, message in ((["plan", "--gpus", "x"], "invalid value: --gpus = x (see 'dpo plan --help')"),
                                    (["--gpus"], "unknown option '--gpus' (see 'dpo --help')"),
                                    (["bench"], "no command given, expected one of train, device (see 'dpo bench --help')"),

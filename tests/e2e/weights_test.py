@@ -76,8 +76,8 @@ class Weights(unittest.TestCase):
 
     def test_inputs_that_are_none(self) -> None:
         out = self.folder / "out"
-        nowhere = {**os.environ, "HF_HUB_CACHE": str(self.folder / "cache")}
-        self.expect_failure(["no model of that name in the Hugging Face cache", "'hf download org/model' downloads it"],
+        nowhere = {**os.environ, "HF_HUB_CACHE": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1"}
+        self.expect_failure(["no model of that name in the Hugging Face cache", "org/model' downloads it"],
                             "convert", "org/model", out, env=nowhere)
         self.expect_failure(["--config must name the config.json"], "convert", self.model / "model.safetensors", out)
         self.expect_failure(["there is no folder /no/such"], "convert", "/no/such", out)

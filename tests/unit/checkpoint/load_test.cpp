@@ -214,7 +214,7 @@ TEST_F(Load, WhatDoesNotExist) {
   const auto load_named = [](const std::string& name) {
     return message_of([&] { load_model(name, at::kFloat, at::kCPU); });
   };
-  EXPECT_NE(load_named("org/name").find("'hf download org/name' downloads it"), std::string::npos);
+  EXPECT_NE(load_named("org/name").find("org/name' downloads it"), std::string::npos);
   EXPECT_NE(load_named("/no/such/folder").find("there is no folder /no/such/folder"), std::string::npos);
   EXPECT_NE(load_named(folder_).find("config.json: No such file"), std::string::npos);
 }

@@ -190,10 +190,8 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_TRUE(has(problem({"hh"}),
-                  "download it with 'hf download --repo-type dataset Anthropic/hh-rlhf', or give its folder: "
-                  "dataset_paths.hh=DIR"));
-  EXPECT_TRUE(has(problem({"me/it"}), "download it with 'hf download --repo-type dataset me/it'"));
+  EXPECT_TRUE(has(problem({"hh"}), "Anthropic/hh-rlhf', or give its folder: dataset_paths.hh=DIR"));
+  EXPECT_TRUE(has(problem({"me/it"}), "download it with '"));
   EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl'");
   EXPECT_TRUE(has(problem({"shpp"}), "is not hh, shp or se") &&
               has(problem({"shpp"}), "did you mean 'shp'?"));

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
+#include "hub/fetch.h"
+
 namespace dpo::hub {
 namespace {
 
@@ -76,9 +79,80 @@ TEST_F(Cache, IsWhereTheVariablesSay) {
   unsetenv("HF_HOME");
 }
 
-TEST(FetchCommand, NamesTheKindAndTheFiles) {
-  EXPECT_EQ(fetch_command(RepositoryKind::Dataset, "a/b"), "hf download --repo-type dataset a/b");
-  EXPECT_EQ(fetch_command(RepositoryKind::Model, "a/b", "config.json"), "hf download a/b config.json");
+TEST_F(Cache, KnowsRevisions) {
+  write("models--a--b/refs/v1", commit_);
+  write("models--a--b/snapshots/" + commit_ + "/x", "");
+  const fs::path snapshot = folder_ / "models--a--b/snapshots" / commit_;
+  EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
+  EXPECT_EQ(cached_snapshot(RepositoryKind::Model, "a/b@v1"), snapshot);
+  EXPECT_EQ(cached_snapshot(RepositoryKind::Model, "a/b@" + commit_), snapshot);
+  for (const char* name : {"a/b@", "a/b@../v1", "a/b@/v1", "a/b@v1@v1", "@v1"})
+    EXPECT_FALSE(parse_repository(RepositoryKind::Model, name)) << name;
+  EXPECT_EQ(to_string(*parse_repository(RepositoryKind::Model, "a/b@refs/pr/1")), "a/b@refs/pr/1");
+}
+
+TEST_F(Cache, IsLaidOutAsThePythonClientDoesIt) {
+  const Repository repository{RepositoryKind::Dataset, "a/b", "refs/pr/1"};
+  write("datasets--a--b/blobs/etag", "content");
+  link_blob(repository, commit_, "sub/file", "etag");
+  write_ref(repository, commit_);
+  const fs::path snapshot = folder_ / "datasets--a--b/snapshots" / commit_;
+  EXPECT_EQ(fs::read_symlink(snapshot / "sub/file"), "../../../blobs/etag");
+  EXPECT_EQ(read_text_file(folder_ / "datasets--a--b/refs/refs/pr/1", "test"), commit_);
+  EXPECT_EQ(cached_snapshot(RepositoryKind::Dataset, "a/b@refs/pr/1"), snapshot);
+  EXPECT_FALSE(cached_tree(repository, commit_));
+  write_tree(repository, commit_, {{"x", 3, commit_}});
+  EXPECT_EQ(cached_tree(repository, commit_)->front().path, "x");
+  { const BlobLock lock(repository, "etag"); }
+  EXPECT_TRUE(fs::exists(folder_ / ".locks/datasets--a--b/etag.lock"));
+}
+
+TEST_F(Cache, CanTellWhetherAModelIsComplete) {
+  const Repository model{RepositoryKind::Model, "a/b"};
+  const auto has = [&](Need need) { return is_cached(model, {need}); };
+  EXPECT_FALSE(has(Need::config));
+  const std::string snapshot = "models--a--b/snapshots/" + commit_ + "/";
+  write("models--a--b/refs/main", commit_);
+  write(snapshot + "config.json", "{}");
+  EXPECT_TRUE(has(Need::config));
+  EXPECT_FALSE(has(Need::tokenizer));
+  write(snapshot + "vocab.json", "{}");
+  write(snapshot + "merges.txt", "");
+  EXPECT_TRUE(has(Need::tokenizer));
+  EXPECT_FALSE(has(Need::weights));
+  write(snapshot + "model.safetensors.index.json", R"({"weight_map": {"x": "model-1.safetensors"}})");
+  EXPECT_FALSE(has(Need::weights));
+  write(snapshot + "model-1.safetensors", "");
+  EXPECT_TRUE(has(Need::weights));
+  // The list of files, where it is known, decides.
+  write_tree(model, commit_, {{"config.json", 2, commit_}, {"tokenizer.json", 2, commit_}});
+  EXPECT_FALSE(has(Need::tokenizer));
+  // Any weights will do.
+  write_tree(model, commit_, {{"config.json", 2, commit_}, {"model.safetensors", 2, commit_}});
+  EXPECT_TRUE(has(Need::weights));
+}
+
+TEST_F(Cache, IsFilledByACommand) {
+  if (!can_download()) GTEST_SKIP() << "built without libcurl";
+  setenv("HF_HUB_OFFLINE", "0", 1);
+  EXPECT_EQ(fetch_command(RepositoryKind::Dataset, "a/b"), "dpo fetch datasets/a/b");
+  setenv("HF_HUB_OFFLINE", "yes", 1);
+  EXPECT_EQ(fetch_command(RepositoryKind::Model, "a/b"), "HF_HUB_OFFLINE=0 dpo fetch a/b");
+  unsetenv("HF_HUB_OFFLINE");
+}
+
+TEST_F(Cache, AndTokenFollowTheEnvironment) {
+  setenv("HF_ENDPOINT", "http://mirror/", 1);
+  EXPECT_EQ(endpoint(), "http://mirror");
+  unsetenv("HF_ENDPOINT");
+  EXPECT_EQ(endpoint(), "https://huggingface.co");
+  setenv("HF_TOKEN", " hf_x\n", 1);
+  EXPECT_EQ(token(), "hf_x");
+  unsetenv("HF_TOKEN");
+  write("token", "hf_y\n");
+  setenv("HF_TOKEN_PATH", (folder_ / "token").c_str(), 1);
+  EXPECT_EQ(token(), "hf_y");
+  unsetenv("HF_TOKEN_PATH");
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+#include "hub/client.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/stop.h"
+#include "hub/settings.h"
+
+namespace dpo::hub {
+namespace {
+
+// A signal ends the wait.
+void sleep_for(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end) {
+    if (stop_requested()) throw Stopped();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+bool is_of_hugging_face(const std::string& origin) {
+  return origin == "https://huggingface.co" || origin == "https://hf.co";
+}
+
+std::int64_t number_of(const std::string& text) {
+  std::int64_t value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+Client::Client(Repository repository, const Listener& listener)
+    : repository_(std::move(repository)), listener_(listener), endpoint_(endpoint()), token_(token()) {}
+
+std::string Client::token_for(const std::string& url) const {
+  const std::string origin = origin_of(url);
+  return origin == origin_of(endpoint_) || is_of_hugging_face(origin) ? token_ : "";
+}
+
+void Client::wait_or_throw(int failures, const HttpAnswer* answer, const NetworkError* failed,
+                           const std::string& url) {
+  // A network that has worked may work again.
+  const bool hopeless = failed && (failed->kind == NetworkError::Kind::certificate ||
+                                   (failed->kind == NetworkError::Kind::unreachable && !reached_));
+  const auto seconds = hopeless ? std::nullopt : seconds_before_retry(failures, answer);
+  if (!seconds)
+    throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty())
+                           : explain(*failed, repository_, url));
+  constexpr double kWorthSaying = 5;
+  if (answer && *seconds >= kWorthSaying)
+    say_once(fmt::format("{} answers with HTTP status {}: waiting for {:.0f} s", origin_of(url),
+                         answer->status, *seconds));
+  sleep_for(*seconds);
+}
+
+void Client::say_once(const std::string& note) {
+  const std::lock_guard lock(mutex_);
+  if (listener_.say && note != said_) listener_.say(note);
+  said_ = note;
+}
+
+HttpAnswer Client::request(HttpConnection& connection, std::string& url, bool head) {
+  constexpr int kRedirects = 10;
+  for (int failures = 0, redirects = 0;;) {
+    HttpAnswer answer;
+    try {
+      answer = connection.send({.url = url, .token = token_for(url), .head = head});
+    } catch (const NetworkError& error) {
+      wait_or_throw(++failures, nullptr, &error, url);
+      continue;
+    }
+    reached_ = true;
+    if (answer.is_success()) return answer;
+    if (answer.is_redirect() && ++redirects <= kRedirects) {
+      const std::string target = resolve_redirect(url, answer.header("location"));
+      const std::string origin = origin_of(target);
+      if (origin != origin_of(url) && origin != origin_of(endpoint_) && !is_of_hugging_face(origin))
+        return answer;  // to a store of large files; what is known about the file is in this answer
+      url = target;
+      continue;
+    }
+    wait_or_throw(++failures, &answer, nullptr, url);
+  }
+}
+
+std::string Client::api_url(const std::string& rest) const {
+  return fmt::format("{}/api/{}/{}/{}", endpoint_,
+                     repository_.kind == RepositoryKind::Dataset ? "datasets" : "models", repository_.id,
+                     rest);
+}
+
+std::string Client::find_commit() {
+  if (is_commit(repository_.revision)) return repository_.revision;
+  HttpConnection connection;
+  std::string url = api_url("revision/" + escape(repository_.revision, false));
+  const HttpAnswer answer = request(connection, url, false);
+  return parse_commit(answer.body, url);
+}
+
+std::vector<HubFile> Client::list_files(const std::string& commit) {
+  constexpr int kPages = 10'000;
+  HttpConnection connection;
+  std::vector<HubFile> files;
+  std::string url = api_url("tree/" + commit + "?recursive=true&expand=false");
+  for (int page = 0; page < kPages && !url.empty(); ++page) {
+    const HttpAnswer answer = request(connection, url, false);
+    const std::vector<HubFile> more = parse_tree(answer.body, url);
+    files.insert(files.end(), more.begin(), more.end());
+    const std::string next = next_page(answer.header("link"));
+    url = next.empty() ? "" : resolve_redirect(url, next);
+  }
+  return files;
+}
+
+Location Client::locate(HttpConnection& connection, const std::string& commit, const std::string& path) {
+  std::string url = fmt::format("{}/{}{}/resolve/{}/{}", endpoint_,
+                                repository_.kind == RepositoryKind::Dataset ? "datasets/" : "",
+                                repository_.id, commit, escape(path, true));
+  const HttpAnswer answer = request(connection, url, true);
+  const auto either = [&](const char* first, const char* second) {
+    return answer.header(first).empty() ? answer.header(second) : answer.header(first);
+  };
+  Location location;
+  location.etag = normalize_etag(either("x-linked-etag", "etag"));
+  location.size = number_of(answer.is_redirect() ? answer.header("x-linked-size")
+                                                 : either("x-linked-size", "content-length"));
+  location.url = answer.is_redirect() ? resolve_redirect(url, answer.header("location")) : url;
+  if (answer.header("x-repo-commit").empty() || location.etag.empty())
+    throw UserError(
+        fmt::format("{}: not an answer of a Hugging Face hub: no X-Repo-Commit or ETag; check "
+                    "HF_ENDPOINT and the proxy",
+                    url));
+  return location;
+}
+
+}  // namespace dpo::hub

@@ -1,0 +1,65 @@
+// Requests to the hub: with the user's token, redirects, and more attempts where those may help.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hub/answers.h"
+#include "hub/http.h"
+#include "hub/repository.h"
+
+namespace dpo::hub {
+
+// Tells the user about a download; called from several threads.
+struct Listener {
+  std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // in bytes
+  std::function<void(const std::string& note)> say;
+};
+
+// Where the content of a file is.
+struct Location {
+  std::string url;   // often of another host, for a limited time
+  std::string etag;  // the name of its content in the cache
+  std::int64_t size = 0;
+};
+
+class Client {
+ public:
+  Client(Repository repository, const Listener& listener);
+
+  // The commit of the repository's revision.
+  std::string find_commit();
+  // All files of a commit.
+  std::vector<HubFile> list_files(const std::string& commit);
+
+  // Refusals and lasting failures are UserErrors that say what to do.
+  Location locate(HttpConnection& connection, const std::string& commit, const std::string& path);
+
+  // Waits before another attempt, or throws what `failed` means if there should be none. `answer`: null if
+  // there was none.
+  void wait_or_throw(int failures, const HttpAnswer* answer, const NetworkError* failed,
+                     const std::string& url);
+
+  // The token for a request: hosts other than the hub's never see it.
+  std::string token_for(const std::string& url) const;
+
+  const Repository& repository() const { return repository_; }
+
+ private:
+  // Follows redirects that stay on the hub.
+  HttpAnswer request(HttpConnection& connection, std::string& url, bool head);
+  void say_once(const std::string& note);
+  std::string api_url(const std::string& rest) const;
+
+  Repository repository_;
+  const Listener& listener_;
+  std::string endpoint_, token_;
+  std::atomic<bool> reached_ = false;  // there was an answer
+  std::mutex mutex_;                   // of said_
+  std::string said_;                   // so that the threads say it once
+};
+
+}  // namespace dpo::hub

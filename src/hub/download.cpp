@@ -1,0 +1,318 @@
+#include "hub/download.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/output_files.h"
+#include "base/parallel.h"
+#include "base/quantity.h"
+#include "hub/cache.h"
+#include "hub/partial_file.h"
+
+namespace dpo::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kConnections = 8;
+constexpr std::int64_t kChunk = 8 << 20;      // one request
+constexpr std::int64_t kAhead = 16 * kChunk;  // received before what precedes it, and kept in memory
+constexpr const char* kSuffix = ".64706f00.incomplete";  // the Python client's has a random number here
+
+// The server answers with the whole file although a part was requested.
+struct NoRanges {};
+
+// "bytes 0-99/1234"
+bool begins_at(const HttpAnswer& answer, std::int64_t begin) {
+  return answer.status == 206 && answer.header("content-range").starts_with(fmt::format("bytes {}-", begin));
+}
+
+// The content of one file, on its way into the cache.
+class BlobDownload {
+ public:
+  BlobDownload(Client& client, const std::string& commit, const HubFile& file, Meter& meter,
+               std::atomic<bool>& cancelled)
+      : client_(client), commit_(commit), file_(file), meter_(meter), cancelled_(cancelled) {}
+
+  void run(HttpConnection& connection);
+
+ private:
+  using Take = std::function<void(std::string_view)>;
+
+  bool link_if_cached(const std::string& etag);
+  void receive_content(HttpConnection& connection, PartialFile& partial);
+  void receive_in_parallel(PartialFile& partial);
+  void receive(HttpConnection& connection, std::int64_t begin, std::int64_t end, const Take& take);
+  HttpAnswer send(HttpConnection& connection, std::int64_t begin, std::int64_t end, const BodySink& sink);
+  void count(std::int64_t bytes);
+  void recover(HttpConnection& connection, int failures, const HttpAnswer* answer,
+               const NetworkError* failed);
+  std::string url();
+
+  Client& client_;
+  const std::string& commit_;
+  const HubFile& file_;
+  Meter& meter_;
+  std::atomic<bool>& cancelled_;
+  std::mutex mutex_;  // of location_
+  Location location_;
+  std::atomic<std::int64_t> counted_ = 0;
+};
+
+void BlobDownload::count(std::int64_t bytes) {
+  counted_ += bytes;
+  meter_.add(bytes);
+}
+
+std::string BlobDownload::url() {
+  const std::lock_guard lock(mutex_);
+  return location_.url;
+}
+
+bool BlobDownload::link_if_cached(const std::string& etag) {
+  std::error_code none;
+  if (!fs::exists(folder_of(client_.repository()) / "blobs" / etag, none)) return false;
+  link_blob(client_.repository(), commit_, file_.path, etag);
+  count(file_.size - counted_);
+  return true;
+}
+
+void BlobDownload::run(HttpConnection& connection) {
+  if (link_if_cached(file_.hash())) return;
+  location_ = client_.locate(connection, commit_, file_.path);
+  if (location_.size >= 0 && location_.size != file_.size)
+    throw UserError(fmt::format("{}: {} has {} bytes, but the list of files says {}; try again",
+                                to_string(client_.repository()), file_.path, location_.size, file_.size));
+  const std::string etag = location_.etag;
+  const BlobLock lock(client_.repository(), etag);
+  if (link_if_cached(etag)) return;  // by another process, meanwhile
+  const fs::path blob = folder_of(client_.repository()) / "blobs" / etag;
+  const fs::path path = blob.string() + kSuffix;
+  PartialFile partial(path, file_.hash(), file_.size);
+  count(partial.size());
+  for (int attempt = 0;; ++attempt) {
+    receive_content(connection, partial);
+    if (partial.matches()) break;
+    count(-counted_);
+    partial.restart();
+    if (attempt == 0) continue;  // the beginning may have been of an earlier download
+    fs::remove(path);
+    throw UserError(
+        fmt::format("{}: {} was downloaded twice, and its content does not match its hash {}: something "
+                    "between here and {} changes it; try another network, or check HF_ENDPOINT and the proxy",
+                    to_string(client_.repository()), file_.path, file_.hash(), origin_of(url())));
+  }
+  partial.rename_to(blob);
+  link_blob(client_.repository(), commit_, file_.path, etag);
+}
+
+void BlobDownload::receive_content(HttpConnection& connection, PartialFile& partial) {
+  const auto append = [&](std::string_view piece) { partial.append(piece); };
+  const bool parallel = file_.size - partial.size() > kChunk;
+  try {
+    return parallel ? receive_in_parallel(partial) : receive(connection, partial.size(), file_.size, append);
+  } catch (const NoRanges&) {
+    if (parallel) cancelled_ = false;  // which stopped the other connections
+  }
+  for (int failures = 1;; ++failures) {
+    count(-counted_);
+    partial.restart();
+    try {
+      return receive(connection, 0, file_.size, append);
+    } catch (const NoRanges&) {  // it was interrupted, and cannot be continued
+      constexpr int kMost = 5;
+      const NetworkError error(NetworkError::Kind::interrupted,
+                               "the server sends only whole files, and the transfer was cut off");
+      if (failures >= kMost) throw UserError(explain(error, client_.repository(), url()));
+    }
+  }
+}
+
+// Connections take the next chunk each. What follows the bytes on disk is appended as it arrives, the rest
+// waits in memory.
+void BlobDownload::receive_in_parallel(PartialFile& partial) {
+  constexpr std::size_t kPiece = 1u << 20;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::int64_t, std::string> received;  // by where they begin
+  std::int64_t next = partial.size();
+  const auto append_received = [&] {
+    for (auto at = received.find(partial.size()); at != received.end(); at = received.find(partial.size())) {
+      partial.append(at->second);
+      received.erase(at);
+    }
+    changed.notify_all();
+  };
+  const auto work = [&] {
+    HttpConnection connection;
+    std::unique_lock lock(mutex, std::defer_lock);
+    for (;;) {
+      lock.lock();
+      changed.wait(lock, [&] { return cancelled_ || next >= file_.size || next < partial.size() + kAhead; });
+      if (cancelled_ || next >= file_.size) return;
+      std::int64_t begin = next;
+      const std::int64_t end = next = std::min(file_.size, begin + kChunk);
+      lock.unlock();
+      std::string bytes;
+      receive(connection, begin, end, [&](std::string_view piece) {
+        bytes.append(piece);
+        if (bytes.size() < kPiece) return;
+        const std::lock_guard guard(mutex);
+        if (begin != partial.size()) return;
+        begin += static_cast<std::int64_t>(bytes.size());
+        partial.append(std::exchange(bytes, {}));
+      });
+      lock.lock();
+      if (!bytes.empty()) received[begin] = std::move(bytes);
+      append_received();
+      lock.unlock();
+    }
+  };
+  for_each_parallel(
+      kConnections,
+      [&](std::size_t) {
+        try {
+          work();
+        } catch (const Cancelled&) {  // another thread has the reason
+        } catch (...) {
+          const std::lock_guard guard(mutex);
+          cancelled_ = true;
+          changed.notify_all();
+          throw;
+        }
+      },
+      kConnections, 1);
+}
+
+// Bytes `begin` to `end`, in as many requests as it takes.
+void BlobDownload::receive(HttpConnection& connection, std::int64_t begin, std::int64_t end,
+                           const Take& take) {
+  for (int failures = 0; begin < end;) {
+    const std::int64_t before = begin;
+    const BodySink sink = [&](const HttpAnswer& answer, std::string_view piece) {
+      const bool whole = before == 0 && end == file_.size && answer.status == 200;
+      if (!whole && !begins_at(answer, before)) throw NoRanges();
+      piece = piece.substr(0, static_cast<std::size_t>(end - begin));
+      take(piece);
+      begin += static_cast<std::int64_t>(piece.size());
+      count(static_cast<std::int64_t>(piece.size()));
+    };
+    NetworkError failed(NetworkError::Kind::interrupted, "the answer is too short");
+    HttpAnswer answer;
+    try {
+      answer = send(connection, before, end, sink);
+    } catch (const NetworkError& error) {
+      failed = error;
+    }
+    if (begin >= end) return;
+    failures = begin > before ? 1 : failures + 1;
+    const bool refused = answer.status != 0 && !answer.is_success();
+    recover(connection, failures, refused ? &answer : nullptr, refused ? nullptr : &failed);
+  }
+}
+
+HttpAnswer BlobDownload::send(HttpConnection& connection, std::int64_t begin, std::int64_t end,
+                              const BodySink& sink) {
+  constexpr int kRedirects = 5;
+  HttpRequest request{.url = url(), .cancelled = &cancelled_};
+  if (begin > 0 || end < file_.size) request.range = {begin, end - 1};
+  HttpAnswer answer;
+  for (int redirects = 0; redirects <= kRedirects; ++redirects) {
+    request.token = client_.token_for(request.url);
+    answer = connection.send(request, sink);
+    if (!answer.is_redirect()) break;
+    request.url = resolve_redirect(request.url, answer.header("location"));
+  }
+  return answer;
+}
+
+// Before another attempt: waits, or asks for the location again, since those of a store of large files are
+// valid for a limited time.
+void BlobDownload::recover(HttpConnection& connection, int failures, const HttpAnswer* answer,
+                           const NetworkError* failed) {
+  constexpr int kMost = 5;
+  const bool expired = answer && (answer->status == 401 || answer->status == 403 || answer->status == 410);
+  if (!expired || failures >= kMost) return client_.wait_or_throw(failures, answer, failed, url());
+  Location found = client_.locate(connection, commit_, file_.path);
+  const std::lock_guard lock(mutex_);
+  location_ = std::move(found);
+}
+
+void check_space(const fs::path& folder, std::int64_t needed) {
+  std::error_code failed;
+  const fs::space_info space = fs::space(folder, failed);
+  if (!failed && needed > static_cast<std::int64_t>(space.available))
+    throw UserError(fmt::format(
+        "the download needs {}, and {} has only {} free: free some space, or set HF_HUB_CACHE=DIR to a "
+        "folder on another disk",
+        file_size(needed), folder.string(), file_size(static_cast<std::int64_t>(space.available))));
+}
+
+// What other programs leave out of backups.
+void mark_as_cache(const fs::path& folder) {
+  std::error_code none;
+  if (fs::exists(folder / "CACHEDIR.TAG", none)) return;
+  write_file(folder / "CACHEDIR.TAG",
+             "Signature: 8a477f597d28d172789f06886806bc55\n"
+             "# This file is a cache directory tag. See https://bford.info/cachedir/\n");
+}
+
+void download_small(Client& client, const std::string& commit, std::span<const HubFile> files, Meter& meter) {
+  std::atomic<bool> cancelled = false;
+  std::atomic<std::size_t> next = 0;
+  for_each_parallel(
+      std::min(kConnections, files.size()),
+      [&](std::size_t) {
+        HttpConnection connection;
+        try {
+          for (std::size_t i = next++; i < files.size() && !cancelled; i = next++)
+            BlobDownload(client, commit, files[i], meter, cancelled).run(connection);
+        } catch (const Cancelled&) {  // another thread has the reason
+        } catch (...) {
+          cancelled = true;
+          throw;
+        }
+      },
+      kConnections, 1);
+}
+
+}  // namespace
+
+void Meter::add(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  done_ += bytes;
+  if (listener_.progress) listener_.progress(what_, done_, all_);
+}
+
+void download_files(Client& client, const std::string& commit, const std::vector<HubFile>& files,
+                    const Listener& listener) {
+  const fs::path folder = folder_of(client.repository());
+  std::vector<HubFile> small, large;
+  std::int64_t all = 0, needed = 0;
+  for (const HubFile& file : files) {
+    std::error_code none;
+    if (fs::exists(folder / "snapshots" / commit / file.path, none)) continue;
+    all += file.size;
+    (file.size <= kChunk ? small : large).push_back(file);
+    if (fs::exists(folder / "blobs" / file.hash(), none)) continue;
+    const auto partial = fs::file_size(folder / "blobs" / (file.hash() + kSuffix), none);
+    needed += file.size - (none ? 0 : static_cast<std::int64_t>(partial));
+  }
+  if (small.empty() && large.empty()) return;
+  make_folder(folder / "blobs");
+  mark_as_cache(cache_folder());
+  check_space(folder, needed);
+  Meter meter(listener, "downloading " + to_string(client.repository()), all);
+  download_small(client, commit, small, meter);
+  HttpConnection connection;
+  std::atomic<bool> cancelled = false;
+  for (const HubFile& file : large) BlobDownload(client, commit, file, meter, cancelled).run(connection);
+}
+
+}  // namespace dpo::hub

@@ -1,0 +1,161 @@
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/stop.h"
+#include "hub/http.h"
+#include "hub/settings.h"
+
+namespace dpo::hub {
+namespace {
+
+constexpr std::size_t kLongestBody = 256u << 20;  // of an answer that no sink takes: a list of files
+
+// What the callbacks of a request share.
+struct Exchange {
+  const HttpRequest& request;
+  const BodySink& sink;
+  HttpAnswer answer;
+  std::exception_ptr failure;
+};
+
+// "Name: value", or the status line that begins the headers.
+void add_header(HttpAnswer& answer, std::string_view line) {
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
+    line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) {
+    answer = {};  // of an answer such as 100 before this one
+    const std::size_t space = line.find(' ');
+    answer.status = space == line.npos ? 0 : std::atoi(std::string(line.substr(space)).c_str());
+    return;
+  }
+  const std::size_t colon = line.find(':');
+  if (colon == line.npos) return;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  line.remove_prefix(colon + 1);
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  answer.headers[name] = line;
+}
+
+std::size_t take_header(char* data, std::size_t, std::size_t size, void* exchange) {
+  add_header(static_cast<Exchange*>(exchange)->answer, {data, size});
+  return size;
+}
+
+std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) {
+  Exchange& exchange = *static_cast<Exchange*>(pointer);
+  try {
+    if (exchange.sink && exchange.answer.is_success())
+      exchange.sink(exchange.answer, {data, size});
+    else if (exchange.answer.body.size() + size <= kLongestBody)
+      exchange.answer.body.append(data, size);
+    else
+      throw UserError(
+          fmt::format("{}: the answer is larger than {} bytes", exchange.request.url, kLongestBody));
+    return size;
+  } catch (...) {
+    exchange.failure = std::current_exception();
+    return 0;
+  }
+}
+
+// Called about once per second or more often; anything but 0 ends the request.
+int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  Exchange& exchange = *static_cast<Exchange*>(pointer);
+  if (stop_requested()) exchange.failure = std::make_exception_ptr(Stopped());
+  if (exchange.request.cancelled && *exchange.request.cancelled)
+    exchange.failure = std::make_exception_ptr(Cancelled());
+  return exchange.failure ? 1 : 0;
+}
+
+NetworkError::Kind kind_of(CURLcode code, CURL* curl) {
+  curl_off_t connected = 0;  // microseconds until then; 0 if it never was
+  curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME_T, &connected);
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT: return NetworkError::Kind::unreachable;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE: return NetworkError::Kind::certificate;
+    default: return connected == 0 ? NetworkError::Kind::unreachable : NetworkError::Kind::interrupted;
+  }
+}
+
+using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
+
+HeaderList headers_of(const HttpRequest& request) {
+  curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
+  if (!request.token.empty())
+    list = curl_slist_append(list, ("Authorization: Bearer " + request.token).c_str());
+  return {list, curl_slist_free_all};
+}
+
+}  // namespace
+
+bool can_download() { return true; }
+
+struct HttpConnection::Handle {
+  CURL* curl = curl_easy_init();
+  ~Handle() { curl_easy_cleanup(curl); }
+};
+
+HttpConnection::HttpConnection() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  handle_ = std::make_unique<Handle>();
+  if (!handle_->curl) throw std::bad_alloc();
+}
+
+HttpConnection::~HttpConnection() = default;
+
+HttpAnswer HttpConnection::send(const HttpRequest& request, const BodySink& sink) {
+  constexpr long kConnectSeconds = 10, kSlow = 100;  // bytes per second
+  CURL* const curl = handle_->curl;
+  curl_easy_reset(curl);  // keeps the connections
+  Exchange exchange{request, sink, {}, {}};
+  const HeaderList headers = headers_of(request);
+  const auto set = [curl](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
+  set(CURLOPT_URL, request.url.c_str());
+  set(CURLOPT_USERAGENT, "dpo/" DPO_VERSION);
+  set(CURLOPT_HTTPHEADER, headers.get());
+#if LIBCURL_VERSION_NUM >= 0x075500
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection per thread
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
+  set(CURLOPT_LOW_SPEED_TIME, download_timeout());
+  if (const char* authorities = std::getenv("SSL_CERT_FILE"); authorities && *authorities)
+    set(CURLOPT_CAINFO, authorities);
+  if (request.head) set(CURLOPT_NOBODY, 1L);
+  std::string range;
+  if (request.range) {
+    range = fmt::format("{}-{}", request.range->first, request.range->second);
+    set(CURLOPT_RANGE, range.c_str());
+  }
+  set(CURLOPT_HEADERFUNCTION, &take_header);
+  set(CURLOPT_HEADERDATA, &exchange);
+  set(CURLOPT_WRITEFUNCTION, &take_body);
+  set(CURLOPT_WRITEDATA, &exchange);
+  set(CURLOPT_XFERINFOFUNCTION, &check_stop);
+  set(CURLOPT_XFERINFODATA, &exchange);
+  set(CURLOPT_NOPROGRESS, 0L);
+  const CURLcode code = curl_easy_perform(curl);
+  if (exchange.failure) std::rethrow_exception(exchange.failure);
+  if (code != CURLE_OK) throw NetworkError(kind_of(code, curl), curl_easy_strerror(code));
+  return std::move(exchange.answer);
+}
+
+}  // namespace dpo::hub

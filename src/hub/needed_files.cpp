@@ -1,0 +1,68 @@
+#include "hub/needed_files.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+
+namespace dpo::hub {
+namespace {
+
+constexpr std::array<std::string_view, 11> kSmallFiles = {"config.json",       "generation_config.json",
+                                                          "tokenizer.json",    "tokenizer_config.json",
+                                                          "tokenizer.model",   "vocab.json",
+                                                          "merges.txt",        "special_tokens_map.json",
+                                                          "added_tokens.json", "chat_template.jinja",
+                                                          "chat_template.json"};
+
+// The files that an index of weights names. What is wrong with it is reported when the weights are read.
+std::set<std::string> files_of_index(const std::string& text) {
+  const auto index = nlohmann::json::parse(text, nullptr, false);
+  std::set<std::string> files;
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) return files;
+  for (const auto& [tensor, file] : index["weight_map"].items())
+    if (file.is_string() && stays_in_folder(file.get<std::string>())) files.insert(file.get<std::string>());
+  return files;
+}
+
+}  // namespace
+
+bool is_small_model_file(const std::string& path) {
+  const bool named_template = path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
+  return named_template || std::find(kSmallFiles.begin(), kSmallFiles.end(), path) != kSmallFiles.end();
+}
+
+std::vector<std::string> weight_files(const std::function<bool(const std::string&)>& has,
+                                      const std::function<std::string(const std::string&)>& read) {
+  for (const std::string name : {"model.safetensors", "pytorch_model.bin"}) {
+    if (has(name)) return {name};
+    const std::string index = name + ".index.json";
+    if (!has(index)) continue;
+    std::vector<std::string> files{index};
+    for (const std::string& file : files_of_index(read(index))) files.push_back(file);
+    return files;
+  }
+  return {};
+}
+
+std::vector<HubFile> needed_files(const std::vector<HubFile>& files, const Wanted& wanted,
+                                  const std::function<std::string(const std::string&)>& read) {
+  const auto find = [&](const std::string& name) {
+    return std::find_if(files.begin(), files.end(), [&](const HubFile& file) { return file.path == name; });
+  };
+  std::vector<HubFile> needed;
+  for (const HubFile& file : files)
+    if (wanted.need == Need::data ? wanted.is_data(file.path) : is_small_model_file(file.path))
+      needed.push_back(file);
+  if (wanted.need == Need::weights)
+    for (const std::string& name :
+         weight_files([&](const std::string& wanted_name) { return find(wanted_name) != files.end(); }, read))
+      if (const auto file = find(name); file != files.end()) needed.push_back(*file);
+  return needed;
+}
+
+}  // namespace dpo::hub

@@ -1,0 +1,92 @@
+// Messages for requests that fail.
+#include <fmt/format.h>
+
+#include "hub/answers.h"
+#include "hub/settings.h"
+
+namespace dpo::hub {
+namespace {
+
+std::string page_of(const Repository& repository) {
+  return fmt::format("{}/{}{}", endpoint(), repository.kind == RepositoryKind::Dataset ? "datasets/" : "",
+                     repository.id);
+}
+
+constexpr const char* kLogIn = "set HF_TOKEN, or log in with 'hf auth login'";
+
+std::string explain_gated(const Repository& repository, const std::string& what, bool has_token) {
+  const std::string page = page_of(repository);
+  if (has_token)
+    return fmt::format(
+        "{} is gated, and your token gives no access to it: accept its conditions at {}, or "
+        "wait until its owner grants access; check that HF_TOKEN is of the same account",
+        what, page);
+  return fmt::format("{} is gated: accept its conditions at {}, then {}", what, page, kLogIn);
+}
+
+std::string explain_missing(const Repository& repository, const std::string& what, bool has_token) {
+  return fmt::format(
+      "there is no {} at {}, or it is private: check the name{}", what, page_of(repository),
+      has_token ? ", and whether your token may read it" : fmt::format("; if it is private, {}", kLogIn));
+}
+
+std::string explain_limit(const HttpAnswer& answer, bool has_token) {
+  const std::string wait = answer.header("retry-after");
+  return fmt::format("{} limits the number of requests (HTTP status 429): try again {}{}", endpoint(),
+                     wait.empty() ? "in a few minutes" : fmt::format("in {} s", wait),
+                     has_token ? "" : fmt::format("; with a token the limits are higher: {}", kLogIn));
+}
+
+}  // namespace
+
+std::string describe(const Repository& repository) {
+  return fmt::format("{} '{}'", repository.kind == RepositoryKind::Dataset ? "data set" : "model",
+                     to_string(repository));
+}
+
+std::string explain_refusal(const HttpAnswer& answer, const Repository& repository, const std::string& url,
+                            bool has_token) {
+  const std::string what = describe(repository);
+  const std::string code = answer.header("x-error-code"), message = answer.header("x-error-message");
+  if (code == "GatedRepo") return explain_gated(repository, what, has_token);
+  if (code == "RevisionNotFound")
+    return fmt::format("'{}' has no revision '{}': {}/tree/main lists its branches and tags", repository.id,
+                       repository.revision, page_of(repository));
+  if (code == "EntryNotFound") return fmt::format("{}: the file is not on the hub: {}", what, url);
+  if (message == "Access to this resource is disabled.")
+    return fmt::format("{}: the hub has disabled access to it; see {}", what, page_of(repository));
+  if (message == "Invalid credentials in Authorization header")
+    return fmt::format("{} rejects your token: check HF_TOKEN, or log in again with 'hf auth login'",
+                       endpoint());
+  if (code == "RepoNotFound" || answer.status == 401 || answer.status == 404)
+    return explain_missing(repository, what, has_token);
+  if (answer.status == 429) return explain_limit(answer, has_token);
+  if (answer.status >= 500)
+    return fmt::format("{}: {} has a problem (HTTP status {}): try again later; what was downloaded is kept",
+                       what, origin_of(url), answer.status);
+  return fmt::format("{}: {} answered with HTTP status {}{}", what, url, answer.status,
+                     message.empty() ? "" : ": " + message);
+}
+
+std::string explain(const NetworkError& error, const Repository& repository, const std::string& url) {
+  const std::string host = origin_of(url);
+  switch (error.kind) {
+    case NetworkError::Kind::unreachable:
+      return fmt::format(
+          "{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT, or give a "
+          "folder instead of a name",
+          describe(repository), host, error.what());
+    case NetworkError::Kind::certificate:
+      return fmt::format(
+          "{}: the certificate of {} is not trusted: {}; if a proxy replaces certificates, "
+          "SSL_CERT_FILE=FILE names those to trust",
+          describe(repository), host, error.what());
+    case NetworkError::Kind::interrupted: break;
+  }
+  return fmt::format(
+      "{}: the connection to {} was interrupted again and again: {}; what was downloaded is "
+      "kept: run the command again to continue",
+      describe(repository), host, error.what());
+}
+
+}  // namespace dpo::hub

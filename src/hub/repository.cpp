@@ -1,0 +1,76 @@
+#include "hub/repository.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+#include "hub/http.h"
+#include "hub/settings.h"
+
+namespace dpo::hub {
+namespace {
+
+bool is_allowed(char c) {
+  return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.' || c == '/';
+}
+
+// It becomes a path in the cache.
+bool is_revision(const std::string& text) {
+  constexpr std::size_t kLongest = 200;
+  return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), is_allowed) &&
+         text.front() != '/' && text.back() != '/' && text.find("..") == std::string::npos &&
+         text.find("//") == std::string::npos;
+}
+
+}  // namespace
+
+bool is_repository_name(const std::string& name) {
+  constexpr std::size_t kLongest = 96;
+  return !name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), is_allowed) &&
+         std::count(name.begin(), name.end(), '/') <= 1 && name.front() != '/' && name.back() != '/' &&
+         name.find("..") == std::string::npos && name.find("--") == std::string::npos;
+}
+
+std::optional<Repository> parse_repository(RepositoryKind kind, const std::string& name) {
+  const std::size_t at = name.find('@');
+  Repository repository{kind, name.substr(0, at)};
+  if (at != std::string::npos) repository.revision = name.substr(at + 1);
+  if (!is_repository_name(repository.id) || !is_revision(repository.revision)) return std::nullopt;
+  return repository;
+}
+
+std::string to_string(const Repository& repository) {
+  return repository.revision == "main" ? repository.id : repository.id + "@" + repository.revision;
+}
+
+bool is_commit(const std::string& text) {
+  constexpr std::size_t kDigits = 40;
+  return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+bool may_be_on_the_hub(const std::string& name) {
+  constexpr std::array kFileEndings = {".json", ".jsonl",       ".csv",  ".parquet", ".txt", ".gz",
+                                       ".zst",  ".zip",         ".pt",   ".pth",     ".bin", ".h5",
+                                       ".gguf", ".safetensors", ".yaml", ".yml",     ".py",  ".model",
+                                       ".tar",  ".arrow",       ".tsv"};
+  const auto repository = parse_repository(RepositoryKind::Model, name);
+  if (!repository || name.front() == '.') return false;
+  const std::string& id = repository->id;
+  const auto ends = [&](const char* ending) { return id.ends_with(ending); };
+  if (std::any_of(kFileEndings.begin(), kFileEndings.end(), ends)) return false;
+  std::error_code none;
+  const std::size_t slash = id.find('/');
+  return slash == std::string::npos || !std::filesystem::is_directory(id.substr(0, slash), none);
+}
+
+std::string fetch_command(RepositoryKind kind, const std::string& name) {
+  const bool data = kind == RepositoryKind::Dataset;
+  if (!can_download()) return fmt::format("hf download {}{}", data ? "--repo-type dataset " : "", name);
+  return fmt::format("{}dpo fetch {}{}", is_offline() ? "HF_HUB_OFFLINE=0 " : "", data ? "datasets/" : "",
+                     name);
+}
+
+}  // namespace dpo::hub
