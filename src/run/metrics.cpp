@@ -73,6 +73,26 @@ Metrics metrics_of(std::span<const train::Record> records, const loss::Options& 
   return metrics;
 }
 
+std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta) {
+  std::vector<track::Distribution> all;
+  const auto add = [&](const char* name, const auto& value) {
+    track::Distribution& distribution = all.emplace_back(track::Distribution{name, {}});
+    for (const train::Record& record : records) distribution.values.push_back(value(record));
+  };
+  const auto reward = [beta](const train::Record& record, std::size_t i) {
+    return beta * (record.policy[i] - record.reference[i]);
+  };
+  const auto last_reward = [&](const train::Record& r) { return reward(r, r.policy.size() - 1); };
+  const bool pairs = !records.empty() && records.front().policy.size() > 1;
+  add("eval_tokens/chosen", [](const train::Record& r) { return static_cast<double>(r.tokens.front()); });
+  if (!pairs) return all;
+  add("eval_tokens/rejected", [](const train::Record& r) { return static_cast<double>(r.tokens.back()); });
+  add("eval_rewards/chosen", [&](const train::Record& r) { return reward(r, 0); });
+  add("eval_rewards/rejected", last_reward);
+  add("eval_rewards/margins", [&](const train::Record& r) { return reward(r, 0) - last_reward(r); });
+  return all;
+}
+
 double value_of(const Metrics& metrics, const std::string& name) {
   for (const auto& [known, value] : metrics)
     if (known == name) return value;
