@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/quantity.h"
 #include "commands/command.h"
+#include "config/run_config.h"
 
 namespace dpo::commands {
 
@@ -21,6 +23,20 @@ struct ModelArguments {
   std::string dtype;  // empty: float32 on a CPU, the model's on a GPU
 };
 void describe(CLI::App& command, ModelArguments& arguments);
+
+// How conversations become text.
+struct ChatArguments {
+  std::string chat_template;        // a name or a file; empty: the tokenizer's own
+  std::vector<std::string> kwargs;  // KEY=VALUE
+  std::string tools;                // a JSON file; empty: none
+};
+void describe(CLI::App& command, ChatArguments& arguments);
+
+// The same as keys of a run, for data::ChatTokenizer; no length limits a conversation.
+config::RunConfig chat_settings(const ChatArguments& arguments);
+
+// Arguments KEY=VALUE of an option; another form is a UserError.
+std::map<std::string, std::string> pairs_of(const std::string& option, const std::vector<std::string>& given);
 
 struct TrainArguments {
   config::Request request;
@@ -36,6 +52,9 @@ void describe(CLI::App& command, DemoArguments& arguments);
 
 struct SampleArguments {
   ModelArguments model;
+  bool chat = false;
+  std::string system;
+  ChatArguments rendering;
   std::vector<std::string> prompts;
   std::string prompt_file;
   std::int64_t max_new_tokens = 256;
@@ -62,7 +81,9 @@ struct ScoreArguments {
   double beta = 0.1;
   std::int64_t batch_tokens = 8192;
   std::optional<std::int64_t> max_length, max_prompt_length;
-  std::string truncation = "keep_start";
+  std::string truncation;            // empty: keep_end for conversations, else keep_start
+  std::vector<std::string> columns;  // NAME=COLUMN
+  ChatArguments rendering;
   bool time = false;
 };
 void describe(CLI::App& command, ScoreArguments& arguments);
@@ -104,6 +125,7 @@ Command config_command();
 Command data_command();
 Command doctor_command();
 Command plan_command();
+Command render_command();
 Command tokenize_command();
 
 }  // namespace dpo::commands

@@ -33,11 +33,15 @@ void set_lengths(plan::Lengths& lengths, const data::LengthSummary& prompt,
 
 // Counts of one split in an epoch.
 struct Sizes {
-  double prompts = 0, pairs = 0, rankings = 0, ranked = 0, longest_ranking = 2;
+  double examples = 0;  // of SFT
+  double pairs = 0, rankings = 0, ranked = 0, longest_ranking = 2, labels = 0, desirable = 0;
 
   void add(const std::vector<data::PromptText>& texts, double weight) {
     for (const data::PromptText& prompt : texts) {
-      prompts += weight;
+      examples += weight * data::count_examples(data::preferences_of(prompt), data::ExampleKind::Target);
+      labels += weight * static_cast<double>(prompt.labels.size());
+      desirable +=
+          weight * static_cast<double>(std::ranges::count(prompt.labels, true, &data::Label::desirable));
       pairs += weight * static_cast<double>(prompt.pairs.size());
       rankings += weight * static_cast<double>(prompt.rankings.size());
       for (const data::Ranking& ranking : prompt.rankings) {
@@ -94,6 +98,7 @@ std::optional<std::vector<data::Source>> sources_here(const config::RunConfig& r
 std::vector<data::PromptText> read(const data::Source& source, const config::RunConfig& run,
                                    std::vector<std::string>& notes) {
   data::SourceTexts texts = data::read_source(source, run);
+  data::check_form(source.name, texts.prompts, run.loss);
   for (const std::string& line : texts.notes)
     if (const std::string note = source.name + ": " + line;
         std::find(notes.begin(), notes.end(), note) == notes.end())
@@ -120,15 +125,33 @@ plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::S
   }
   for (const data::Source& source : test) tested.add(read(source, run, notes), 1);
   sample.finish(lengths);
-  lengths.train_prompts = rounded(trained.prompts);
+  lengths.train_prompts = rounded(trained.examples);
   lengths.train_pairs = rounded(trained.pairs);
   lengths.train_rankings = rounded(trained.rankings);
   lengths.train_ranked = rounded(trained.ranked);
   lengths.longest_ranking = trained.longest_ranking;
-  lengths.test_prompts = rounded(tested.prompts);
+  lengths.train_labels = rounded(trained.labels);
+  lengths.train_desirable = rounded(trained.desirable);
+  lengths.test_prompts = rounded(tested.examples);
   lengths.test_pairs = rounded(tested.pairs);
   lengths.test_rankings = rounded(tested.rankings);
+  lengths.test_labels = rounded(tested.labels);
   return lengths;
+}
+
+// The labelled responses among the examples of a run.
+struct LabelCounts {
+  std::int64_t all = 0, desirable = 0;
+};
+
+LabelCounts count_labels(const data::Examples& examples) {
+  LabelCounts counts;
+  for (const data::ExampleOrigin& origin : examples.list().origins)
+    if (const data::Label* label = examples.label_of(origin)) {
+      ++counts.all;
+      counts.desirable += label->desirable;
+    }
+  return counts;
 }
 
 // From the token cache, if it has all of the data.
@@ -157,9 +180,17 @@ plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test
   plan::Lengths lengths;
   lengths.basis = plan::LengthBasis::tokens;
   set_lengths(lengths, measured.prompt, measured.response);
-  // Whichever of these the loss counts, it counts the run's examples.
-  lengths.train_prompts = lengths.train_pairs = lengths.train_rankings = examples;
-  lengths.test_prompts = lengths.test_pairs = lengths.test_rankings = tested;
+  // Whichever of these the loss counts, it counts the run's examples; an unpaired loss counts pairs and
+  // labels.
+  const LabelCounts labels = count_labels(train);
+  lengths.train_prompts = lengths.train_rankings = examples;
+  lengths.train_pairs = examples - labels.all;
+  lengths.train_labels = labels.all;
+  lengths.train_desirable = labels.desirable;
+  lengths.test_prompts = lengths.test_rankings = tested;
+  lengths.test_labels = test ? count_labels(*test).all : 0;
+  lengths.test_pairs = tested - lengths.test_labels;
+  lengths.scored = data::scored_share(train);
   const double responses =
       sizes.rankings == 0 ? 2 : static_cast<double>(sizes.ranked) / static_cast<double>(sizes.rankings);
   lengths.train_ranked = rounded(responses * static_cast<double>(examples));

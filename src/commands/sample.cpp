@@ -9,8 +9,10 @@ void describe_prompts(CLI::App& command, SampleArguments& arguments) {
   command.add_option("--prompt", arguments.prompts, "prompt to continue (repeatable)")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  takes_path(command.add_option("--prompts", arguments.prompt_file,
-                                R"(file of prompts: lines {"prompt": TEXT}, or plain lines; - for stdin)"))
+  takes_path(
+      command.add_option("--prompts", arguments.prompt_file,
+                         R"(file of prompts: lines {"prompt": TEXT}, or plain lines; with --chat also )"
+                         R"({"messages": [...]} and {"prompt": [...]}; - for stdin)"))
       ->type_name("FILE");
   command.add_flag("--special", arguments.special,
                    "add the tokenizer's special tokens (BOS and others) to prompts, unlike training");
@@ -37,12 +39,24 @@ void describe_choice(CLI::App& command, SampleArguments& arguments) {
   command.add_option("--seed", arguments.seed, "random seed (default: 0)")->type_name("N");
 }
 
+void describe_chat(CLI::App& command, SampleArguments& arguments) {
+  CLI::Option* const chat = command.add_flag("--chat", arguments.chat,
+                                             "talk with the model: prompts are messages of a conversation");
+  command.add_option("--system", arguments.system, "system message of conversations that have none")
+      ->type_name("TEXT");
+  describe(command, arguments.rendering);
+  for (const char* option : {"--system", "--chat-template", "--template-kwargs", "--tools"})
+    command.get_option(option)->needs(chat);
+  chat->excludes(command.get_option("--special"));  // the template writes BOS
+}
+
 }  // namespace
 
 void describe(CLI::App& command, SampleArguments& arguments) {
-  command.description("generate text from prompts");
+  command.description("generate text from prompts, or talk with a model");
   describe(command, arguments.model);
   describe_prompts(command, arguments);
+  describe_chat(command, arguments);
   command
       .add_option("--max-new-tokens", arguments.max_new_tokens,
                   "maximum number of tokens to generate (default: 256)")
@@ -59,11 +73,16 @@ void describe(CLI::App& command, SampleArguments& arguments) {
       ->type_name("N")
       ->check(CLI::PositiveNumber.description(""));
   command.add_flag("--json", arguments.json,
-                   R"(print a line {"prompt", "sample", "text", "tokens", "finish"} for each sample)");
+                   R"(print a line {"prompt", "sample", "text", "tokens", "finish"} for each sample; )"
+                   R"(with --chat also "messages", answer included)");
   // For benchmarks/model_speed.py.
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
-      "Without --prompt and --prompts, each line of stdin is a prompt; on a terminal, you can type them.");
+      "Without --prompt and --prompts, each line of stdin is a prompt; on a terminal, you can type them. "
+      "With\n"
+      "--chat each is a conversation of its own; on a terminal they continue one, /reset starts a new one "
+      "and\n"
+      "/exit ends.");
 }
 
 }  // namespace dpo::commands

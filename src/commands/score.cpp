@@ -10,7 +10,8 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   takes_path(
       command.add_option(
           "FILE", arguments.file,
-          R"(lines {"prompt": P, "responses": [R, ...]} or {"prompt", "chosen", "rejected"}; - for stdin)"))
+          R"(rows as training reads them, such as {"prompt", "chosen", "rejected"} or {"messages"}, or )"
+          R"({"prompt", "responses": [R, ...]}; - for JSON lines from stdin)"))
       ->required();
   takes_path(command.add_option("--reference", arguments.reference, "reference model; adds rewards"))
       ->type_name("MODEL");
@@ -31,14 +32,21 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   prompt_length->needs(length);
   command
       .add_option("--truncation", arguments.truncation,
-                  "which part of a long prompt to keep (default: keep_start)")
+                  "which part of a long prompt to keep (default: keep_start; keep_end for conversations)")
       ->type_name("keep_start|keep_end")
       ->check(CLI::IsMember({"keep_start", "keep_end"}).description(""));
+  command
+      .add_option("--columns", arguments.columns,
+                  "name of a column in FILE, such as prompt=question; none ignores it (repeatable)")
+      ->type_name("NAME=COLUMN")
+      ->allow_extra_args(false);
+  describe(command, arguments.rendering);
   // For benchmarks/model_speed.py.
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
-      R"(Prints a line {"logps": [...], "tokens": [...]} for each line of FILE: the summed log-probability of
-each response, with its end-of-text token, and the number of tokens in the sum.)");
+      R"(Prints a line {"logps": [...], "tokens": [...]} for each row of FILE: the summed log-probability of
+each response, with its end-of-text token, and the number of tokens in the sum. In conversations only
+what the assistant says is in the sum.)");
 }
 
 }  // namespace dpo::commands

@@ -1,10 +1,5 @@
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -16,6 +11,7 @@
 #include "base/files.h"
 #include "base/parallel.h"
 #include "commands/commands.h"
+#include "commands/lines.h"
 #include "text/tokenizer.h"
 
 namespace dpo::commands {
@@ -28,53 +24,6 @@ struct TokenizeArguments {
   bool json = false;
   unsigned threads = 0;
   std::string bench_file;
-};
-
-constexpr std::size_t kBatchBytes = 8u << 20;
-
-// Reads lines of stdin in batches of what is available: a person who types sees each result at once, and a
-// full pipe is read in large pieces.
-class LineReader {
- public:
-  // False at the end. The lines point into memory that the next call changes.
-  bool next_batch(std::vector<std::string_view>& lines) {
-    lines.clear();
-    buffer_.erase(0, used_);
-    used_ = 0;
-    bool has_line = false;  // what the last batch left is part of a line
-    while (!ended_ && (!has_line || (buffer_.size() < kBatchBytes && is_ready()))) {
-      const std::size_t before = buffer_.size();
-      read_more();
-      has_line = has_line || buffer_.find('\n', before) != buffer_.npos;
-    }
-    for (std::size_t end = 0; used_ < buffer_.size(); used_ = end + 1) {
-      end = buffer_.find('\n', used_);
-      if (end == buffer_.npos && !ended_) break;
-      end = std::min(end, buffer_.size());
-      lines.push_back(std::string_view(buffer_).substr(used_, end - used_));
-    }
-    used_ = std::min(used_, buffer_.size());
-    return !lines.empty();
-  }
-
- private:
-  static bool is_ready() {
-    pollfd in{STDIN_FILENO, POLLIN, 0};
-    return poll(&in, 1, 0) > 0;
-  }
-
-  void read_more() {
-    char piece[1 << 16];
-    const ssize_t count = ::read(STDIN_FILENO, piece, sizeof piece);
-    if (count < 0 && errno == EINTR) return;
-    if (count < 0) throw UserError(fmt::format("stdin: {}", std::strerror(errno)));
-    ended_ = count == 0;
-    buffer_.append(piece, static_cast<std::size_t>(count));
-  }
-
-  std::string buffer_;
-  std::size_t used_ = 0;
-  bool ended_ = false;
 };
 
 std::string unquoted(std::string_view line, const std::string& file, std::size_t number) {
@@ -112,13 +61,6 @@ std::size_t thread_count(const TokenizeArguments& arguments) {
   return arguments.threads > 0 ? arguments.threads : usable_cores();
 }
 
-void print_all(const std::vector<std::string>& answers) {
-  for (const std::string& answer : answers)
-    if (std::fwrite(answer.data(), 1, answer.size(), stdout) != answer.size())
-      throw UserError(fmt::format("stdout: {}", std::strerror(errno)));
-  std::fflush(stdout);
-}
-
 int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   LineReader reader;
   std::vector<std::string_view> lines;
@@ -130,7 +72,7 @@ int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& ar
                                     : encode_line(tokenizer, arguments, lines[i], done + i + 1);
     };
     for_each_parallel(lines.size(), answer, thread_count(arguments));
-    print_all(answers);
+    print_lines(answers);
     done += lines.size();
   }
   return 0;

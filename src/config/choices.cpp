@@ -25,6 +25,14 @@ std::string name_of(Optimizer optimizer) {
   return "";
 }
 
+std::string name_of(TrainOn train_on) {
+  switch (train_on) {
+    case TrainOn::assistant: return "assistant";
+    case TrainOn::last: return "last";
+  }
+  return "";
+}
+
 std::string name_of(Schedule schedule) {
   switch (schedule) {
     case Schedule::constant: return "constant";

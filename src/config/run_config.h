@@ -61,6 +61,9 @@ struct DataConfig {
   std::map<std::string, double> weights;       // by data set, as `datasets` names it
   std::map<std::string, std::int64_t> limits;  // the same
   std::optional<double> test_share;
+  TrainOn train_on = TrainOn::assistant;
+  bool keep_system = true;
+  std::optional<std::string> tools;
   BadRowPolicy on_error = BadRowPolicy::fail;
   BadExamplePolicy eos_in_text = BadExamplePolicy::drop;
   BadExamplePolicy empty_response = BadExamplePolicy::drop;
@@ -93,6 +96,8 @@ struct RunConfig {
   double max_grad_norm = 0;
   std::int64_t max_length = 0;
   std::int64_t max_prompt_length = 0;
+  std::optional<std::string> chat_template;
+  std::map<std::string, std::string> chat_template_kwargs;  // YAML scalars by name
   std::optional<std::int64_t> n_epochs;
   std::optional<std::int64_t> n_examples;
   std::int64_t n_eval_examples = 0;

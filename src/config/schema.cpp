@@ -64,6 +64,13 @@ std::vector<Field> run_fields() {
             "Maximum tokens of prompt and response together."),
       field("max_prompt_length", &R::max_prompt_length, "256", count_from(1),
             "Maximum tokens of a prompt; applies only where prompt and response exceed max_length."),
+      field("chat_template", &R::chat_template, "null", path("chatml, zephyr, plain, a file, or a name"),
+            "Chat template for data sets of conversations: a built-in one (chatml, zephyr, plain), a Jinja "
+            "file, "
+            "or one of the tokenizer's named templates; null: the tokenizer's own."),
+      field("chat_template_kwargs", &R::chat_template_kwargs, "{}",
+            map_of("a map of variables such as {enable_thinking: false}", text("a name"), text("a value")),
+            "Variables for the chat template, for rows that do not set them in a column of this name."),
       field("n_epochs", &R::n_epochs, "1", count_from(1), "Epochs to train for; null: n_examples decides."),
       field("n_examples", &R::n_examples, "null", count_from(1),
             "Examples to train on; null: n_epochs decides. With both, the run ends at the first limit "
@@ -232,13 +239,15 @@ std::vector<Field> data_fields() {
       field(
           "dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
           "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
-      field("data.columns", kData, &D::columns, "{}",
-            map_of("a map of columns such as {prompt: question, chosen: good}",
-                   one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight",
-                           "margin"}),
-                   name),
-            "Names of columns in your own files, where they are not prompt, chosen, rejected, responses, "
-            "scores, ranking, weight or margin; {margin: none} ignores that column."),
+      field(
+          "data.columns", kData, &D::columns, "{}",
+          map_of("a map of columns such as {prompt: question, chosen: good}",
+                 one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight", "margin",
+                         "completion", "label", "text", "messages", "system", "question", "tools",
+                         "response1", "response2", "overall_preference", "chat_template_kwargs"}),
+                 name),
+          "Names of columns in your own files, where they are not the usual ones (docs/data.md lists them); "
+          "{margin: none} ignores that column."),
       field(
           "data.weights", kData, &D::weights, "{}",
           map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
@@ -249,6 +258,16 @@ std::vector<Field> data_fields() {
       field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
             "Share of prompts held out for testing, for your own files without train and test splits; null: "
             "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
+      field("data.train_on", kData, &D::train_on, "assistant", one_of(all_choices<TrainOn>()),
+            "What is trained on in a conversation: assistant: all that the assistant says in the response "
+            "(in SFT: "
+            "in the whole conversation); last: only its last turn."),
+      field("data.keep_system", kData, &D::keep_system, "true", yes_or_no(),
+            "Keep the system message of a conversation when its first turns are dropped because it is too "
+            "long."),
+      field("data.tools", kData, &D::tools, "null", path("a JSON file"),
+            "JSON file with a list of tools for the chat template, for conversations without a column "
+            "'tools'."),
       field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
             "What to do with a row that cannot be read: fail, or skip and count it."),
       field(

@@ -2,20 +2,31 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/nearest.h"
-#include "base/utf8.h"
 #include "config/text.h"
-#include "data/formats.h"
+#include "data/conversation.h"
 
 namespace dpo::data {
 namespace {
+
+// Other usual names of a column.
+struct Alias {
+  std::string_view ours, other;
+};
+constexpr std::array<Alias, 10> kAliases = {{{"chosen", "chosen_response"},
+                                             {"rejected", "rejected_response"},
+                                             {"responses", "completions"},
+                                             {"completion", "output"},
+                                             {"completion", "response"},
+                                             {"messages", "conversations"},
+                                             {"messages", "conversation"},
+                                             {"question", "instruction"},
+                                             {"system", "system_prompt"},
+                                             {"ranking", "rank"}}};
 
 // Names of columns may contain anything.
 std::vector<std::string> shown_names(std::vector<std::string> names) {
@@ -23,229 +34,158 @@ std::vector<std::string> shown_names(std::vector<std::string> names) {
   return names;
 }
 
-std::string file_name(const ColumnNames& names, const std::string& ours) {
-  const auto mapped = names.find(ours);
-  return mapped == names.end() ? ours : mapped->second;
+struct FormColumns {
+  Form form;
+  std::vector<std::string> needed;
+  std::vector<std::string> optional;  // besides those of every form
+  const char* meaning;
+};
+
+const std::vector<FormColumns>& form_table() {
+  static const std::vector<FormColumns> table = {
+      {Form::Pair, {"chosen", "rejected"}, {"weight", "margin"}, "pairs of chosen and rejected"},
+      {Form::List,
+       {"responses"},
+       {"scores", "ranking", "weight"},
+       "lists of responses, compared by their scores or ranks"},
+      {Form::Comparison,
+       {"response1", "response2", "overall_preference"},
+       {"context", "weight", "margin"},
+       "two responses; below 0 overall_preference prefers the first, above 0 the second"},
+      {Form::Label, {"completion", "label"}, {"weight"}, "completions with labels, desirable or not"},
+      {Form::Completion, {"completion"}, {}, "prompts with a completion, for SFT"},
+      {Form::Chat, {"messages"}, {}, "whole conversations, for SFT"},
+      {Form::Text, {"text"}, {}, "texts without a prompt, for SFT"},
+  };
+  return table;
 }
 
-// A column of a row by our name; null if the row does not have it, or it is mapped to none.
-const Value* find_column(const Value& row, const ColumnNames& names, const std::string& ours) {
-  const std::string column = file_name(names, ours);
-  return column == kNoColumn ? nullptr : row.find(column);
+const FormColumns& columns_of(Form form) {
+  return *std::ranges::find(form_table(), form, &FormColumns::form);
 }
 
-bool is_chat(const Value& value) {
-  return value.kind == Value::Kind::List && !value.items.empty() && value.items[0].find("role") &&
-         value.items[0].find("content");
-}
-
-void refuse_chat(const Value& row) {
-  for (std::size_t i = 0; i < row.items.size(); ++i)
-    if (is_chat(row.items[i]))
-      throw BadRow(fmt::format(
-          "'{}' is a list of chat messages with roles, which is not supported yet; apply the model's chat "
-          "template first (in Python: tokenizer.apply_chat_template(messages, tokenize=False)) and write the "
-          "texts as columns prompt, chosen and rejected",
-          config::shown(row.names[i])));
+bool is_preference(Form form) {
+  return form == Form::Pair || form == Form::List || form == Form::Comparison || form == Form::Label;
 }
 
 [[noreturn]] void refuse_columns(const Value& row) {
-  throw BadRow(
-      fmt::format("expected the columns 'prompt, chosen, rejected', 'chosen, rejected' (whole transcripts) "
-                  "or 'prompt, responses' with 'scores' or 'ranking', got: {}; "
-                  "data.columns={{prompt: NAME, ...}} maps other names",
-                  config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
+  throw BadRow(fmt::format(
+      "expected the columns 'prompt, chosen, rejected' or 'chosen, rejected' (texts or messages), 'prompt, "
+      "responses' with 'scores' or 'ranking', 'prompt, completion, label' (KTO), or for SFT 'prompt, "
+      "completion', "
+      "'messages' or 'text'; got: {}; data.columns={{prompt: NAME, ...}} maps other names",
+      config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
 }
 
-PromptText& prompt_at(std::string text, PromptTexts& texts) {
-  if (text.empty()) throw BadRow("the prompt is empty");
-  return texts.at(std::move(text));
-}
-
-// An optional number of a row, maybe as text: CSV has nothing else.
-float optional_number(const Value& row, const ColumnNames& names, const std::string& ours, float fallback) {
-  const Value* const value = find_column(row, names, ours);
-  if (!value) return fallback;
-  const std::string column = file_name(names, ours);
-  const std::string& text = value->text;
-  double number = value->number;
-  const bool is_text = value->kind == Value::Kind::Text;
-  const bool parses = is_text && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
-                                     text.data() + text.size();
-  if (value->kind != Value::Kind::Number && !(parses && !text.empty()))
-    throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column),
-                             is_text ? fmt::format("'{}'", config::shown(text)) : value->kind_name()));
-  const auto rounded = static_cast<float>(number);
-  if (!std::isfinite(rounded))
-    throw BadRow(fmt::format("'{}' is {}, expected a finite number", config::shown(column), number));
-  return rounded;
-}
-
-float weight_of(const Value& row, const ColumnNames& names) {
-  const float weight = optional_number(row, names, "weight", 1);
-  if (weight < 0)
-    throw BadRow(
-        fmt::format("'{}' is {}, expected a number >= 0", config::shown(file_name(names, "weight")), weight));
-  return weight;
-}
-
-struct Preference {
-  float weight = 1, margin = 0;
-};
-
-Preference preference_of(const Value& row, const ColumnNames& names) {
-  return {weight_of(row, names), optional_number(row, names, "margin", 0)};
-}
-
-void add_pair(std::string prompt_text, std::string chosen, std::string rejected, Preference preference,
-              PromptTexts& texts) {
-  PromptText& prompt = prompt_at(std::move(prompt_text), texts);
-  const auto first = static_cast<std::uint32_t>(prompt.responses.size());
-  prompt.responses.push_back(std::move(chosen));
-  prompt.responses.push_back(std::move(rejected));
-  prompt.add_pair({first, first + 1, preference.weight, preference.margin});
-  prompt.sft_target = first;
-}
-
-void add_transcripts(const std::string& chosen, const std::string& rejected, Preference preference,
-                     PromptTexts& texts) {
-  const std::size_t end = prompt_end(chosen, rejected);
-  if (end == 0) throw BadRow("'chosen' and 'rejected' have no common prefix, so there is no prompt");
-  add_pair(chosen.substr(0, end), chosen.substr(end), rejected.substr(end), preference, texts);
-}
-
-const Value& list_of(const Value& row, const std::string& column, Value::Kind kind, std::string_view what) {
-  const Value* const value = row.find(column);
-  if (!value || value->kind != Value::Kind::List)
-    throw BadRow(fmt::format("'{}' is {}, expected a list of {}", config::shown(column),
-                             value ? value->kind_name() : "missing", what));
-  for (const Value& item : value->items)
-    if (item.kind != kind)
-      throw BadRow(fmt::format("'{}' is a list that contains {}, expected {} only", config::shown(column),
-                               item.kind_name(), what));
-  return *value;
-}
-
-// The scores of the responses, higher is better; in a ranking 1 is the best.
-std::vector<double> scores_of(const Value& row, const ColumnNames& names) {
-  const bool ranked = find_column(row, names, "scores") == nullptr;
-  const std::string column = file_name(names, ranked ? "ranking" : "scores");
-  std::vector<double> scores;
-  for (const Value& value : list_of(row, column, Value::Kind::Number, "numbers").items) {
-    if (std::isnan(value.number)) throw BadRow(fmt::format("'{}' contains NaN", config::shown(column)));
-    scores.push_back(ranked ? -value.number : value.number);
+// Which of several forms is meant is the user's choice.
+[[noreturn]] void refuse_ambiguous(const Columns& columns, const std::vector<Form>& forms) {
+  std::vector<std::string> names;
+  for (const Form form : forms) {
+    std::vector<std::string> needed;
+    for (const std::string& ours : columns_of(form).needed) needed.push_back(columns.name_of(ours));
+    names.push_back(fmt::format("'{}'", config::shown(fmt::format("{}", fmt::join(needed, ", ")))));
   }
-  return scores;
-}
-
-void add_list(const Value& row, const ColumnNames& names, PromptTexts& texts) {
-  const std::string column = file_name(names, "responses");
-  const Value& responses = list_of(row, column, Value::Kind::Text, "strings");
-  const std::vector<double> scores = scores_of(row, names);
-  if (scores.size() != responses.items.size() || scores.empty())
-    throw BadRow(fmt::format("{} responses, but {} scores or ranks", responses.items.size(), scores.size()));
-  if (find_column(row, names, "margin"))
-    throw BadRow(fmt::format("'{}' applies to pairs, but this row has a list of responses",
-                             config::shown(file_name(names, "margin"))));
-  const float weight = weight_of(row, names);
-  PromptText& prompt = prompt_at(text_of(row, file_name(names, "prompt")), texts);
-  const auto first = static_cast<std::uint32_t>(prompt.responses.size());
-  for (std::uint32_t i = 0; i < scores.size(); ++i) {
-    prompt.responses.push_back(responses.items[i].text);
-    for (std::uint32_t j = i + 1; j < scores.size(); ++j) {
-      if (scores[i] > scores[j]) prompt.pairs.push_back({first + i, first + j, weight});
-      if (scores[j] > scores[i]) prompt.pairs.push_back({first + j, first + i, weight});
-    }
-  }
-  if (Ranking ranking{ranked_by(scores), weight}; ranking.responses.size() > 1) {
-    for (std::uint32_t& response : ranking.responses) response += first;
-    prompt.rankings.push_back(std::move(ranking));
-  }
-  const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
-  prompt.sft_target = first + static_cast<std::uint32_t>(best);
-}
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-// Whether a word ends before `at`.
-bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
-
-// Whether a row is a prompt with a list of responses.
-bool is_list_row(const Value& row, const ColumnNames& names) {
-  const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
-  return has("responses") && has("prompt") && (has("scores") || has("ranking"));
-}
-
-// A column that data.columns names and a row does not have: the usual reason for a bad row.
-std::string named_but_absent(const Value& row, const ColumnNames& names) {
-  for (const auto& [ours, theirs] : names)
-    if (ours != "weight" && ours != "margin" && theirs != kNoColumn && !row.find(theirs))
-      return fmt::format("; data.columns={{{}: {}}} names a column that this row does not have{}", ours,
-                         config::shown(theirs), did_you_mean(config::shown(theirs), shown_names(row.names)));
-  return "";
-}
-
-std::size_t common_length(std::string_view a, std::string_view b) {
-  auto length =
-      static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-  while (length > 0 && ((length < a.size() && continues_character(a[length])) ||
-                        (length < b.size() && continues_character(b[length]))))
-    --length;
-  return length;
+  throw BadRow(fmt::format(
+      "the row can be read in {} ways, by its columns {}; choose by ignoring the others: "
+      "data.columns={{{}: {}}}",
+      forms.size(), fmt::join(names, " or "), columns_of(forms.back()).needed.front(), kNoColumn));
 }
 
 }  // namespace
 
-std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
-  // How an assistant's turn begins in common formats.
-  constexpr std::array<std::string_view, 6> kTurns = {"\n\nAssistant:",
-                                                      "<|im_start|>assistant\n",
-                                                      "<|start_header_id|>assistant<|end_header_id|>\n\n",
-                                                      "<|assistant|>\n",
-                                                      "[/INST]",
-                                                      "### Response:\n"};
-  const std::size_t common = common_length(chosen, rejected);
-  const std::string_view shared = chosen.substr(0, common);
-  std::size_t turn = 0;
-  for (const std::string_view mark : kTurns)
-    if (const std::size_t at = shared.rfind(mark); at != std::string_view::npos)
-      turn = std::max(turn, at + mark.size());
-  if (turn > 0) return turn;
-  if (is_word_end(chosen, common) && is_word_end(rejected, common)) return common;
-  // Tokenizers join a space to the word after it, so the space belongs to the response; a newline does not.
-  const std::size_t space = shared.find_last_of(" \n\t\r");
-  if (space == std::string_view::npos) return 0;
-  return shared[space] == '\n' ? space + 1 : space;
+std::string Columns::name_of(const std::string& ours) const {
+  if (const auto mapped = names_.find(ours); mapped != names_.end()) return mapped->second;
+  // A column that data.columns gives another meaning has that one only.
+  const auto is_free = [&](std::string_view column) {
+    return row_.find(column) &&
+           std::ranges::none_of(names_, [&](const auto& mapping) { return mapping.second == column; });
+  };
+  if (is_free(ours)) return ours;
+  for (const Alias& alias : kAliases)
+    if (alias.ours == ours && is_free(alias.other)) return std::string(alias.other);
+  return std::string(kNoColumn);
 }
 
-void add_row_by_columns(Value&& row, const ColumnNames& names, PromptTexts& texts) {
-  refuse_chat(row);
-  const auto has = [&](const char* ours) { return find_column(row, names, ours) != nullptr; };
-  const auto text = [&](const char* ours) -> const std::string& {
-    return text_of(row, file_name(names, ours));
+const Value* Columns::find(const std::string& ours) const {
+  const std::string column = name_of(ours);
+  return column == kNoColumn ? nullptr : row_.find(column);
+}
+
+std::vector<Form> Columns::candidates() const {
+  const bool has_prompt = has("prompt") || has("question") || has("messages");
+  const auto fits = [&](Form form) {
+    switch (form) {
+      case Form::List: return has_prompt && (has("scores") || has("ranking"));
+      case Form::Label:
+      case Form::Completion: return has_prompt;
+      // A text beside other parts of an example is a mistake: which is the response?
+      case Form::Text: return !has("prompt") && !has("question") && !has("chosen") && !has("responses");
+      default: return true;
+    }
   };
-  try {
-    if (is_list_row(row, names)) return add_list(row, names, texts);
-    if (!has("chosen") || !has("rejected")) refuse_columns(row);
-    const Preference preference = preference_of(row, names);
-    if (has("prompt")) return add_pair(text("prompt"), text("chosen"), text("rejected"), preference, texts);
-    add_transcripts(text("chosen"), text("rejected"), preference, texts);
-  } catch (const BadRow& bad) {
-    throw BadRow(bad.what() + named_but_absent(row, names));
+  std::vector<Form> preferences, others;
+  for (const FormColumns& columns : form_table()) {
+    const bool complete =
+        std::ranges::all_of(columns.needed, [&](const std::string& ours) { return has(ours); });
+    if (complete && fits(columns.form))
+      (is_preference(columns.form) ? preferences : others).push_back(columns.form);
   }
+  return preferences.empty() ? others : preferences;
+}
+
+Form Columns::form() const {
+  const std::vector<Form> forms = candidates();
+  if (forms.empty()) refuse_columns(row_);
+  if (forms.size() > 1) refuse_ambiguous(*this, forms);
+  return forms.front();
+}
+
+bool Columns::is_chat() const {
+  const Form form = this->form();
+  if (form == Form::Chat) return true;
+  if (!has("prompt") && has("question")) return true;
+  const auto holds_messages = [&](const std::string& ours) {
+    const Value* const value = find(ours);
+    if (!value) return false;
+    const bool is_list = ours == "responses" && value->kind == Value::Kind::List && !value->items.empty();
+    return is_messages(is_list ? value->items.front() : *value);
+  };
+  std::vector<std::string> turns = columns_of(form).needed;
+  turns.insert(turns.end(), {"prompt", "context"});
+  return std::ranges::any_of(turns, holds_messages);
+}
+
+std::vector<std::string> Columns::used() const {
+  const FormColumns& columns = columns_of(form());
+  std::vector<std::string> all = columns.needed;
+  all.insert(all.end(), columns.optional.begin(), columns.optional.end());
+  all.push_back("prompt");
+  if (is_chat()) {
+    all.insert(all.end(), {"system", "tools", "chat_template_kwargs"});
+    if (!has("prompt")) all.insert(all.end(), {"question", "input", "messages"});
+  }
+  if (has("scores")) std::erase(all, "ranking");
+  std::vector<std::string> used;
+  for (const std::string& ours : all)
+    if (has(ours)) used.push_back(name_of(ours));
+  return used;
 }
 
 void ColumnUse::add(const Value& row) {
   if (row.names == last_) return;  // in nearly every file
   last_ = row.names;
   seen_.insert(row.names.begin(), row.names.end());
-  const bool list = is_list_row(row, names_);
-  const std::vector<std::string> used =
-      !list ? std::vector<std::string>{"prompt", "chosen", "rejected", "weight", "margin"}
-            : std::vector<std::string>{"prompt", "responses", "weight",
-                                       find_column(row, names_, "scores") ? "scores" : "ranking"};
-  for (const std::string& ours : used)
-    if (find_column(row, names_, ours)) used_.insert(file_name(names_, ours));
+  try {
+    const Columns columns(row, names_);
+    const Form form = columns.form();
+    const std::vector<std::string> used = columns.used();
+    used_.insert(used.begin(), used.end());
+    if (columns.is_chat() || form != Form::Pair)
+      forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
+                                columns.is_chat() && form != Form::Chat ? ", as conversations" : ""));
+  } catch (const BadRow&) {
+    // Whoever reads the row reports it.
+  }
 }
 
 std::string ColumnUse::problem() const {

@@ -109,7 +109,7 @@ void read_csv(const fs::path& file, const TakeRow& take, BadRows& bad) {
     throw UserError(fmt::format("{}: is empty, expected a first line with column names", file.string()));
   while (auto fields = in.next()) {
     try {
-      if (!take(row_of(*names, std::move(*fields)))) return;
+      if (!take(row_of(*names, std::move(*fields)), in.line())) return;
     } catch (const BadRow& problem) {
       bad.add(file, in.line(), problem.what());
     }

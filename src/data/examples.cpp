@@ -49,20 +49,18 @@ ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& co
 
 }  // namespace
 
-ExampleKind example_kind(const config::LossConfig& loss) {
-  if (loss.name == config::Loss::sft) return ExampleKind::Target;
-  return loss.name == config::Loss::plackett_luce ? ExampleKind::Ranking : ExampleKind::Pair;
+std::vector<TokenRange> Example::unscored_of(std::size_t response) const {
+  const auto size = static_cast<std::uint32_t>(responses[response].size());
+  std::vector<TokenRange> within;
+  for (const TokenRange& range : unscored.empty() ? std::span<const TokenRange>() : unscored[response])
+    if (range.begin < size) within.push_back({range.begin, std::min(range.end, size)});
+  return within;
 }
 
-std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind) {
-  if (kind == ExampleKind::Target) return 1;
-  return static_cast<std::uint32_t>(kind == ExampleKind::Pair ? prompt.pairs.size() : prompt.rankings.size());
-}
-
-std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
-  if (kind == ExampleKind::Target) return {prompt.sft_target};
-  if (kind == ExampleKind::Ranking) return prompt.rankings[number].responses;
-  return {prompt.pairs[number].chosen, prompt.pairs[number].rejected};
+std::size_t Example::scored_tokens(std::size_t response) const {
+  std::size_t scored = responses[response].size();
+  for (const TokenRange& range : unscored_of(response)) scored -= range.end - range.begin;
+  return scored;
 }
 
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
@@ -103,8 +101,8 @@ Examples::Examples(const config::RunConfig& config)
     : policies_(config.data),
       max_length_(config.max_length),
       max_prompt_length_(config.max_prompt_length),
-      kind_(example_kind(config.loss)),
-      length_alpha_(static_cast<float>(config.loss.length_alpha)) {}
+      loss_(config.loss),
+      kind_(example_kind(config.loss)) {}
 
 Examples Examples::load(const config::RunConfig& config, Split split, const text::Tokenizer& tokenizer,
                         TokenCache& cache) {
@@ -138,9 +136,18 @@ void Examples::add_source(std::uint32_t source, double weight) {
   counts.rows = file.rows();
   counts.bad_rows = file.bad_rows();
   counts.prompts = file.prompts();
+  FormCheck form(loss_);
   for (std::uint32_t p = 0; p < file.prompts(); ++p) {
-    const auto pairs = static_cast<std::uint32_t>(file.pairs(p).size());
-    counts.pairs += pairs;
+    if (file.prompt_flags(p) & kRefused) {
+      list_.add_prompt(p, {}, weight);
+      --counts.prompts;
+      continue;
+    }
+    const Preferences preferences = preferences_of(file, p);
+    form.add(preferences);
+    counts.pairs += std::ssize(preferences.pairs);
+    counts.labels += std::ssize(preferences.labels);
+    counts.desirable += std::ranges::count(preferences.labels, true, &Label::desirable);
     if (kind_ != ExampleKind::Target)
       for (const Pair& pair : file.pairs(p)) counts.with_margin += pair.margin != 0;
     counts.rankings += file.rankings(p);
@@ -150,13 +157,11 @@ void Examples::add_source(std::uint32_t source, double weight) {
       counts.longest_ranking = std::max(counts.longest_ranking, responses);
     }
     std::vector<ExampleOrigin> kept;
-    const std::uint32_t all = kind_ == ExampleKind::Target ? 1
-                              : kind_ == ExampleKind::Pair ? pairs
-                                                           : file.rankings(p);
-    for (std::uint32_t number = 0; number < all; ++number)
+    for (std::uint32_t number = 0; number < count_examples(preferences, kind_); ++number)
       if (const ExampleOrigin origin{source, p, number}; keeps(origin, counts)) kept.push_back(origin);
     counts.examples += list_.add_prompt(p, kept, weight) * static_cast<std::int64_t>(kept.size());
   }
+  form.finish(counts.name);
   counts_.push_back(std::move(counts));
 }
 
@@ -164,8 +169,15 @@ std::vector<std::uint32_t> Examples::responses_of(const ExampleOrigin& origin) c
   const TokenFile& file = files_[origin.source];
   if (kind_ == ExampleKind::Target) return {file.sft_target(origin.prompt)};
   if (kind_ == ExampleKind::Ranking) return file.ranking(origin.prompt, origin.number).responses;
+  if (const Label* label = label_of(origin)) return {label->response};
   const Pair& pair = file.pairs(origin.prompt)[origin.number];
   return {pair.chosen, pair.rejected};
+}
+
+const Label* Examples::label_of(const ExampleOrigin& origin) const {
+  const std::size_t pairs = files_[origin.source].pairs(origin.prompt).size();
+  if (kind_ != ExampleKind::Unpaired || origin.number < pairs) return nullptr;
+  return &files_[origin.source].labels(origin.prompt)[origin.number - pairs];
 }
 
 std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) const {
@@ -180,10 +192,9 @@ std::optional<DropReason> Examples::drop_reason(const ExampleOrigin& origin) con
     return DropReason::EosInText;
   if ((responses & kIsEmpty) && applies(DropReason::EmptyResponse)) return DropReason::EmptyResponse;
   const Example example = make(origin);
-  const auto is_empty = [](std::span<const Token> response) { return response.empty(); };
-  if (std::any_of(example.responses.begin(), example.responses.end(), is_empty) &&
-      applies(DropReason::NoRoom))
-    return DropReason::NoRoom;
+  bool nothing_scored = false;
+  for (std::size_t i = 0; i < example.responses.size(); ++i) nothing_scored |= example.scored_tokens(i) == 0;
+  if (nothing_scored && applies(DropReason::NoRoom)) return DropReason::NoRoom;
   if (has_equals(example.responses) && applies(DropReason::EqualResponses)) return DropReason::EqualResponses;
   return std::nullopt;
 }
@@ -209,26 +220,41 @@ void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
   const Example example = make(origin);
   const std::vector<std::uint32_t> responses = responses_of(origin);
   bool cut = false;
-  for (std::size_t i = 0; i < responses.size(); ++i)
+  std::uint8_t flags = file.prompt_flags(origin.prompt);
+  for (std::size_t i = 0; i < responses.size(); ++i) {
     cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
+    flags |= file.response_flags(origin.prompt, responses[i]);
+  }
   counts.truncated_responses += cut;
   counts.truncated_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
   counts.weighted += example.weight != 1;
+  counts.turns_dropped += (flags & kTurnsDropped) != 0;
+  counts.boundaries_moved += (flags & kBoundaryMoved) != 0;
+  counts.ends_added += (flags & kEndAdded) != 0;
 }
 
 Example Examples::make(const ExampleOrigin& origin) const {
   const TokenFile& file = files_[origin.source];
   std::vector<std::span<const Token>> responses;
-  for (const std::uint32_t response : responses_of(origin))
+  std::vector<std::span<const TokenRange>> unscored;
+  bool any_unscored = false;
+  for (const std::uint32_t response : responses_of(origin)) {
     responses.push_back(file.response(origin.prompt, response));
+    unscored.push_back(file.unscored(origin.prompt, response));
+    any_unscored |= !unscored.back().empty();
+  }
   Example example = truncate(file.prompt(origin.prompt), std::move(responses),
                              sources_[origin.source].truncation(), max_length_, max_prompt_length_);
-  if (kind_ == ExampleKind::Pair) {
+  if (any_unscored) example.unscored = std::move(unscored);
+  if (const Label* label = label_of(origin)) {
+    example.weight = label->weight;
+    example.desirable = label->desirable;
+  } else if (kind_ == ExampleKind::Pair || kind_ == ExampleKind::Unpaired) {
     const Pair& pair = file.pairs(origin.prompt)[origin.number];
     example.weight = pair.weight;
     example.margin = pair.margin;
     example.full_tokens = std::min(example.responses[0].size(), example.responses[1].size());
-    example.tail_weight = length_alpha_;
+    example.tail_weight = static_cast<float>(loss_.length_alpha);
   } else if (kind_ == ExampleKind::Ranking) {
     example.weight = file.ranking(origin.prompt, origin.number).weight;
   }
@@ -252,6 +278,10 @@ std::string digest_of(const Examples& examples) {
       sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
     if (example.weight != 1 || example.margin != 0)
       sum.add(fmt::format("weight {}, margin {}", example.weight, example.margin));
+    for (std::size_t r = 0; r < example.unscored.size(); ++r)
+      for (const TokenRange& range : example.unscored_of(r))
+        sum.add(fmt::format("not scored {} {} to {}", r, range.begin, range.end));
+    if (!example.desirable) sum.add("undesirable");
   }
   return to_hex(sum.finish());
 }

@@ -10,6 +10,7 @@
 #include "config/run_config.h"
 #include "data/example.h"
 #include "data/order.h"
+#include "data/preferences.h"
 #include "data/source.h"
 #include "data/token_cache.h"
 
@@ -31,6 +32,8 @@ struct SourceCounts {
   std::int64_t rankings = 0;
   std::int64_t ranked = 0;           // responses in all rankings
   std::int64_t longest_ranking = 2;  // in responses
+  std::int64_t labels = 0;           // responses that are good or bad by themselves
+  std::int64_t desirable = 0;        // good ones of these
   // Used pairs, rankings, or for SFT prompts; repeated as the data set's weight says.
   std::int64_t examples = 0;
   std::int64_t weighted = 0;     // examples with a weight other than 1
@@ -38,6 +41,10 @@ struct SourceCounts {
   std::array<std::int64_t, kDropReasons> dropped{};
   std::int64_t truncated_prompts = 0;    // examples with a truncated prompt
   std::int64_t truncated_responses = 0;  // examples with a truncated response
+  // Examples of chats, by their flags in the token file.
+  std::int64_t turns_dropped = 0;
+  std::int64_t boundaries_moved = 0;
+  std::int64_t ends_added = 0;
 };
 
 // Truncates a prompt and its responses as the original does: if prompt and longest response together are too
@@ -45,20 +52,12 @@ struct SourceCounts {
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
                  Truncation truncation, std::int64_t max_length, std::int64_t max_prompt_length);
 
-// What an example is: a response to imitate, two that are compared, or a whole ranking.
-enum class ExampleKind { Target, Pair, Ranking };
-ExampleKind example_kind(const config::LossConfig& loss);
-
 // Where an example comes from.
 struct ExampleOrigin {
   std::uint32_t source = 0;
   std::uint32_t prompt = 0;
-  std::uint32_t number = 0;  // index of the pair or ranking
+  std::uint32_t number = 0;  // index of the pair or ranking; labels are counted after the pairs
 };
-
-// The number of examples of a prompt, and the responses of one (indices), the preferred first.
-std::uint32_t count_examples(const PromptText& prompt, ExampleKind kind);
-std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number);
 
 // The examples of a split, prompt by prompt.
 struct ExampleList {
@@ -97,6 +96,8 @@ class Examples {
   ExampleKind kind() const { return kind_; }
   // The responses of an example (indices into its prompt's), the preferred first.
   std::vector<std::uint32_t> responses_of(const ExampleOrigin& origin) const;
+  // The label of an example that is a single response of an unpaired loss; null for all others.
+  const Label* label_of(const ExampleOrigin& origin) const;
   const TokenFile& tokens(std::uint32_t source) const { return files_[source]; }
   const Source& source(std::uint32_t source) const { return sources_[source]; }
   const std::vector<SourceCounts>& counts() const { return counts_; }
@@ -112,15 +113,15 @@ class Examples {
   config::DataConfig policies_;
   std::int64_t max_length_;
   std::int64_t max_prompt_length_;
+  config::LossConfig loss_;
   ExampleKind kind_;
-  float length_alpha_;
   std::vector<Source> sources_;
   std::vector<TokenFile> files_;
   std::vector<SourceCounts> counts_;
   ExampleList list_;
 };
 
-// SHA-256 of the tokens of all examples after truncation, and of their weights and margins.
+// SHA-256 of the tokens of all examples after truncation, and of all else that their losses depend on.
 std::string digest_of(const Examples& examples);
 
 // The order of training and of evaluation. Too few examples for a training batch, or none for evaluation, is

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace dpo::data {
 namespace {
@@ -18,18 +19,15 @@ std::string_view bytes_of(std::span<const Token> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
 }
 
-Leaf leaf_of(const Example& example, std::span<const Token> response) {
+Leaf leaf_of(const Example& example, std::size_t i) {
+  const std::span<const Token> response = example.responses[i];
   const bool whole = example.tail_weight == 1 || response.size() <= example.full_tokens;
-  return whole ? Leaf{response, response.size(), 1}
-               : Leaf{response, example.full_tokens, example.tail_weight};
+  if (whole) return {response, response.size(), 1, example.unscored_of(i)};
+  return {response, example.full_tokens, example.tail_weight, example.unscored_of(i)};
 }
 
 std::int32_t response_of(Tree& tree, const Leaf& leaf) {
-  const auto same = [&](const Leaf& other) {
-    return other.full_tokens == leaf.full_tokens && other.tail_weight == leaf.tail_weight &&
-           bytes_of(other.tokens) == bytes_of(leaf.tokens);
-  };
-  const auto found = std::find_if(tree.responses.begin(), tree.responses.end(), same);
+  const auto found = std::find(tree.responses.begin(), tree.responses.end(), leaf);
   if (found != tree.responses.end()) return static_cast<std::int32_t>(found - tree.responses.begin());
   tree.responses.push_back(leaf);
   return static_cast<std::int32_t>(tree.responses.size() - 1);
@@ -48,7 +46,10 @@ void add_response(Forest& forest, std::size_t tree, const Leaf& leaf) {
   const std::int32_t prompt_end = forest.prompt_starts[tree + 1];
   const std::int32_t prompt_length = prompt_end - forest.prompt_starts[tree];
   const std::int32_t start = end_of(forest.tokens);
+  auto unscored = leaf.unscored.begin();
   for (std::size_t i = prompt_length > 0 ? 0 : 1; i < response.size(); ++i) {
+    while (unscored != leaf.unscored.end() && unscored->end <= i) ++unscored;
+    if (unscored != leaf.unscored.end() && unscored->begin <= i) continue;
     forest.rows.push_back(i == 0 ? prompt_end - 1 : start + static_cast<std::int32_t>(i) - 1);
     forest.targets.push_back(response[i]);
     forest.row_weights.push_back(i < leaf.full_tokens ? 1 : leaf.tail_weight);
@@ -103,9 +104,38 @@ std::vector<TreePiece> cut(std::span<const Example> batch, const Tree& tree, std
   return pieces;
 }
 
+// The examples of a tree without a prompt, divided wherever they share no response.
+std::vector<TreePiece> divide(const Tree& tree) {
+  constexpr std::size_t kNone = SIZE_MAX;
+  std::vector<TreePiece> pieces(tree.examples.size());
+  std::vector<std::size_t> piece_of(tree.responses.size(), kNone);
+  for (std::size_t e = 0; e < tree.examples.size(); ++e) {
+    pieces[e].examples.push_back(tree.examples[e]);
+    for (const std::int32_t response : tree.compared[e]) {
+      const auto r = static_cast<std::size_t>(response);
+      const std::size_t earlier = std::exchange(piece_of[r], e);
+      if (earlier == e) continue;
+      if (earlier == kNone) {
+        pieces[e].tokens += std::ssize(tree.responses[r].tokens);
+        continue;
+      }
+      TreePiece joined = std::exchange(pieces[earlier], {});
+      std::ranges::move(joined.examples, std::back_inserter(pieces[e].examples));
+      pieces[e].tokens += joined.tokens;
+      std::ranges::replace(piece_of, earlier, e);
+    }
+  }
+  std::erase_if(pieces, [](const TreePiece& piece) { return piece.examples.empty(); });
+  return pieces;
+}
+
 std::vector<TreePiece> pieces_of(std::span<const Example> batch, std::int64_t budget, Partition& partition) {
   std::vector<TreePiece> pieces;
   for (Tree& tree : grow_trees(batch)) {
+    if (tree.prompt.empty()) {
+      std::ranges::move(divide(tree), std::back_inserter(pieces));
+      continue;
+    }
     if (budget == 0 || tree.tokens() <= budget) {
       const std::int64_t tokens = tree.tokens();
       pieces.push_back({std::move(tree.examples), tokens});
@@ -119,6 +149,11 @@ std::vector<TreePiece> pieces_of(std::span<const Example> batch, std::int64_t bu
 }
 
 }  // namespace
+
+bool Leaf::operator==(const Leaf& other) const {
+  return full_tokens == other.full_tokens && tail_weight == other.tail_weight && unscored == other.unscored &&
+         std::ranges::equal(tokens, other.tokens);
+}
 
 std::int64_t Tree::tokens() const {
   std::size_t sum = prompt.size();
@@ -136,8 +171,8 @@ std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std
     Tree& tree = trees[entry->second];
     tree.examples.push_back(index);
     std::vector<std::int32_t>& compared = tree.compared.emplace_back();
-    for (const std::span<const Token> response : example.responses)
-      compared.push_back(response_of(tree, leaf_of(example, response)));
+    for (std::size_t i = 0; i < example.responses.size(); ++i)
+      compared.push_back(response_of(tree, leaf_of(example, i)));
   }
   return trees;
 }

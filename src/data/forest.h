@@ -13,6 +13,8 @@ struct Leaf {
   std::span<const Token> tokens;
   std::size_t full_tokens = 0;
   float tail_weight = 1;
+  std::vector<TokenRange> unscored = {};  // within the tokens
+  bool operator==(const Leaf& other) const;
 };
 
 // A prompt with the different responses that examples have to it. A response that examples count differently
@@ -43,7 +45,8 @@ struct Forest {
 
   // What the head computes: the hidden state of token `rows[i]` predicts `targets[i]`. The first token of a
   // response is predicted by the last of its prompt; after an empty prompt it is not predicted, as in a
-  // padded batch.
+  // padded batch. Tokens that are not scored have no row, so the rows of a response are its length |y| in
+  // losses and metrics.
   std::vector<std::int32_t> rows;
   std::vector<Token> targets;
   std::vector<float> row_weights;  // of each row in its response's log-probability; empty: all are 1
@@ -70,7 +73,8 @@ struct Partition {
 };
 
 // Depends on the arguments only. A tree stays whole unless it has more than `budget` tokens (0: no limit);
-// then it is cut between examples, and each piece repeats the prompt.
+// then it is cut between examples, and each piece repeats the prompt. Examples with an empty prompt are
+// divided wherever they share no response.
 Partition partition_batch(std::span<const Example> batch, std::int64_t parts, std::int64_t budget);
 
 }  // namespace dpo::data

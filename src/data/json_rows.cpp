@@ -37,10 +37,10 @@ class Builder {
   const std::optional<std::string>& problem() const { return problem_; }
 
   bool null() { return finish({}); }
-  bool boolean(bool) { return finish({Value::Kind::Bool, {}, 0, {}, {}}); }
-  bool number_integer(std::int64_t number) { return finish(Value::of(static_cast<double>(number))); }
-  bool number_unsigned(std::uint64_t number) { return finish(Value::of(static_cast<double>(number))); }
-  bool number_float(double number, const std::string&) { return finish(Value::of(number)); }
+  bool boolean(bool flag) { return finish(Value::of_flag(flag)); }
+  bool number_integer(std::int64_t number) { return finish_integer(number); }
+  bool number_unsigned(std::uint64_t number) { return finish_integer(number); }
+  bool number_float(double number, const std::string& digits) { return finish(Value::of(number, digits)); }
   bool string(std::string& text) { return finish(Value::of(std::move(text))); }
   bool binary(Json::binary_t&) { return false; }
   bool key(std::string& name) {
@@ -72,6 +72,10 @@ class Builder {
     return finish(std::move(value));
   }
 
+  bool finish_integer(auto number) {
+    return finish(Value::of(static_cast<double>(number), std::to_string(number)));
+  }
+
   bool finish(Value&& value) {
     if (open_.size() == row_depth_) return row_(std::move(value));
     if (open_.empty()) return true;  // the array around the rows
@@ -93,16 +97,11 @@ struct ParsedLine {
   std::string problem;
 
   void parse() {
-    if (text.size() > kLongestRow) {
-      problem = fmt::format("a line longer than {} bytes", kLongestRow);
-      return;
+    try {
+      value = parse_row(text);
+    } catch (const BadRow& bad) {
+      problem = bad.what();
     }
-    Builder builder(0, [this](Value&& row) {
-      value = std::move(row);
-      return true;
-    });
-    if (!Json::sax_parse(text.begin(), text.end(), &builder))
-      problem = builder.problem().value_or("not valid JSON");
   }
 };
 
@@ -120,10 +119,10 @@ std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
   return lines;
 }
 
-bool take_row(Value&& row, const TakeRow& take) {
+bool take_row(Value&& row, std::int64_t line, const TakeRow& take) {
   if (row.kind != Value::Kind::Map)
     throw BadRow(fmt::format("got {}, expected an object with named columns", row.kind_name()));
-  return take(std::move(row));
+  return take(std::move(row), line);
 }
 
 // A file that is one JSON array, and the number of bytes since the last complete row.
@@ -167,6 +166,18 @@ class CharIterator {
 
 }  // namespace
 
+Value parse_row(std::string_view line) {
+  if (line.size() > kLongestRow) throw BadRow(fmt::format("a line longer than {} bytes", kLongestRow));
+  Value value;
+  Builder builder(0, [&](Value&& row) {
+    value = std::move(row);
+    return true;
+  });
+  if (!Json::sax_parse(line.begin(), line.end(), &builder))
+    throw BadRow(builder.problem().value_or("not valid JSON"));
+  return value;
+}
+
 void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
   constexpr std::size_t kBlock = 4u << 20;
   CharReader in(open_bytes(file));
@@ -180,7 +191,7 @@ void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
     for (ParsedLine& line : *lines) {
       if (line.problem.empty()) {
         try {
-          if (!take_row(std::move(line.value), take)) return;
+          if (!take_row(std::move(line.value), line.number, take)) return;
           continue;
         } catch (const BadRow& problem) {
           line.problem = problem.what();
@@ -197,7 +208,7 @@ void read_json_array(const fs::path& path, const TakeRow& take, BadRows& bad) {
   Builder builder(1, [&](Value&& row) {
     file.since_row = 0;
     try {
-      enough = !take_row(std::move(row), take);
+      enough = !take_row(std::move(row), file.in.line(), take);
     } catch (const BadRow& problem) {
       bad.add(path, file.in.line(), problem.what());
     }

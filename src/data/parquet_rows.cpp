@@ -47,6 +47,7 @@ Value struct_at(const arrow::Array& array, std::int64_t row) {
   Value value;
   value.kind = Value::Kind::Map;
   for (int i = 0; i < record.num_fields(); ++i) {
+    if (record.field(i)->IsNull(row)) continue;  // of messages with different keys: absent
     value.names.push_back(record.struct_type()->field(i)->name());
     value.items.push_back(value_at(*record.field(i), row));
   }
@@ -55,7 +56,11 @@ Value struct_at(const arrow::Array& array, std::int64_t row) {
 
 template <class Array>
 Value number_at(const arrow::Array& array, std::int64_t row) {
-  return Value::of(static_cast<double>(static_cast<const Array&>(array).Value(row)));
+  const auto number = static_cast<const Array&>(array).Value(row);
+  if constexpr (std::is_integral_v<decltype(number)>)
+    return Value::of(static_cast<double>(number), std::to_string(number));
+  else
+    return Value::of(static_cast<double>(number));
 }
 
 Value value_at(const arrow::Array& array, std::int64_t row) {
@@ -64,7 +69,7 @@ Value value_at(const arrow::Array& array, std::int64_t row) {
     case arrow::Type::STRING: return text_value(static_cast<const arrow::StringArray&>(array).GetView(row));
     case arrow::Type::LARGE_STRING:
       return text_value(static_cast<const arrow::LargeStringArray&>(array).GetView(row));
-    case arrow::Type::BOOL: return {Value::Kind::Bool, {}, 0, {}, {}};
+    case arrow::Type::BOOL: return Value::of_flag(static_cast<const arrow::BooleanArray&>(array).Value(row));
     case arrow::Type::INT8: return number_at<arrow::Int8Array>(array, row);
     case arrow::Type::INT16: return number_at<arrow::Int16Array>(array, row);
     case arrow::Type::INT32: return number_at<arrow::Int32Array>(array, row);
@@ -107,7 +112,7 @@ void read_parquet(const fs::path& file, const TakeRow& take, BadRows& bad) {
     for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
       ++number;
       try {
-        if (!take(row_of(*batch, row))) return;
+        if (!take(row_of(*batch, row), number)) return;
       } catch (const BadRow& problem) {
         bad.add(file, number, problem.what());
       }

@@ -11,7 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/bytes.h"
+#include "data/conversation.h"
+#include "data/formats.h"
+#include "data/rows.h"
 
 namespace dpo::data {
 namespace {
@@ -29,34 +33,126 @@ class StdinBytes : public ByteReader {
   }
 };
 
-std::string text_of(const nlohmann::json& object, const char* key, const std::string& origin) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw UserError(fmt::format("{}: '{}' is missing", origin, key));
-  if (!found->is_string())
-    throw UserError(fmt::format("{}: '{}' is {}, expected a string", origin, key, found->type_name()));
-  return found->get<std::string>();
+using LineVisitor = std::function<void(const std::string& line, const std::string& origin)>;
+using RowVisitor = std::function<void(Value&& row, const std::string& origin)>;
+
+Value object_of(const std::string& line) {
+  Value row = parse_row(line);
+  if (row.kind != Value::Kind::Map)
+    throw BadRow(fmt::format("got {}, expected an object with named columns", row.kind_name()));
+  return row;
 }
 
-nlohmann::json object_of(const std::string& line, const std::string& origin) {
-  nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object())
-    throw UserError(fmt::format("{}: expected a JSON object with a 'prompt', got {}", origin,
-                                object.is_discarded() ? "invalid JSON" : object.type_name()));
-  return object;
+// What is wrong with a row, with where it is.
+template <class Work>
+void at_origin(const std::string& origin, Work work) {
+  try {
+    work();
+  } catch (const BadRow& bad) {
+    throw UserError(fmt::format("{}: {}", origin, bad.what()));
+  }
 }
 
-std::vector<std::string> responses_of(const nlohmann::json& object, const std::string& origin) {
-  const bool is_pair = object.contains("chosen") || object.contains("rejected");
-  const auto list = object.find("responses");
-  if (is_pair == (list != object.end()))
-    throw UserError(fmt::format("{}: expected either 'responses' or 'chosen' and 'rejected'", origin));
-  if (is_pair) return {text_of(object, "chosen", origin), text_of(object, "rejected", origin)};
-  std::vector<std::string> responses;
-  for (const nlohmann::json& response : list->is_array() ? *list : nlohmann::json::array())
-    if (response.is_string()) responses.push_back(response.get<std::string>());
-  if (!list->is_array() || responses.empty() || responses.size() != list->size())
-    throw UserError(fmt::format("{}: 'responses' must be a non-empty list of strings", origin));
-  return responses;
+void for_each_row(const std::string& file, const RowVisitor& visit) {
+  if (file == "-" || !is_row_file(file)) {
+    for_each_line(file, [&](const std::string& line, const std::string& origin) {
+      at_origin(origin, [&] { visit(object_of(line), origin); });
+    });
+    return;
+  }
+  BadRows bad(/*skip=*/true);
+  const auto take = [&](Value&& row, std::int64_t line) {
+    if (bad.count() == 0) visit(std::move(row), fmt::format("{}:{}", file, line));
+    return bad.count() == 0;
+  };
+  read_rows(file, take, bad);
+  if (bad.count() > 0) throw UserError(bad.examples().front());
+}
+
+// Whether all lines are JSON objects, by the first one; otherwise they are plain text.
+void for_each_prompt(const std::string& file, const RowVisitor& object, const LineVisitor& text) {
+  std::optional<bool> is_json;
+  for_each_line(file, [&](const std::string& line, const std::string& origin) {
+    if (!is_json) is_json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false).is_object();
+    if (!*is_json) return text(line, origin);
+    at_origin(origin, [&] { object(object_of(line), origin); });
+  });
+}
+
+std::string prompt_text_of(const Value& row) {
+  const Value* const prompt = row.find("prompt");
+  if (row.find("messages") || (prompt && is_messages(*prompt)))
+    throw BadRow("this is a conversation; --chat renders it with the model's chat template");
+  return text_of(row, "prompt");
+}
+
+Messages conversation_of(const Columns& columns) {
+  const char* const ours = columns.has("prompt") ? "prompt" : "messages";
+  const Value* const value = columns.find(ours);
+  if (!value) throw BadRow("expected 'prompt' or 'messages'");
+  Messages messages;
+  if (const Value* const system = columns.find("system"); system && !system->text.empty())
+    messages.push_back(make_message("system", system->text));
+  if (value->kind == Value::Kind::Text) {
+    messages.push_back(make_message("user", value->text));
+    return messages;
+  }
+  if (!is_messages(*value))
+    throw BadRow(
+        fmt::format("'{}' is {}, expected a string or messages", columns.name_of(ours), value->kind_name()));
+  const Messages turns = messages_of(*value, columns.name_of(ours));
+  messages.insert(messages.end(), turns.begin(), turns.end());
+  return messages;
+}
+
+PromptLine prompt_line(const Messages& messages, const std::string& origin, const Value* tools = nullptr,
+                       const Value* kwargs = nullptr) {
+  PromptLine line;
+  line.text.chat = true;
+  line.text.prompt = prompt_json(messages, tools, kwargs);
+  line.origin = origin;
+  return line;
+}
+
+// Equal scores for a list of responses that has none: they are not compared here.
+void add_scores(Value& row, const ColumnNames& names) {
+  const Columns columns(row, names);
+  const Value* const responses = columns.find("responses");
+  if (!responses || columns.has("scores") || columns.has("ranking") || columns.has("chosen")) return;
+  Value scores;
+  scores.kind = Value::Kind::List;
+  scores.items.assign(responses->items.size(), Value::of(0.0));
+  row.names.push_back("scores");
+  row.items.push_back(std::move(scores));
+}
+
+// Makes an empty text as prompt one that training accepts, and returns whether there was one.
+bool fill_empty_prompt(Value& row, const ColumnNames& names) {
+  const Columns columns(row, names);
+  if (columns.is_chat()) return false;
+  const std::string name = columns.name_of("prompt");
+  bool filled = false;
+  for (std::size_t i = 0; i < row.names.size(); ++i)
+    if (row.names[i] == name && row.items[i].kind == Value::Kind::Text && row.items[i].text.empty()) {
+      row.items[i].text = " ";
+      filled = true;
+    }
+  return filled;
+}
+
+// As training reads a row.
+PromptText read_row(Value row, const ColumnNames& names) {
+  try {
+    add_scores(row, names);
+    const bool has_empty_prompt = fill_empty_prompt(row, names);
+    PromptText made = read_by_columns(row, names, config::TrainOn::assistant);
+    if (has_empty_prompt) made.prompt.clear();
+    return made;
+  } catch (const BadRow& bad) {
+    const std::string what = bad.what();
+    const bool names_key = what.find("data.columns") != std::string::npos;
+    throw BadRow(what + (names_key ? " (dpo score: --columns NAME=COLUMN)" : ""));
+  }
 }
 
 }  // namespace
@@ -74,23 +170,36 @@ void for_each_line(const std::string& file,
   }
 }
 
-std::vector<PromptLine> read_responses(const std::string& file) {
+std::vector<PromptLine> read_responses(const std::string& file, const ColumnNames& names) {
   std::vector<PromptLine> lines;
-  for_each_line(file, [&](const std::string& line, const std::string& origin) {
-    const nlohmann::json object = object_of(line, origin);
-    lines.push_back({text_of(object, "prompt", origin), responses_of(object, origin), origin});
+  for_each_row(file, [&](Value&& row, const std::string& origin) {
+    lines.push_back({read_row(std::move(row), names), origin});
   });
   return lines;
 }
 
 std::vector<std::string> read_prompts(const std::string& file) {
   std::vector<std::string> prompts;
-  std::optional<bool> is_json;
-  for_each_line(file, [&](const std::string& line, const std::string& origin) {
-    if (!is_json) is_json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false).is_object();
-    prompts.push_back(*is_json ? text_of(object_of(line, origin), "prompt", origin) : line);
-  });
+  for_each_prompt(
+      file, [&](Value&& row, const std::string&) { prompts.push_back(prompt_text_of(row)); },
+      [&](const std::string& line, const std::string&) { prompts.push_back(line); });
   return prompts;
+}
+
+std::vector<PromptLine> read_conversations(const std::string& file) {
+  const ColumnNames names;
+  std::vector<PromptLine> lines;
+  for_each_prompt(
+      file,
+      [&](Value&& row, const std::string& origin) {
+        const Columns columns(row, names);
+        lines.push_back(prompt_line(conversation_of(columns), origin, columns.find("tools"),
+                                    columns.find("chat_template_kwargs")));
+      },
+      [&](const std::string& line, const std::string& origin) {
+        lines.push_back(prompt_line({make_message("user", replace_invalid_utf8(line))}, origin));
+      });
+  return lines;
 }
 
 }  // namespace dpo::data

@@ -1,9 +1,13 @@
+// Prompts and responses for `dpo sample` and `dpo score`.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "data/columns.h"
+#include "data/texts.h"
 
 namespace dpo::data {
 
@@ -12,18 +16,22 @@ namespace dpo::data {
 void for_each_line(const std::string& file,
                    const std::function<void(const std::string& line, const std::string& origin)>& visit);
 
-// A line of a file: a prompt and responses to it.
+// A prompt with its responses, as text or as messages.
 struct PromptLine {
-  std::string prompt;
-  std::vector<std::string> responses;
+  PromptText text;
   std::string origin;  // FILE:LINE
 };
 
-// Lines {"prompt": P, "responses": [R, ...]} or {"prompt": P, "chosen": R, "rejected": R}; other keys are
-// ignored. A line that is neither is a UserError.
-std::vector<PromptLine> read_responses(const std::string& file);
+// Rows of every form that training reads, and lists of responses without scores. The name of the file says
+// its format; stdin ("-") and other names are JSON lines. A row that cannot be read is a UserError.
+std::vector<PromptLine> read_responses(const std::string& file, const ColumnNames& names = {});
 
-// Lines {"prompt": P}, if the first is a JSON object; otherwise each line is a prompt.
+// Lines {"prompt": P}, if the first is a JSON object; otherwise each line is a prompt. Messages are a
+// UserError.
 std::vector<std::string> read_prompts(const std::string& file);
+
+// The same as conversations, without responses: P may also be a list of messages, which a line may have as
+// "messages" too; texts are messages of the user.
+std::vector<PromptLine> read_conversations(const std::string& file);
 
 }  // namespace dpo::data

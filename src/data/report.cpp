@@ -1,10 +1,13 @@
 #include "data/report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
 #include "config/evaluation.h"
+#include "data/token_view.h"
 
 namespace dpo::data {
 namespace {
@@ -18,12 +21,6 @@ constexpr std::int64_t kPackedExamples = 20'000;
 // Truncated tokens may end inside a character, which is then not valid UTF-8.
 std::string dump(const OrderedJson& value, int indent = -1) {
   return value.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-// Text on one line, with control characters escaped.
-std::string escaped(const std::string& text) {
-  const std::string quoted = dump(OrderedJson(text));
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 // The first (last) bytes of a text, without partial characters.
@@ -103,14 +100,30 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
   std::string text = fmt::format("  {}: {} rows", c.name, c.rows);
   if (c.bad_rows > 0) text += fmt::format(" ({} more cannot be read)", c.bad_rows);
   text += fmt::format(", {} prompts, ", c.prompts);
-  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses; ", c.rankings, c.ranked)
-                                       : fmt::format("{} pairs; ", c.pairs);
+  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses", c.rankings, c.ranked)
+                                       : fmt::format("{} pairs", c.pairs);
+  if (c.labels > 0) text += fmt::format(", {} labelled responses ({} good)", c.labels, c.desirable);
+  text += "; ";
   text += fmt::format("{} examples\n", c.examples);
   if (c.weighted + c.with_margin > 0)
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
   for (std::size_t i = 0; i < kDropReasons; ++i)
     if (c.dropped[i] > 0)
       text += fmt::format("    dropped by data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
+  if (c.turns_dropped > 0)
+    text += fmt::format("    too long: first turns of the conversation dropped in {:.1f} % of examples\n",
+                        100 * share(c.turns_dropped, c.examples));
+  if (c.boundaries_moved > 0)
+    text += fmt::format(
+        "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: "
+        "the "
+        "response begins where both agree\n",
+        100 * share(c.boundaries_moved, c.examples));
+  if (c.ends_added > 0)
+    text += fmt::format(
+        "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was "
+        "added\n",
+        100 * share(c.ends_added, c.examples));
   if (c.truncated_prompts + c.truncated_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
                         100 * share(c.truncated_prompts, c.examples),
@@ -128,10 +141,15 @@ OrderedJson counts_json(const SourceCounts& c) {
           {"pairs", c.pairs},
           {"rankings", c.rankings},
           {"ranked_responses", c.ranked},
+          {"labels", c.labels},
+          {"desirable", c.desirable},
           {"examples", c.examples},
           {"weighted", c.weighted},
           {"with_margin", c.with_margin},
           {"dropped", dropped},
+          {"turns_dropped", c.turns_dropped},
+          {"boundaries_moved", c.boundaries_moved},
+          {"ends_added", c.ends_added},
           {"truncated_prompts", c.truncated_prompts},
           {"truncated_responses", c.truncated_responses}};
 }
@@ -149,12 +167,18 @@ OrderedJson lengths_json(const LengthSummary& s) {
 // The form of configs/lengths, which plan.lengths=FILE reads.
 OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test) {
   const SplitSizes trained = sizes_of(train.examples), tested = sizes_of(test.examples);
-  return {{"train",
-           {{"prompts", trained.prompts},
-            {"pairs", trained.pairs},
-            {"rankings", trained.rankings},
-            {"ranked", trained.ranked}}},
-          {"test", {{"prompts", tested.prompts}, {"pairs", tested.pairs}}},
+  OrderedJson train_sizes = {{"prompts", trained.prompts},
+                             {"pairs", trained.pairs},
+                             {"rankings", trained.rankings},
+                             {"ranked", trained.ranked}};
+  OrderedJson test_sizes = {{"prompts", tested.prompts}, {"pairs", tested.pairs}};
+  if (trained.labels + tested.labels > 0) {
+    train_sizes["labels"] = trained.labels;
+    train_sizes["desirable"] = trained.desirable;
+    test_sizes["labels"] = tested.labels;
+  }
+  return {{"train", train_sizes},
+          {"test", test_sizes},
           {"prompt", train.lengths.prompt.parts},
           {"response", train.lengths.response.parts},
           {"longest",
@@ -163,26 +187,52 @@ OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test)
             {"ranking", trained.longest_ranking}}}};
 }
 
-// An example as text, like a row of a file.
+// An example as text or messages, like a row of a file.
 OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
+  const auto written = [&](const std::string& text) {
+    return prompt.chat ? OrderedJson::parse(text) : OrderedJson(text);
+  };
   const std::vector<std::uint32_t> responses = responses_of(prompt, kind, number);
-  OrderedJson line = {{"prompt", prompt.prompt}};
-  if (kind == ExampleKind::Ranking) {
-    for (const std::uint32_t response : responses) line["responses"].push_back(prompt.responses[response]);
-    return line;
+  const auto response = [&](std::size_t i) { return written(prompt.responses[responses[i]]); };
+  OrderedJson line;
+  if (prompt.chat) {
+    const OrderedJson chat = written(prompt.prompt);
+    for (const auto& [name, value] : chat.items()) line[name == "messages" ? "prompt" : name] = value;
+  } else {
+    line["prompt"] = prompt.prompt;
   }
-  line["chosen"] = prompt.responses[responses[0]];
-  if (responses.size() > 1) line["rejected"] = prompt.responses[responses[1]];
+  if (kind == ExampleKind::Ranking) {
+    for (std::size_t i = 0; i < responses.size(); ++i) line["responses"].push_back(response(i));
+  } else if (kind == ExampleKind::Unpaired && responses.size() == 1) {
+    line["completion"] = response(0);
+    line["label"] = prompt.labels[number - prompt.pairs.size()].desirable;
+  } else {
+    line["chosen"] = response(0);
+    if (responses.size() > 1) line["rejected"] = response(1);
+  }
   return line;
+}
+
+// Tokens that are read but not trained on, of each response: [[begin, end], ...].
+OrderedJson unscored_json(const Example& example) {
+  OrderedJson all = OrderedJson::array();
+  for (std::size_t r = 0; r < example.unscored.size(); ++r) {
+    all.push_back(OrderedJson::array());
+    const auto size = static_cast<std::uint32_t>(example.responses[r].size());
+    for (const TokenRange& range : example.unscored[r])
+      if (range.begin < size) all.back().push_back({range.begin, std::min(range.end, size)});
+  }
+  return all;
 }
 
 void add_ids(OrderedJson& line, const Example& example, ExampleKind kind) {
   line["prompt_ids"] = example.prompt;
+  if (!example.unscored.empty()) line["unscored"] = unscored_json(example);
   if (kind == ExampleKind::Ranking) {
     line["responses_ids"] = example.responses;
     return;
   }
-  line["chosen_ids"] = example.responses[0];
+  line[line.contains("completion") ? "completion_ids" : "chosen_ids"] = example.responses[0];
   if (example.responses.size() > 1) line["rejected_ids"] = example.responses[1];
 }
 
@@ -240,6 +290,9 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
     text += "\n" + packing_text(split);
     if (!split.first.empty()) text += "\n  the first examples, prompt | response:\n";
     for (const std::uint32_t i : split.first) text += example_text(show(split.examples, i), tokenizer);
+    if (!split.first.empty())
+      text += fmt::format("\n  the first response, token by token ([trained on]):\n    {}\n",
+                          token_view(split.examples.at(split.first[0]), tokenizer));
   }
   return text;
 }
@@ -271,10 +324,11 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
   for (std::uint32_t source = 0; source < sources.size(); ++source) {
     SourceTexts read = read_source(sources[source], config);
     for (const std::string& note : read.notes) notes.push_back(sources[source].name + ": " + note);
+    check_form(sources[source].name, read.prompts, config.loss);
     texts.push_back(std::move(read.prompts));
     for (std::uint32_t p = 0; p < texts[source].size(); ++p) {
       std::vector<ExampleOrigin> origins;
-      for (std::uint32_t i = 0; i < count_examples(texts[source][p], kind); ++i)
+      for (std::uint32_t i = 0; i < count_examples(preferences_of(texts[source][p]), kind); ++i)
         origins.push_back({source, p, i});
       all.add_prompt(p, origins, weight_of(sources[source], config));
     }

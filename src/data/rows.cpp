@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -31,6 +33,56 @@ bool holds_array(const fs::path& file) {
   return in.peek() == '[';
 }
 
+// In quotes, with what JSON requires escaped; the text is valid UTF-8.
+void append_json(std::string& out, const std::string& text) {
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+// A whole number as a double has a fraction in JSON, as in Python: 1.0 is not 1.
+void append_json(std::string& out, double number) {
+  const std::string digits = std::isfinite(number) ? fmt::format("{}", number) : "null";
+  out += digits;
+  if (digits.find_first_not_of("-0123456789") == std::string::npos) out += ".0";
+}
+
+void append_json(std::string& out, const Value& value) {
+  const bool is_map = value.kind == Value::Kind::Map;
+  switch (value.kind) {
+    case Value::Kind::Null: out += "null"; return;
+    case Value::Kind::Bool: out += value.number != 0 ? "true" : "false"; return;
+    case Value::Kind::Text: append_json(out, value.text); return;
+    case Value::Kind::Number:
+      if (value.text.empty())
+        append_json(out, value.number);
+      else
+        out += value.text;
+      return;
+    case Value::Kind::List:
+    case Value::Kind::Map: break;
+  }
+  out += is_map ? '{' : '[';
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    if (i > 0) out += ", ";
+    if (is_map) {
+      append_json(out, value.names[i]);
+      out += ": ";
+    }
+    append_json(out, value.items[i]);
+  }
+  out += is_map ? '}' : ']';
+}
+
 constexpr std::array<std::string_view, 5> kFormats = {".jsonl", ".json", ".ndjson", ".csv", ".parquet"};
 
 }  // namespace
@@ -51,6 +103,12 @@ std::string_view Value::kind_name() const {
     case Kind::Map: return "an object";
   }
   return "";
+}
+
+std::string to_json(const Value& value) {
+  std::string out;
+  append_json(out, value);
+  return out;
 }
 
 void BadRows::add(const fs::path& file, std::int64_t line, const std::string& what) {

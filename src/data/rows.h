@@ -16,13 +16,18 @@ struct Value {
   enum class Kind { Null, Bool, Number, Text, List, Map };
 
   Kind kind = Kind::Null;
-  std::string text;                // of a Text
-  double number = 0;               // of a Number
+  std::string text;                // of a Text; of a Number, as JSON writes it (empty: as Python would)
+  double number = 0;               // of a Number; of a Bool, 0 or 1
   std::vector<std::string> names;  // of a Map's items
   std::vector<Value> items;        // of a List or a Map
 
   static Value of(std::string text) { return {Kind::Text, std::move(text), 0, {}, {}}; }
   static Value of(double number) { return {Kind::Number, {}, number, {}, {}}; }
+  static Value of_flag(bool flag) { return {Kind::Bool, {}, flag ? 1.0 : 0.0, {}, {}}; }
+  // A number with its digits: integers stay integers, and large ones exact.
+  static Value of(double number, std::string digits) {
+    return {Kind::Number, std::move(digits), number, {}, {}};
+  }
 
   // The item of a map; null if there is none. Of several with the same name the last counts, as in Python.
   const Value* find(std::string_view name) const;
@@ -30,6 +35,9 @@ struct Value {
   // "a string", "a list": for messages.
   std::string_view kind_name() const;
 };
+
+// A value as JSON on one line.
+std::string to_json(const Value& value);
 
 // What is wrong with one row; the reader of the file adds the line.
 struct BadRow : std::runtime_error {
@@ -52,14 +60,18 @@ class BadRows {
   std::vector<std::string> examples_;
 };
 
-// Gets one row, a Map; may throw BadRow. Returns whether to continue.
-using TakeRow = std::function<bool(Value&& row)>;
+// Gets one row, a Map, and its line (in Parquet files its number); may throw BadRow. Returns whether to
+// continue.
+using TakeRow = std::function<bool(Value&& row, std::int64_t line)>;
 
 // Reads a file row by row, in bounded memory. Rows that cannot be read, or that `take` refuses, go to `bad`.
 void read_rows(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 
 // Whether read_rows knows the format of a file, by its name.
 bool is_row_file(const std::filesystem::path& file);
+
+// A line of JSON; BadRow if it is not.
+Value parse_row(std::string_view line);
 
 // One reader per format.
 void read_json_lines(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);

@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -29,13 +30,29 @@ std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
   return limit == config.data.limits.end() ? std::numeric_limits<std::int64_t>::max() : limit->second;
 }
 
-void read_files(const Source& source, const TakeRow& take, BadRows& bad) {
+using TakeOrigin = std::function<bool(Value&& row, RowOrigin origin)>;
+
+void read_files(const Source& source, const TakeOrigin& take, BadRows& bad) {
   bool more = true;
-  for (const auto& file : source.files) {
-    if (!more) return;
+  for (std::uint32_t file = 0; file < source.files.size() && more; ++file)
     read_rows(
-        file, [&](Value&& row) { return more = take(std::move(row)); }, bad);
-  }
+        source.files[file],
+        [&](Value&& row, std::int64_t line) {
+          return more = take(std::move(row), RowOrigin{file, line});
+        },
+        bad);
+}
+
+// A row of the user's own files. All rows are conversations, or none is: the tokens depend on different keys.
+PromptText read_own(const Value& row, RowOrigin origin, const Source& source,
+                    const config::RunConfig& config) {
+  PromptText made = read_by_columns(row, config.data.columns, config.data.train_on);
+  if (made.chat != source.chat)
+    throw BadRow(fmt::format("this row is {}, but the first one is {}; put them into different files",
+                             made.chat ? "a conversation" : "plain text",
+                             source.chat ? "a conversation" : "plain text"));
+  if (made.chat) made.origins.assign(made.responses.size(), origin);
+  return made;
 }
 
 SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
@@ -44,6 +61,7 @@ SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
 
 // A column name that no row has is a typo: the run would train on something else.
 void check_columns(const Source& source, const ColumnUse& use, SourceTexts& texts) {
+  for (const std::string& form : use.forms()) texts.notes.push_back("read as " + form);
   if (const std::string problem = use.problem(); !problem.empty())
     throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), problem));
   if (const std::vector<std::string> unused = use.unused(); !unused.empty())
@@ -58,17 +76,17 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
   PromptTexts texts;
   std::int64_t rows = 0;
   ColumnUse use(config.data.columns);
-  const auto add = [&](Value&& row) {
+  const auto add = [&](Value&& row, RowOrigin origin) {
     switch (source.format) {
       case Source::Format::Hh: return add_hh_row(std::move(row), texts);
       case Source::Format::Shp: return add_shp_row(std::move(row), texts);
-      default: use.add(row); return add_row_by_columns(std::move(row), config.data.columns, texts);
+      default: use.add(row); return texts.append(read_own(row, origin, source, config));
     }
   };
   read_files(
       source,
-      [&](Value&& row) {
-        add(std::move(row));
+      [&](Value&& row, RowOrigin origin) {
+        add(std::move(row), origin);
         return ++rows < limit;
       },
       bad);
@@ -83,7 +101,7 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t rows = 0;
   read_files(
-      source, [&](Value&&) { return ++rows < most; }, bad);
+      source, [&](Value&&, RowOrigin) { return ++rows < most; }, bad);
   return rows;
 }
 
@@ -96,12 +114,10 @@ SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) 
   PromptTexts texts;
   std::int64_t rows = 0;
   ColumnUse use(config.data.columns);
-  const auto take = [&](Value&& row) {
-    PromptTexts single;
+  const auto take = [&](Value&& row, RowOrigin origin) {
     use.add(row);
-    add_row_by_columns(std::move(row), config.data.columns, single);
-    PromptText made = std::move(std::move(single).take().front());
-    if (is_test_prompt(made.prompt, share) != (source.split == Split::Test)) return true;
+    PromptText made = read_own(row, origin, source, config);
+    if (is_test_prompt(split_key_of(made), share) != (source.split == Split::Test)) return true;
     texts.append(std::move(made));
     return ++rows < limit;
   };
@@ -137,7 +153,7 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
   std::vector<ShuffledRow> kept;
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t row_number = 0;
-  const auto take = [&](Value&& row) {
+  const auto take = [&](Value&& row, RowOrigin) {
     const std::optional<std::uint32_t> position = positions.at(row_number++);
     if (!position || *position >= limit) return true;
     PromptTexts single;
@@ -186,6 +202,17 @@ bool is_test_prompt(const std::string& prompt, double test_share) {
 double default_test_share(std::int64_t rows) {
   return std::max(kDefaultShare,
                   std::min(kMostShare, kTestPrompts / static_cast<double>(std::max<std::int64_t>(rows, 1))));
+}
+
+bool begins_with_chat(const Source& source, const config::RunConfig& config) {
+  bool chat = false;
+  BadRows bad(true);
+  const auto look = [&](Value&& row, RowOrigin) {
+    chat = read_by_columns(row, config.data.columns, config.data.train_on).chat;
+    return false;
+  };
+  read_files(source, look, bad);
+  return chat;
 }
 
 SourceTexts read_source(const Source& source, const config::RunConfig& config) {

@@ -26,8 +26,14 @@ struct Source {
   Split split = Split::Train;
   std::vector<std::filesystem::path> files;
   bool by_hash = false;  // the files have both splits: a hash of the prompt decides
-  Truncation truncation() const { return format == Format::Hh ? Truncation::KeepEnd : Truncation::KeepStart; }
+  bool chat = false;     // the rows are conversations
+  Truncation truncation() const {
+    return format == Format::Hh || chat ? Truncation::KeepEnd : Truncation::KeepStart;
+  }
 };
+
+// Whether the first row of the files is a conversation.
+bool begins_with_chat(const Source& source, const config::RunConfig& config);
 
 // Finds the files of every data set of the configuration. A missing one is a UserError that says how to get
 // it.

@@ -129,7 +129,7 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
                   hub::fetch_command(hub::RepositoryKind::Dataset, known.repository), known.name));
 }
 
-Source find_source(const std::string& name, Split split, const config::RunConfig& config) {
+Source find_files(const std::string& name, Split split, const config::RunConfig& config) {
   Source source;
   source.name = name;
   source.split = split;
@@ -154,6 +154,12 @@ Source find_source(const std::string& name, Split split, const config::RunConfig
   throw UserError(fmt::format(
       "datasets: '{}' is not hh, shp or se, nor a file or folder, nor in the Hugging Face cache ({}){}",
       config::shown(name), hub::cache_folder().string(), fetch));
+}
+
+Source find_source(const std::string& name, Split split, const config::RunConfig& config) {
+  Source source = find_files(name, split, config);
+  source.chat = source.format == Source::Format::Columns && begins_with_chat(source, config);
+  return source;
 }
 
 void check_names(const config::RunConfig& config) {

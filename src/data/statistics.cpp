@@ -35,6 +35,8 @@ SplitSizes sizes_of(const Examples& examples) {
     sizes.rankings += counts.rankings;
     sizes.ranked += counts.ranked;
     sizes.longest_ranking = std::max(sizes.longest_ranking, counts.longest_ranking);
+    sizes.labels += counts.labels;
+    sizes.desirable += counts.desirable;
   }
   return sizes;
 }
@@ -75,9 +77,27 @@ SplitLengths measure_lengths(const Examples& examples) {
   return {summarize(std::move(prompts)), summarize(std::move(responses))};
 }
 
+double scored_share(const Examples& examples) {
+  std::size_t scored = 0, all = 0;
+  for (std::uint32_t i = 0; i < examples.size(); ++i) {
+    const Example example = examples.at(i);
+    for (std::size_t r = 0; r < example.responses.size(); ++r) {
+      scored += example.scored_tokens(r);
+      all += example.responses[r].size();
+    }
+  }
+  return all == 0 ? 1 : static_cast<double>(scored) / static_cast<double>(all);
+}
+
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test) {
   const SplitSizes train_sizes = sizes_of(train);
   const SplitSizes test_sizes = sizes_of(test);
+  // Only data with labels has these keys.
+  const auto labels = [](const SplitSizes& sizes, bool desirable) {
+    if (sizes.labels == 0) return std::string();
+    return fmt::format(", labels: {}{}", sizes.labels,
+                       desirable ? fmt::format(", desirable: {}", sizes.desirable) : "");
+  };
   std::string names;
   for (const SourceCounts& counts : train.counts()) names += (names.empty() ? "" : ", ") + counts.name;
   return fmt::format(
@@ -85,14 +105,15 @@ std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, con
       "with\n"
       "# their end-of-text token) of the train split, from the shortest to the longest. Made by 'dpo data "
       "--lengths'.\n"
-      "train: {{prompts: {}, pairs: {}, rankings: {}, ranked: {}}}\n"
-      "test: {{prompts: {}, pairs: {}}}\n"
+      "train: {{prompts: {}, pairs: {}, rankings: {}, ranked: {}{}}}\n"
+      "test: {{prompts: {}, pairs: {}{}}}\n"
       "prompt: [{}]\n"
       "response: [{}]\n"
       "longest: {{prompt: {}, response: {}, ranking: {}}}\n",
       names, train_sizes.prompts, train_sizes.pairs, train_sizes.rankings, train_sizes.ranked,
-      test_sizes.prompts, test_sizes.pairs, list(lengths.prompt.parts), list(lengths.response.parts),
-      lengths.prompt.longest, lengths.response.longest, train_sizes.longest_ranking);
+      labels(train_sizes, true), test_sizes.prompts, test_sizes.pairs, labels(test_sizes, false),
+      list(lengths.prompt.parts), list(lengths.response.parts), lengths.prompt.longest,
+      lengths.response.longest, train_sizes.longest_ranking);
 }
 
 void PackingStatistics::add(std::span<const Example> batch) {

@@ -30,6 +30,9 @@ struct SplitLengths {
 
 SplitLengths measure_lengths(const Examples& examples);
 
+// The share of the examples' response tokens that are scored, after truncation.
+double scored_share(const Examples& examples);
+
 // The size of a split, all its sources together.
 struct SplitSizes {
   std::int64_t prompts = 0;
@@ -37,6 +40,8 @@ struct SplitSizes {
   std::int64_t rankings = 0;
   std::int64_t ranked = 0;  // responses in all rankings
   std::int64_t longest_ranking = 2;
+  std::int64_t labels = 0;     // labelled responses
+  std::int64_t desirable = 0;  // good ones of these
 };
 
 SplitSizes sizes_of(const Examples& examples);

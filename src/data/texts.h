@@ -21,31 +21,54 @@ struct Ranking {
   float weight = 1;
 };
 
+// A response of a prompt (its index) that is good or bad by itself.
+struct Label {
+  std::uint32_t response = 0;
+  bool desirable = true;
+  float weight = 1;  // in the loss
+};
+
+// Where a row is: the number of its file in the source, and its line.
+struct RowOrigin {
+  std::uint32_t file = 0;
+  std::int64_t line = 0;
+};
+
 // A prompt with everything that a data set has for it.
 struct PromptText {
   std::string prompt;
   std::vector<std::string> responses;
+  bool chat = false;               // prompt and responses are messages as JSON, not plain text
+  std::vector<RowOrigin> origins;  // of each response of a chat
   std::vector<Pair> pairs;
   std::vector<Ranking> rankings;  // the same preferences as lists, one per row
-  std::uint32_t sft_target = 0;   // the response to imitate
-  std::vector<double> scores;     // of the responses, if the data set has them
+  std::vector<Label> labels;
+  bool own_entry = false;        // made by PromptTexts::add
+  std::uint32_t sft_target = 0;  // the response to imitate
+  std::vector<double> scores;    // of the responses, if the data set has them
 
   // Adds a pair, which is also a ranking of two.
   void add_pair(const Pair& pair);
 };
+
+// The text whose hash decides the split of a prompt: the prompt, or the response if it is empty.
+const std::string& split_key_of(const PromptText& prompt);
 
 // Indices of responses from best to worst, by their scores. Of equal scores only the first is used: the data
 // give no order between them, and under the Plackett-Luce model the order of the rest is equally likely
 // without the others.
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores);
 
-// The prompts of a data set in order of first appearance, equal ones merged.
+// The prompts of a data set in order of first appearance; those of at() are merged if they are equal.
 class PromptTexts {
  public:
-  // The entry of this prompt, created if it is new.
+  // The entry of this prompt, created if it is new. Entries of add() are never returned.
   PromptText& at(std::string prompt);
 
-  // Adds another row of a prompt.
+  // A new entry, even if there is one with this prompt: a row that is an example of its own.
+  PromptText& add(std::string prompt);
+
+  // Adds another row: to the prompt if that is known, unless the row is an example of its own.
   void append(PromptText&& more);
 
   std::vector<PromptText> take() && { return std::move(prompts_); }

@@ -12,6 +12,7 @@
 #include "base/output_files.h"
 #include "base/parallel.h"
 #include "config/text.h"
+#include "data/chat.h"
 
 namespace dpo::data {
 namespace {
@@ -37,11 +38,13 @@ class Lock {
 };
 
 // Everything that the tokens depend on.
-std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer) {
+std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
+                   const std::optional<ChatTokenizer>& chat) {
   std::string parts =
       fmt::format("format {} split {} eos {} on_error {}\n", static_cast<int>(source.format),
                   static_cast<int>(source.split), end_of_text(tokenizer), name_of(config.data.on_error));
   parts += "tokenizer " + tokenizer.fingerprint() + "\n";
+  if (chat) parts += chat->key();
   if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
     parts += fmt::format("limit {}\n", limit->second);
   if (source.by_hash)
@@ -60,13 +63,8 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
   return to_hex(hash.finish());
 }
 
-struct TokenizedText {
-  std::vector<Token> tokens;
-  std::uint8_t flags = 0;
-};
-
 TokenizedText tokenize(const std::string& text, const text::Tokenizer& tokenizer, Token eos) {
-  TokenizedText result{tokenizer.encode(text), 0};
+  TokenizedText result{tokenizer.encode(text), 0, {}};
   if (result.tokens.empty()) result.flags |= kIsEmpty;
   if (std::find(result.tokens.begin(), result.tokens.end(), eos) != result.tokens.end())
     result.flags |= kHasEos;
@@ -83,25 +81,63 @@ std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokeni
   return texts;
 }
 
-void write_tokens(const SourceTexts& texts, const std::string& name, const text::Tokenizer& tokenizer,
-                  TokenFileWriter& writer, const TokenizeProgress& progress) {
+// A prompt with its responses in tokens, or what is wrong with it.
+struct TokenizedPrompt {
+  std::vector<TokenizedText> texts;
+  std::string problem;
+  std::size_t response = 0;  // that has the problem
+
+  void make(const PromptText& prompt, const text::Tokenizer& tokenizer,
+            const std::optional<ChatTokenizer>& chat, Token eos) {
+    try {
+      texts = chat ? chat->tokenize(prompt) : tokenize(prompt, tokenizer, eos);
+    } catch (const ChatError& error) {
+      problem = error.what();
+      response = error.response;
+    }
+  }
+};
+
+// A refused prompt keeps its number: the order of an epoch counts prompts.
+void write_refused(TokenFileWriter& writer) {
+  PromptText empty;
+  empty.responses.emplace_back();
+  writer.begin_prompt(empty);
+  writer.add_text({}, kRefused);
+  writer.add_text({}, 0);
+}
+
+// Writes the tokens of all prompts. A conversation that the template refuses is a bad row.
+void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer& tokenizer,
+                  const std::optional<ChatTokenizer>& chat, BadRows& bad, TokenFileWriter& writer,
+                  const TokenizeProgress& progress) {
   constexpr std::size_t kBlock = 4096;  // prompts whose tokens are in memory at once
   const Token eos = end_of_text(tokenizer);
-  const std::vector<PromptText>& prompts = texts.prompts;
-  std::vector<std::vector<TokenizedText>> block;
+  const std::vector<PromptText>& prompts = read.prompts;
+  std::vector<TokenizedPrompt> block;
   for (std::size_t begin = 0; begin < prompts.size(); begin += kBlock) {
     block.assign(std::min(kBlock, prompts.size() - begin), {});
     for_each_parallel(block.size(),
-                      [&](std::size_t i) { block[i] = tokenize(prompts[begin + i], tokenizer, eos); });
+                      [&](std::size_t i) { block[i].make(prompts[begin + i], tokenizer, chat, eos); });
     for (std::size_t i = 0; i < block.size(); ++i) {
+      if (!block[i].problem.empty()) {
+        const RowOrigin origin = prompts[begin + i].origins.at(block[i].response);
+        bad.add(source.files.at(origin.file), origin.line, block[i].problem);
+        write_refused(writer);
+        continue;
+      }
       writer.begin_prompt(prompts[begin + i]);
-      for (const TokenizedText& text : block[i]) writer.add_text(text.tokens, text.flags);
+      for (const TokenizedText& text : block[i].texts)
+        writer.add_text(text.tokens, text.flags, text.unscored);
     }
     if (progress)
-      progress(name, static_cast<std::int64_t>(begin + block.size()),
+      progress(source.name, static_cast<std::int64_t>(begin + block.size()),
                static_cast<std::int64_t>(prompts.size()));
   }
-  writer.finish(texts);
+  read.rows -= bad.count();
+  read.bad_rows += bad.count();
+  read.bad_examples.insert(read.bad_examples.end(), bad.examples().begin(), bad.examples().end());
+  writer.finish(read);
 }
 
 void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<std::string>& notes) {
@@ -109,6 +145,20 @@ void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<s
   notes.push_back(fmt::format("{}: {} row(s) that cannot be read were skipped; the first:",
                               config::shown(source.name), texts.bad_rows));
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
+}
+
+std::optional<ChatTokenizer> chat_of(const Source& source, const config::RunConfig& config,
+                                     const text::Tokenizer& tokenizer) {
+  return source.chat ? std::optional<ChatTokenizer>(std::in_place, config, tokenizer) : std::nullopt;
+}
+
+// Which template, so that a wrong one is seen.
+std::string chat_note(const ChatTokenizer& chat) {
+  return fmt::format("rendered with the chat template {}{}", config::shown(chat.chat_template().name()),
+                     chat.writes_date()
+                         ? "; it writes today's date, which chat_template_kwargs={date_string: "
+                           "\"26 Jul 2024\"} fixes where the template allows it"
+                         : "");
 }
 
 fs::path path_of(const std::string& key, const TokenCache& cache) {
@@ -145,7 +195,8 @@ text::Token end_of_text(const text::Tokenizer& tokenizer) {
 
 std::optional<TokenFile> find_tokens(const Source& source, const config::RunConfig& config,
                                      const text::Tokenizer& tokenizer, TokenCache& cache) {
-  const std::string key = key_of(source, config, tokenizer);
+  const std::optional<ChatTokenizer> chat = chat_of(source, config, tokenizer);
+  const std::string key = key_of(source, config, tokenizer, chat);
   std::string why;
   std::optional<TokenFile> file = open_own(path_of(key, cache), key, why);
   if (!file) return std::nullopt;
@@ -154,7 +205,8 @@ std::optional<TokenFile> find_tokens(const Source& source, const config::RunConf
 
 TokenFile load_tokens(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
                       TokenCache& cache) {
-  const std::string key = key_of(source, config, tokenizer);
+  const std::optional<ChatTokenizer> chat = chat_of(source, config, tokenizer);
+  const std::string key = key_of(source, config, tokenizer, chat);
   const fs::path path = path_of(key, cache);
   std::string why;
   if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
@@ -166,10 +218,12 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
   if (!why.empty())
     cache.notes.push_back(fmt::format("{}: the cached tokens are {}; tokenizing again", path.string(), why));
   {
-    const SourceTexts texts = read_source(source, config);
-    note_bad_rows(source, texts, cache.notes);
+    SourceTexts texts = read_source(source, config);
+    if (chat) texts.notes.push_back(chat_note(*chat));
+    BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
     TokenFileWriter writer(path, key);
-    write_tokens(texts, source.name, tokenizer, writer, cache.progress);
+    write_tokens(texts, source, tokenizer, chat, bad, writer, cache.progress);
+    note_bad_rows(source, texts, cache.notes);
   }
   if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
   throw UserError(fmt::format("{}: cannot be read back right after writing ({}); check the disk",

@@ -23,6 +23,8 @@ struct Footer {
   std::uint64_t pairs = 0;
   std::uint64_t rankings = 0;
   std::uint64_t ranked = 0;
+  std::uint64_t labels = 0;
+  std::uint64_t ranges = 0;
   std::uint64_t notes = 0;  // bytes
   std::int64_t rows = 0;
   std::int64_t bad_rows = 0;
@@ -30,7 +32,8 @@ struct Footer {
 };
 
 std::string header_of(const std::string& key) {
-  std::string header = "dpo tokens 3 " + key;
+  // A cache of another format is tokenized again. 4: labels, and ranges that are not scored.
+  std::string header = "dpo tokens 4 " + key;
   header.resize(kHeader, '\n');
   return header;
 }
@@ -66,6 +69,16 @@ bool ascends(std::span<const T> starts, std::uint64_t last) {
   return starts.front() == 0 && starts.back() == last && std::is_sorted(starts.begin(), starts.end());
 }
 
+// Whether ranges ascend without overlapping, and end within a text.
+bool are_within(std::span<const TokenRange> ranges, std::size_t tokens) {
+  std::uint32_t end = 0;
+  for (const TokenRange& range : ranges) {
+    if (range.begin < end || range.end < range.begin) return false;
+    end = range.end;
+  }
+  return end <= tokens;
+}
+
 }  // namespace
 
 std::optional<TokenFile> TokenFile::open(const std::filesystem::path& path, const std::string& key,
@@ -93,7 +106,7 @@ bool TokenFile::read_tables(std::string& why) {
   TableReader reader(body.subspan(kHeader));
   // Plausible sizes only, so that the sums below do not overflow.
   if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked,
-                footer.notes}) > body.size())
+                footer.labels, footer.ranges, footer.notes}) > body.size())
     return why = "damaged", false;
   tokens_ = reader.take<Token>(footer.tokens);
   reader.take<std::byte>(padding(footer.tokens * sizeof(Token)));
@@ -106,6 +119,11 @@ bool TokenFile::read_tables(std::string& why) {
   ranked_starts_ = reader.take<std::uint32_t>(footer.rankings + 1);
   ranking_weights_ = reader.take<float>(footer.rankings);
   ranked_ = reader.take<std::uint32_t>(footer.ranked);
+  first_labels_ = reader.take<std::uint32_t>(footer.prompts + 1);
+  for (const StoredLabel& label : reader.take<StoredLabel>(footer.labels))
+    labels_.push_back({label.response, label.desirable != 0, label.weight});
+  first_ranges_ = reader.take<std::uint32_t>(footer.texts + 1);
+  ranges_ = reader.take<TokenRange>(footer.ranges);
   flags_ = reader.take<std::uint8_t>(footer.texts);
   notes_ = reader.take<char>(footer.notes);
   rows_ = footer.rows;
@@ -128,12 +146,17 @@ std::vector<std::string> TokenFile::notes() const {
 bool TokenFile::tables_agree() const {
   if (!ascends(starts_, tokens_.size()) || !ascends(first_texts_, flags_.size()) ||
       !ascends(first_pairs_, pairs_.size()) || !ascends(first_rankings_, ranking_weights_.size()) ||
-      !ascends(ranked_starts_, ranked_.size()))
+      !ascends(ranked_starts_, ranked_.size()) || !ascends(first_labels_, labels_.size()) ||
+      !ascends(first_ranges_, ranges_.size()))
     return false;
+  for (std::uint32_t i = 0; i < flags_.size(); ++i)
+    if (!are_within(ranges(i), text(i).size())) return false;
   for (std::uint32_t p = 0; p < prompts(); ++p) {
     if (first_texts_[p + 1] < first_texts_[p] + 2 || targets_[p] >= responses(p)) return false;
     for (const Pair& pair : pairs(p))
       if (std::max(pair.chosen, pair.rejected) >= responses(p)) return false;
+    for (const Label& label : labels(p))
+      if (label.response >= responses(p)) return false;
     for (std::uint32_t i = 0; i < rankings(p); ++i) {
       const Ranking ranking = this->ranking(p, i);
       if (ranking.responses.size() < 2 || std::ranges::max(ranking.responses) >= responses(p)) return false;
@@ -157,13 +180,18 @@ void TokenFileWriter::begin_prompt(const PromptText& prompt) {
     ranked_starts_.push_back(static_cast<std::uint32_t>(ranked_.size()));
     ranking_weights_.push_back(ranking.weight);
   }
+  first_labels_.push_back(static_cast<std::uint32_t>(labels_.size()));
+  for (const Label& label : prompt.labels) labels_.push_back({label.response, label.desirable, label.weight});
   targets_.push_back(prompt.sft_target);
 }
 
-void TokenFileWriter::add_text(std::span<const Token> tokens, std::uint8_t flags) {
+void TokenFileWriter::add_text(std::span<const Token> tokens, std::uint8_t flags,
+                               std::span<const TokenRange> unscored) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   token_count_ += tokens.size();
   starts_.push_back(token_count_);
+  ranges_.insert(ranges_.end(), unscored.begin(), unscored.end());
+  first_ranges_.push_back(static_cast<std::uint32_t>(ranges_.size()));
   flags_.push_back(flags);
   if (tokens_.size() < kPieceOfTokens) return;
   write_table(tokens_);
@@ -176,6 +204,7 @@ void TokenFileWriter::finish(const SourceTexts& read) {
   first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
   first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
   first_rankings_.push_back(static_cast<std::uint32_t>(ranking_weights_.size()));
+  first_labels_.push_back(static_cast<std::uint32_t>(labels_.size()));
   write_table(starts_);
   write_table(first_texts_);
   write_table(first_pairs_);
@@ -185,12 +214,17 @@ void TokenFileWriter::finish(const SourceTexts& read) {
   write_table(ranked_starts_);
   write_table(ranking_weights_);
   write_table(ranked_);
+  write_table(first_labels_);
+  write_table(labels_);
+  write_table(first_ranges_);
+  write_table(ranges_);
   write_table(flags_);
   std::string notes;
   for (const std::string& note : read.notes) notes += note + "\n";
   write(std::as_bytes(std::span(notes)));
-  Footer footer{token_count_,   flags_.size(), targets_.size(), pairs_.size(), ranking_weights_.size(),
-                ranked_.size(), notes.size(),  read.rows,       read.bad_rows, {}};
+  Footer footer{
+      token_count_,   flags_.size(),  targets_.size(), pairs_.size(), ranking_weights_.size(), ranked_.size(),
+      labels_.size(), ranges_.size(), notes.size(),    read.rows,     read.bad_rows,           {}};
   hash_.add(bytes_of(footer));
   footer.sum = hash_.finish();
   file_.write(bytes_of(footer));

@@ -20,6 +20,19 @@ namespace dpo::data {
 enum TextFlags : std::uint8_t {
   kHasEos = 1,   // the end-of-text token occurs in the text itself
   kIsEmpty = 2,  // it has no tokens
+  // Of a chat:
+  kTurnsDropped = 4,  // turns were dropped from the prompt's start, because it was too long
+  kBoundaryMoved =
+      8,           // the rendered prompt is not a prefix of prompt and response: cut at the last common token
+  kEndAdded = 16,  // the template writes no end of the turn, so the end-of-text token was added
+  kRefused = 32,   // the template refuses the conversation; the prompt only keeps its number
+};
+
+// A label as the file has it, without padding.
+struct StoredLabel {
+  std::uint32_t response = 0;
+  std::uint32_t desirable = 1;
+  float weight = 1;
 };
 
 // The tokens of one source, not truncated, in one mapped file: prompts and their responses, each response
@@ -60,6 +73,14 @@ class TokenFile {
     const auto responses = ranked_.subspan(ranked_starts_[at], ranked_starts_[at + 1] - ranked_starts_[at]);
     return {{responses.begin(), responses.end()}, ranking_weights_[at]};
   }
+  std::span<const Label> labels(std::uint32_t prompt) const {
+    return std::span(labels_).subspan(first_labels_[prompt],
+                                      first_labels_[prompt + 1] - first_labels_[prompt]);
+  }
+  // The tokens of a response that are not scored: ascending ranges.
+  std::span<const TokenRange> unscored(std::uint32_t prompt, std::uint32_t i) const {
+    return ranges(first_texts_[prompt] + 1 + i);
+  }
   std::uint32_t sft_target(std::uint32_t prompt) const { return targets_[prompt]; }
 
  private:
@@ -68,6 +89,9 @@ class TokenFile {
   bool tables_agree() const;
   std::span<const Token> text(std::uint32_t i) const {
     return tokens_.subspan(starts_[i], starts_[i + 1] - starts_[i]);
+  }
+  std::span<const TokenRange> ranges(std::uint32_t i) const {
+    return ranges_.subspan(first_ranges_[i], first_ranges_[i + 1] - first_ranges_[i]);
   }
 
   MappedFile file_;
@@ -81,6 +105,10 @@ class TokenFile {
   std::span<const std::uint32_t> ranked_starts_;   // [rankings + 1], into ranked_
   std::span<const float> ranking_weights_;         // [rankings]
   std::span<const std::uint32_t> ranked_;          // responses, the best first
+  std::span<const std::uint32_t> first_labels_;    // [prompts + 1], into labels_
+  std::vector<Label> labels_;                      // copied: a bool of a damaged file must not be read
+  std::span<const std::uint32_t> first_ranges_;    // [texts + 1], into ranges_
+  std::span<const TokenRange> ranges_;             // not scored
   std::span<const std::uint8_t> flags_;            // [texts]
   std::span<const char> notes_;                    // lines
   std::int64_t rows_ = 0;
@@ -92,8 +120,9 @@ class TokenFileWriter {
  public:
   TokenFileWriter(const std::filesystem::path& path, const std::string& key);
 
-  void begin_prompt(const PromptText& prompt);                       // its texts follow as tokens
-  void add_text(std::span<const Token> tokens, std::uint8_t flags);  // the prompt, then its responses
+  void begin_prompt(const PromptText& prompt);  // its texts follow as tokens
+  // The prompt, then its responses. `unscored`: of a response, ascending ranges that do not overlap.
+  void add_text(std::span<const Token> tokens, std::uint8_t flags, std::span<const TokenRange> unscored = {});
   void finish(const SourceTexts& read);
 
  private:
@@ -116,6 +145,10 @@ class TokenFileWriter {
   std::vector<std::uint32_t> ranked_starts_ = {0};
   std::vector<float> ranking_weights_;
   std::vector<std::uint32_t> ranked_;
+  std::vector<std::uint32_t> first_labels_;
+  std::vector<StoredLabel> labels_;
+  std::vector<std::uint32_t> first_ranges_ = {0};
+  std::vector<TokenRange> ranges_;
   std::vector<std::uint8_t> flags_;
 };
 

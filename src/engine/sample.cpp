@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/end_of_turn.h"
 #include "data/prompt_lines.h"
 #include "engine/loading.h"
 #include "engine/run_commands.h"
@@ -18,8 +20,27 @@
 namespace dpo::engine {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 using text::Token;
+
+// What the model continues. Without --chat there are no messages.
+struct Prompt {
+  std::string text;
+  ordered_json messages = nullptr;
+};
+
+struct Answer {
+  std::string text;
+  model::Finish finish;
+};
+
+std::string dumped(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json message(const char* role, const std::string& content) {
+  return {{"role", role}, {"content", content}};
+}
 
 const char* name_of(model::Finish finish) {
   switch (finish) {
@@ -46,29 +67,64 @@ model::GenerateOptions options_of(const commands::SampleArguments& arguments, st
   return options;
 }
 
+// Turns conversations into prompts.
+class Chat {
+ public:
+  Chat(const commands::SampleArguments& arguments, const text::Tokenizer& tokenizer)
+      : system_(arguments.system),
+        renderer_(commands::chat_settings(arguments.rendering), tokenizer),
+        end_(data::end_of_turn(renderer_, tokenizer)) {}
+
+  // What the template writes before an answer to {"messages": [...], ...}. `origin` begins an error.
+  Prompt prompt(ordered_json conversation, const std::string& origin = "") const {
+    ordered_json& messages = conversation["messages"];
+    if (!system_.empty() && (messages.empty() || messages[0]["role"] != "system"))
+      messages.insert(messages.begin(), message("system", system_));
+    try {
+      return {renderer_.render_prompt(dumped(conversation)), messages};
+    } catch (const data::ChatError& error) {
+      throw UserError(origin + error.what());
+    }
+  }
+
+  Prompt prompt_of_user(const std::string& text) const {
+    return prompt({{"messages", ordered_json::array({message("user", text)})}});
+  }
+
+  const data::EndOfTurn& end() const { return end_; }
+
+ private:
+  std::string system_;
+  data::ChatTokenizer renderer_;
+  data::EndOfTurn end_;
+};
+
 // Generates text from prompts, batch by batch.
 class Sampler {
  public:
   Sampler(const commands::SampleArguments& arguments, const text::Tokenizer& tokenizer,
-          model::GenerateOptions options)
+          model::GenerateOptions options, std::vector<std::string> stops)
       : arguments_(arguments),
         tokenizer_(tokenizer),
         options_(std::move(options)),
+        stops_(std::move(stops)),
         ready_(load_ready_model(arguments.model)) {}
 
-  void generate_all(const std::vector<std::string>& prompts);
+  void generate_all(const std::vector<Prompt>& prompts);
+  Answer answer(const Prompt& prompt) { return generate_batch(std::span(&prompt, 1), true).front(); }
   const Elapsed& elapsed() const { return elapsed_; }
 
  private:
-  void generate_batch(std::span<const std::string> prompts, bool alone);
+  std::vector<Answer> generate_batch(std::span<const Prompt> prompts, bool alone);
   std::vector<Token> tokens_of(const std::string& prompt) const;
   text::TextStream new_stream() const;
-  void write_result(const std::string& prompt, std::size_t number, std::size_t sample,
+  void write_result(const Prompt& prompt, std::size_t number, std::size_t sample,
                     const model::Generated& result, const std::string& text) const;
 
   const commands::SampleArguments& arguments_;
   const text::Tokenizer& tokenizer_;
   model::GenerateOptions options_;
+  std::vector<std::string> stops_;
   ReadyModel ready_;
   std::uint64_t prompts_done_ = 0;
   Elapsed elapsed_;
@@ -85,7 +141,7 @@ std::vector<Token> Sampler::tokens_of(const std::string& prompt) const {
 
 text::TextStream Sampler::new_stream() const {
   return {[this](std::span<const Token> tokens) { return tokenizer_.decode(tokens, /*skip_special=*/true); },
-          arguments_.stops};
+          stops_};
 }
 
 void write(const std::string& text) {
@@ -93,50 +149,57 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Sampler::write_result(const std::string& prompt, std::size_t number, std::size_t sample,
+void Sampler::write_result(const Prompt& prompt, std::size_t number, std::size_t sample,
                            const model::Generated& result, const std::string& text) const {
   if (!arguments_.json) {
     write(fmt::format("--- prompt {}, sample {}: {}\n{}\n", number + 1, sample + 1, name_of(result.finish),
                       text));
     return;
   }
-  const json object = {{"prompt", prompt},
-                       {"sample", sample},
-                       {"text", text},
-                       {"tokens", result.tokens},
-                       {"finish", name_of(result.finish)}};
-  write(object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  ordered_json object = {{"prompt", prompt.text},
+                         {"sample", sample},
+                         {"text", text},
+                         {"tokens", result.tokens},
+                         {"finish", name_of(result.finish)}};
+  if (!prompt.messages.is_null()) {
+    object["messages"] = prompt.messages;
+    object["messages"].push_back(message("assistant", text));
+  }
+  write(dumped(object) + "\n");
 }
 
 // `alone`: there is only one sample, printed while it is generated.
-void Sampler::generate_batch(std::span<const std::string> texts, bool alone) {
+std::vector<Answer> Sampler::generate_batch(std::span<const Prompt> prompts, bool alone) {
   std::vector<std::vector<Token>> tokens;
-  for (const std::string& text : texts) tokens.push_back(tokens_of(text));
-  std::vector<model::Prompt> prompts;
-  for (const auto& each : tokens) prompts.push_back({each, prompts_done_ + prompts.size()});
-  std::vector<text::TextStream> streams(texts.size() * static_cast<std::size_t>(options_.samples),
+  for (const Prompt& prompt : prompts) tokens.push_back(tokens_of(prompt.text));
+  std::vector<model::Prompt> numbered;
+  for (const auto& each : tokens) numbered.push_back({each, prompts_done_ + numbered.size()});
+  std::vector<text::TextStream> streams(prompts.size() * static_cast<std::size_t>(options_.samples),
                                         new_stream());
   const Stopwatch watch;
   const std::vector<model::Generated> results =
-      model::generate(ready_.model, ready_.weights, prompts, options_, [&](std::size_t sample, Token token) {
+      model::generate(ready_.model, ready_.weights, numbered, options_, [&](std::size_t sample, Token token) {
         const std::string piece = streams[sample].add(token);
         if (alone) write(piece);
         return !streams[sample].stopped();
       });
   elapsed_ += watch.elapsed();
   const auto samples = static_cast<std::size_t>(options_.samples);
+  std::vector<Answer> answers;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string rest = streams[i].finish();
     if (alone)
       write(rest + "\n");
     else
-      write_result(texts[i / samples], prompts_done_ + i / samples, i % samples, results[i],
+      write_result(prompts[i / samples], prompts_done_ + i / samples, i % samples, results[i],
                    streams[i].text());
+    answers.push_back({streams[i].text(), results[i].finish});
   }
-  prompts_done_ += texts.size();
+  prompts_done_ += prompts.size();
+  return answers;
 }
 
-void Sampler::generate_all(const std::vector<std::string>& prompts) {
+void Sampler::generate_all(const std::vector<Prompt>& prompts) {
   const bool alone = prompts.size() == 1 && arguments_.samples == 1 && !arguments_.json;
   const auto batch =
       static_cast<std::size_t>(std::max<std::int64_t>(1, arguments_.batch / arguments_.samples));
@@ -150,9 +213,52 @@ void prompt_user(Sampler& sampler) {
   for (;;) {
     fmt::print(stderr, "prompt> ");
     if (!std::getline(std::cin, line)) break;
-    if (!line.empty()) sampler.generate_all({line});
+    if (!line.empty()) sampler.generate_all({Prompt{line}});
   }
   fmt::print(stderr, "\n");
+}
+
+// Each line is a message of the user, until the end of input.
+void talk(Sampler& sampler, const Chat& chat) {
+  ordered_json messages = ordered_json::array();
+  std::string line;
+  for (;;) {
+    fmt::print(stderr, "you> ");
+    if (!std::getline(std::cin, line)) break;
+    if (line == "/exit") return;
+    if (line == "/reset") messages.clear();
+    if (line.empty() || line == "/reset") continue;
+    messages.push_back(message("user", line));
+    try {
+      const Answer answer = sampler.answer(chat.prompt({{"messages", messages}}));
+      messages.push_back(message("assistant", answer.text));
+      if (answer.finish == model::Finish::length)
+        fmt::print(stderr, "note: the answer is cut by --max-new-tokens or the model's context\n");
+    } catch (const UserError& error) {
+      messages.erase(messages.size() - 1);
+      fmt::print(stderr, "error: {} (/reset starts a new conversation)\n", error.what());
+    }
+  }
+  fmt::print(stderr, "\n");
+}
+
+// The prompts of the command line, then those of a file; "-" is stdin, and without a file there are no more.
+std::vector<Prompt> read_texts(const std::vector<std::string>& given, const std::string& file) {
+  std::vector<Prompt> prompts;
+  for (const std::string& text : given) prompts.push_back({text});
+  if (!file.empty())
+    for (std::string& text : data::read_prompts(file)) prompts.push_back({std::move(text)});
+  return prompts;
+}
+
+std::vector<Prompt> read_chats(const Chat& chat, const std::vector<std::string>& given,
+                               const std::string& file) {
+  std::vector<Prompt> prompts;
+  for (const std::string& text : given) prompts.push_back(chat.prompt_of_user(text));
+  if (!file.empty())
+    for (const data::PromptLine& line : data::read_conversations(file))
+      prompts.push_back(chat.prompt(ordered_json::parse(line.text.prompt), line.origin + ": "));
+  return prompts;
 }
 
 }  // namespace
@@ -162,18 +268,29 @@ int run_sample(const commands::SampleArguments& arguments) {
   if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
     throw UserError("--stop must not be empty");
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
-  std::vector<std::string> prompts = arguments.prompts;
-  const bool none_given = prompts.empty() && arguments.prompt_file.empty();
-  const bool interactive = none_given && isatty(STDIN_FILENO) != 0;
-  if (!arguments.prompt_file.empty() || (none_given && !interactive)) {
-    const std::vector<std::string> more = data::read_prompts(none_given ? "-" : arguments.prompt_file);
-    prompts.insert(prompts.end(), more.begin(), more.end());
+  std::vector<Token> eos = end_tokens(arguments.model, tokenizer);
+  std::vector<std::string> stops = arguments.stops;
+  std::optional<Chat> chat;
+  if (arguments.chat) {
+    chat.emplace(arguments, tokenizer);
+    if (chat->end().token) eos.push_back(*chat->end().token);
+    if (!chat->end().text.empty()) stops.push_back(chat->end().text);
   }
-  Sampler sampler(arguments, tokenizer, options_of(arguments, end_tokens(arguments.model, tokenizer)));
-  if (interactive)
-    prompt_user(sampler);
-  else
+  const bool none_given = arguments.prompts.empty() && arguments.prompt_file.empty();
+  const bool interactive = none_given && isatty(STDIN_FILENO) != 0;
+  if (interactive && chat && (arguments.json || arguments.samples > 1))
+    throw UserError(
+        "--chat on a terminal has one answer per message: omit --json and --samples, or give prompts");
+  const std::string file = none_given && !interactive ? "-" : arguments.prompt_file;
+  const std::vector<Prompt> prompts =
+      chat ? read_chats(*chat, arguments.prompts, file) : read_texts(arguments.prompts, file);
+  Sampler sampler(arguments, tokenizer, options_of(arguments, std::move(eos)), std::move(stops));
+  if (!interactive)
     sampler.generate_all(prompts);
+  else if (chat)
+    talk(sampler, *chat);
+  else
+    prompt_user(sampler);
   if (arguments.time) fmt::print(stderr, "{}\n", sampler.elapsed().to_json());
   return 0;
 }

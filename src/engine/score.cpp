@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -6,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "commands/progress.h"
+#include "data/chat.h"
 #include "data/examples.h"
 #include "data/forest.h"
 #include "data/prompt_lines.h"
@@ -21,38 +24,66 @@ namespace {
 using data::Token;
 using nlohmann::json;
 
-struct TokenizedLine {
-  std::vector<Token> prompt;
-  std::vector<std::vector<Token>> responses;
-};
+using TokenizedLine = std::vector<data::TokenizedText>;  // the prompt, then its responses
 
-// As training does: prompt and response are encoded separately, and each response ends with EOS.
+// Prompt and response are encoded separately, and each response ends with EOS.
+TokenizedLine tokenize(const data::PromptText& line, const text::Tokenizer& tokenizer) {
+  TokenizedLine tokenized = {{tokenizer.encode(line.prompt), 0, {}}};
+  for (const std::string& response : line.responses) {
+    tokenized.push_back({tokenizer.encode(response), 0, {}});
+    tokenized.back().tokens.push_back(data::end_of_text(tokenizer));
+  }
+  return tokenized;
+}
+
+// As training does.
 std::vector<TokenizedLine> tokenize(const std::vector<data::PromptLine>& lines,
-                                    const text::Tokenizer& tokenizer) {
-  const Token eos = data::end_of_text(tokenizer);
+                                    const text::Tokenizer& tokenizer,
+                                    const commands::ScoreArguments& arguments) {
+  std::optional<data::ChatTokenizer> chat;
+  if (std::ranges::any_of(lines, [](const data::PromptLine& line) { return line.text.chat; })) {
+    config::RunConfig settings = commands::chat_settings(arguments.rendering);
+    if (arguments.max_length) settings.max_length = *arguments.max_length;
+    chat.emplace(settings, tokenizer);
+  }
   std::vector<TokenizedLine> tokenized(lines.size());
   for_each_parallel(lines.size(), [&](std::size_t i) {
-    tokenized[i].prompt = tokenizer.encode(lines[i].prompt);
-    for (const std::string& response : lines[i].responses) {
-      tokenized[i].responses.push_back(tokenizer.encode(response));
-      tokenized[i].responses.back().push_back(eos);
+    try {
+      tokenized[i] = lines[i].text.chat ? chat->tokenize(lines[i].text) : tokenize(lines[i].text, tokenizer);
+    } catch (const data::ChatError& error) {
+      throw UserError(fmt::format("{}: {}", lines[i].origin, error.what()));
     }
   });
   return tokenized;
 }
 
-std::vector<data::Example> examples_of(const std::vector<TokenizedLine>& lines,
+data::Truncation truncation_of(const data::PromptLine& line, const commands::ScoreArguments& arguments) {
+  const bool keeps_end = arguments.truncation.empty() ? line.text.chat : arguments.truncation == "keep_end";
+  return keeps_end ? data::Truncation::KeepEnd : data::Truncation::KeepStart;
+}
+
+// They point into the tokens.
+std::vector<data::Example> examples_of(const std::vector<TokenizedLine>& tokenized,
+                                       const std::vector<data::PromptLine>& lines,
                                        const commands::ScoreArguments& arguments) {
-  const auto truncation =
-      arguments.truncation == "keep_end" ? data::Truncation::KeepEnd : data::Truncation::KeepStart;
   std::vector<data::Example> examples;
-  for (const TokenizedLine& line : lines) {
-    std::vector<std::span<const Token>> responses(line.responses.begin(), line.responses.end());
-    if (arguments.max_length)
-      examples.push_back(data::truncate(line.prompt, std::move(responses), truncation, *arguments.max_length,
-                                        *arguments.max_prompt_length));
-    else
-      examples.push_back({line.prompt, std::move(responses)});
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::span<const Token> prompt = tokenized[i].front().tokens;
+    std::vector<std::span<const Token>> responses;
+    std::vector<std::span<const data::TokenRange>> unscored;
+    for (const data::TokenizedText& response : std::span(tokenized[i]).subspan(1)) {
+      responses.emplace_back(response.tokens);
+      unscored.emplace_back(response.unscored);
+    }
+    data::Example& example = examples.emplace_back();
+    if (arguments.max_length) {
+      example = data::truncate(prompt, std::move(responses), truncation_of(lines[i], arguments),
+                               *arguments.max_length, *arguments.max_prompt_length);
+    } else {
+      example.prompt = prompt;
+      example.responses = std::move(responses);
+    }
+    example.unscored = std::move(unscored);
   }
   return examples;
 }
@@ -130,9 +161,10 @@ json rewards_of(const std::vector<double>& logps, const std::vector<double>& ref
 int run_score(const commands::ScoreArguments& arguments) {
   device_named(arguments.model.device);
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
-  const std::vector<data::PromptLine> lines = data::read_responses(arguments.file);
-  const std::vector<TokenizedLine> tokenized = tokenize(lines, tokenizer);
-  const std::vector<data::Example> examples = examples_of(tokenized, arguments);
+  const std::vector<data::PromptLine> lines =
+      data::read_responses(arguments.file, commands::pairs_of("--columns", arguments.columns));
+  const std::vector<TokenizedLine> tokenized = tokenize(lines, tokenizer, arguments);
+  const std::vector<data::Example> examples = examples_of(tokenized, lines, arguments);
   check_lengths(examples, lines, arguments.model);
   Elapsed elapsed;
   std::vector<std::vector<double>> reference;

@@ -163,10 +163,10 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   add("tensorboard", "tensorboard");
-  if (fs::exists(folder / kLatest))
-    text += fmt::format("try: {}\n", demo::shell_command({"dpo", "sample", (folder / kLatest).string()}));
-  else
-    text += "  no checkpoint was saved: debug=true\n";
+  std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
+  if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
+  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", demo::shell_command(sample))
+                                       : "  no checkpoint was saved: debug=true\n";
   if (const auto wandb = track::wandb_folder(folder))
     text += fmt::format("upload to Weights & Biases: {}\n",
                         demo::shell_command({"wandb", "sync", wandb->string()}));

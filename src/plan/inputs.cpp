@@ -35,12 +35,17 @@ double peak_tokens_of(double mean, double deviation, double largest, double exam
 }  // namespace
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
-  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1}};
+  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1, 1}};
+  if (loss::is_unpaired({.name = loss.name}) && lengths.train_labels > 0) {
+    const std::int64_t all = lengths.train_pairs + lengths.train_labels;
+    const double mean = 1 + to_double(lengths.train_pairs) / to_double(all);
+    return {"example", all, lengths.test_pairs + lengths.test_labels, {mean, std::ceil(mean), 1}};
+  }
   if (loss.name != config::Loss::plackett_luce)
-    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2}};
+    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2, 2}};
   const double mean =
       lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
-  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking}};
+  return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking, 2}};
 }
 
 config::EvaluationSize evaluation_of(const Inputs& in) {
@@ -64,7 +69,7 @@ Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
       to_double(in.run.batch_size) / to_double(in.run.gradient_accumulation_steps * w.mesh.data_ranks());
   w.tokens = w.example.mean * w.examples;
   w.peak_tokens = peak_tokens_of(w.example.mean, w.example.deviation, w.example.largest, w.examples);
-  w.response_rows = w.example.response_mean * w.examples;
+  w.response_rows = w.example.response_mean * in.lengths.scored * w.examples;
   w.peak_response_rows = std::min(w.peak_tokens, w.example.response_largest * std::max(1.0, w.examples));
   w.attended = w.example.attended * w.examples;
   return w;

@@ -67,6 +67,16 @@ std::optional<Finding> best_metric(const Facts& f) {
     finding.remedies.push_back({{"best_metric=null"}, "no best checkpoint"});
     return finding;
   }
+  const Lengths& known = f.w.in.lengths;
+  const bool needs_pairs =
+      *f.run.best_metric == "rewards_eval/accuracies" || *f.run.best_metric == "rewards_eval/margins";
+  if (needs_pairs && known.test_labels > 0 && known.test_pairs == 0) {
+    Finding finding =
+        error(id, fmt::format("best_metric={} compares pairs, but the test split has labelled responses only",
+                              *f.run.best_metric));
+    finding.remedies.push_back({{"best_metric=loss/eval"}, "the lowest loss"});
+    return finding;
+  }
   if (*saved % *evaluated == 0)
     return ok(id, fmt::format("keeps the best checkpoint by {}", *f.run.best_metric));
   Finding finding =

@@ -125,6 +125,34 @@ std::optional<Finding> mismatched(const Facts& f) {
   return finding;
 }
 
+// The KTO paper (section 4.2) advises weights with which good responses count 1 to 4/3 times as much as bad
+// ones.
+std::optional<Finding> label_balance(const Facts& f) {
+  constexpr const char* id = "labels";
+  constexpr double kLeast = 1, kMost = 4.0 / 3, kMiddle = 1.15;
+  const Lengths& known = f.w.in.lengths;
+  if (!loss::is_unpaired({.name = f.run.loss.name}) || known.train_labels == 0) return std::nullopt;
+  const double good = to_double(known.train_pairs + known.train_desirable);
+  const double bad = to_double(known.train_pairs + known.train_labels - known.train_desirable);
+  const std::string counts = fmt::format("{:.0f} good and {:.0f} bad responses", good, bad);
+  if (good == 0 || bad == 0)
+    return warning(id, fmt::format("{}: loss={} learns from both{}", counts, name_of(f.run.loss.name),
+                                   bad == 0 ? "; loss=sft imitates good ones" : ""));
+  const double good_weight = f.run.loss.desirable_weight, bad_weight = f.run.loss.undesirable_weight;
+  const double ratio = good_weight * good / (bad_weight * bad);
+  if (ratio >= kLeast && ratio <= kMost)
+    return ok(id, fmt::format("{}, weighted {:.3g} to 1", counts, ratio));
+  Finding finding = warning(
+      id, fmt::format("{}, weighted {:.3g} to 1 by loss.desirable_weight={} and loss.undesirable_weight={}; "
+                      "the authors of KTO advise 1 to 1.33",
+                      counts, ratio, good_weight, bad_weight));
+  finding.remedies.push_back(
+      {{ratio > kMost ? fmt::format("loss.undesirable_weight={:.3g}", good_weight * good / bad / kMiddle)
+                      : fmt::format("loss.desirable_weight={:.3g}", bad_weight * bad / good * kMiddle)},
+       "balances them"});
+  return finding;
+}
+
 std::optional<Finding> lengths(const Facts& f) {
   constexpr const char* id = "lengths";
   const Lengths& known = f.w.in.lengths;

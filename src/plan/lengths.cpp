@@ -51,6 +51,12 @@ Lengths load_lengths(const std::string& name_or_file) {
       static_cast<std::int64_t>(file.optional_number("train.rankings", 0).value_or(lengths.train_pairs));
   lengths.train_ranked = static_cast<std::int64_t>(
       file.optional_number("train.ranked", 0).value_or(2 * static_cast<double>(lengths.train_rankings)));
+  const auto optional_count = [&](const char* key) {
+    return static_cast<std::int64_t>(file.optional_number(key, 0).value_or(0));
+  };
+  lengths.train_labels = optional_count("train.labels");
+  lengths.train_desirable = optional_count("train.desirable");
+  lengths.test_labels = optional_count("test.labels");
   lengths.longest_ranking = file.optional_number("longest.ranking", 2).value_or(2);
   lengths.longest_prompt = file.number("longest.prompt", 0);
   lengths.longest_response = file.number("longest.response", 1);
@@ -118,7 +124,7 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   for (double* total : {&sum.mean, &sum.response_mean, &sum.attended, &sum.repeated, &squares})
     *total /= prompts;
   // Of the numbers of responses only mean and limits are known: no distribution within them varies more.
-  const double count_variance = (responses.most - count) * std::max(0.0, count - 2);
+  const double count_variance = (responses.most - count) * std::max(0.0, count - responses.least);
   const double mean_response = sum.response_mean / count;
   sum.deviation = std::sqrt(std::max(0.0, squares - sum.mean * sum.mean) +
                             count_variance * mean_response * mean_response);

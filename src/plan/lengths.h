@@ -15,12 +15,14 @@ struct Lengths {
   std::string name;
   LengthBasis basis = LengthBasis::statistics;
   std::int64_t train_prompts = 0, train_pairs = 0;
-  std::int64_t train_rankings = 0, train_ranked = 0;  // and the responses in them
-  std::int64_t test_prompts = 0, test_pairs = 0, test_rankings = 0;
+  std::int64_t train_rankings = 0, train_ranked = 0;   // and the responses in them
+  std::int64_t train_labels = 0, train_desirable = 0;  // labelled responses, and the good ones of them
+  std::int64_t test_prompts = 0, test_pairs = 0, test_rankings = 0, test_labels = 0;
   std::vector<double> prompt;    // means of equal parts of the prompts, ascending
   std::vector<double> response;  // the same for responses, with their end-of-text token
   double longest_prompt = 0, longest_response = 0;
   double longest_ranking = 2;  // in responses
+  double scored = 1;           // share of the responses' tokens that the head computes
 };
 
 Lengths load_lengths(const std::string& name_or_file);
@@ -42,7 +44,7 @@ struct ExampleTokens {
 
 // How many responses an example has: 1 for SFT, 2 for a preference pair.
 struct ResponseCount {
-  double mean = 2, most = 2;
+  double mean = 2, most = 2, least = 2;
 };
 
 // Assumes that prompt and response lengths are independent.

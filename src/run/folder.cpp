@@ -147,6 +147,7 @@ bool RunFolder::write_records(std::int64_t examples, std::span<const train::Reco
                          {"logps", record.policy},
                          {"reference", record.reference},
                          {"tokens", record.tokens}};
+    if (!record.desirable) line["desirable"] = false;
     for (std::size_t i = 0; i < record.policy.size(); ++i)
       line["rewards"].push_back(beta * (record.policy[i] - record.reference[i]));
     lines += line.dump() + "\n";

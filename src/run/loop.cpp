@@ -209,7 +209,7 @@ class TrainingLoop {
   void sample() {
     const std::vector<Sample> samples =
         draw_samples(run_.state.policy.model(), run_.state.policy.store(), run_.evaluation, run_.tokenizer,
-                     run_.config, *mesh().all);
+                     run_.ends, run_.config, *mesh().all);
     log_.after_samples(samples, run_.reference_samples, run_.run_state);
   }
 

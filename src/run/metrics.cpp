@@ -2,19 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
 namespace dpo::run {
 namespace {
 
-double mean_of(std::span<const train::Record> records,
-               const std::function<double(const train::Record&)>& value) {
+// The mean over comparisons, which is what training minimizes: an unpaired loss has one for each response.
+double mean_loss(std::span<const train::Record> records, bool unpaired) {
+  double sum = 0, comparisons = 0;
+  for (const train::Record& record : records) {
+    const double count = unpaired ? static_cast<double>(record.policy.size()) : 1;
+    sum += count * record.loss;
+    comparisons += count;
+  }
+  return sum / comparisons;
+}
+
+// A response of a record.
+struct Scored {
+  const train::Record* record;
+  std::size_t response;
+
+  double policy() const { return record->policy[response]; }
+  double drift() const { return record->policy[response] - record->reference[response]; }
+  double tokens() const { return static_cast<double>(record->tokens[response]); }
+};
+
+double mean_of(const std::vector<Scored>& responses, double (Scored::*value)() const, double scale) {
   double sum = 0;
-  for (const train::Record& record : records) sum += value(record);
-  return sum / static_cast<double>(records.size());
+  for (const Scored& response : responses) sum += scale * (response.*value)();
+  return sum / static_cast<double>(responses.size());
 }
 
 double divergence_of(std::span<const train::Record> records) {
@@ -40,56 +60,57 @@ double accuracy_of(const train::Record& record) {
 
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage) {
-  const auto reward = [&loss](const train::Record& record, std::size_t i) {
-    return loss.beta * (record.policy[i] - record.reference[i]);
-  };
-  const auto last = [](const train::Record& record) { return record.policy.size() - 1; };
-  const auto mean = [records](const auto& value) { return mean_of(records, value); };
-  Metrics metrics;
-  const auto add = [&metrics](const std::string& name, double value) { metrics.emplace_back(name, value); };
-  const bool pairs = !records.empty() && records.front().policy.size() > 1;
-  add("loss/" + stage, mean([](const train::Record& r) { return r.loss; }));
-  if (pairs) {
-    const std::string rewards = "rewards_" + stage + "/";
-    add(rewards + "chosen", mean([&](const train::Record& r) { return reward(r, 0); }));
-    add(rewards + "rejected", mean([&](const train::Record& r) { return reward(r, last(r)); }));
-    add(rewards + "accuracies", mean([&](const train::Record& r) { return accuracy_of(r); }));
-    add(rewards + "margins", mean([&](const train::Record& r) { return reward(r, 0) - reward(r, last(r)); }));
+  const bool unpaired = loss::is_unpaired(loss);
+  std::vector<Scored> chosen, rejected;
+  double accuracy = 0, margin = 0, pairs = 0;
+  for (const train::Record& record : records) {
+    const Scored first{&record, 0}, last{&record, record.policy.size() - 1};
+    const bool is_pair = last.response > 0;
+    if (is_pair || record.desirable) chosen.push_back(first);
+    if (is_pair || !record.desirable) rejected.push_back(last);
+    if (!is_pair) continue;
+    accuracy += accuracy_of(record);
+    margin += loss.beta * first.drift() - loss.beta * last.drift();
+    ++pairs;
   }
-  add("logps_" + stage + "/chosen", mean([](const train::Record& r) { return r.policy[0]; }));
-  if (pairs)
-    add("logps_" + stage + "/rejected", mean([](const train::Record& r) { return r.policy.back(); }));
-  add("tokens_" + stage + "/chosen",
-      mean([](const train::Record& r) { return static_cast<double>(r.tokens.front()); }));
-  if (!pairs) return metrics;
-  add("tokens_" + stage + "/rejected",
-      mean([](const train::Record& r) { return static_cast<double>(r.tokens.back()); }));
-  if (!loss::uses_reference(loss)) return metrics;
-  add("drift_" + stage + "/chosen",
-      mean([](const train::Record& r) { return r.policy[0] - r.reference[0]; }));
-  add("drift_" + stage + "/rejected",
-      mean([](const train::Record& r) { return r.policy.back() - r.reference.back(); }));
-  add("kl_" + stage + "/per_token", divergence_of(records));
+  Metrics metrics;
+  const auto add = [&](const std::string& group, const char* name, double value) {
+    metrics.emplace_back(group + "_" + stage + "/" + name, value);
+  };
+  const auto add_means = [&](const std::string& group, double (Scored::*value)() const, double scale = 1) {
+    if (!chosen.empty()) add(group, "chosen", mean_of(chosen, value, scale));
+    if (!rejected.empty()) add(group, "rejected", mean_of(rejected, value, scale));
+  };
+  const bool is_preference = unpaired || pairs > 0;
+  metrics.emplace_back("loss/" + stage, mean_loss(records, unpaired));
+  if (is_preference) add_means("rewards", &Scored::drift, loss.beta);
+  if (pairs > 0) {
+    add("rewards", "accuracies", accuracy / pairs);
+    add("rewards", "margins", margin / pairs);
+  }
+  add_means("logps", &Scored::policy);
+  add_means("tokens", &Scored::tokens);
+  if (!is_preference || !loss::uses_reference(loss)) return metrics;
+  add_means("drift", &Scored::drift);
+  add("kl", "per_token", divergence_of(records));
   return metrics;
 }
 
 std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta) {
+  std::map<std::string, std::vector<double>> values;
+  const auto add = [&](const std::string& name, const Scored& response) {
+    if (beta != 0) values["eval_rewards/" + name].push_back(beta * response.drift());  // SFT has no rewards
+    values["eval_tokens/" + name].push_back(response.tokens());
+  };
+  for (const train::Record& record : records) {
+    const Scored first{&record, 0}, last{&record, record.policy.size() - 1};
+    const bool is_pair = last.response > 0;
+    if (is_pair || record.desirable) add("chosen", first);
+    if (is_pair || !record.desirable) add("rejected", last);
+    if (is_pair) values["eval_rewards/margins"].push_back(beta * first.drift() - beta * last.drift());
+  }
   std::vector<track::Distribution> all;
-  const auto add = [&](const char* name, const auto& value) {
-    track::Distribution& distribution = all.emplace_back(track::Distribution{name, {}});
-    for (const train::Record& record : records) distribution.values.push_back(value(record));
-  };
-  const auto reward = [beta](const train::Record& record, std::size_t i) {
-    return beta * (record.policy[i] - record.reference[i]);
-  };
-  const auto last_reward = [&](const train::Record& r) { return reward(r, r.policy.size() - 1); };
-  const bool pairs = !records.empty() && records.front().policy.size() > 1;
-  add("eval_tokens/chosen", [](const train::Record& r) { return static_cast<double>(r.tokens.front()); });
-  if (!pairs) return all;
-  add("eval_tokens/rejected", [](const train::Record& r) { return static_cast<double>(r.tokens.back()); });
-  add("eval_rewards/chosen", [&](const train::Record& r) { return reward(r, 0); });
-  add("eval_rewards/rejected", last_reward);
-  add("eval_rewards/margins", [&](const train::Record& r) { return reward(r, 0) - last_reward(r); });
+  for (auto& [name, numbers] : values) all.push_back({name, std::move(numbers)});
   return all;
 }
 

@@ -22,7 +22,9 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // lengths, and for losses with a reference how far the policy has moved from it: the drift of each response's
 // log-probability, and -drift per token over all responses, an estimate of KL(reference || policy) if the
 // responses are typical of the reference. In a ranking the first response is the chosen and the last the
-// rejected one; its accuracy is the share of its pairs whose rewards are in the right order.
+// rejected one; its accuracy is the share of its pairs whose rewards are in the right order. For unpaired
+// losses chosen are all good responses and rejected all bad ones; accuracies and margins are those of the
+// pairs. What there is nothing of is left out.
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage);
 

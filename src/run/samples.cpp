@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/token_cache.h"
-
 namespace dpo::run {
 namespace {
 
@@ -22,8 +20,8 @@ std::vector<model::Prompt> prompts_of(std::span<const train::ExampleBatch> evalu
 
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const train::ExampleBatch> evaluation,
-                                 const text::Tokenizer& tokenizer, const config::RunConfig& config,
-                                 comm::Group& all) {
+                                 const text::Tokenizer& tokenizer, std::span<const data::Token> ends,
+                                 const config::RunConfig& config, comm::Group& all) {
   const std::vector<model::Prompt> prompts = prompts_of(evaluation, config.n_eval_model_samples);
   if (prompts.empty()) return {};
   // The prompt counts inside max_length, as in the original.
@@ -33,7 +31,7 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
         std::max<std::int64_t>(1, config.max_length - static_cast<std::int64_t>(prompt.tokens.size())));
   model::GenerateOptions options;
   options.max_new_tokens = *std::max_element(room.begin(), room.end());
-  options.eos = {data::end_of_text(tokenizer)};
+  options.eos = {ends.begin(), ends.end()};
   options.seed = static_cast<std::uint64_t>(config.seed);
   // Machines may round differently, and a rank that ends a sample earlier would leave the others waiting.
   options.broadcast = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };

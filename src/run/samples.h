@@ -18,15 +18,16 @@ struct Sample {
   std::string prompt;
   std::string text;
   std::int64_t tokens = 0;  // of the response, with end-of-text
-  bool ended = false;       // with end-of-text, before max_length
+  bool ended = false;       // with end-of-text or the end of the turn, before max_length
 };
 
-// Samples for the first `n_eval_model_samples` examples. Random numbers depend only on the seed and a
-// prompt's position, so a frozen model always gives the same samples. A collective call.
+// Samples for the first `n_eval_model_samples` examples, each up to one of the tokens `ends`. Random numbers
+// depend only on the seed and a prompt's position, so a frozen model always gives the same samples. A
+// collective call.
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const train::ExampleBatch> evaluation,
-                                 const text::Tokenizer& tokenizer, const config::RunConfig& config,
-                                 comm::Group& all);
+                                 const text::Tokenizer& tokenizer, std::span<const data::Token> ends,
+                                 const config::RunConfig& config, comm::Group& all);
 
 std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
                                             std::span<const Sample> reference);

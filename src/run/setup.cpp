@@ -12,6 +12,7 @@
 #include "checkpoint/read_tensors.h"
 #include "config/evaluation.h"
 #include "config/text.h"
+#include "data/end_of_turn.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
 #include "plan/gather_inputs.h"
@@ -66,6 +67,21 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   return examples;
 }
 
+bool has_conversations(const data::Examples& examples) {
+  for (std::uint32_t i = 0; i < examples.counts().size(); ++i)
+    if (examples.source(i).chat) return true;
+  return false;
+}
+
+// The tokens that end a response; of conversations also the end of a turn, and their template.
+void add_ends(RunData& data) {
+  data.ends = {data::end_of_text(data.tokenizer)};
+  if (!has_conversations(data.train) && !(data.test && has_conversations(*data.test))) return;
+  const data::ChatTokenizer chat(data.config, data.tokenizer);
+  if (const auto token = data::end_of_turn(chat, data.tokenizer).token) data.ends.push_back(*token);
+  data.chat_template = chat.chat_template().source();
+}
+
 // All ranks read all data. The first one tokenizes; those that see its disk read its token cache.
 RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::Listener& listener) {
   const config::RunConfig& config = plan.resolved;
@@ -84,13 +100,17 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
     for (const train::Indices& indices : train::evaluation_batches(*test, config))
       evaluation.push_back(train::batch_of(*test, data::Split::Test, indices));
   }
-  return {plan,
-          config,
-          std::move(tokenizer),
-          std::move(train),
-          std::move(test),
-          std::move(training),
-          std::move(evaluation)};
+  RunData data{plan,
+               config,
+               std::move(tokenizer),
+               std::move(train),
+               std::move(test),
+               std::move(training),
+               std::move(evaluation),
+               {},
+               {}};
+  add_ends(data);
+  return data;
 }
 
 // The state of the checkpoint, or of a new run. The reference's identity is not known yet.
@@ -182,7 +202,7 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
   train::ReferenceModel& reference = frozen->model;
   if (config.sample_during_eval)
     samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
-                           config, *mesh.all);
+                           data.ends, config, *mesh.all);
   if (data.plan.reference == plan::ReferenceMode::live) return train::live_reference(std::move(reference));
   return train::cached_reference(train::find_or_compute_scores(
       plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
@@ -217,6 +237,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                       : load_initial(config, stored, device, mesh.layout(), listener);
   });
   for (const std::string& note : loaded.notes) listener.say(note);
+  if (data.chat_template) loaded.other_files["chat_template.jinja"] = *data.chat_template;
   check_vocabulary(data, loaded);
   train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
                                                     std::move(loaded.weights), std::move(reference));

@@ -29,6 +29,8 @@ struct RunData {
   std::optional<data::Examples> test;  // nullopt if eval_every=null
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
+  std::vector<data::Token> ends;             // tokens that end a response
+  std::optional<std::string> chat_template;  // of conversations
 };
 
 // Everything that is loaded before the first update.

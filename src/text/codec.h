@@ -22,6 +22,12 @@ class Codec {
   virtual std::optional<Token> id_of(std::string_view token) const = 0;
   virtual std::string token_of(Token id) const = 0;
   virtual std::int64_t size() const = 0;
+  virtual bool is_special(Token id) const = 0;
+
+  // A text in segments: added tokens, and what is between them; each is encoded on its own.
+  virtual void split(std::string_view text, std::vector<Segment>& segments) const = 0;
+  virtual void encode_segment(std::string_view text, const Segment& segment,
+                              std::vector<Token>& out) const = 0;
 };
 
 // tokenizer.json.

@@ -42,13 +42,7 @@ void Pipeline::encode(std::string_view text, bool special, std::vector<Token>& o
   Scratch scratch;
   const auto encode_all = [&] {
     finder_.find(text, scratch.segments);
-    for (const Segment& segment : scratch.segments) {
-      if (segment.token)
-        out.push_back(*segment.token);
-      else
-        encode_text(text.substr(segment.start, segment.end - segment.start), segment.start == 0, out,
-                    scratch);
-    }
+    for (const Segment& segment : scratch.segments) encode_segment(text, segment, out, scratch);
   };
   for (const std::optional<Token>& part : template_) {
     if (!part)
@@ -56,6 +50,23 @@ void Pipeline::encode(std::string_view text, bool special, std::vector<Token>& o
     else if (special)
       out.push_back(*part);
   }
+}
+
+void Pipeline::split(std::string_view text, std::vector<Segment>& segments) const {
+  finder_.find(text, segments);
+}
+
+void Pipeline::encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const {
+  Scratch scratch;
+  encode_segment(text, segment, out, scratch);
+}
+
+void Pipeline::encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out,
+                              Scratch& scratch) const {
+  if (segment.token)
+    out.push_back(*segment.token);
+  else
+    encode_text(text.substr(segment.start, segment.end - segment.start), segment.start == 0, out, scratch);
 }
 
 void Pipeline::encode_text(std::string_view text, bool first, std::vector<Token>& out,
@@ -96,6 +107,11 @@ std::string Pipeline::decode(std::span<const Token> ids, bool skip_special) cons
 std::optional<Token> Pipeline::id_of(std::string_view token) const {
   const Token id = ids_.find(token);
   return id == StringMap::kAbsent ? std::nullopt : std::optional<Token>(id);
+}
+
+bool Pipeline::is_special(Token id) const {
+  const auto index = static_cast<std::size_t>(id);
+  return id >= 0 && index < texts_.size() && texts_[index].special;
 }
 
 std::string Pipeline::token_of(Token id) const {

@@ -34,6 +34,9 @@ class Pipeline : public Codec {
   std::optional<Token> id_of(std::string_view token) const override;
   std::string token_of(Token id) const override;
   std::int64_t size() const override { return static_cast<std::int64_t>(texts_.size()); }
+  bool is_special(Token id) const override;
+  void split(std::string_view text, std::vector<Segment>& segments) const override;
+  void encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const override;
 
  private:
   struct Scratch {
@@ -52,6 +55,8 @@ class Pipeline : public Codec {
     bool special = false;
   };
 
+  void encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out,
+                      Scratch& scratch) const;
   void encode_text(std::string_view text, bool first, std::vector<Token>& out, Scratch& scratch) const;
   void encode_piece(const Piece& piece, std::vector<Token>& out, Scratch& scratch) const;
   void set_text(Token id, std::string text, bool special);

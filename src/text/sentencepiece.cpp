@@ -32,20 +32,26 @@ class SentencePieceCodec : public Codec {
   void encode(std::string_view text, bool special, std::vector<Token>& out) const override {
     if (special && before_) out.push_back(*before_);
     std::vector<Segment> segments;
-    finder_.find(text, segments);
-    std::vector<int> ids;
-    for (const Segment& segment : segments) {
-      if (segment.token) {
-        out.push_back(*segment.token);
-        continue;
-      }
-      const std::string_view part = text.substr(segment.start, segment.end - segment.start);
-      const auto status = processor_.Encode({part.data(), part.size()}, &ids);
-      if (!status.ok())
-        throw UserError(fmt::format("sentencepiece could not encode a text: {}", status.ToString()));
-      out.insert(out.end(), ids.begin(), ids.end());
-    }
+    split(text, segments);
+    for (const Segment& segment : segments) encode_segment(text, segment, out);
     if (special && after_) out.push_back(*after_);
+  }
+
+  void split(std::string_view text, std::vector<Segment>& segments) const override {
+    finder_.find(text, segments);
+  }
+
+  void encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const override {
+    if (segment.token) {
+      out.push_back(*segment.token);
+      return;
+    }
+    const std::string_view part = text.substr(segment.start, segment.end - segment.start);
+    std::vector<int> ids;
+    const auto status = processor_.Encode({part.data(), part.size()}, &ids);
+    if (!status.ok())
+      throw UserError(fmt::format("sentencepiece could not encode a text: {}", status.ToString()));
+    out.insert(out.end(), ids.begin(), ids.end());
   }
 
   std::string decode(std::span<const Token> ids, bool skip_special) const override {
@@ -82,6 +88,11 @@ class SentencePieceCodec : public Codec {
   std::string token_of(Token id) const override {
     if (const AddedToken* token = added(id)) return token->content;
     return id >= 0 && id < processor_.GetPieceSize() ? processor_.IdToPiece(id) : std::string();
+  }
+
+  bool is_special(Token id) const override {
+    const AddedToken* const token = added(id);
+    return token && token->special;
   }
 
   std::int64_t size() const override {

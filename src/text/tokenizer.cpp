@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -40,6 +42,20 @@ std::optional<Token> special_id(const Codec& codec, const SpecialTokenFiles& spe
   return id;
 }
 
+// How many segments two texts share from the start on.
+std::size_t shared_segments(std::string_view a, const std::vector<Segment>& of_a, std::string_view b,
+                            const std::vector<Segment>& of_b) {
+  std::size_t shared = 0;
+  const std::size_t most = std::min(of_a.size(), of_b.size());
+  while (shared < most) {
+    const Segment &x = of_a[shared], &y = of_b[shared];
+    if (x.start != y.start || x.end != y.end || x.token != y.token) break;
+    if (a.substr(x.start, x.end - x.start) != b.substr(y.start, y.end - y.start)) break;
+    ++shared;
+  }
+  return shared;
+}
+
 }  // namespace
 
 struct Tokenizer::Parts {
@@ -48,6 +64,7 @@ struct Tokenizer::Parts {
   std::optional<Token> eos;
   std::optional<Token> pad;
   std::string fingerprint;
+  std::filesystem::path folder;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -65,6 +82,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   parts->eos = special_id(*parts->codec, specials, "eos_token", kind);
   parts->pad = special_id(*parts->codec, specials, "pad_token", kind);
   parts->fingerprint = folder.fingerprint();
+  parts->folder = path;
   return Tokenizer(std::move(parts));
 }
 
@@ -78,6 +96,32 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const 
   return ids;
 }
 
+std::vector<std::vector<Token>> Tokenizer::encode_alike(std::span<const std::string> texts) const {
+  std::vector<std::vector<Token>> all;
+  std::vector<Segment> first_segments, segments;
+  std::vector<std::size_t> first_ends;  // how many tokens the first text has after each of its segments
+  for (const std::string& text : texts) {
+    std::vector<Token>& ids = all.emplace_back();
+    if (!is_valid_utf8(text)) {
+      ids = encode(text);
+      continue;
+    }
+    parts_->codec->split(text, segments);
+    const bool is_first = &ids == &all.front();
+    std::size_t shared = 0;
+    if (!is_first) shared = shared_segments(texts.front(), first_segments, text, segments);
+    if (shared > 0)
+      ids.assign(all.front().begin(),
+                 all.front().begin() + static_cast<std::ptrdiff_t>(first_ends[shared - 1]));
+    for (std::size_t i = shared; i < segments.size(); ++i) {
+      parts_->codec->encode_segment(text, segments[i], ids);
+      if (is_first) first_ends.push_back(ids.size());
+    }
+    if (is_first) first_segments = segments;
+  }
+  return all;
+}
+
 std::string Tokenizer::decode(std::span<const Token> ids, bool skip_special) const {
   return parts_->codec->decode(ids, skip_special);
 }
@@ -87,7 +131,9 @@ std::optional<Token> Tokenizer::eos() const { return parts_->eos; }
 std::optional<Token> Tokenizer::pad() const { return parts_->pad; }
 std::optional<Token> Tokenizer::id_of(std::string_view token) const { return parts_->codec->id_of(token); }
 std::string Tokenizer::token_of(Token id) const { return parts_->codec->token_of(id); }
+bool Tokenizer::is_special(Token id) const { return parts_->codec->is_special(id); }
 std::int64_t Tokenizer::size() const { return parts_->codec->size(); }
 const std::string& Tokenizer::fingerprint() const { return parts_->fingerprint; }
+const std::filesystem::path& Tokenizer::folder() const { return parts_->folder; }
 
 }  // namespace dpo::text

@@ -28,6 +28,10 @@ class Tokenizer {
   // With `special`, the post-processor adds its tokens (BOS and the like).
   std::vector<Token> encode(std::string_view text, bool special = false) const;
 
+  // Texts that begin alike, such as a conversation and its continuations: segments between added tokens that
+  // they share from the start on are encoded once. Each result equals encode(text).
+  std::vector<std::vector<Token>> encode_alike(std::span<const std::string> texts) const;
+
   // With `skip_special`, special tokens are skipped.
   std::string decode(std::span<const Token> ids, bool skip_special = false) const;
 
@@ -36,7 +40,10 @@ class Tokenizer {
   std::optional<Token> pad() const;
   std::optional<Token> id_of(std::string_view token) const;
   std::string token_of(Token id) const;
+  bool is_special(Token id) const;
   std::int64_t size() const;  // the largest id + 1
+
+  const std::filesystem::path& folder() const;  // that it was loaded from
 
   // A hash of everything that encoding depends on; the key of token caches.
   const std::string& fingerprint() const;

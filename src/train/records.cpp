@@ -37,10 +37,19 @@ std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const E
                              .margin = example.margin});
       continue;
     }
-    for (std::size_t i = 0; i < compared.size(); ++i)
-      comparisons.push_back({.responses = {compared[i]}, .desirable = i == 0, .weight = example.weight});
+    for (std::size_t i = 0; i < compared.size(); ++i) {
+      const bool desirable = compared.size() > 1 ? i == 0 : example.desirable;
+      comparisons.push_back({.responses = {compared[i]}, .desirable = desirable, .weight = example.weight});
+    }
   }
   return comparisons;
+}
+
+std::size_t count_comparisons(const ExampleBatch& batch, const loss::Options& options) {
+  if (!loss::is_unpaired(options)) return batch.examples.size();
+  std::size_t count = 0;
+  for (const data::Example& example : batch.examples) count += example.responses.size();
+  return count;
 }
 
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
@@ -53,14 +62,21 @@ std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector
 
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
                                const std::vector<double>& losses, const ExampleBatch& batch) {
-  const std::size_t per_example = losses.size() / std::max<std::size_t>(1, forest.examples.size());
+  // An example has one comparison, or with an unpaired loss one for each response.
+  const bool by_example = losses.size() == forest.examples.size();
+  auto loss = losses.begin();
   std::vector<Record> records;
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
+    const data::Example& example = example_of(batch, forest, e);
     Record record;
     record.example = batch.indices[static_cast<std::size_t>(forest.examples[e])];
-    for (std::size_t i = 0; i < per_example; ++i) record.loss += losses[e * per_example + i];
-    if (per_example > 0)
-      record.loss *= example_of(batch, forest, e).weight / static_cast<double>(per_example);
+    record.desirable = example.desirable;
+    if (!losses.empty()) {
+      const auto comparisons = by_example ? 1 : std::ssize(example.responses);
+      record.loss = std::accumulate(loss, loss + comparisons, 0.0);
+      record.loss *= example.weight / static_cast<double>(comparisons);
+      loss += comparisons;
+    }
     for (const std::int32_t response : compared_by(forest, e)) {
       const loss::Score& score = scores[static_cast<std::size_t>(response)];
       record.policy.push_back(score.policy);
@@ -99,7 +115,7 @@ std::vector<Record> BatchRecords::gather(const shard::Mesh& mesh) const {
   std::vector<Record> records;
   for (std::size_t e = 0; e < starts_.size(); ++e) {
     std::size_t at = starts_[e];
-    Record record{batch_.indices[e], values[at++], {}, {}, {}};
+    Record record{batch_.indices[e], values[at++], {}, {}, {}, batch_.examples[e].desirable};
     for (std::size_t i = 0; i < batch_.examples[e].responses.size(); ++i) {
       record.policy.push_back(values[at++]);
       record.reference.push_back(values[at++]);

@@ -20,12 +20,16 @@ struct Record {
   std::vector<double> policy;
   std::vector<double> reference;  // zeros without one
   std::vector<std::int64_t> tokens;
+  bool desirable = true;  // of an unpaired loss with one response: whether it is good
 };
 
 // The comparisons of a forest's examples, which are some of the batch's, as the loss wants them. Unpaired
-// losses get one comparison for each response of a pair.
+// losses get one comparison for each response: a pair's, or the labelled one.
 std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
                                              const loss::Options& options);
+
+// How many comparisons a whole batch has.
+std::size_t count_comparisons(const ExampleBatch& batch, const loss::Options& options);
 
 // What the loss sees of a forest's responses.
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,

@@ -70,6 +70,7 @@ double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
     if (other == i) other = (i + 1) % size;  // a batch of one prompt
     data::Example& example = mismatched.examples[i];
     example.responses = batch.examples[other].responses;
+    example.unscored = batch.examples[other].unscored;
     const std::size_t taken = std::min(example.prompt.size(), state.max_length - 1);
     for (std::span<const data::Token>& response : example.responses)
       response = response.first(std::min(response.size(), state.max_length - taken));
@@ -120,8 +121,7 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   // Scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
   if (loss::needs_whole_batch(options)) whole.emplace(options, score_all(state, parts, batch), batch);
-  const double comparisons =
-      static_cast<double>(batch.examples.size()) * (loss::is_unpaired(options) ? 2 : 1);
+  const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
   for (const Microbatch& part : parts) {
     const auto& [forest, packed] = part;

@@ -1,5 +1,7 @@
 // One input is a file of lines: prompts or responses for `dpo sample` and `dpo score`, or the metrics of a
 // run. Prompts and responses that are taken are UTF-8 as far as they come from JSON.
+#include <nlohmann/json.hpp>
+
 #include "base/utf8.h"
 #include "data/prompt_lines.h"
 #include "memory_file.h"
@@ -21,12 +23,21 @@ bool try_responses(std::string_view input) {
   const MemoryFile file(input);
   std::vector<dpo::data::PromptLine> lines;
   if (!accepts([&] { lines = dpo::data::read_responses(file.path()); })) return false;
-  for (const auto& [prompt, responses, origin] : lines) {
-    if (!dpo::is_valid_utf8(prompt)) fail("a prompt that is not UTF-8", prompt);
-    if (responses.empty()) fail("a prompt without responses", prompt);
-    for (const std::string& response : responses)
+  for (const auto& [text, origin] : lines) {
+    if (!dpo::is_valid_utf8(text.prompt)) fail("a prompt that is not UTF-8", text.prompt);
+    if (text.responses.empty()) fail("a prompt without responses", text.prompt);
+    for (const std::string& response : text.responses)
       if (!dpo::is_valid_utf8(response)) fail("a response that is not UTF-8", response);
   }
+  return !lines.empty();
+}
+
+bool try_conversations(std::string_view input) {
+  const MemoryFile file(input);
+  std::vector<dpo::data::PromptLine> lines;
+  if (!accepts([&] { lines = dpo::data::read_conversations(file.path()); })) return false;
+  for (const auto& [text, origin] : lines)
+    if (!nlohmann::json::accept(text.prompt)) fail("a conversation that is not JSON", text.prompt);
   return !lines.empty();
 }
 
@@ -42,6 +53,10 @@ const std::string kSeeds[] = {
     R"({"prompt": "é\u00e8", "chosen": "a", "rejected": "b", "other": [1, {"a": null}]})"
     "\n\n",
     R"({"prompt": "q"})"
+    "\n",
+    R"({"messages": [{"role": "user", "content": "q"}, {"from": "gpt", "value": "a"}], "tools": "[]"})"
+    "\n",
+    R"({"prompt": [{"role": "user", "content": "q"}], "completion": "a", "system": "s"})"
     "\n",
     "a prompt without JSON\nanother one\r\n",
 };
@@ -76,6 +91,8 @@ const std::string kTokens[] = {"{",
                                "chosen",
                                "rejected",
                                "responses",
+                               "messages",
+                               "scores",
                                "\"responses\": [],",
                                "\xef\xbb\xbf",
                                "\x1f\x8b",
@@ -97,6 +114,7 @@ std::string make_metrics(Mutator& mutator) { return make(mutator, kMetricSeeds);
 
 const Registered kPrompts({"prompt_lines", make_lines, try_prompts});
 const Registered kResponses({"response_lines", make_lines, try_responses});
+const Registered kConversations({"conversation_lines", make_lines, try_conversations});
 const Registered kMetrics({"metric_log", make_metrics, try_metrics});
 
 }  // namespace

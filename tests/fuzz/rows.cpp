@@ -51,8 +51,11 @@ void add_everywhere(const Value& row, PromptTexts& texts) {
   attempt([&](Value&& copy) { add_hh_row(std::move(copy), texts); });
   attempt([&](Value&& copy) { add_shp_row(std::move(copy), texts); });
   attempt([&](Value&& copy) { add_se_row(std::move(copy), texts); });
-  attempt([&](Value&& copy) { add_row_by_columns(std::move(copy), {}, texts); });
-  attempt([&](Value&& copy) { add_row_by_columns(std::move(copy), {{"prompt", "question"}}, texts); });
+  const auto read = [&](const Value& copy, const dpo::data::ColumnNames& names) {
+    texts.append(read_by_columns(copy, names, dpo::config::TrainOn::assistant));
+  };
+  attempt([&](Value&& copy) { read(copy, {}); });
+  attempt([&](Value&& copy) { read(copy, {{"prompt", "question"}}); });
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ bool try_reader(Reader read, std::string_view input) {
   const bool whole = accepts([&] {
     read(
         file.path(),
-        [&](Value&& row) {
+        [&](Value&& row, std::int64_t) {
           add_everywhere(row, texts);
           return true;
         },

@@ -25,7 +25,15 @@ void read_all(const dpo::data::TokenFile& file) {
     for (std::uint32_t i = 0; i < file.responses(p); ++i) {
       add(file.response(p, i));
       sum += file.response_flags(p, i);
+      std::uint32_t end = 0;
+      for (const auto& range : file.unscored(p, i)) {
+        if (range.begin < end || range.end < range.begin) fail("ranges that overlap");
+        end = range.end;
+      }
+      if (end > file.response(p, i).size()) fail("a range beyond its response");
     }
+    for (const auto& label : file.labels(p))
+      if (label.response >= file.responses(p)) fail("a label without its response");
     for (const auto& pair : file.pairs(p))
       if (std::max(pair.chosen, pair.rejected) >= file.responses(p)) fail("a pair without its responses");
     for (std::uint32_t i = 0; i < file.rankings(p); ++i)
@@ -55,11 +63,18 @@ std::string seed() {
     prompt.responses.resize(2 + p);
     prompt.pairs = {{0, 1}};
     prompt.rankings = {{{1, 0}, 1.0f}};
+    prompt.labels = {{p, p == 1, 0.5f}};
     prompt.sft_target = p;
     writer.begin_prompt(prompt);
     for (std::size_t text = 0; text <= prompt.responses.size(); ++text)
       writer.add_text(std::span(tokens).first((p + text) % 5), static_cast<std::uint8_t>(text % 4));
   }
+  const std::vector<dpo::data::TokenRange> ranges{{0, 1}, {2, 4}};
+  dpo::data::PromptText chat;
+  chat.responses.resize(1);
+  writer.begin_prompt(chat);
+  writer.add_text(tokens, 0);
+  writer.add_text(tokens, 0, ranges);
   writer.finish({{}, 3, 0, {}, {"a note", "another"}});
   return folder.read("tokens");
 }

@@ -11,9 +11,9 @@
 
 namespace dpo {
 
-// Reads lists of {"prompt": [ids], "responses": [[ids]...]}, with "weight", "margin" and "tail_weight" (of
-// the tokens that the longer responses have more) where they are given, and keeps the tokens that examples
-// view.
+// Reads lists of {"prompt": [ids], "responses": [[ids]...]}, with "weight", "margin", "tail_weight" (of the
+// tokens that the longer responses have more), "unscored" (ranges [begin, end] of each response) and
+// "desirable" where they are given, and keeps what examples view.
 class ExampleReader {
  public:
   std::vector<data::Example> read(const nlohmann::json& list) {
@@ -28,6 +28,12 @@ class ExampleReader {
       example.weight = item.value("weight", example.weight);
       example.margin = item.value("margin", example.margin);
       example.tail_weight = item.value("tail_weight", example.tail_weight);
+      example.desirable = item.value("desirable", example.desirable);
+      for (const nlohmann::json& ranges : item.value("unscored", nlohmann::json::array())) {
+        std::vector<data::TokenRange>& kept = ranges_.emplace_back();
+        for (const nlohmann::json& range : ranges) kept.push_back({range.at(0), range.at(1)});
+        example.unscored.push_back(kept);
+      }
       examples.push_back(std::move(example));
     }
     return examples;
@@ -39,6 +45,7 @@ class ExampleReader {
   }
 
   std::deque<std::vector<data::Token>> texts_;
+  std::deque<std::vector<data::TokenRange>> ranges_;
 };
 
 }  // namespace dpo

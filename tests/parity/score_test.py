@@ -130,11 +130,11 @@ class Score(unittest.TestCase):
         done = self.run_program(folder, str(packed))
         self.assertEqual(done.stdout.count("logps"), 2, done.stderr)
         file = self.folder / "lines.jsonl"
-        for bad, part in (("{", "invalid JSON"), ("[]", "array"), ('{"prompt": "x"}', "'responses' or 'chosen'"),
-                          ('{"prompt": 3, "responses": ["a"]}', "'prompt' is number"),
-                          ('{"prompt": "x", "responses": []}', "non-empty list of strings"),
-                          ('{"prompt": "x", "chosen": "a"}', "'rejected' is missing"),
-                          ('{"prompt": "x", "chosen": "a", "rejected": "b", "responses": ["c"]}', "either"),
+        for bad, part in (("{", "not valid JSON"), ("[]", "got a list, expected an object"),
+                          ('{"prompt": "x"}', "expected the columns 'prompt, chosen, rejected'"),
+                          ('{"prompt": 3, "responses": ["a"]}', "'prompt' is a number"),
+                          ('{"prompt": "x", "responses": []}', "0 responses"),
+                          ('{"prompt": "x", "chosen": "a"}', "got: prompt, chosen"),
                           (json.dumps({"prompt": "Ā" * 90, "responses": ["Ā", "Ā" * 7]}), "98 tokens")):
             file.write_text(good + "\n\n" + bad + "\n")
             done = self.run_program(folder, str(file))

@@ -4,8 +4,8 @@
 //
 // The request: {"batches": [[example...]...], "loss": {...}, "optimizer",
 // "lr", "warmup_steps", "max_grad_norm", "microbatches", "stored", "computed", "recompute"}. The answer:
-// "losses", "chosen", "rejected" (rewards, means over the batch), "norms" by update, and "weight.NAME" at the
-// end.
+// "losses", "chosen", "rejected" (rewards, means over the batch's good and bad responses), "norms" by update,
+// and "weight.NAME" at the end.
 #include <fstream>
 #include <iostream>
 #include <numeric>
@@ -31,6 +31,8 @@ loss::Options read_loss(const json& asked) {
   options.beta = asked.value("beta", options.beta);
   options.label_smoothing = asked.value("label_smoothing", 0.0);
   options.reference_free = asked.value("reference_free", false);
+  options.desirable_weight = asked.value("desirable_weight", 1.0);
+  options.undesirable_weight = asked.value("undesirable_weight", 1.0);
   return options;
 }
 
@@ -73,16 +75,16 @@ struct Trajectory {
   std::vector<double> losses, chosen, rejected, norms;
 
   void add(const train::UpdateResult& result, double beta) {
-    double loss = 0, chosen_sum = 0, rejected_sum = 0;
+    train::RunningMean loss, good, bad;
     for (const train::Record& record : result.records) {
-      loss += record.loss;
-      chosen_sum += beta * (record.policy[0] - record.reference[0]);
-      if (record.policy.size() > 1) rejected_sum += beta * (record.policy.back() - record.reference.back());
+      loss.add(record.loss);
+      if (record.desirable) good.add(beta * (record.policy[0] - record.reference[0]));
+      if (record.policy.size() > 1 || !record.desirable)
+        bad.add(beta * (record.policy.back() - record.reference.back()));
     }
-    const auto count = static_cast<double>(result.records.size());
-    losses.push_back(loss / count);
-    chosen.push_back(chosen_sum / count);
-    rejected.push_back(rejected_sum / count);
+    losses.push_back(loss.value());
+    chosen.push_back(good.value());
+    rejected.push_back(bad.value());
     norms.push_back(result.gradient_norm);
   }
 };

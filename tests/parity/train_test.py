@@ -1,7 +1,7 @@
 """Twenty updates on real HH rows against a padded PyTorch script that follows the training step of direct-preference-optimization.
 
-SFT, DPO, conservative DPO and IPO; rankings; length-desensitised, weighted and with margins; a tiny GPT-NeoX and a tiny
-Llama; float32. Loss, rewards and gradient norm of every update, and the final weights.
+SFT, DPO, conservative DPO and IPO; rankings; length-desensitised, weighted and with margins, with tokens that are not
+scored; a tiny GPT-NeoX and a tiny Llama; float32. Loss, rewards and gradient norm of every update, and the final weights.
 """
 
 import gzip
@@ -68,6 +68,8 @@ def log_probs(model, examples, place):
         labels[i, len(p) : len(p) + len(r)] = 1
         shortest = min(len(r) for r in examples[i]["responses"])
         labels[i, len(p) + shortest : len(p) + len(r)] = examples[i].get("tail_weight", 1)
+        for begin, end in examples[i].get("unscored", [[]] * (place + 1))[place]:
+            labels[i, len(p) + begin : len(p) + min(end, len(r))] = 0
     logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float().log_softmax(-1)
     return (logits.gather(2, ids[:, 1:, None]).squeeze(2) * labels[:, 1:]).sum(1)
 
@@ -176,6 +178,16 @@ def weighted(batches):
     return [[{**e, "weight": 0.5 * (i % 4), "margin": 0.2 * (i % 3)} for i, e in enumerate(b)] for b in batches]
 
 
+def of_turns(batches):
+    """A user's turns inside the responses: read, but not scored. Some lie beyond a short response."""
+    return [[{**e, "unscored": [[[1 + i % 2, 4], [9, 12], [30, 100]] for _ in e["responses"]]} for i, e in enumerate(b)]
+            for b in batches]
+
+
+def one_of_turns(batches):
+    return of_turns(of_one(batches))
+
+
 LOSSES = [{"name": "sft"}, {"name": "dpo", "beta": 0.1}, {"name": "dpo", "beta": 0.3, "label_smoothing": 0.1},
           {"name": "ipo", "beta": 0.1}]
 
@@ -196,7 +208,8 @@ def main():
                 compare("  in 3 uneven parts, recomputed",
                         train_by_probe(folder, *arguments, microbatches=3, recompute=True), expected)
             for change, settings in ((of_three, {"name": "plackett_luce", "beta": 0.1}), (short_tails, LOSSES[1]),
-                                     (weighted, LOSSES[1])):
+                                     (weighted, LOSSES[1]), (of_turns, LOSSES[1]),
+                                     (one_of_turns, LOSSES[0])):
                 arguments = (change(batches), settings, "RMSprop", 1e-4, 5, 10.0)
                 compare(f"{family}, {settings['name']}, {change.__name__}",
                         train_by_probe(folder, *arguments, microbatches=2), train_by_pytorch(folder, *arguments))

@@ -1,4 +1,4 @@
-"""Twenty updates on real HH rows against TRL's DPOTrainer: its tokenizing, collator, loss, clipping and loop, as they are.
+"""Twenty updates on real HH rows against TRL's DPOTrainer and KTOTrainer: tokenizing, collator, loss, clipping and loop, as they are.
 
 A tiny GPT-NeoX and a tiny Llama, float32, the same rows in the same order. Loss, rewards and gradient norm of every
 update, and the final weights, to the tolerance of train_test.
@@ -17,41 +17,68 @@ import tiny_tokenizer
 import torch
 from datasets import Dataset, disable_progress_bars
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, PrinterCallback
-from trl import DPOConfig, DPOTrainer
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
 
 disable_progress_bars()
 
 
+def pairs_of(batches):
+    """Rows for DPOTrainer, and the ids that it must find. TRL adds the end of the text by itself."""
+    text = tiny_tokenizer.text
+    examples = [e for batch in batches for e in batch]
+    rows = [{"prompt": text(e["prompt"]), "chosen": text(e["responses"][0][:-1]), "rejected": text(e["responses"][1][:-1])}
+            for e in examples]
+    return rows, [{"prompt_ids": e["prompt"], "chosen_ids": e["responses"][0], "rejected_ids": e["responses"][1]}
+                  for e in examples]
+
+
+def labelled_of(batches):
+    """The same for KTOTrainer. It mismatches a prompt with the response before it and we with the one after it: the
+    same, if a batch is turned round."""
+    text = tiny_tokenizer.text
+    examples = [e for batch in batches for e in reversed(batch)]
+    rows = [{"prompt": text(e["prompt"]), "completion": text(e["responses"][0][:-1]), "label": e["desirable"]} for e in examples]
+    return rows, [{"prompt_ids": e["prompt"], "completion_ids": e["responses"][0]} for e in examples]
+
+
 def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
-    """Texts that TRL tokenizes to exactly these ids; it adds the end-of-text token itself."""
-    rows = [{"prompt": tiny_tokenizer.text(e["prompt"]), "chosen": tiny_tokenizer.text(e["responses"][0][:-1]),
-             "rejected": tiny_tokenizer.text(e["responses"][1][:-1])} for batch in batches for e in batch]
+    """Texts that TRL tokenizes to exactly these ids."""
+    is_kto = settings["name"] == "kto"
+    rows, ids = labelled_of(batches) if is_kto else pairs_of(batches)
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     policy = load()
     optimizer = getattr(torch.optim, optimizer_name)(policy.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
     # Not AutoTokenizer, which would put the family's own rules in place of the tiny tokenizer's.
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(Path(folder, "tokenizer.json")), eos_token=tiny_tokenizer.text([2]))
+    own = {key: value for key, value in settings.items() if key not in ("name", "trl")}
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = DPOConfig(
-            output_dir=scratch, loss_type=settings["trl"], beta=settings["beta"],
-            label_smoothing=settings.get("label_smoothing", 0.0), per_device_train_batch_size=train_test.BATCH,
+        arguments = (KTOConfig if is_kto else DPOConfig)(
+            output_dir=scratch, loss_type=settings["trl"], per_device_train_batch_size=train_test.BATCH, **own,
             train_sampling_strategy="sequential", num_train_epochs=1, max_grad_norm=max_norm, bf16=False, use_cpu=True,
             gradient_checkpointing=False, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True)
-        trainer = DPOTrainer(model=policy, ref_model=load(), args=arguments, train_dataset=Dataset.from_list(rows),
-                             processing_class=tokenizer, optimizers=(optimizer, schedule))
+        trainer = (KTOTrainer if is_kto else DPOTrainer)(
+            model=policy, ref_model=load(), args=arguments, train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer, optimizers=(optimizer, schedule))
         trainer.remove_callback(PrinterCallback)
-        found = [(e["prompt_ids"], e["chosen_ids"], e["rejected_ids"]) for e in trainer.train_dataset]
-        assert found == [(e["prompt"], *e["responses"]) for batch in batches for e in batch], "TRL sees other tokens"
+        found = [{key: e[key] for key in ids[0]} for e in trainer.train_dataset]
+        assert found == ids, "TRL sees other tokens"
         trainer.train()
     steps = [record for record in trainer.state.log_history if "grad_norm" in record]
     names = {"losses": "loss", "chosen": "rewards/chosen", "rejected": "rewards/rejected", "norms": "grad_norm"}
     return {ours: [step[theirs] for step in steps] for ours, theirs in names.items()}, train_test.weights_of(policy)
 
 
+def labelled(batches):
+    """One response of each pair, good or bad; a batch has 2 to 6 good ones."""
+    return [[{"prompt": e["prompt"], "responses": [e["responses"][(i * i + k) % 7 % 2]], "desirable": (i * i + k) % 7 % 2 == 0}
+             for i, e in enumerate(batch)] for k, batch in enumerate(batches)]
+
+
 RUNS = [({"name": "dpo", "trl": "sigmoid", "beta": 0.1}, "RMSprop", 1e-4, 5, 10.0),
         ({"name": "dpo", "trl": "sigmoid", "beta": 0.3}, "AdamW", 1e-4, 0, 0.5),
-        ({"name": "robust", "trl": "robust", "beta": 0.1, "label_smoothing": 0.1}, "RMSprop", 1e-4, 0, 10.0)]
+        ({"name": "robust", "trl": "robust", "beta": 0.1, "label_smoothing": 0.1}, "RMSprop", 1e-4, 0, 10.0),
+        ({"name": "kto", "trl": "kto", "beta": 0.1, "desirable_weight": 1.3, "undesirable_weight": 0.7}, "RMSprop", 1e-4, 0, 10.0)]
 
 
 def main():
@@ -64,9 +91,10 @@ def main():
             tiny_models.make(family, folder, seed=1)
             tiny_tokenizer.make(Path(folder))
             for settings, optimizer, *rest in RUNS:
-                expected = train_by_trl(folder, batches, settings, optimizer, *rest)
+                data = labelled(batches) if settings["name"] == "kto" else batches
+                expected = train_by_trl(folder, data, settings, optimizer, *rest)
                 assert len(expected[0]["losses"]) == train_test.UPDATES
-                ours = train_test.train_by_probe(folder, batches, settings, optimizer, *rest)
+                ours = train_test.train_by_probe(folder, data, settings, optimizer, *rest)
                 train_test.compare(f"{family}, {settings['trl']}, {optimizer}", ours, expected)
     return 0
 

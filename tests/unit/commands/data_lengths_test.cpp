@@ -57,6 +57,37 @@ TEST_F(DataLengths, ComeFromTheTokenCache) {
   EXPECT_EQ(lengths.longest_response, 7);
 }
 
+TEST_F(DataLengths, OfLabelledResponses) {
+  std::string lines;
+  for (int i = 0; i < 100; ++i)
+    lines += fmt::format(R"({{"prompt": "{:04}", "completion": "abc", "label": {}}})"
+                         "\n",
+                         i, i % 4 ? "true" : "false");
+  config_.datasets = {write("labels.jsonl", lines).string()};
+  config_.loss.name = config::Loss::kto;
+  config_.data.weights = {{config_.datasets[0], 2}};
+  const auto check = [&](plan::LengthBasis basis) {
+    const plan::Lengths lengths = *count_data(config_).lengths;
+    EXPECT_EQ(lengths.basis, basis);
+    EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 0);
+    EXPECT_EQ(lengths.train_labels / 2 + lengths.test_labels, 100);
+    EXPECT_NEAR(static_cast<double>(lengths.train_desirable),
+                0.75 * static_cast<double>(lengths.train_labels), 10);
+    EXPECT_EQ(lengths.scored, 1);
+  };
+  check(plan::LengthBasis::sample);
+  data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
+  for (const data::Split split : {data::Split::Train, data::Split::Test})
+    data::Examples::load(config_, split, *tokenizer_, cache);
+  check(plan::LengthBasis::tokens);
+  config_.loss.name = config::Loss::dpo;  // said by the plan already, tokenized or not
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(data::problem_of([&] { count_data(config_); }).find("has labelled responses: use loss=kto"),
+              std::string::npos);
+    std::filesystem::remove_all(plan::folder_of_user(config_));
+  }
+}
+
 TEST_F(DataLengths, FollowWeightsAndEvaluation) {
   config_.data.weights = {{config_.datasets[0], 2}};
   config_.eval_every.reset();

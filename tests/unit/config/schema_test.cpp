@@ -44,6 +44,7 @@ TEST(Schema, EveryKeyHasItsOwnMember) {
                               : field.expected.starts_with("a list of two") ? "[0.25, 0.5]"
                               : field.expected.starts_with("a list")        ? "[z]"
                               : field.expected.starts_with("a map of c")    ? "{prompt: z}"
+                              : field.expected.starts_with("a map of v")    ? "{y: z}"
                               : field.expected.starts_with("a map of num")  ? "{z: 0.25}"
                               : field.expected.starts_with("a map of who")  ? "{z: 7}"
                               : field.choices.empty()                       ? "z"

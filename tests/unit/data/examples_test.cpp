@@ -207,6 +207,92 @@ TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
   EXPECT_EQ(load().counts()[0].with_margin, 0);
 }
 
+// A pair, and labelled responses to the same prompt, which are examples of their own.
+TEST_F(Policies, LabelledResponsesAreExamplesOfUnpairedLosses) {
+  lines_ = R"({"prompt": "p", "chosen": "a", "rejected": "b", "weight": 3})"
+           "\n"
+           R"({"prompt": "p", "completion": "good", "label": true})"
+           "\n"
+           R"({"prompt": "p", "completion": "bad", "label": false, "weight": 0.5})"
+           "\n"
+           R"({"prompt": "q", "completion": "", "label": 1})"
+           "\n";
+  config_.loss.name = config::Loss::kto;
+  EXPECT_EQ(all(), "p|a$|b$\np|good$\np|bad$\n0 1 0 0 ");
+  const Examples examples = load();
+  EXPECT_EQ(examples.at(0).weight, 3);
+  EXPECT_TRUE(examples.at(0).desirable);
+  EXPECT_TRUE(examples.at(1).desirable);
+  EXPECT_FALSE(examples.at(2).desirable);
+  EXPECT_EQ(examples.at(2).weight, 0.5);
+  EXPECT_EQ(examples.label_of(examples.list().origins[0]), nullptr);
+  ASSERT_NE(examples.label_of(examples.list().origins[2]), nullptr);
+  const SourceCounts& counts = examples.counts()[0];
+  EXPECT_EQ(counts.pairs, 1);
+  EXPECT_EQ(counts.labels, 3);
+  EXPECT_EQ(counts.desirable, 2);
+  EXPECT_EQ(counts.prompts, 4);
+  EXPECT_EQ(counts.weighted, 2);
+  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), load(Split::Test))
+                .find("ranked: 2, labels: 3, desirable: 2}\ntest: {prompts: 4, pairs: 1, labels: 3}"),
+            std::string::npos);
+  config_.loss.name = config::Loss::dpo;
+  EXPECT_EQ(all(), "p|a$|b$\n0 0 0 0 ");
+  config_.loss.name = config::Loss::sft;  // imitates what is good
+  EXPECT_EQ(all(), "p|a$\np|good$\n0 1 0 0 ");
+}
+
+TEST_F(Policies, LabelsAreInTheDigest) {
+  config_.loss.name = config::Loss::kto;
+  const auto digest = [&](const char* label) {
+    lines_ = fmt::format(R"({{"prompt": "p", "completion": "a", "label": {}}})"
+                         "\n",
+                         label);
+    return digest_of(load());
+  };
+  EXPECT_EQ(digest("true"), digest("1"));
+  EXPECT_NE(digest("true"), digest("false"));
+}
+
+TEST_F(Policies, ALossRefusesRowsOfAnotherForm) {
+  const auto problem = [&](const char* line, config::Loss loss) {
+    lines_ = std::string(line) + "\n";
+    config_.loss.name = loss;
+    return problem_of([&] { load(); });
+  };
+  const char* const labelled = R"({"prompt": "p", "completion": "a", "label": false})";
+  const char* const completion = R"({"prompt": "p", "completion": "a"})";
+  const char* const text = R"({"text": "a b c"})";
+  const char* const tied = R"({"prompt": "p", "responses": ["a", "b"], "scores": [1, 1]})";
+  const auto has = [](const std::string& all, const char* part) {
+    return all.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(
+      has(problem(labelled, config::Loss::dpo), "datasets: loss=dpo needs pairs (chosen and rejected); '"));
+  EXPECT_TRUE(has(problem(labelled, config::Loss::simpo), "/d' has labelled responses: use loss=kto"));
+  EXPECT_TRUE(has(problem(labelled, config::Loss::sft), "has only bad ones (label: false)"));
+  EXPECT_EQ(problem(labelled, config::Loss::kto), "");
+  for (const char* const line : {completion, text}) {
+    EXPECT_TRUE(
+        has(problem(line, config::Loss::dpo), "has responses without a rejected one: use loss=sft, or"));
+    EXPECT_TRUE(has(problem(line, config::Loss::plackett_luce), "use loss=sft"));
+    EXPECT_TRUE(has(problem(line, config::Loss::kto), "has responses without a label: use loss=sft"));
+    EXPECT_EQ(problem(line, config::Loss::sft), "");
+  }
+  EXPECT_EQ(problem(tied, config::Loss::dpo), "");
+}
+
+TEST_F(Policies, ATextHasNoPrompt) {
+  lines_ = R"({"text": "abc"})"
+           "\n"
+           R"({"text": "abc"})"
+           "\n"
+           R"({"text": "def"})"
+           "\n";
+  config_.loss.name = config::Loss::sft;
+  EXPECT_EQ(all(), "|abc$\n|abc$\n|def$\n0 0 0 0 ");
+}
+
 TEST_F(Policies, CountPromptsWithoutExamples) {
   const Examples examples = load();
   EXPECT_EQ(examples.starts().size(), 8u);  // seven prompts, two with examples

@@ -1,5 +1,6 @@
 #include "data/forest.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -74,6 +75,72 @@ TEST(Forest, AResponseWhoseTailCountsLessIsALeafOfItsOwn) {
   EXPECT_EQ(forest.tokens, (std::vector<Token>{1, 10, 11, 20, 30, 31, 32, 10, 11, 30, 31, 32}));
   EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 1, 2, 3, 1, 4}));
   EXPECT_EQ(forest.row_weights, (std::vector<float>{1, 0.5, 1, 1, 1, 0.5, 1, 1, 1, 0.5, 0.5}));
+}
+
+TEST(Forest, TokensThatAreNotScoredHaveNoRow) {
+  const std::vector<Token> prompt = {1, 2}, a = {10, 11, 12, 13, 14};
+  const std::vector<TokenRange> middle = {{1, 3}}, start_and_end = {{0, 1}, {4, 9}};
+  const std::vector<Example> batch = {{.prompt = prompt, .responses = {a}, .unscored = {middle}},
+                                      {.prompt = prompt, .responses = {a}, .unscored = {start_and_end}},
+                                      {.prompt = prompt, .responses = {a}, .unscored = {middle}},
+                                      {.prompt = prompt, .responses = {a}}};
+  const Forest forest = make_forest(batch);
+  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 1, 0, 2}));  // other ranges are another leaf
+  EXPECT_EQ(forest.size(), 2 + 3 * 5);                                  // all tokens are read
+  EXPECT_EQ(forest.row_starts, (std::vector<std::int32_t>{0, 3, 6, 11}));
+  EXPECT_EQ(forest.targets, (std::vector<Token>{10, 13, 14, 11, 12, 13, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(std::vector<std::int32_t>(forest.rows.begin(), forest.rows.begin() + 6),
+            (std::vector<std::int32_t>{1, 4, 5, 7, 8, 9}));
+}
+
+TEST(Forest, RangesEndWithTheTruncatedResponse) {
+  const std::vector<Token> prompt = {1}, a = {10, 11, 12, 13, 14};
+  const std::vector<TokenRange> one = {{1, 3}, {4, 5}}, other = {{1, 2}};
+  const auto cut = std::span(a).first(2);
+  const std::vector<Example> batch = {{.prompt = prompt, .responses = {cut}, .unscored = {one}},
+                                      {.prompt = prompt, .responses = {cut}, .unscored = {other}}};
+  EXPECT_EQ(batch[0].unscored_of(0), other);
+  EXPECT_EQ(batch[0].scored_tokens(0), 1u);
+  const Forest forest = make_forest(batch);
+  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 0}));  // the same, after truncation
+  EXPECT_EQ(forest.targets, (std::vector<Token>{10}));
+}
+
+// Scored rows are those of the same examples without ranges, in the same order, with the same weights.
+TEST(Forest, RangesOnlyRemoveRows) {
+  RandomBatch random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Example> batch = random.make(1);
+    if (batch[0].responses.size() > 1) batch[0].responses.resize(1);
+    batch[0].full_tokens = static_cast<std::size_t>(random.below(3));
+    batch[0].tail_weight = 0.5;
+    const Forest whole = make_forest(batch);
+    std::vector<TokenRange> ranges;
+    for (std::uint32_t at = 0; at < 5;) {
+      const auto begin = at + static_cast<std::uint32_t>(random.below(3));
+      at = begin + static_cast<std::uint32_t>(random.below(3));
+      ranges.push_back({begin, at});
+    }
+    batch[0].unscored = {ranges};
+    const Forest masked = make_forest(batch);
+    EXPECT_EQ(masked.tokens, whole.tokens);
+    std::size_t row = 0;
+    const std::size_t first = batch[0].prompt.empty() ? 1 : 0;
+    for (std::size_t i = first; i < batch[0].responses[0].size(); ++i) {
+      const auto holds = [i](const TokenRange& range) { return range.begin <= i && i < range.end; };
+      if (std::ranges::any_of(ranges, holds)) continue;
+      ASSERT_LT(row, masked.rows.size());
+      EXPECT_EQ(masked.rows[row], whole.rows[i - first]);
+      EXPECT_EQ(masked.targets[row], whole.targets[i - first]);
+      const float weight = masked.row_weights.empty() ? 1 : masked.row_weights[row];
+      EXPECT_EQ(weight, whole.row_weights.empty() ? 1 : whole.row_weights[i - first]);
+      ++row;
+    }
+    EXPECT_EQ(row, masked.rows.size());
+    if (first == 0) {
+      EXPECT_EQ(row, batch[0].scored_tokens(0));
+    }
+  }
 }
 
 TEST(Forest, OfNothingIsEmpty) {

@@ -25,6 +25,10 @@ Value text(const char* content) { return Value::of(std::string(content)); }
 
 Value list(std::vector<Value> items) { return {Value::Kind::List, {}, 0, {}, std::move(items)}; }
 
+void add_row_by_columns(const Value& value, const ColumnNames& names, PromptTexts& texts) {
+  texts.append(read_by_columns(value, names, config::TrainOn::assistant));
+}
+
 Value hh(const char* chosen, const char* rejected) {
   return row({{"chosen", text(chosen)}, {"rejected", text(rejected)}});
 }
@@ -230,6 +234,56 @@ TEST(Columns, WeightsAndMargins) {
     EXPECT_EQ(problem([&](PromptTexts& t) { add_row_by_columns(Value(value), names, t); }), message);
 }
 
+Value boolean(bool value) { return {Value::Kind::Bool, {}, value ? 1.0 : 0.0, {}, {}}; }
+
+Value completion(Value label) {
+  return row({{"prompt", text("q")}, {"completion", text("a")}, {"label", std::move(label)}});
+}
+
+TEST(Columns, OneResponse) {
+  PromptTexts texts;
+  add_row_by_columns(row({{"prompt", text("q")}, {"completion", text("a")}}), {}, texts);
+  add_row_by_columns(row({{"prompt", text("q")}, {"chosen", text("b")}, {"rejected", text("c")}}), {}, texts);
+  add_row_by_columns(completion(boolean(true)), {}, texts);
+  add_row_by_columns(row({{"text", text("all")}, {"id", text("7")}}), {}, texts);
+  add_row_by_columns(row({{"question", text("x")},
+                          {"answer", text("y")},
+                          {"good", text("False")},
+                          {"weight", Value::of(2.0)}}),
+                     {{"prompt", "question"}, {"completion", "answer"}, {"label", "good"}}, texts);
+  add_row_by_columns(row({{"prompt", text("q")}, {"chosen", text("d")}, {"rejected", text("e")}}), {}, texts);
+  const auto prompts = std::move(texts).take();
+  ASSERT_EQ(prompts.size(), 5u);  // only the pairs are merged
+  EXPECT_EQ(shown(prompts[0]), "q: [a] *0");
+  EXPECT_EQ(shown(prompts[1]), "q: [b] [c] [d] [e] 0>1 2>3 *2");
+  EXPECT_EQ(shown(prompts[2]), "q: [a] *0");
+  EXPECT_EQ(shown(prompts[3]), ": [all] *0");
+  EXPECT_TRUE(prompts[0].labels.empty());
+  ASSERT_EQ(prompts[2].labels.size(), 1u);
+  EXPECT_TRUE(prompts[2].labels[0].desirable);
+  ASSERT_EQ(prompts[4].labels.size(), 1u);
+  EXPECT_FALSE(prompts[4].labels[0].desirable);
+  EXPECT_EQ(prompts[4].labels[0].weight, 2);
+  EXPECT_EQ(split_key_of(prompts[0]), "q");
+  EXPECT_EQ(split_key_of(prompts[3]), "all");
+}
+
+TEST(Columns, LabelsAreTrueOrFalse) {
+  const auto label = [](Value value) {
+    PromptTexts texts;
+    add_row_by_columns(completion(std::move(value)), {}, texts);
+    return std::move(texts).take().at(0).labels.at(0).desirable;
+  };
+  for (const Value& good : {boolean(true), Value::of(1.0), text("1"), text("true"), text("TRUE")})
+    EXPECT_TRUE(label(good));
+  for (const Value& bad : {boolean(false), Value::of(0.0), text("0"), text("false"), text("False")})
+    EXPECT_FALSE(label(bad));
+  for (const auto& [value, shown] : std::vector<std::pair<Value, std::string>>{
+           {Value::of(2.0), "'2'"}, {text("good"), "'good'"}, {Value{}, "null"}, {list({}), "a list"}})
+    EXPECT_EQ(problem([&](PromptTexts& t) { add_row_by_columns(completion(value), {}, t); }),
+              fmt::format("'label' is {}, expected true or false", shown));
+}
+
 TEST(Columns, NoneIgnoresOne) {
   const Value value = row({{"prompt", text("q")},
                            {"chosen", text("a b")},
@@ -245,14 +299,13 @@ TEST(Columns, NoneIgnoresOne) {
 }
 
 TEST(Columns, ABadRowNamesTheMissingColumn) {
-  const Value value = row({{"question", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
+  const Value value = row({{"asked", text("q")}, {"chosen", text("abc")}, {"rejected", text("xyz")}});
   const std::string got = problem([&](PromptTexts& t) {
-    add_row_by_columns(Value(value), {{"prompt", "qestion"}}, t);
+    add_row_by_columns(Value(value), {{"prompt", "askd"}}, t);
   });
-  EXPECT_NE(
-      got.find("data.columns={prompt: qestion} names a column that this row does not have; did you mean "
-               "'question'?"),
-      std::string::npos)
+  EXPECT_NE(got.find("data.columns={prompt: askd} names a column that this row does not have; did you mean "
+                     "'asked'?"),
+            std::string::npos)
       << got;
 }
 
@@ -274,6 +327,7 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
                             {"chosen", text("a")}});
   EXPECT_EQ(used({}, {pair, pair}), "|");
   EXPECT_EQ(used({}, {pair, more}), "|scores,system");
+  EXPECT_EQ(used({{"system", "none"}}, {pair, more}), "|scores");
   EXPECT_EQ(used({}, {ranked}), "|chosen");
   EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is used somewhere
   EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
@@ -283,13 +337,14 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
       "data.columns={prompt: sytem}: no row has a column 'sytem'; did you mean 'system'? (columns: chosen, "
       "prompt, rejected, scores, system; {prompt: none} ignores it)|prompt,scores,system");
   EXPECT_EQ(used({{"prompt", "x"}}, {}), "|");
+  EXPECT_EQ(used({}, {completion(boolean(true)), row({{"text", text("a")}, {"title", text("b")}})}),
+            "|title");
 }
 
 TEST(Columns, RefuseBadRows) {
   const Value chat = list({row({{"role", text("user")}, {"content", text("hi")}})});
   const std::vector<std::pair<Value, std::string>> cases = {
-      {row({{"chosen", chat}, {"rejected", chat}}),
-       "'chosen' is a list of chat messages with roles, which is not supported yet"},
+      {row({{"chosen", chat}, {"rejected", chat}}), "no first message in common"},
       {row({{"x", text("a")}, {"y", text("b")}}), "expected the columns 'prompt, chosen, rejected'"},
       {row({{"prompt", text("a")}, {"chosen", text("b")}}), "got: prompt, chosen"},
       {row({{"prompt", text("")}, {"chosen", text("b")}, {"rejected", text("c")}}), "the prompt is empty"},
@@ -305,6 +360,11 @@ TEST(Columns, RefuseBadRows) {
       {row({{"prompt", text("q")}, {"responses", list({text("a")})}, {"scores", list({})}}),
        "1 responses, but 0 scores or ranks"},
       {row({{"prompt", text("q")}, {"responses", list({})}, {"scores", list({})}}), "0 responses"},
+      {row({{"prompt", text("q")}, {"text", text("a")}}),
+       "'prompt, completion, label' (KTO), or for SFT 'prompt, completion', 'messages' or 'text'; got: "
+       "prompt, text"},
+      {row({{"prompt", text("")}, {"completion", text("a")}}), "the prompt is empty"},
+      {row({{"text", Value::of(1.0)}}), "'text' is a number, expected a string"},
   };
   for (const auto& [bad, message] : cases) {
     const std::string got = problem([&](PromptTexts& t) { add_row_by_columns(Value(bad), {}, t); });

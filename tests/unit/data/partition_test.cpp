@@ -68,6 +68,17 @@ TEST(Partition, CutsOnlyATreeThatIsLargerThanTheBudget) {
   EXPECT_EQ(partition_batch(batch, 2, 1).repeated_prompts, 2);
 }
 
+TEST(Partition, DividesExamplesWithoutAPrompt) {
+  const std::vector<Token> a = {1, 2, 3}, b = {4, 5}, c = {6, 7}, d = {8, 9, 10};
+  // The first and the last share a response, so they stay together.
+  const std::vector<Example> batch = {{{}, {a, b}}, {{}, {c}}, {{}, {d}}, {{}, {b}}};
+  const Partition partition = partition_batch(batch, 3, 0);
+  EXPECT_EQ(partition.parts[0], (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(partition.parts[1], (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(partition.parts[2], (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(partition.repeated_prompts, 0);
+}
+
 TEST(Partition, MoreRanksThanTreesLeavesSomeEmpty) {
   RandomBatch random(6);
   const std::vector<Example> batch = random.make(1);

@@ -17,7 +17,7 @@ class Rows : public WithFolder {
     BadRows bad(skip);
     read_rows(
         file,
-        [&](Value&& row) {
+        [&](Value&& row, std::int64_t) {
           const Value* const a = row.find("a");
           if (!a) throw BadRow("no a");
           all += a->text + "|";
@@ -96,7 +96,7 @@ TEST_F(Rows, StopWhenNoMoreAreWanted) {
     const auto file = write(name, array ? "[{\"a\": 1}, {\"a\": 2}, nonsense" : "{\"a\": 1}\n{\"a\": 2}\n");
     taken = 0;
     read_rows(
-        file, [&](Value&&) { return ++taken < 2; }, bad);
+        file, [&](Value&&, std::int64_t) { return ++taken < 2; }, bad);
     EXPECT_EQ(taken, 2);
   }
 }

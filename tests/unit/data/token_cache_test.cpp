@@ -85,6 +85,59 @@ TEST_F(Tokens, HoldRankingsAndWeights) {
   EXPECT_EQ(file.pairs(1).size(), 3u);
 }
 
+TEST_F(Tokens, HoldLabelsAndRangesThatAreNotScored) {
+  const fs::path path = folder_ / "made.tokens";
+  const std::vector<Token> tokens = {1, 2, 3, 4, 5};
+  const std::vector<TokenRange> ranges = {{0, 1}, {3, 5}};
+  const auto write_file = [&](std::span<const TokenRange> unscored, std::uint32_t labelled) {
+    TokenFileWriter writer(path, "key");
+    PromptText prompt;
+    prompt.responses.resize(2);
+    prompt.labels = {{labelled, false, 0.5f}, {0, true, 2.0f}};
+    writer.begin_prompt(prompt);
+    writer.add_text(tokens, kTurnsDropped);
+    writer.add_text(tokens, kEndAdded);
+    writer.add_text(tokens, kBoundaryMoved, unscored);
+    writer.finish({{}, 1, 0, {}, {}});
+  };
+  std::string why;
+  write_file(ranges, 1);
+  const auto file = TokenFile::open(path, "key", why);
+  ASSERT_TRUE(file) << why;
+  EXPECT_EQ(file->prompt_flags(0), kTurnsDropped);
+  EXPECT_EQ(file->response_flags(0, 1), kBoundaryMoved);
+  EXPECT_TRUE(file->unscored(0, 0).empty());
+  EXPECT_TRUE(std::ranges::equal(file->unscored(0, 1), ranges));
+  ASSERT_EQ(file->labels(0).size(), 2u);
+  EXPECT_EQ(file->labels(0)[0].response, 1u);
+  EXPECT_FALSE(file->labels(0)[0].desirable);
+  EXPECT_EQ(file->labels(0)[0].weight, 0.5f);
+  EXPECT_TRUE(file->labels(0)[1].desirable);
+  // The hash is right in all of these, so only the tables tell.
+  const auto is_refused = [&] { return !TokenFile::open(path, "key", why) && why == "damaged"; };
+  for (const std::vector<TokenRange>& wrong :
+       std::vector<std::vector<TokenRange>>{{{3, 5}, {0, 1}}, {{0, 2}, {1, 3}}, {{0, 6}}, {{4, 3}}}) {
+    write_file(wrong, 1);
+    EXPECT_TRUE(is_refused());
+  }
+  write_file(ranges, 2);
+  EXPECT_TRUE(is_refused());
+}
+
+TEST_F(Tokens, OfAnotherFormatAreMadeAgain) {
+  load();
+  const fs::path path = files().at(0);
+  const std::string good = read(path);
+  std::string old = good;
+  old.replace(0, 12, "dpo tokens 3");
+  write(fs::relative(path, folder_).string(), old);
+  EXPECT_EQ(load().prompts(), 2u);
+  ASSERT_EQ(cache_.notes.size(), 1u);
+  EXPECT_NE(cache_.notes[0].find("in another format or for another key; tokenizing again"),
+            std::string::npos);
+  EXPECT_EQ(read(path), good);
+}
+
 TEST_F(Tokens, AreMadeOnce) {
   load();
   const auto first = fs::last_write_time(files().at(0));
@@ -104,7 +157,7 @@ TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
   write("d/train.jsonl", "{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   EXPECT_EQ(text_of(load().prompt(0)), "new");
   EXPECT_EQ(files().size(), 2u);
-  config_.data.columns = {{"chosen", "rejected"}};
+  config_.data.columns = {{"chosen", "rejected"}, {"rejected", "chosen"}};
   EXPECT_EQ(text_of(load().response(0, 0)), "e$");
   config_.data.limits = {{config_.datasets[0], 1}};
   load();

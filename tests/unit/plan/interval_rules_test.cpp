@@ -61,6 +61,11 @@ TEST(BestMetric, NeedsAnEvaluationOfEveryCheckpoint) {
   expect_finding(line + "eval_every=null", "best-metric", Verdict::error,
                  "best_metric=loss/eval is an evaluation metric, but eval_every=null turns evaluation off");
   EXPECT_EQ(plan_of("model=pythia28 save_every=1600").find("best-metric"), nullptr);
+  Inputs labelled = inputs_of("model=gpt2-xl loss=kto loss.beta=0.1 best_metric=rewards_eval/margins");
+  EXPECT_EQ(verdict_of(make_plan(labelled), "best-metric"), Verdict::ok);
+  labelled.lengths.test_pairs = 0;
+  labelled.lengths.test_labels = labelled.lengths.train_labels = 2000;
+  EXPECT_EQ(verdict_of(make_plan(labelled), "best-metric"), Verdict::error);
 }
 
 TEST(EvalBatch, WarnsWhenGpusWait) {

@@ -36,6 +36,53 @@ TEST(Mismatched, NeedsAnotherExampleInEveryBatch) {
   }
 }
 
+TEST(LabelBalance, AdvisesWeightsForUnequalNumbers) {
+  const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 eval_every=null batch_size=8 ";
+  const auto labelled = [](std::int64_t good, std::int64_t bad, std::int64_t pairs = 0) {
+    Lengths lengths = counted(pairs, 0);
+    lengths.train_labels = good + bad;
+    lengths.train_desirable = good;
+    return lengths;
+  };
+  const auto verdict = [&](const std::string& more, const Lengths& lengths) {
+    return verdict_of(plan_with(kto + more, lengths), "labels");
+  };
+  EXPECT_EQ(plan_with(kto, counted(100, 0)).find("labels"), nullptr);  // pairs only
+  EXPECT_EQ(plan_with("model=gpt2-xl loss=sft", labelled(50, 50)).find("labels"), nullptr);
+  EXPECT_EQ(verdict("", labelled(50, 50)), Verdict::ok);
+  EXPECT_EQ(verdict("", labelled(66, 50)), Verdict::ok);
+  EXPECT_EQ(verdict("", labelled(67, 50)), Verdict::warning);
+  EXPECT_EQ(verdict("", labelled(49, 50)), Verdict::warning);
+  EXPECT_EQ(verdict("", labelled(90, 50, 1000)), Verdict::ok);
+  EXPECT_EQ(verdict("", labelled(50, 0)), Verdict::warning);
+  EXPECT_EQ(verdict("loss.desirable_weight=0.5", labelled(100, 50)), Verdict::ok);
+  const Plan plan = plan_with(kto, labelled(300, 50));
+  const Finding& finding = *plan.find("labels");
+  EXPECT_NE(finding.message.find("300 good and 50 bad responses, weighted 6 to 1"), std::string::npos)
+      << finding.message;
+  ASSERT_EQ(finding.remedies.size(), 1u);
+  EXPECT_EQ(verdict(finding.remedies[0].overrides.at(0), labelled(300, 50)), Verdict::ok);
+  const Plan few = plan_with(kto, labelled(50, 300));
+  EXPECT_EQ(verdict(few.find("labels")->remedies.at(0).overrides.at(0), labelled(50, 300)), Verdict::ok);
+}
+
+TEST(UnpairedExamples, ArePairsAndLabels) {
+  Inputs in = inputs_of("model=gpt2-xl loss=kto loss.beta=0.1 batch_size=8");
+  in.lengths = counted(30, 0);
+  in.lengths.train_labels = 90;
+  const ExampleUnit mixed = unit_of(in.run.loss, in.lengths);
+  EXPECT_EQ(mixed.in_epoch, 120);
+  EXPECT_EQ(mixed.responses.mean, 1.25);
+  EXPECT_EQ(mixed.responses.most, 2);
+  EXPECT_STREQ(mixed.name, "example");
+  in.lengths.train_pairs = 0;
+  EXPECT_EQ(unit_of(in.run.loss, in.lengths).responses.most, 1);
+  EXPECT_EQ(make_workload(in, ReferenceMode::live).example.mean, 40);
+  const double rows = make_workload(in, ReferenceMode::live).response_rows;
+  in.lengths.scored = 0.5;  // the head computes only what is scored
+  EXPECT_EQ(make_workload(in, ReferenceMode::live).response_rows, rows / 2);
+}
+
 TEST(PromptRoom, APromptLeavesRoomForAResponse) {
   expect_finding("model=pythia28 max_length=256 max_prompt_length=256", "prompt-room", Verdict::error,
                  "max_prompt_length=256 leaves no room for a response within max_length=256");

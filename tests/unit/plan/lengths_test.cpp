@@ -42,6 +42,14 @@ TEST(ExampleTokens, AreTruncatedAsTheDataIs) {
   EXPECT_EQ(example_tokens(lengths({400}, {100}), 512, 256, {1, 1}).mean, 500);
 }
 
+// Half of the examples have one response, half have two: mean and deviation of that mixture.
+TEST(ExampleTokens, OfOneOrTwoResponses) {
+  const ExampleTokens mixed = example_tokens(lengths({100}, {50}), 512, 256, {1.5, 2, 1});
+  EXPECT_DOUBLE_EQ(mixed.mean, 175);
+  EXPECT_DOUBLE_EQ(mixed.deviation, 25);
+  EXPECT_EQ(mixed.largest, 200);
+}
+
 TEST(ExampleTokens, AverageOverIndependentLengths) {
   const ExampleTokens pair = example_tokens(lengths({10, 30}, {2, 6}), 512, 256, {2, 2});
   EXPECT_EQ(pair.mean, 20 + 4 + 4);

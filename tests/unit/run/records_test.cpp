@@ -1,5 +1,7 @@
 #include "train/records.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "run/metrics.h"
@@ -62,6 +64,46 @@ TEST(Records, OfRankingsOfDifferentLengths) {
   EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/accuracies"), (2.0 / 3 + 0) / 2);
   EXPECT_DOUBLE_EQ(value_of(metrics, "logps_train/rejected"), (-3.0 - 1) / 2);
   EXPECT_DOUBLE_EQ(value_of(metrics, "tokens_train/rejected"), (3.0 + 2) / 2);
+}
+
+// A pair, a good and two bad responses: losses and metrics of an unpaired loss.
+TEST(Records, OfLabelledResponses) {
+  const std::vector<data::Token> prompt = {1, 2}, a = {3, 4}, b = {5}, c = {6, 7, 8};
+  train::ExampleBatch batch;
+  batch.indices = {0, 1, 2, 3};
+  batch.examples = {{.prompt = prompt, .responses = {a, b}},
+                    {.prompt = prompt, .responses = {c}},
+                    {.prompt = prompt, .responses = {a}, .desirable = false},
+                    {.prompt = prompt, .responses = {b}, .weight = 0.5, .desirable = false}};
+  const data::Forest forest = data::make_forest(batch.examples);
+  loss::Options kto = options(config::Loss::kto);
+  kto.beta = 1;
+  const auto comparisons = train::comparisons_of(forest, batch, kto);
+  ASSERT_EQ(comparisons.size(), 5u);
+  EXPECT_EQ(train::count_comparisons(batch, kto), 5u);
+  EXPECT_EQ(train::count_comparisons(batch, options(config::Loss::sft)), 4u);
+  std::string desirable;
+  for (const loss::Comparison& comparison : comparisons) desirable += comparison.desirable ? '+' : '-';
+  EXPECT_EQ(desirable, "+-+--");
+  const std::vector<loss::Score> scores = train::scores_of(forest, {-1, -4, -6}, {-2, -2, -3});  // of a, b, c
+  const std::vector<train::Record> records = train::records_of(forest, scores, {1, 3, 4, 6, 8}, batch);
+  EXPECT_EQ(records[0].loss, 2);
+  EXPECT_EQ(records[1].loss, 4);
+  EXPECT_EQ(records[3].loss, 4);  // with its weight
+  const Metrics metrics = metrics_of(records, kto, "train");
+  EXPECT_DOUBLE_EQ(value_of(metrics, "loss/train"), (1 + 3 + 4 + 6 + 4) / 5.0);
+  // Rewards: a 1, b -2, c -3.
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/chosen"), (1 - 3) / 2.0);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/rejected"), (-2 + 1 - 2) / 3.0);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/accuracies"), 1);  // of the pair
+  EXPECT_DOUBLE_EQ(value_of(metrics, "rewards_train/margins"), 3);
+  EXPECT_DOUBLE_EQ(value_of(metrics, "tokens_train/rejected"), (1 + 2 + 1) / 3.0);
+  const Metrics good = metrics_of({&records[1], 1}, kto, "eval");
+  EXPECT_DOUBLE_EQ(value_of(good, "rewards_eval/chosen"), -3);
+  for (const char* const absent : {"rewards_eval/rejected", "rewards_eval/accuracies", "rewards_eval/margins",
+                                   "logps_eval/rejected", "drift_eval/rejected"})
+    EXPECT_TRUE(std::isnan(value_of(good, absent))) << absent;
+  EXPECT_DOUBLE_EQ(value_of(good, "kl_eval/per_token"), 1);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/tensor_parts.h"
+#include "model/batch.h"
 
 namespace dpo::train {
 namespace {
@@ -50,8 +51,22 @@ class Updates : public testing::Test {
             .examples = {{.prompt = prompt_, .responses = {better_, worse_}}}};
   }
 
- private:
+  // The scores of a forest, and the gradients of their sum, which the policy's buffers then have.
+  ops::ResponseScores pass_over(TrainState& state, const data::Forest& forest) const {
+    const model::Model& model = state.policy.model();
+    const model::Batch packed = model::make_batch(forest, model.config.shape, at::kCPU);
+    model::SavedActivations saved;
+    state.policy.clear_gradients();
+    ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, saved);
+    model::backward(model, state.policy.store(), packed, state.pass, saved,
+                    scores.log_probs.new_ones(scores.log_probs.sizes()), state.policy.gradient_store());
+    state.policy.finish_gradients();
+    return scores;
+  }
+
   const std::vector<data::Token> prompt_ = {1, 2, 3}, better_ = {4, 5, 0}, worse_ = {6, 0};
+
+ private:
   fs::path folder_;
 };
 
@@ -66,6 +81,14 @@ bool is_equal(const std::vector<at::Tensor>& before, const model::Weights& weigh
   for (std::size_t i = 0; i < before.size(); ++i)
     if (!before[i].equal(now[i])) return false;
   return true;
+}
+
+// The largest difference of two lists of tensors.
+double difference(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
+  double largest = 0;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    largest = std::max(largest, (one[i] - other[i]).abs().max().item<double>());
+  return largest;
 }
 
 const auto kFirst = [](const UpdateResult& result) { require_equal_models(result, at::kFloat); };
@@ -90,6 +113,57 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
   EXPECT_FALSE(is_equal(before, state.policy.stored()));
+}
+
+// Tokens that are not scored are read all the same: the others' log-probabilities stay what they were, and
+// the gradients are those of a sum in which the unscored ones count 0 times.
+TEST_F(Updates, ScoreOnlyWhatIsToBeScored) {
+  const std::vector<data::Token> turns = {4, 5, 7, 8, 6, 1, 0};
+  const std::vector<data::TokenRange> users = {{0, 1}, {2, 5}};
+  TrainState state = state_against(1);
+  std::vector<data::Example> examples = {{.prompt = prompt_, .responses = {turns, worse_}}};
+  data::Forest whole = data::make_forest(examples);
+  const at::Tensor by_token = pass_over(state, whole).token_log_probs.clone();
+  examples[0].unscored = {users, {}};
+  const data::Forest masked = data::make_forest(examples);
+  const ops::ResponseScores scores = pass_over(state, masked);
+  const std::vector<at::Tensor> gradients = copies_of(state.policy.gradients());
+  double scored = 0;
+  for (const std::int64_t token : {1, 5, 6}) scored += by_token[token].item<double>();
+  EXPECT_NEAR(scores.log_probs[0].item<double>(), scored, 1e-5);
+  EXPECT_NEAR(scores.log_probs[1].item<double>(), by_token.slice(0, 7).sum().item<double>(), 1e-5);
+  EXPECT_EQ(scores_of(masked, {0, 0}, {0, 0})[0].tokens, 3);  // |y|
+  whole.row_weights = {0, 1, 0, 0, 0, 1, 1, 1, 1};
+  pass_over(state, whole);
+  EXPECT_LT(difference(gradients, copies_of(state.policy.gradients())), 1e-6);
+  EXPECT_GT(difference(gradients, std::vector(gradients.size(), gradients[0].new_zeros({}))), 1e-3);
+}
+
+// Good and bad as a pair, and as two labelled responses: the same comparisons, estimate of the KL and update.
+TEST_F(Updates, OfLabelledResponsesAreThoseOfTheirPair) {
+  TrainState state = state_against(2);
+  state.loss.name = config::Loss::kto;
+  state.loss.desirable_weight = 1.5;
+  const UpdateResult paired = compute_gradients(state, batch());
+  const std::vector<at::Tensor> gradients = copies_of(state.policy.gradients());
+  const ExampleBatch labelled{.split = data::Split::Train,
+                              .indices = {3, 4},
+                              .examples = {{.prompt = prompt_, .responses = {better_}},
+                                           {.prompt = prompt_, .responses = {worse_}, .desirable = false}}};
+  const UpdateResult single = compute_gradients(state, labelled);
+  ASSERT_EQ(single.records.size(), 2u);
+  EXPECT_TRUE(single.records[0].desirable);
+  EXPECT_FALSE(single.records[1].desirable);
+  EXPECT_NEAR((single.records[0].loss + single.records[1].loss) / 2, paired.records[0].loss, 1e-7);
+  EXPECT_NEAR(single.gradient_norm, paired.gradient_norm, 1e-6);
+  EXPECT_LT(difference(gradients, copies_of(state.policy.gradients())), 1e-6);
+  // Both at once: three examples, four comparisons, whose mean is that of either alone.
+  ExampleBatch both = labelled;
+  both.indices.push_back(7);
+  both.examples.push_back(batch().examples[0]);
+  EXPECT_EQ(count_comparisons(both, state.loss), 4u);
+  compute_gradients(state, both);
+  EXPECT_LT(difference(gradients, copies_of(state.policy.gradients())), 1e-6);
 }
 
 }  // namespace

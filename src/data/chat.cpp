@@ -1,0 +1,348 @@
+#include "data/chat.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "config/text.h"
+#include "data/token_cache.h"
+#include "data/token_file.h"
+
+namespace dpo::data {
+namespace {
+
+namespace jinja = text::jinja;
+using jinja::Values;
+
+text::ChatTemplate find_template(const config::RunConfig& config, const text::Tokenizer& tokenizer) {
+  auto found = text::find_chat_template(tokenizer.folder(), config.chat_template.value_or(""));
+  if (found) return std::move(*found);
+  throw UserError(fmt::format(
+      "conversations need a chat template, but the tokenizer in {} has none (chat_template.jinja, or "
+      "chat_template in tokenizer_config.json); choose one: chat_template={} or chat_template=FILE (dpo "
+      "sample "
+      "and dpo score: --chat-template)",
+      config::shown(tokenizer.folder().string()), fmt::join(text::builtin_chat_templates(), "|")));
+}
+
+// A scalar of YAML as a variable of the template.
+jinja::Value scalar(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  if (text == "null") return {};
+  const char* const end = text.data() + text.size();
+  if (std::int64_t whole = 0; std::from_chars(text.data(), end, whole).ptr == end && !text.empty())
+    return whole;
+  if (double number = 0; std::from_chars(text.data(), end, number).ptr == end && !text.empty()) return number;
+  return text;
+}
+
+jinja::Value value_of(const std::string& json, std::size_t response) {
+  try {
+    return jinja::parse_json(json);
+  } catch (const jinja::Failure& failure) {
+    throw ChatError(failure.what(), response);
+  }
+}
+
+std::string_view role_of(const jinja::Value& message) {
+  const jinja::Value* const role = message.find("role");
+  return role && role->is_string() ? std::string_view(role->string()) : std::string_view();
+}
+
+bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
+
+std::string content_of(const jinja::Value& message) {
+  const jinja::Value* const content = message.find("content");
+  return content && content->is_string() ? content->string() : "";
+}
+
+Values joined(Values first, const Values& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+std::size_t common_tokens(const std::vector<Token>& a, const std::vector<Token>& b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+// The start of a text, for a message.
+std::string start_of(const std::string& text) {
+  constexpr std::size_t kShown = 200;
+  return config::shown(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
+}
+
+std::string trimmed(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \n\t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
+}
+
+// What of [begin, end) lies outside the ascending ranges, counted from `begin`.
+std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::size_t begin,
+                                   std::size_t end) {
+  std::vector<TokenRange> outside;
+  std::size_t at = begin;
+  const auto add = [&](std::size_t until) {
+    if (until > at)
+      outside.push_back({static_cast<std::uint32_t>(at - begin), static_cast<std::uint32_t>(until - begin)});
+  };
+  for (const TokenRange& range : ranges) {
+    add(std::min<std::size_t>(range.begin, end));
+    at = std::max<std::size_t>(at, range.end);
+  }
+  add(end);
+  return outside;
+}
+
+}  // namespace
+
+struct ChatTokenizer::Chat {
+  Values messages;  // of the prompt
+  jinja::Value tools;
+  jinja::Value kwargs;
+};
+
+// Prompt and response together, for each response.
+struct ChatTokenizer::Encoded {
+  std::vector<text::RenderedChat> wholes;
+  std::vector<std::vector<Token>> tokens;  // of the prompt alone, then of each whole
+  std::size_t prompt = 0;                  // tokens that all begin with
+
+  std::size_t longest() const {
+    std::size_t longest = 0;
+    for (const auto& ids : tokens) longest = std::max(longest, ids.size());
+    return longest;
+  }
+};
+
+ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer)
+    : tokenizer_(&tokenizer),
+      template_(find_template(config, tokenizer)),
+      train_on_(config.data.train_on),
+      keep_system_(config.data.keep_system),
+      max_length_(config.max_length),
+      kwargs_(config.chat_template_kwargs) {
+  if (!config.data.tools) return;
+  tools_json_ = read_text_file(*config.data.tools, "data.tools");
+  try {
+    tools_ = jinja::parse_json(tools_json_);
+  } catch (const jinja::Failure& failure) {
+    throw UserError(fmt::format("data.tools={}: {}", config::shown(*config.data.tools), failure.what()));
+  }
+}
+
+bool ChatTokenizer::writes_date() const {
+  return template_.source().find("strftime_now") != std::string::npos && !kwargs_.contains("date_string");
+}
+
+std::string ChatTokenizer::key() const {
+  Sha256 hash;
+  hash.add(fmt::format("{}\n{}\n{}\n", template_.source(), tools_json_, kwargs_));
+  return fmt::format("chat {} train_on {} keep_system {} max_length {}\n", to_hex(hash.finish()),
+                     config::name_of(train_on_), keep_system_, max_length_);
+}
+
+ChatTokenizer::Chat ChatTokenizer::parse(const std::string& prompt) const {
+  const jinja::Value json = value_of(prompt, 0);
+  Chat chat;
+  chat.messages = json.find("messages")->items();
+  const jinja::Value* const tools = json.find("tools");
+  chat.tools = tools ? *tools : tools_;
+  jinja::Dict kwargs;
+  for (const auto& [name, text] : kwargs_) kwargs.set(name, scalar(text));
+  if (const jinja::Value* const own = json.find("chat_template_kwargs"); own && own->is_dict())
+    for (const auto& [name, value] : own->dict().entries()) kwargs.set(name, value);
+  chat.kwargs = std::move(kwargs);
+  return chat;
+}
+
+text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& messages, bool answer_follows,
+                                         std::size_t response) const {
+  jinja::Dict variables = chat.kwargs.dict();
+  variables.set("messages", jinja::Value::list(messages));
+  variables.set("tools", chat.tools);
+  variables.set("add_generation_prompt", answer_follows);
+  try {
+    return template_.render(variables);
+  } catch (const text::TemplateError& error) {
+    throw ChatError(fmt::format("the chat template refuses this conversation: {}", error.what()), response);
+  }
+}
+
+std::string ChatTokenizer::render_prompt(const std::string& prompt) const {
+  const Chat chat = parse(prompt);
+  return render(chat, chat.messages, true, 0).text;
+}
+
+ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector<Values>& responses) const {
+  Encoded encoded;
+  const bool answers = std::ranges::all_of(responses, [](const Values& r) { return is_answer(r.front()); });
+  std::vector<std::string> texts = {render(chat, chat.messages, answers, 0).text};
+  for (std::size_t r = 0; r < responses.size(); ++r) {
+    encoded.wholes.push_back(render(chat, joined(chat.messages, responses[r]), false, r));
+    texts.push_back(encoded.wholes.back().text);
+  }
+  encoded.tokens = tokenizer_->encode_alike(texts);
+  encoded.prompt = encoded.tokens[0].size();
+  for (std::size_t r = 0; r < responses.size(); ++r) {
+    encoded.prompt = std::min(encoded.prompt, common_tokens(encoded.tokens[0], encoded.tokens[r + 1]));
+    if (encoded.prompt == 0)
+      throw ChatError(
+          fmt::format("the template writes the prompt differently when an answer follows, so that the "
+                      "answer has no beginning: alone '{}', with the answer '{}'",
+                      start_of(texts[0]), start_of(texts[r + 1])),
+          r);
+  }
+  return encoded;
+}
+
+// Drops the first turn of the user and all up to the next; false if there is only one.
+bool ChatTokenizer::drop_first_turn(Values& messages) const {
+  const auto is_user = [](const jinja::Value& message) { return role_of(message) == "user"; };
+  const bool keeps_first = keep_system_ && !messages.empty() && role_of(messages[0]) == "system";
+  const auto begin = messages.begin() + (keeps_first ? 1 : 0);
+  const auto first = std::find_if(begin, messages.end(), is_user);
+  if (first == messages.end()) return false;
+  const auto second = std::find_if(first + 1, messages.end(), is_user);
+  if (second == messages.end()) return false;
+  messages.erase(begin, second);
+  return true;
+}
+
+std::vector<TokenizedText> ChatTokenizer::tokenize(const PromptText& prompt) const {
+  Chat chat = parse(prompt.prompt);
+  std::vector<Values> responses;
+  for (const std::string& response : prompt.responses)
+    responses.push_back(value_of(response, responses.size()).items());
+  Encoded encoded = encode(chat, responses);
+  bool dropped = false;
+  while (static_cast<std::int64_t>(encoded.longest()) > max_length_ && drop_first_turn(chat.messages)) {
+    encoded = encode(chat, responses);
+    dropped = true;
+  }
+  std::vector<TokenizedText> texts = finish(chat, responses, std::move(encoded));
+  if (dropped) texts[0].flags |= kTurnsDropped;
+  const std::string eos = tokenizer_->token_of(end_of_text(*tokenizer_));
+  if (prompt.prompt.find(eos) != std::string::npos) texts[0].flags |= kHasEos;
+  for (std::size_t r = 0; r < responses.size(); ++r)
+    if (prompt.responses[r].find(eos) != std::string::npos) texts[r + 1].flags |= kHasEos;
+  return texts;
+}
+
+std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::vector<Values>& responses,
+                                                 Encoded encoded) const {
+  const std::size_t start = encoded.prompt;
+  std::vector<TokenizedText> texts(1);
+  texts[0].tokens.assign(encoded.tokens[0].begin(),
+                         encoded.tokens[0].begin() + static_cast<std::ptrdiff_t>(start));
+  if (start < encoded.tokens[0].size()) texts[0].flags |= kBoundaryMoved;
+  for (std::size_t r = 0; r < responses.size(); ++r) {
+    const std::vector<Token>& whole = encoded.tokens[r + 1];
+    TokenizedText& text = texts.emplace_back();
+    text.tokens.assign(whole.begin() + static_cast<std::ptrdiff_t>(start), whole.end());
+    text.unscored = complement(scored(chat, responses[r], encoded, r), start, whole.size());
+    if (!ends_turn(text.tokens)) {
+      text.tokens.push_back(end_of_text(*tokenizer_));
+      text.flags |= kEndAdded;
+    }
+    const jinja::Value& last = responses[r].back();
+    if (responses[r].size() == 1 && content_of(last).empty() && !last.find("tool_calls"))
+      text.flags |= kIsEmpty;
+  }
+  return texts;
+}
+
+// The tokens of a whole conversation that are trained on, in its response.
+std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& response,
+                                              const Encoded& encoded, std::size_t index) const {
+  const auto end = static_cast<std::uint32_t>(encoded.tokens[index + 1].size());
+  std::vector<TokenRange> ranges =
+      template_.marks_generation() ? marked(encoded, index) : std::vector<TokenRange>();
+  if (ranges.empty()) {
+    if (response.size() == 1) return {{static_cast<std::uint32_t>(encoded.prompt), end}};
+    const Values all = joined(chat.messages, response);
+    for (std::size_t i = chat.messages.size(); i < all.size(); ++i)
+      if (is_answer(all[i])) ranges.push_back(turn(chat, all, i, encoded, index));
+  }
+  if (train_on_ == config::TrainOn::last) ranges = {ranges.back()};
+  return ranges;
+}
+
+// The number of tokens of `whole` that the text has, if it is a prefix.
+std::size_t ChatTokenizer::tokens_before(std::string_view text, const std::vector<Token>& whole) const {
+  return common_tokens(tokenizer_->encode(text), whole);
+}
+
+// What generation blocks wrote of a response.
+std::vector<TokenRange> ChatTokenizer::marked(const Encoded& encoded, std::size_t index) const {
+  const std::string& text = encoded.wholes[index].text;
+  const std::vector<Token>& whole = encoded.tokens[index + 1];
+  std::vector<TokenRange> ranges;
+  for (const text::TextRange& range : encoded.wholes[index].generated) {
+    const std::size_t end = tokens_before(std::string_view(text).substr(0, range.end), whole);
+    if (end <= encoded.prompt) continue;
+    const std::size_t begin = tokens_before(std::string_view(text).substr(0, range.begin), whole);
+    ranges.push_back(
+        {static_cast<std::uint32_t>(std::max(begin, encoded.prompt)), static_cast<std::uint32_t>(end)});
+  }
+  return ranges;
+}
+
+// A turn of the assistant: from where the template asks for an answer to the end of the turn.
+TokenRange ChatTokenizer::turn(const Chat& chat, const Values& messages, std::size_t message,
+                               const Encoded& encoded, std::size_t index) const {
+  const std::string& text = encoded.wholes[index].text;
+  const std::vector<Token>& whole = encoded.tokens[index + 1];
+  const auto until = [&](std::size_t count) {
+    return Values(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  const std::string before = render(chat, until(message), true, index).text;
+  const std::size_t begin = std::max(tokens_before(before, whole), encoded.prompt);
+  const auto range = [&](std::size_t end) {
+    return TokenRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(std::max(begin, end))};
+  };
+  if (message + 1 == messages.size()) return range(whole.size());
+  const std::string after = render(chat, until(message + 1), false, index).text;
+  if (text.starts_with(after)) return range(tokens_before(after, whole));
+  // A template may write an old turn differently from the last one (without its thinking). What follows its
+  // content in the text is found with another content.
+  const std::string rest = text_after(chat, messages, message, index);
+  if (!text.ends_with(rest) || text.size() - rest.size() < before.size())
+    throw ChatError(
+        "where a turn of the assistant ends in the rendered conversation is not clear; "
+        "data.train_on=last trains on the last turn only",
+        index);
+  const std::size_t end = tokens_before(std::string_view(text).substr(0, text.size() - rest.size()), whole);
+  std::size_t special = end;
+  while (special < whole.size() && !tokenizer_->is_special(whole[special])) ++special;
+  return range(special < whole.size() ? special + 1 : end);
+}
+
+// What the template writes after the content of a message.
+std::string ChatTokenizer::text_after(const Chat& chat, const Values& messages, std::size_t message,
+                                      std::size_t response) const {
+  constexpr std::string_view kMark = "8dc1f0a2-content-of-the-message";  // in no text
+  Values marked = messages;
+  jinja::Dict replaced;
+  for (const auto& [name, value] : messages[message].dict().entries())
+    replaced.set(name, name.is_string() && name.string() == "content" ? jinja::Value(kMark) : value);
+  marked[message] = std::move(replaced);
+  const std::string text = render(chat, marked, false, response).text;
+  const std::size_t found = text.rfind(kMark);
+  return found == std::string::npos ? text : text.substr(found + kMark.size());
+}
+
+// Whether a response ends with a special token, maybe before white space: the model learns to stop there.
+bool ChatTokenizer::ends_turn(const std::vector<Token>& tokens) const {
+  std::size_t end = tokens.size();
+  while (end > 0 && trimmed(tokenizer_->decode(std::span(&tokens[end - 1], 1))).empty() &&
+         !tokenizer_->is_special(tokens[end - 1]))
+    --end;
+  return end > 0 && tokenizer_->is_special(tokens[end - 1]);
+}
+
+}  // namespace dpo::data

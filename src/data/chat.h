@@ -1,0 +1,81 @@
+// Conversations in tokens: rendered by a chat template, then encoded.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "data/example.h"
+#include "data/texts.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace dpo::data {
+
+// A prompt or a response in tokens.
+struct TokenizedText {
+  std::vector<Token> tokens;
+  std::uint8_t flags = 0;  // TextFlags
+  std::vector<TokenRange> unscored;
+};
+
+// A conversation that the template refuses, or whose parts cannot be told apart.
+struct ChatError : std::runtime_error {
+  ChatError(const std::string& what, std::size_t which) : std::runtime_error(what), response(which) {}
+  std::size_t response;  // the first one that is affected
+};
+
+class ChatTokenizer {
+ public:
+  // The template is the configured one or the tokenizer's own; if there is none, a UserError that says how to
+  // choose one. The tokenizer must outlive this.
+  ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer);
+
+  // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes
+  // before an answer, as far as prompt and answer together begin with the same tokens. If it is too long for
+  // max_length, its first turns are dropped. Throws ChatError.
+  std::vector<TokenizedText> tokenize(const PromptText& prompt) const;
+
+  // The text of the prompt (a PromptText's JSON) before an answer.
+  std::string render_prompt(const std::string& prompt) const;
+
+  // Everything that the tokens depend on besides texts and tokenizer.
+  std::string key() const;
+
+  const text::ChatTemplate& chat_template() const { return template_; }
+  bool writes_date() const;  // whether the text depends on the day
+
+ private:
+  struct Chat;
+  struct Encoded;
+
+  Chat parse(const std::string& prompt) const;
+  text::RenderedChat render(const Chat& chat, const text::jinja::Values& messages, bool answer_follows,
+                            std::size_t response) const;
+  Encoded encode(const Chat& chat, const std::vector<text::jinja::Values>& responses) const;
+  std::vector<TokenizedText> finish(const Chat& chat, const std::vector<text::jinja::Values>& responses,
+                                    Encoded encoded) const;
+  std::vector<TokenRange> scored(const Chat& chat, const text::jinja::Values& response,
+                                 const Encoded& encoded, std::size_t index) const;
+  std::vector<TokenRange> marked(const Encoded& encoded, std::size_t index) const;
+  TokenRange turn(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
+                  const Encoded& encoded, std::size_t index) const;
+  std::string text_after(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
+                         std::size_t response) const;
+  std::size_t tokens_before(std::string_view text, const std::vector<Token>& whole) const;
+  bool ends_turn(const std::vector<Token>& tokens) const;
+  bool drop_first_turn(text::jinja::Values& messages) const;
+
+  const text::Tokenizer* tokenizer_;
+  text::ChatTemplate template_;
+  config::TrainOn train_on_;
+  bool keep_system_;
+  std::int64_t max_length_;
+  std::string tools_json_;
+  text::jinja::Value tools_;
+  std::map<std::string, std::string> kwargs_;
+};
+
+}  // namespace dpo::data

@@ -1,0 +1,174 @@
+#include "data/conversation.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "config/text.h"
+
+namespace dpo::data {
+namespace {
+
+constexpr std::string_view kAssistant = "assistant";
+
+bool is_text(const Value* value) { return value && value->kind == Value::Kind::Text; }
+
+bool is_message(const Value& value) {
+  return value.kind == Value::Kind::Map &&
+         (is_text(value.find("role")) || (is_text(value.find("from")) && value.find("value")));
+}
+
+// ShareGPT's names of roles, and the templates'.
+std::string role_from(const std::string& from) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles = {
+      {{"human", "user"},
+       {"user", "user"},
+       {"gpt", "assistant"},
+       {"chatgpt", "assistant"},
+       {"assistant", "assistant"},
+       {"system", "system"},
+       {"tool", "tool"},
+       {"observation", "tool"},
+       {"function", "tool"}}};
+  const auto found = std::ranges::find(kRoles, from, &std::pair<std::string_view, std::string_view>::first);
+  if (found == kRoles.end())
+    throw BadRow(
+        fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
+  return std::string(found->second);
+}
+
+Value with_role(const Value& message, std::string_view column) {
+  if (!is_message(message))
+    throw BadRow(
+        fmt::format("'{}' contains {}, expected messages with 'role' and 'content'", config::shown(column),
+                    message.kind == Value::Kind::Map ? "an object without 'role'" : message.kind_name()));
+  if (message.find("role")) return message;
+  Value made = message;
+  for (std::size_t i = 0; i < made.names.size(); ++i) {
+    if (made.names[i] == "value") made.names[i] = "content";
+    if (made.names[i] != "from") continue;
+    made.names[i] = "role";
+    made.items[i].text = role_from(made.items[i].text);
+  }
+  return made;
+}
+
+bool same(const Value& a, const Value& b) { return to_json(a) == to_json(b); }
+
+bool begins_with(const Messages& messages, const Messages& start) {
+  return messages.size() > start.size() && std::equal(start.begin(), start.end(), messages.begin(), same);
+}
+
+// How many messages all begin with; each keeps at least one of its own.
+std::size_t common_messages(const std::vector<Messages>& all) {
+  std::size_t common = all.front().size() - 1;
+  for (const Messages& messages : all) {
+    const auto differs =
+        std::mismatch(all.front().begin(), all.front().end(), messages.begin(), messages.end(), same);
+    common = std::min(
+        {common, messages.size() - 1, static_cast<std::size_t>(differs.first - all.front().begin())});
+  }
+  return common;
+}
+
+bool is_assistant(const Value& message) { return role_of(message) == kAssistant; }
+
+void erase_first(Messages& messages, std::size_t count) {
+  messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// Tools and keywords, which some files have as JSON in a string. Empty if there is nothing.
+std::string json_of(const Value* value, std::string_view column) {
+  if (!value || value->kind == Value::Kind::Null) return "";
+  if (value->kind != Value::Kind::Text) return to_json(*value);
+  if (value->text.empty()) return "";
+  if (!nlohmann::json::accept(value->text))
+    throw BadRow(fmt::format("'{}' is a string that is not JSON", column));
+  return value->text;
+}
+
+}  // namespace
+
+bool is_messages(const Value& value) {
+  return is_message(value) ||
+         (value.kind == Value::Kind::List && !value.items.empty() && is_message(value.items[0]));
+}
+
+Messages messages_of(const Value& value, std::string_view column) {
+  Messages messages;
+  if (value.kind == Value::Kind::Map)
+    messages.push_back(with_role(value, column));
+  else
+    for (const Value& item : value.items) messages.push_back(with_role(item, column));
+  if (messages.empty()) throw BadRow(fmt::format("'{}' has no messages", config::shown(column)));
+  return messages;
+}
+
+Value make_message(std::string role, std::string content) {
+  Value message;
+  message.kind = Value::Kind::Map;
+  message.names = {"role", "content"};
+  message.items = {Value::of(std::move(role)), Value::of(std::move(content))};
+  return message;
+}
+
+std::string_view role_of(const Value& message) { return message.find("role")->text; }
+
+Conversation split_conversation(Messages prompt, std::vector<Messages> responses) {
+  const bool repeated =
+      std::ranges::all_of(responses, [&](const Messages& r) { return begins_with(r, prompt); });
+  const bool whole =
+      std::ranges::none_of(responses, [](const Messages& r) { return is_assistant(r.front()); });
+  if (repeated && !prompt.empty()) {
+    for (Messages& response : responses) erase_first(response, prompt.size());
+  } else if (whole) {
+    // The prompt beside whole conversations is the text of one of their messages; a system message may be
+    // new.
+    const std::size_t common = common_messages(responses);
+    if (common == 0) throw BadRow("the conversations have no first message in common, so there is no prompt");
+    const bool adds_system =
+        !prompt.empty() && role_of(prompt[0]) == "system" && role_of(responses[0][0]) != "system";
+    prompt.resize(adds_system ? 1 : 0);
+    prompt.insert(prompt.end(), responses[0].begin(),
+                  responses[0].begin() + static_cast<std::ptrdiff_t>(common));
+    for (Messages& response : responses) erase_first(response, common);
+  }
+  if (prompt.empty()) throw BadRow("there is no prompt: the conversation begins with the assistant");
+  for (const Messages& response : responses)
+    if (std::ranges::none_of(response, is_assistant))
+      throw BadRow(fmt::format("a response has no message of the assistant, only of '{}'",
+                               config::shown(role_of(response.front()))));
+  return {std::move(prompt), std::move(responses)};
+}
+
+Conversation split_for_sft(Messages messages, config::TrainOn train_on) {
+  const auto last = std::find_if(messages.rbegin(), messages.rend(), is_assistant).base();
+  const auto user = std::find_if(messages.begin(), last, [](const Value& m) { return role_of(m) == "user"; });
+  auto first = std::find_if(user, last, is_assistant);
+  if (first == last) throw BadRow("the conversation has no message of the assistant after one of the user");
+  if (train_on == config::TrainOn::last) first = last - 1;
+  Conversation split;
+  split.responses.emplace_back(first, last);
+  messages.erase(first, messages.end());
+  split.prompt = std::move(messages);
+  return split;
+}
+
+std::string response_json(const Messages& messages) {
+  std::string json = "[";
+  for (const Value& message : messages) json += (json.size() > 1 ? ", " : "") + to_json(message);
+  return json + "]";
+}
+
+std::string prompt_json(const Messages& messages, const Value* tools, const Value* kwargs) {
+  std::string json = "{\"messages\": " + response_json(messages);
+  if (const std::string given = json_of(tools, "tools"); !given.empty()) json += ", \"tools\": " + given;
+  if (const std::string given = json_of(kwargs, "chat_template_kwargs"); !given.empty())
+    json += ", \"chat_template_kwargs\": " + given;
+  return json + "}";
+}
+
+}  // namespace dpo::data

@@ -1,0 +1,44 @@
+// Conversations of rows: lists of messages, and columns that are turns of one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/choices.h"
+#include "data/rows.h"
+
+namespace dpo::data {
+
+// Messages are Maps with role and content, as chat templates read them; further keys are kept.
+using Messages = std::vector<Value>;
+
+// Whether a value is a message or a list of messages: {role, content} or ShareGPT's {from, value}.
+bool is_messages(const Value& value);
+
+// The messages of such a value; ShareGPT's become {role, content}. Others are a BadRow.
+Messages messages_of(const Value& value, std::string_view column);
+
+Value make_message(std::string role, std::string content);
+std::string_view role_of(const Value& message);
+
+// A prompt and the responses to it, in messages.
+struct Conversation {
+  Messages prompt;
+  std::vector<Messages> responses;
+};
+
+// Responses that repeat the prompt, or have it only in common, lose it: what differs is the response.
+// BadRow if nothing is common, or if a response has no message of the assistant.
+Conversation split_conversation(Messages prompt, std::vector<Messages> responses);
+
+// A whole conversation for SFT: the response begins with the first (last) message of the assistant that
+// follows one of the user, and ends with the last message of the assistant.
+Conversation split_for_sft(Messages messages, config::TrainOn train_on);
+
+// As PromptText has them: {"messages": [...], "tools": ..., "chat_template_kwargs": ...}, without what is
+// null; and a list of messages. `tools` and `kwargs` may be JSON in a string.
+std::string prompt_json(const Messages& messages, const Value* tools, const Value* kwargs);
+std::string response_json(const Messages& messages);
+
+}  // namespace dpo::data

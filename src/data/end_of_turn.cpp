@@ -1,0 +1,40 @@
+#include "data/end_of_turn.h"
+
+namespace dpo::data {
+namespace {
+
+constexpr std::string_view kAnswer = "An answer.";
+
+std::vector<Token> answer_tokens(const ChatTokenizer& chat) {
+  PromptText example;
+  example.chat = true;
+  example.prompt = R"({"messages": [{"role": "user", "content": "A question?"}]})";
+  example.responses = {R"([{"role": "assistant", "content": "An answer."}])"};
+  try {
+    return chat.tokenize(example).at(1).tokens;
+  } catch (const ChatError&) {
+    return {};
+  }
+}
+
+std::string without_outer_space(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \n\t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
+}
+
+}  // namespace
+
+EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenizer) {
+  const std::vector<Token> tokens = answer_tokens(chat);
+  std::string text;  // up to a token
+  std::size_t answer = std::string::npos;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (answer != std::string::npos && tokenizer.is_special(tokens[i]))
+      return {tokens[i], without_outer_space(text.substr(answer + kAnswer.size()))};
+    text = tokenizer.decode(std::span(tokens).first(i + 1));
+    answer = text.find(kAnswer);
+  }
+  return {};
+}
+
+}  // namespace dpo::data

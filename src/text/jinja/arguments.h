@@ -1,0 +1,36 @@
+// Matches the arguments of a call with a function's parameters.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/objects.h"
+
+namespace dpo::text::jinja {
+
+class Parameters {
+ public:
+  // The first `required` parameters must be given. An empty name can only be given by position. Too many,
+  // unknown or missing arguments are a Failure.
+  Parameters(const std::string& function, Arguments& arguments, std::initializer_list<const char*> names,
+             std::size_t required);
+
+  bool has(std::size_t i) const { return values_[i].kind() != Kind::kMissing; }
+  const Value& operator[](std::size_t i) const { return values_[i]; }
+  Value get(std::size_t i, Value fallback) const { return has(i) ? values_[i] : std::move(fallback); }
+
+  std::int64_t integer(std::size_t i, std::int64_t fallback) const;  // an int or bool, else a Failure
+  bool flag(std::size_t i, bool fallback = false) const;             // whether it is true to Python
+
+ private:
+  std::string function_;
+  Values values_;
+};
+
+// A string argument; `what` names it in the Failure of another type.
+const std::string& need_string(const Value& value, std::string_view what);
+
+}  // namespace dpo::text::jinja

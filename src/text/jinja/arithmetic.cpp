@@ -1,0 +1,217 @@
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "text/jinja/budget.h"
+#include "text/jinja/python.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+constexpr const char* kOperatorText[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+
+[[noreturn]] void refuse_operands(const Value& a, Arithmetic operation, const Value& b) {
+  if (a.is_undefined()) refuse_undefined(a);
+  if (b.is_undefined()) refuse_undefined(b);
+  throw Failure(fmt::format("unsupported operand type(s) for {}: '{}' and '{}'",
+                            kOperatorText[static_cast<int>(operation)], type_name(a), type_name(b)));
+}
+
+[[noreturn]] void refuse_large_integer() { throw Failure("an integer does not fit into 64 bits"); }
+[[noreturn]] void refuse_zero() { throw Failure("division by zero"); }
+
+struct Quotient {
+  std::int64_t floor, remainder;
+};
+
+Quotient divide_integers(std::int64_t a, std::int64_t b) {
+  if (b == 0) refuse_zero();
+  if (b == -1) {
+    if (a == INT64_MIN) refuse_large_integer();
+    return {-a, 0};
+  }
+  Quotient result{a / b, a % b};
+  if (result.remainder != 0 && (result.remainder < 0) != (b < 0)) {
+    --result.floor;
+    result.remainder += b;
+  }
+  return result;
+}
+
+Value power_of_integers(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) {
+    if (base == 0) throw Failure("0.0 cannot be raised to a negative power");
+    return std::pow(static_cast<double>(base), static_cast<double>(exponent));
+  }
+  std::int64_t result = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) refuse_large_integer();
+    if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) refuse_large_integer();
+  }
+  return result;
+}
+
+Value calculate_integers(std::int64_t a, Arithmetic operation, std::int64_t b) {
+  std::int64_t result = 0;
+  switch (operation) {
+    case Arithmetic::kAdd:
+      if (__builtin_add_overflow(a, b, &result)) refuse_large_integer();
+      return result;
+    case Arithmetic::kSubtract:
+      if (__builtin_sub_overflow(a, b, &result)) refuse_large_integer();
+      return result;
+    case Arithmetic::kMultiply:
+      if (__builtin_mul_overflow(a, b, &result)) refuse_large_integer();
+      return result;
+    case Arithmetic::kDivide:
+      if (b == 0) refuse_zero();
+      return static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b));
+    case Arithmetic::kFloorDivide: return divide_integers(a, b).floor;
+    case Arithmetic::kModulo: return divide_integers(a, b).remainder;
+    case Arithmetic::kPower: return power_of_integers(a, b);
+  }
+  return {};
+}
+
+// As CPython's float_divmod, so that every last bit is the same.
+Value divide_floats(double a, double b, bool want_remainder) {
+  if (b == 0) refuse_zero();
+  double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0) {
+    if ((b < 0) != (remainder < 0)) {
+      remainder += b;
+      quotient -= 1;
+    }
+  } else {
+    remainder = std::copysign(0.0, b);
+  }
+  if (want_remainder) return remainder;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+
+Value power_of_floats(double base, double exponent) {
+  if (base == 0 && exponent < 0) throw Failure("0.0 cannot be raised to a negative power");
+  if (base < 0 && std::isfinite(base) && std::isfinite(exponent) && exponent != std::floor(exponent))
+    throw Failure("complex numbers are not supported");
+  const double result = std::pow(base, exponent);
+  if (std::isinf(result) && std::isfinite(base) && std::isfinite(exponent))
+    throw Failure("the result of ** is too large");
+  return result;
+}
+
+Value calculate_floats(double a, Arithmetic operation, double b) {
+  switch (operation) {
+    case Arithmetic::kAdd: return a + b;
+    case Arithmetic::kSubtract: return a - b;
+    case Arithmetic::kMultiply: return a * b;
+    case Arithmetic::kDivide:
+      if (b == 0) refuse_zero();
+      return a / b;
+    case Arithmetic::kFloorDivide:
+    case Arithmetic::kModulo: return divide_floats(a, b, operation == Arithmetic::kModulo);
+    case Arithmetic::kPower: return power_of_floats(a, b);
+  }
+  return {};
+}
+
+Value join_strings(const Value& a, const Value& b) {
+  if (!a.is_markup() && !b.is_markup()) return a.string() + b.string();
+  return {escape(a).string() + escape(b).string(), true};
+}
+
+Value join_sequences(const Value& a, const Value& b) {
+  charge((a.items().size() + b.items().size()) * sizeof(Value));
+  Values items = a.items();
+  items.insert(items.end(), b.items().begin(), b.items().end());
+  return a.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
+
+Value repeat(const Value& value, std::int64_t times) {
+  const std::uint64_t count = times > 0 ? static_cast<std::uint64_t>(times) : 0;
+  const auto reserve = [&](std::uint64_t size) {  // before the memory is used
+    std::uint64_t all = 0;
+    charge(__builtin_mul_overflow(size, count, &all) ? UINT64_MAX : all);
+  };
+  if (value.is_string()) {
+    reserve(value.string().size());
+    std::string text;
+    text.reserve(value.string().size() * count);
+    for (std::uint64_t i = 0; i < count && !value.string().empty(); ++i) text += value.string();
+    return {std::move(text), value.is_markup()};
+  }
+  reserve(value.items().size() * sizeof(Value));
+  Values items;
+  for (std::uint64_t i = 0; i < count && !value.items().empty(); ++i)
+    items.insert(items.end(), value.items().begin(), value.items().end());
+  return value.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
+
+bool is_repeatable(const Value& value) { return value.is_string() || value.is_sequence(); }
+
+std::int64_t round_integer(std::int64_t value, std::int64_t digits) {
+  if (digits >= 0) return value;
+  if (digits < -18) return 0;
+  std::int64_t unit = 1;
+  for (; digits < 0; ++digits) unit *= 10;
+  const Quotient parts = divide_integers(value, unit);
+  const bool up = parts.remainder > unit / 2 || (parts.remainder == unit / 2 && parts.floor % 2 != 0);
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(parts.floor + (up ? 1 : 0), unit, &result)) refuse_large_integer();
+  return result;
+}
+
+double round_float(double value, std::int64_t digits) {
+  if (!std::isfinite(value) || digits > 322) return value;
+  if (digits < -308) return std::copysign(0.0, value);
+  if (digits < 0) {
+    const double unit = std::pow(10.0, static_cast<double>(-digits));
+    return std::nearbyint(value / unit) * unit;
+  }
+  // The C library rounds the exact value, halves to even, as Python does.
+  const std::string text = format_float(value, {.type = 'f', .precision = static_cast<int>(digits)});
+  return std::strtod(text.c_str(), nullptr);
+}
+
+}  // namespace
+
+Value calculate(const Value& a, Arithmetic operation, const Value& b) {
+  if (a.is_string() && operation == Arithmetic::kModulo)
+    return {percent_format(a.string(), b, a.is_markup()), a.is_markup()};
+  if (a.is_integer() && b.is_integer()) return calculate_integers(a.integer(), operation, b.integer());
+  if (a.is_number() && b.is_number()) return calculate_floats(a.number(), operation, b.number());
+  if (operation == Arithmetic::kAdd) {
+    if (a.is_string() && b.is_string()) return join_strings(a, b);
+    if (a.is_sequence() && a.kind() == b.kind()) return join_sequences(a, b);
+  }
+  if (operation == Arithmetic::kMultiply) {
+    if (is_repeatable(a) && b.is_integer()) return repeat(a, b.integer());
+    if (a.is_integer() && is_repeatable(b)) return repeat(b, a.integer());
+  }
+  refuse_operands(a, operation, b);
+}
+
+Value negate(const Value& value) {
+  if (value.is_integer()) return calculate_integers(0, Arithmetic::kSubtract, value.integer());
+  if (value.is_number()) return -value.number();
+  if (value.is_undefined()) refuse_undefined(value);
+  throw Failure(fmt::format("bad operand type for unary -: '{}'", type_name(value)));
+}
+
+Value plus(const Value& value) {
+  if (value.is_integer()) return value.integer();
+  if (value.is_number()) return value;
+  if (value.is_undefined()) refuse_undefined(value);
+  throw Failure(fmt::format("bad operand type for unary +: '{}'", type_name(value)));
+}
+
+Value round_number(const Value& value, std::int64_t digits) {
+  if (value.is_integer()) return round_integer(value.integer(), digits);
+  if (value.is_number()) return round_float(value.number(), digits);
+  throw Failure(fmt::format("type {} doesn't define __round__ method", type_name(value)));
+}
+
+}  // namespace dpo::text::jinja

@@ -1,0 +1,189 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/python.h"
+#include "text/jinja/rendering.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+Values evaluate_all(Rendering& rendering, const Exprs& exprs) {
+  Values values;
+  values.reserve(exprs.size());
+  for (const ExprPtr& expr : exprs) values.push_back(rendering.evaluate(*expr));
+  return values;
+}
+
+Value evaluate_or_none(Rendering& rendering, const ExprPtr& expr) {
+  return expr ? rendering.evaluate(*expr) : Value();
+}
+
+bool holds(const Value& a, Comparison comparison, const Value& b) {
+  switch (comparison) {
+    case Comparison::kEqual: return equal(a, b);
+    case Comparison::kNotEqual: return !equal(a, b);
+    case Comparison::kLess: return ordered(a, Order::kLess, b);
+    case Comparison::kLessEqual: return ordered(a, Order::kLessEqual, b);
+    case Comparison::kGreater: return ordered(a, Order::kGreater, b);
+    case Comparison::kGreaterEqual: return ordered(a, Order::kGreaterEqual, b);
+    case Comparison::kIn: return contains(b, a);
+    case Comparison::kNotIn: return !contains(b, a);
+  }
+  return false;
+}
+
+void add_named(Arguments& arguments, const Value& dict) {
+  if (dict.is_undefined()) refuse_undefined(dict);
+  if (!dict.is_dict())
+    throw Failure(fmt::format("argument after ** must be a mapping, not {}", type_name(dict)));
+  for (const auto& [key, value] : dict.dict().entries()) {
+    if (!key.is_string()) throw Failure("keywords must be strings");
+    const auto same = [&](const auto& named) { return named.first == key.string(); };
+    if (std::any_of(arguments.named.begin(), arguments.named.end(), same))
+      throw Failure(fmt::format("got multiple values for keyword argument '{}'", key.string()));
+    arguments.named.emplace_back(key.string(), value);
+  }
+}
+
+}  // namespace
+
+Value Name::evaluate(Rendering& rendering) const {
+  const Value& value = rendering.variable(slot);
+  if (value.kind() == Kind::kMissing) return Value::undefined({"", "", name});
+  return value;
+}
+
+Value NamespaceAttribute::evaluate(Rendering&) const { return {}; }  // it is only assigned to
+
+Value TupleExpr::evaluate(Rendering& rendering) const { return Value::tuple(evaluate_all(rendering, items)); }
+
+Value ListExpr::evaluate(Rendering& rendering) const { return Value::list(evaluate_all(rendering, items)); }
+
+Value DictExpr::evaluate(Rendering& rendering) const {
+  Dict dict;
+  for (const auto& [key, value] : entries) {
+    const Value name = rendering.evaluate(*key);
+    const Value entry = rendering.evaluate(*value);
+    rendering.at = at;
+    dict.set(name, entry);
+  }
+  return dict;
+}
+
+Value ArithmeticExpr::evaluate(Rendering& rendering) const {
+  const Value a = rendering.evaluate(*left);
+  const Value b = rendering.evaluate(*right);
+  rendering.at = at;
+  return calculate(a, operation, b);
+}
+
+Value UnaryExpr::evaluate(Rendering& rendering) const {
+  const Value value = rendering.evaluate(*operand);
+  rendering.at = at;
+  if (operation == '!') return !truth(value);
+  return operation == '-' ? negate(value) : plus(value);
+}
+
+Value LogicExpr::evaluate(Rendering& rendering) const {
+  Value value = rendering.evaluate(*left);
+  return truth(value) == is_and ? rendering.evaluate(*right) : value;
+}
+
+Value CompareExpr::evaluate(Rendering& rendering) const {
+  Value value = rendering.evaluate(*first);
+  for (const auto& [comparison, operand] : rest) {
+    Value other = rendering.evaluate(*operand);
+    rendering.at = at;
+    if (!holds(value, comparison, other)) return false;
+    value = std::move(other);
+  }
+  return true;
+}
+
+Value ConcatExpr::evaluate(Rendering& rendering) const {
+  const Values values = evaluate_all(rendering, parts);
+  rendering.at = at;
+  std::string text;
+  for (const Value& value : values) append_str(text, value);
+  return text;
+}
+
+Value ConditionalExpr::evaluate(Rendering& rendering) const {
+  if (truth(rendering.evaluate(*test))) return rendering.evaluate(*if_true);
+  if (if_false) return rendering.evaluate(*if_false);
+  return Value::undefined(
+      {fmt::format("the inline if-expression on line {} evaluated to false and no else section was "
+                   "defined.",
+                   at.line),
+       "", ""});
+}
+
+Value AttributeExpr::evaluate(Rendering& rendering) const {
+  const Value value = rendering.evaluate(*object);
+  rendering.at = at;
+  return get_attribute(value, name);
+}
+
+Value ItemExpr::evaluate(Rendering& rendering) const {
+  const Value value = rendering.evaluate(*object);
+  const Value wanted = rendering.evaluate(*key);
+  rendering.at = at;
+  return get_item(value, wanted);
+}
+
+Value SliceExpr::evaluate(Rendering& rendering) const {
+  const Value value = rendering.evaluate(*object);
+  const Value first = evaluate_or_none(rendering, start);
+  const Value last = evaluate_or_none(rendering, stop);
+  const Value by = evaluate_or_none(rendering, step);
+  rendering.at = at;
+  return slice(value, first, last, by);
+}
+
+void CallArguments::evaluate(Rendering& rendering, Arguments& out) const {
+  for (const ExprPtr& expr : positional) out.positional.push_back(rendering.evaluate(*expr));
+  for (const auto& [name, expr] : named) out.named.emplace_back(name, rendering.evaluate(*expr));
+  if (list)
+    for (Value& item : to_list(rendering.evaluate(*list))) out.positional.push_back(item);
+  if (dict) add_named(out, rendering.evaluate(*dict));
+}
+
+Value CallExpr::call(Rendering& rendering, const Value* caller) const {
+  const Value function = rendering.evaluate(*callee);
+  Arguments given;
+  arguments.evaluate(rendering, given);
+  if (caller) given.named.emplace_back("caller", *caller);
+  rendering.at = at;
+  if (function.is_undefined()) refuse_undefined(function);
+  auto* callable = object_as<Callable>(function);
+  if (!callable) throw Failure(fmt::format("'{}' object is not callable", type_name(function)));
+  return callable->call(std::move(given));
+}
+
+// In a filter block the innermost filter of the chain has no input but the block's content.
+Value FilterExpr::apply(Rendering& rendering, const Value* block) const {
+  Arguments given;
+  if (!input)
+    given.positional.push_back(*block);
+  else if (block)
+    given.positional.push_back(static_cast<const FilterExpr&>(*input).apply(rendering, block));
+  else
+    given.positional.push_back(rendering.evaluate(*input));
+  arguments.evaluate(rendering, given);
+  rendering.at = at;
+  if (!filter) throw Failure(fmt::format("No filter named '{}' found.", name));
+  return filter(given);
+}
+
+Value TestExpr::evaluate(Rendering& rendering) const {
+  Arguments given;
+  given.positional.push_back(rendering.evaluate(*input));
+  arguments.evaluate(rendering, given);
+  rendering.at = at;
+  if (!test) throw Failure(fmt::format("No test named '{}' found.", name));
+  return test(given);
+}
+
+}  // namespace dpo::text::jinja

@@ -1,0 +1,49 @@
+// Text of a template to tokens, as Jinja2 with trim_blocks and lstrip_blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/jinja/value.h"
+
+namespace dpo::text::jinja {
+
+struct Position {
+  std::uint32_t line = 1, column = 1;  // from 1; columns count characters
+};
+
+enum class TokenType : std::uint8_t {
+  kData,
+  kVariableBegin,
+  kVariableEnd,
+  kBlockBegin,
+  kBlockEnd,
+  kName,
+  kString,
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd,  // of the template
+};
+
+struct Token {
+  TokenType type = TokenType::kEnd;
+  std::string text;  // data, name, the string's value, or operator
+  Value number;      // of kInteger and kFloat
+  Position at;
+};
+
+// A mistake in the template's text.
+class SyntaxError : public Failure {
+ public:
+  SyntaxError(Position position, std::string message) : Failure(std::move(message)), at(position) {}
+  Position at;
+};
+
+// All tokens; the last is kEnd. The source must be valid UTF-8. Throws SyntaxError.
+std::vector<Token> tokenize(const std::string& source);
+
+std::string describe(const Token& token);
+
+}  // namespace dpo::text::jinja

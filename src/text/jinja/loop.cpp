@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/python.h"
+#include "text/jinja/rendering.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+// The variable `loop`. As in Jinja2 it looks one item ahead only when it is asked for the next or last one.
+class Loop : public Callable, public WithAttributes, public std::enable_shared_from_this<Loop> {
+ public:
+  Loop(Rendering& rendering, const ForStmt& statement, const Value& items, std::uint32_t depth0)
+      : rendering_(rendering),
+        statement_(statement),
+        items_(items),
+        iterator_(iterate(items)),
+        depth0_(depth0),
+        outer_(statement.recursive ? rendering.cells()->outer : nullptr) {}
+
+  bool next(Value& item) {
+    Value following;
+    if (ahead_) {
+      following = *std::exchange(ahead_, std::nullopt);
+    } else if (!iterator_->next(following)) {
+      return false;
+    }
+    ++index0_;
+    before_ = std::exchange(current_, following);
+    item = std::move(following);
+    return true;
+  }
+
+  // Drops what changed() remembers, which can be the loop itself.
+  void end() { last_changed_.reset(); }
+
+  std::string type_name() const override { return "LoopContext"; }
+  std::string repr() const override {
+    return fmt::format("<LoopContext {}/{}>", index0_ + 1, const_cast<Loop*>(this)->count());
+  }
+  std::uint32_t depth() const override { return items_.depth() + 1; }
+  std::optional<std::size_t> length() override { return static_cast<std::size_t>(count()); }
+
+  // loop(items) renders the body of a recursive loop for items within an item.
+  Value call(Arguments arguments) override {
+    if (!statement_.recursive)
+      throw Failure("The loop must have the 'recursive' marker to be called recursively.");
+    if (arguments.positional.size() != 1 || !arguments.named.empty())
+      throw Failure("loop() takes exactly one argument");
+    const Rendering::Activation activation(rendering_, outer_);
+    return rendering_.capture([&] { statement_.run(rendering_, arguments.positional[0], depth0_ + 1); });
+  }
+
+  std::optional<Value> attribute(const std::string& name) override {
+    if (name == "index0") return index0_;
+    if (name == "index") return index0_ + 1;
+    if (name == "first") return index0_ == 0;
+    if (name == "last") return !peek();
+    if (name == "length") return count();
+    if (name == "revindex0") return count() - index0_ - 1;
+    if (name == "revindex") return count() - index0_;
+    if (name == "depth0") return depth0_;
+    if (name == "depth") return depth0_ + 1;
+    if (name == "previtem")
+      return index0_ == 0 ? Value::undefined({"there is no previous item", "", ""}) : before_;
+    if (name == "nextitem") return peek() ? *ahead_ : Value::undefined({"there is no next item", "", ""});
+    if (name == "cycle") return method("cycle", &Loop::cycle);
+    if (name == "changed") return method("changed", &Loop::changed);
+    return std::nullopt;
+  }
+
+ private:
+  bool peek() {
+    Value item;
+    if (!ahead_ && iterator_->next(item)) ahead_ = item;
+    return ahead_.has_value();
+  }
+
+  // What has no length is read to its end for it.
+  std::int64_t count() {
+    if (count_) return *count_;
+    if (const auto size = length_of(items_)) {
+      count_ = static_cast<std::int64_t>(*size);
+    } else {
+      Values rest;
+      for (Value item; iterator_->next(item);) rest.push_back(item);
+      count_ = static_cast<std::int64_t>(rest.size()) + index0_ + 1 + (ahead_ ? 1 : 0);
+      iterator_ = iterate(Value::list(std::move(rest)));
+    }
+    return *count_;
+  }
+
+  Value method(const std::string& name, Value (Loop::*body)(Arguments&)) {
+    const std::weak_ptr<Loop> self = weak_from_this();
+    return Value(std::shared_ptr<Object>(std::make_shared<Function>(name, [self, body](Arguments& arguments) {
+      const auto loop = self.lock();
+      if (!loop) throw Failure("the loop has ended");
+      return (loop.get()->*body)(arguments);
+    })));
+  }
+
+  Value cycle(Arguments& arguments) {
+    if (arguments.positional.empty()) throw Failure("no items for cycling given");
+    const std::int64_t count = static_cast<std::int64_t>(arguments.positional.size());
+    return arguments.positional[static_cast<std::size_t>(index0_ % count)];
+  }
+
+  Value changed(Arguments& arguments) {
+    const Value values = Value::tuple(std::move(arguments.positional));
+    if (last_changed_ && equal(*last_changed_, values)) return false;
+    last_changed_ = values;
+    return true;
+  }
+
+  Rendering& rendering_;
+  const ForStmt& statement_;
+  const Value items_;
+  std::shared_ptr<Iterator> iterator_;
+  const std::uint32_t depth0_;
+  std::shared_ptr<Cells> outer_;
+  std::int64_t index0_ = -1;
+  Value current_, before_;
+  std::optional<Value> ahead_, last_changed_;
+  std::optional<std::int64_t> count_;
+};
+
+// The variables of a loop end with it, also when an error ends it.
+class Leave {
+ public:
+  Leave(Rendering& rendering, const Scope& scope, Loop* loop)
+      : rendering_(rendering), scope_(scope), loop_(loop) {}
+  ~Leave() {
+    rendering_.leave(scope_);
+    if (loop_) loop_->end();
+  }
+  Leave(const Leave&) = delete;
+  Leave& operator=(const Leave&) = delete;
+
+ private:
+  Rendering& rendering_;
+  const Scope& scope_;
+  Loop* loop_;
+};
+
+// The items of a loop that its filter lets through; each is tested when the loop comes to it.
+Value filtered(Rendering& rendering, const ForStmt& statement, const Value& items,
+               std::shared_ptr<Cells> outer) {
+  struct State {
+    std::shared_ptr<Iterator> source;
+    std::shared_ptr<Cells> cells;
+  };
+  auto state =
+      std::make_shared<State>(State{iterate(items), rendering.make_cells(statement.test_function, outer)});
+  bool entered = false;
+  return make_generator(items.depth(), [&rendering, &statement, state, entered](Value& item) mutable {
+    const Rendering::Activation activation(rendering, state->cells);
+    if (!entered) rendering.enter(statement.test_scope);
+    entered = true;
+    for (Value each; state->source->next(each);) {
+      rendering.assign(statement.test_target, each);
+      if (!truth(rendering.evaluate(*statement.test))) continue;
+      item = rendering.value_of(statement.test_target);
+      return true;
+    }
+    return false;
+  });
+}
+
+}  // namespace
+
+Flow ForStmt::execute(Rendering& rendering) const {
+  const Value items = rendering.evaluate(*iterable);
+  rendering.at = at;
+  if (!recursive) return run(rendering, items, 0);
+  const std::string written = rendering.capture([&] { run(rendering, items, 0); });
+  rendering.write(written);
+  return Flow::kNext;
+}
+
+Flow ForStmt::run(Rendering& rendering, const Value& items, std::uint32_t depth) const {
+  const std::shared_ptr<Cells> outer = rendering.cells();
+  std::optional<Rendering::Activation> activation;
+  if (recursive) activation.emplace(rendering, function, outer);
+  const Value source = test ? filtered(rendering, *this, items, outer) : items;
+
+  std::shared_ptr<Loop> state;
+  std::shared_ptr<Iterator> plain;
+  if (has_loop) {
+    state = std::make_shared<Loop>(rendering, *this, source, depth);
+  } else {
+    plain = iterate(source);
+  }
+  bool completed = false;  // Jinja2 notices an iteration only when its body runs to the end
+  {
+    const Leave leave(rendering, body_scope, state.get());
+    for (Value item; state ? state->next(item) : plain->next(item);) {
+      rendering.at = at;
+      rendering.assign(body_target, item);
+      if (state) rendering.variable(loop) = Value(std::shared_ptr<Object>(state));
+      rendering.enter(body_scope);
+      const Flow flow = rendering.execute(body);
+      if (flow == Flow::kBreak) break;
+      if (flow == Flow::kNext) completed = true;
+    }
+  }
+  if (completed || otherwise.empty()) return Flow::kNext;
+  rendering.enter(else_scope);
+  const Flow flow = rendering.execute(otherwise);
+  rendering.leave(else_scope);
+  return flow;
+}
+
+}  // namespace dpo::text::jinja

@@ -1,0 +1,123 @@
+// Values that are more than data: iterators, ranges, views of dicts, namespaces, functions.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/value.h"
+
+namespace dpo::text::jinja {
+
+// Yields values once. Generators of Python compute each value when it is asked for; so do these.
+class Iterator : public Object {
+ public:
+  explicit Iterator(std::uint32_t inner_depth) : depth_(inner_depth + 1) {}
+  virtual bool next(Value& item) = 0;  // false at the end
+  std::string type_name() const override { return "generator"; }
+  std::string repr() const override { return "<generator object>"; }
+  std::uint32_t depth() const override { return depth_; }
+
+ private:
+  std::uint32_t depth_;
+};
+
+// A generator: `step` yields the next item, or returns false at the end.
+class Generator : public Iterator {
+ public:
+  using Step = std::function<bool(Value& item)>;
+  Generator(std::uint32_t inner_depth, Step step) : Iterator(inner_depth), step_(std::move(step)) {}
+  bool next(Value& item) override { return step_(item); }
+
+ private:
+  Step step_;
+};
+
+class RangeObject : public Object {
+ public:
+  RangeObject(std::int64_t first, std::int64_t last, std::int64_t by) : start(first), stop(last), step(by) {}
+  std::size_t size() const;
+  std::optional<std::size_t> length() override { return size(); }
+  std::int64_t at(std::size_t index) const { return start + static_cast<std::int64_t>(index) * step; }
+  std::string type_name() const override { return "range"; }
+  std::string repr() const override;
+
+  const std::int64_t start, stop, step;
+};
+
+// dict.keys(), dict.values(), dict.items()
+class DictView : public Object {
+ public:
+  enum class Part { kKeys, kValues, kItems };
+  DictView(Value of, Part which) : dict(std::move(of)), part(which) {}
+  Value at(std::size_t index) const;
+  std::size_t size() const { return dict.dict().size(); }
+  std::optional<std::size_t> length() override { return size(); }
+  std::string type_name() const override;
+  std::string repr() const override;
+  std::uint32_t depth() const override { return dict.depth() + 1; }
+
+  const Value dict;
+  const Part part;
+};
+
+class Namespace : public Object {
+ public:
+  explicit Namespace(Dict attributes) : attributes_(std::move(attributes)) {}
+  const Value* find(const std::string& name) const { return attributes_.find(std::string_view(name)); }
+  void set(const std::string& name, Value value);
+  void clear() { attributes_ = {}; }
+  std::string type_name() const override { return "Namespace"; }
+  std::string repr() const override;
+
+ private:
+  Dict attributes_;
+};
+
+struct Arguments {
+  Values positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+// Something that can be called.
+class Callable : public Object {
+ public:
+  virtual Value call(Arguments arguments) = 0;
+};
+
+// A function of the environment, or a method with its object.
+class Function : public Callable {
+ public:
+  using Body = std::function<Value(Arguments&)>;
+  Function(std::string name, Body body, std::uint32_t inner_depth = 0)
+      : name_(std::move(name)), body_(std::move(body)), depth_(inner_depth + 1) {}
+  Value call(Arguments arguments) override { return body_(arguments); }
+  std::string type_name() const override { return "builtin_function_or_method"; }
+  std::string repr() const override { return "<built-in method " + name_ + ">"; }
+  std::uint32_t depth() const override { return depth_; }
+
+ private:
+  std::string name_;
+  Body body_;
+  std::uint32_t depth_;
+};
+
+// An object with attributes of its own: loops, macros, cyclers.
+class WithAttributes {
+ public:
+  virtual ~WithAttributes() = default;
+  virtual std::optional<Value> attribute(const std::string& name) = 0;
+};
+
+// The object as a T, or nullptr.
+template <class T>
+T* object_as(const Value& value) {
+  return value.is_object() ? dynamic_cast<T*>(&value.object()) : nullptr;
+}
+
+Value make_generator(std::uint32_t inner_depth, Generator::Step step);
+
+}  // namespace dpo::text::jinja

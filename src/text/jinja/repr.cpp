@@ -1,0 +1,166 @@
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+#include "text/jinja/budget.h"
+#include "text/jinja/characters.h"
+#include "text/jinja/objects.h"
+#include "text/jinja/python.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+void append_items(std::string& out, const Values& items) {
+  bool first = true;
+  for (const Value& item : items) {
+    if (!first) out += ", ";
+    first = false;
+    append_repr(out, item);
+  }
+}
+
+void append_dict(std::string& out, const Dict& dict) {
+  out += '{';
+  bool first = true;
+  for (const auto& [key, value] : dict.entries()) {
+    if (!first) out += ", ";
+    first = false;
+    append_repr(out, key);
+    out += ": ";
+    append_repr(out, value);
+  }
+  out += '}';
+}
+
+void append_escape(std::string& out, char32_t code) {
+  const auto number = static_cast<std::uint32_t>(code);
+  switch (code) {
+    case '\n': out += "\\n"; break;
+    case '\r': out += "\\r"; break;
+    case '\t': out += "\\t"; break;
+    default:
+      out += number < 0x100     ? fmt::format("\\x{:02x}", number)
+             : number < 0x10000 ? fmt::format("\\u{:04x}", number)
+                                : fmt::format("\\U{:08x}", number);
+  }
+}
+
+}  // namespace
+
+std::string type_name(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kMissing:
+    case Kind::kUndefined: return "Undefined";
+    case Kind::kNone: return "NoneType";
+    case Kind::kBool: return "bool";
+    case Kind::kInt: return "int";
+    case Kind::kFloat: return "float";
+    case Kind::kString: return value.is_markup() ? "Markup" : "str";
+    case Kind::kList: return "list";
+    case Kind::kTuple: return "tuple";
+    case Kind::kDict: return "dict";
+    case Kind::kObject: return value.object().type_name();
+  }
+  return "";
+}
+
+void refuse_undefined(const Value& value) { throw Failure(value.origin().message()); }
+
+// The shortest digits that give the same number back, laid out as Python does it.
+std::string float_repr(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
+  char buffer[40];
+  const char* end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr;
+  std::string_view text(buffer, static_cast<std::size_t>(end - buffer));
+  const std::size_t e = text.find('e');
+  int exponent = 0;
+  const char* digits_of_exponent = buffer + e + (text[e + 1] == '+' ? 2 : 1);
+  std::from_chars(digits_of_exponent, end, exponent);
+  std::string sign, digits;
+  for (const char c : text.substr(0, e)) {
+    if (c == '-')
+      sign = "-";
+    else if (c != '.')
+      digits += c;
+  }
+  const int count = static_cast<int>(digits.size());
+  if (exponent < -4 || exponent >= 16)
+    return fmt::format("{}{}{}{}e{}{:02}", sign, digits[0], count > 1 ? "." : "", digits.substr(1),
+                       exponent < 0 ? "-" : "+", std::abs(exponent));
+  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
+  const auto whole = static_cast<std::size_t>(exponent) + 1;
+  if (count <= exponent + 1) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
+  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  const bool double_quotes = text.find('\'') != text.npos && text.find('"') == text.npos;
+  const char32_t quote = double_quotes ? '"' : '\'';
+  out += static_cast<char>(quote);
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.code == quote || point.code == '\\') out += '\\';
+    if (is_printable(point.code))
+      out += text.substr(at, point.length);
+    else
+      append_escape(out, point.code);
+    at += point.length;
+  }
+  out += static_cast<char>(quote);
+}
+
+void append_repr(std::string& out, const Value& value) {
+  spend();
+  const Level level;
+  const std::size_t before = out.size();
+  switch (value.kind()) {
+    case Kind::kMissing:
+    case Kind::kUndefined: out += "Undefined"; break;
+    case Kind::kNone: out += "None"; break;
+    case Kind::kBool: out += value.integer() ? "True" : "False"; break;
+    case Kind::kInt: out += std::to_string(value.integer()); break;
+    case Kind::kFloat: out += float_repr(value.number()); break;
+    case Kind::kString:
+      if (value.is_markup()) out += "Markup(";
+      append_quoted(out, value.string());
+      if (value.is_markup()) out += ")";
+      charge(out.size() - before);
+      break;
+    case Kind::kList:
+      out += '[';
+      append_items(out, value.items());
+      out += ']';
+      break;
+    case Kind::kTuple:
+      out += '(';
+      append_items(out, value.items());
+      out += value.items().size() == 1 ? ",)" : ")";
+      break;
+    case Kind::kDict: append_dict(out, value.dict()); break;
+    case Kind::kObject: out += value.object().repr(); break;
+  }
+}
+
+void append_str(std::string& out, const Value& value) {
+  if (value.is_string())
+    out += value.string();
+  else if (!value.is_undefined())
+    append_repr(out, value);
+}
+
+std::string str(const Value& value) {
+  std::string out;
+  append_str(out, value);
+  return out;
+}
+
+std::string repr(const Value& value) {
+  std::string out;
+  append_repr(out, value);
+  return out;
+}
+
+}  // namespace dpo::text::jinja

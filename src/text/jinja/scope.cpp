@@ -1,0 +1,241 @@
+#include "text/jinja/scope.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "text/jinja/symbols.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+// Where code stands, besides its variables.
+struct Frame {
+  Symbols* symbols;
+  bool soft = false;     // in an if: an unknown filter is an error only where it is reached
+  bool in_loop = false;  // break and continue are allowed
+};
+
+class Resolver {
+ public:
+  explicit Resolver(TemplateNode& root) : root_(root) {}
+
+  void run() {
+    FunctionVariables function(nullptr);
+    if (uses_undeclared(root_.body, "self")) throw SyntaxError({}, "the variable 'self' is not supported");
+    Symbols symbols(nullptr, &function);
+    symbols.analyze_all(root_.body);
+    root_.scope = symbols.scope();
+    visit_all(root_.body, {&symbols});
+    root_.function.variables = function.size();
+  }
+
+ private:
+  void visit_all(Stmts& nodes, const Frame& frame) {
+    for (const StmtPtr& node : nodes) visit(*node, frame);
+  }
+
+  void visit(Node& node, const Frame& frame) {
+    switch (node.type()) {
+      case NodeType::kName:
+        static_cast<Name&>(node).slot = slot_of(static_cast<Name&>(node).name, node, frame);
+        return;
+      case NodeType::kIf: return visit_if(static_cast<IfStmt&>(node), frame);
+      case NodeType::kFor: return visit_for(static_cast<ForStmt&>(node), frame);
+      case NodeType::kMacro: return visit_macro_stmt(static_cast<MacroStmt&>(node), frame);
+      case NodeType::kCallBlock: return visit_call_block(static_cast<CallBlockStmt&>(node), frame);
+      case NodeType::kFilterBlock: return visit_filter_block(static_cast<FilterBlockStmt&>(node), frame);
+      case NodeType::kWith: return visit_with(static_cast<WithStmt&>(node), frame);
+      case NodeType::kSet: return visit_set(static_cast<SetStmt&>(node), frame);
+      case NodeType::kSetBlock: return visit_set_block(static_cast<SetBlockStmt&>(node), frame);
+      default: return visit_other(node, frame);
+    }
+  }
+
+  void visit_other(Node& node, const Frame& frame) {
+    if (dynamic_cast<LoopControlStmt*>(&node) && !frame.in_loop)
+      throw SyntaxError(node.at, "break and continue must be in a loop");
+    if (const auto* filter = dynamic_cast<FilterExpr*>(&node); filter && !filter->filter && !frame.soft)
+      throw SyntaxError(node.at, fmt::format("no filter named '{}'", filter->name));
+    if (const auto* test = dynamic_cast<TestExpr*>(&node); test && !test->test && !frame.soft)
+      throw SyntaxError(node.at, fmt::format("no test named '{}'", test->name));
+    Frame inner = frame;
+    if (dynamic_cast<ConditionalExpr*>(&node)) inner.soft = true;
+    node.each_child([&](Node& child) { visit(child, inner); });
+  }
+
+  static Slot slot_of(const std::string& name, const Node& node, const Frame& frame) {
+    if (const auto slot = frame.symbols->find(name)) return *slot;
+    throw SyntaxError(node.at, fmt::format("the variable '{}' cannot be used here", name));
+  }
+
+  Target resolve_target(Expr& node, const Frame& frame) {
+    if (auto* name = dynamic_cast<Name*>(&node))
+      return {Target::Kind::kVariable, slot_of(name->name, node, frame), "", {}};
+    if (auto* attribute = dynamic_cast<NamespaceAttribute*>(&node))
+      return {Target::Kind::kAttribute, slot_of(attribute->name, node, frame), attribute->attribute, {}};
+    Target target{Target::Kind::kTuple, {}, "", {}};
+    for (const ExprPtr& item : static_cast<TupleExpr&>(node).items)
+      target.items.push_back(resolve_target(*item, frame));
+    return target;
+  }
+
+  void visit_if(IfStmt& node, Frame frame) {
+    frame.soft = true;
+    for (IfStmt::Branch& branch : node.branches) {
+      visit(*branch.test, frame);
+      visit_all(branch.body, frame);
+    }
+    visit_all(node.otherwise, frame);
+  }
+
+  void visit_for(ForStmt& node, const Frame& frame) {
+    refuse_loop_as_target(node);
+    node.has_loop = node.recursive || uses_undeclared(node.body, "loop");
+    FunctionVariables own_function(frame.symbols->function());
+    FunctionVariables* const function = node.recursive ? &own_function : frame.symbols->function();
+
+    Symbols body(frame.symbols, function);
+    if (node.has_loop) body.declare_parameter("loop");
+    body.store_target(*node.target);
+    body.analyze_all(node.body);
+    Symbols otherwise(frame.symbols, function);
+    otherwise.analyze_all(node.otherwise);
+
+    if (node.test) visit_loop_test(node, frame);
+    visit(*node.iterable, frame);
+    const Frame body_frame{&body, false, true};
+    if (node.has_loop) node.loop = slot_of("loop", node, body_frame);
+    node.body_target = resolve_target(*node.target, body_frame);
+    visit_all(node.body, body_frame);
+    visit_all(node.otherwise, {&otherwise, false, !node.recursive && frame.in_loop});
+    node.body_scope = body.scope();
+    node.else_scope = otherwise.scope();
+    node.function.variables = own_function.size();
+  }
+
+  // The filter of a loop is a generator function of its own in Jinja2.
+  void visit_loop_test(ForStmt& node, const Frame& frame) {
+    FunctionVariables function(frame.symbols->function());
+    Symbols symbols(frame.symbols, &function);
+    symbols.store_target(*node.target);
+    symbols.analyze(*node.test);
+    const Frame inner{&symbols};
+    node.test_target = resolve_target(*node.target, inner);
+    visit(*node.test, inner);
+    node.test_scope = symbols.scope();
+    node.test_function.variables = function.size();
+  }
+
+  static void refuse_loop_as_target(Node& node) {
+    node.each_child([](Node& child) {
+      const auto* name = dynamic_cast<Name*>(&child);
+      if (name && name->use == Name::Use::kStore && name->name == "loop")
+        throw SyntaxError(child.at, "the variable 'loop' cannot be assigned to in a loop");
+      refuse_loop_as_target(child);
+    });
+  }
+
+  void visit_macro(MacroBody& macro, Node& node, const Frame& frame) {
+    FunctionVariables function(frame.symbols->function());
+    Symbols symbols(frame.symbols, &function);
+    symbols.analyze_macro(macro);
+    declare_special(macro, node, symbols);
+    symbols.analyze_macro(macro);
+    const Frame inner{&symbols};
+    for (const auto& parameter : macro.parameters) visit(*parameter, inner);
+    for (const ExprPtr& value : macro.defaults) visit(*value, inner);
+    visit_all(macro.body, inner);
+    macro.scope = symbols.scope();
+    macro.function.variables = function.size();
+  }
+
+  // caller, kwargs and varargs are parameters too, where the body uses them.
+  static void declare_special(MacroBody& macro, const Node& node, Symbols& symbols) {
+    const auto parameter = [&](const char* name) {
+      const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                                      [&](const auto& each) { return each->name == name; });
+      return static_cast<std::size_t>(found - macro.parameters.begin());
+    };
+    const std::size_t count = macro.parameters.size();
+    const auto declare = [&](const char* name) {
+      symbols.declare_parameter(name);
+      return symbols.find(name)->index;
+    };
+    macro.explicit_caller = parameter("caller") < count;
+    if (uses_undeclared(macro.body, "caller")) {
+      if (!macro.explicit_caller)
+        macro.caller = declare("caller");
+      else if (parameter("caller") + macro.defaults.size() < count)
+        throw SyntaxError(node.at, "the argument 'caller' must be omitted or have a default");
+    }
+    if (uses_undeclared(macro.body, "kwargs") && parameter("kwargs") == count)
+      macro.kwargs = declare("kwargs");
+    if (uses_undeclared(macro.body, "varargs") && parameter("varargs") == count)
+      macro.varargs = declare("varargs");
+  }
+
+  void visit_macro_stmt(MacroStmt& node, const Frame& frame) {
+    visit_macro(*node.macro, node, frame);
+    node.slot = slot_of(node.name, node, frame);
+  }
+
+  void visit_call_block(CallBlockStmt& node, const Frame& frame) {
+    visit_macro(*node.macro, node, frame);
+    if (node.call) visit(*node.call, frame);
+  }
+
+  void visit_filter_block(FilterBlockStmt& node, const Frame& frame) {
+    Symbols symbols(frame.symbols, frame.symbols->function());
+    symbols.analyze_all(node.body);
+    symbols.analyze(*node.filter);
+    const Frame inner{&symbols, false, frame.in_loop};
+    visit_all(node.body, inner);
+    visit(*node.filter, inner);
+    node.scope = symbols.scope();
+  }
+
+  void visit_with(WithStmt& node, const Frame& frame) {
+    Symbols symbols(frame.symbols, frame.symbols->function());
+    for (const ExprPtr& target : node.targets) symbols.analyze(*target);
+    symbols.analyze_all(node.body);
+    const Frame inner{&symbols, false, frame.in_loop};
+    for (std::size_t i = 0; i < node.targets.size(); ++i) {
+      node.resolved.push_back(resolve_target(*node.targets[i], inner));
+      visit(*node.values[i], frame);
+    }
+    visit_all(node.body, inner);
+    node.scope = symbols.scope();
+  }
+
+  void visit_set(SetStmt& node, const Frame& frame) {
+    node.resolved = resolve_target(*node.target, frame);
+    collect_namespaces(node.resolved, node.namespaces);
+    visit(*node.value, frame);
+  }
+
+  static void collect_namespaces(const Target& target, std::vector<Slot>& found) {
+    if (target.kind == Target::Kind::kAttribute) found.push_back(target.slot);
+    for (const Target& item : target.items) collect_namespaces(item, found);
+  }
+
+  void visit_set_block(SetBlockStmt& node, const Frame& frame) {
+    Symbols symbols(frame.symbols, frame.symbols->function());
+    symbols.analyze_all(node.body);
+    const Frame inner{&symbols, false, frame.in_loop};
+    visit_all(node.body, inner);
+    node.resolved = resolve_target(*node.target, frame);
+    if (node.filter) visit(*node.filter, inner);
+    node.scope = symbols.scope();
+  }
+
+  TemplateNode& root_;
+};
+
+}  // namespace
+
+void resolve(TemplateNode& root) { Resolver(root).run(); }
+
+}  // namespace dpo::text::jinja

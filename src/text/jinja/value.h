@@ -1,0 +1,177 @@
+// jinja: chat templates, rendered as Jinja2 does. A value of a template is what the Python library would have
+// there.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace dpo::text::jinja {
+
+class Dict;
+class Object;
+class Value;
+
+using Values = std::vector<Value>;
+
+enum class Kind : std::uint8_t {
+  kMissing,    // a variable that has no value yet; no expression has it as its result
+  kUndefined,  // prints as nothing; most other uses of it are errors
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kObject,  // functions, macros, loops, namespaces, iterators
+};
+
+// Where an undefined value came from, for the error of whoever uses it.
+struct Undefined {
+  std::string hint;   // the whole message, or empty
+  std::string owner;  // the type whose attribute was asked for, or empty: a variable
+  std::string name;
+
+  std::string message() const;
+};
+
+// UTF-8. Markup is what `|safe` and `|escape` make: HTML, to which other text is added with &, < and >
+// escaped.
+struct Text {
+  std::string bytes;
+  bool markup = false;
+};
+
+// Immutable (except for the objects in it) and cheap to copy; copies may be used by many threads.
+class Value {
+ public:
+  Value() = default;  // none
+  Value(std::string text, bool markup = false);
+  Value(std::string_view text) : Value(std::string(text)) {}
+  Value(const char* text) : Value(std::string(text)) {}
+  Value(double number) : kind_(Kind::kFloat), float_(number) {}
+  Value(std::same_as<bool> auto flag) : kind_(Kind::kBool), int_(flag) {}
+  template <std::integral Number>
+  requires(!std::same_as<Number, bool>) Value(Number number)
+      : kind_(Kind::kInt), int_(static_cast<std::int64_t>(number)) {}
+  Value(Dict dict);
+  Value(std::shared_ptr<Object> object);
+
+  static Value list(Values items);
+  static Value tuple(Values items);
+  static Value group(Value grouper, Value list);  // a tuple with these attributes, as `groupby` makes
+  static Value missing();
+  static Value undefined(Undefined origin);
+
+  Kind kind() const { return kind_; }
+  bool is_none() const { return kind_ == Kind::kNone; }
+  bool is_undefined() const { return kind_ == Kind::kUndefined; }
+  bool is_bool() const { return kind_ == Kind::kBool; }
+  bool is_string() const { return kind_ == Kind::kString; }
+  bool is_list() const { return kind_ == Kind::kList; }
+  bool is_dict() const { return kind_ == Kind::kDict; }
+  bool is_object() const { return kind_ == Kind::kObject; }
+  bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
+  // As in Python, true and false are integers.
+  bool is_integer() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
+  bool is_number() const { return is_integer() || kind_ == Kind::kFloat; }
+
+  // The value must be of that kind.
+  std::int64_t integer() const { return int_; }  // also of a bool
+  double number() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(int_); }
+  const std::string& string() const { return get<Text>().bytes; }
+  bool is_markup() const { return is_string() && get<Text>().markup; }
+  const Values& items() const;  // of a list or tuple
+  bool is_group() const;        // a tuple made by group()
+  const Dict& dict() const { return get<Dict>(); }
+  Object& object() const { return *static_cast<Object*>(const_cast<void*>(pointer_.get())); }
+  const Undefined& origin() const { return get<Undefined>(); }
+
+  // The member of a dict with this key, or nullptr; nullptr also if this is no dict.
+  const Value* find(std::string_view key) const;
+
+  // How deep lists, dicts and iterators are nested: 0 for what contains no other values.
+  std::uint32_t depth() const;
+
+  bool is_same_as(const Value& other) const;  // Python's `is`
+
+ private:
+  template <class T>
+  const T& get() const {
+    return *static_cast<const T*>(pointer_.get());
+  }
+
+  Kind kind_ = Kind::kNone;
+  union {
+    std::int64_t int_ = 0;
+    double float_;
+  };
+  std::shared_ptr<const void> pointer_;
+};
+
+// A dict in the order of insertion. Its keys are hashable values; equal keys are one key (1, 1.0 and true).
+class Dict {
+ public:
+  using Entry = std::pair<Value, Value>;
+
+  Dict() = default;
+  Dict(std::initializer_list<Entry> entries);
+
+  // Throws Failure if the key is not hashable.
+  void set(Value key, Value value);
+  const Value* find(const Value& key) const;
+  const Value* find(std::string_view key) const;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  std::uint32_t depth() const { return depth_; }
+
+ private:
+  template <class Key>
+  const Entry* search(const Key& key) const;
+
+  std::vector<Entry> entries_;
+  std::unordered_multimap<std::size_t, std::size_t> index_;  // by hash; only of dicts with many keys
+  std::uint32_t depth_ = 1;
+};
+
+// What else a value can be; see objects.h. Objects can change, so they live in one rendering only.
+class Object {
+ public:
+  virtual ~Object() = default;
+  virtual std::string type_name() const = 0;
+  virtual std::string repr() const = 0;
+  virtual std::uint32_t depth() const { return 0; }
+  virtual std::optional<std::size_t> length() { return std::nullopt; }  // of what has a len()
+};
+
+// A template that does something wrong, before the evaluator adds where.
+class Failure : public std::exception {
+ public:
+  explicit Failure(std::string message) : message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+// Values of JSON: order of keys, integers and floats are kept. An integer beyond 64 bits, or nesting deeper
+// than kMaxDepth, is a Failure; so is text that is not JSON, for parse_json.
+Value from_json(const nlohmann::ordered_json& json);
+Value parse_json(std::string_view text);
+
+inline constexpr std::uint32_t kMaxDepth = 200;  // of nested lists and dicts
+
+}  // namespace dpo::text::jinja

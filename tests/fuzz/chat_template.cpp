@@ -1,0 +1,158 @@
+// An input is a template. It is refused with a position, or it renders a conversation within its limits to
+// valid UTF-8, twice to the same text.
+#include "base/utf8.h"
+#include "target.h"
+#include "text/jinja/template.h"
+
+namespace fuzz::chat_template {
+namespace {
+
+namespace jinja = dpo::text::jinja;
+
+constexpr const char* kVariables =
+    R"({"messages": [{"role": "system", "content": "Be é."}, {"role": "user", "content": "Hi"},
+  {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
+  {"role": "tool", "content": [{"type": "text", "text": "<b>"}]}], "tools": [{"function": {"name": "f"}}],
+  "add_generation_prompt": true, "bos_token": "<s>", "n": 3})";
+
+bool try_input(std::string_view input) {
+  static const jinja::Value kInput = jinja::parse_json(kVariables);
+  constexpr jinja::Limits kLimits{.steps = 20000, .bytes = 4 << 20, .output = 1 << 20};
+  try {
+    const jinja::Template parsed{std::string(input)};
+    const jinja::Rendered rendered = parsed.render(kInput.dict(), kLimits);
+    if (!dpo::is_valid_utf8(rendered.text)) fail("text that is not UTF-8", rendered.text);
+    if (rendered.text.size() > kLimits.output) fail("more text than allowed");
+    for (const auto& [begin, end] : rendered.generated)
+      if (begin > end) fail("a part that ends before it begins");
+    if (input.find("strftime") == input.npos && parsed.render(kInput.dict(), kLimits).text != rendered.text)
+      fail("another text the second time", rendered.text);
+    return true;
+  } catch (const jinja::SyntaxError& error) {
+    if (error.at.line == 0 || error.at.column == 0) fail("no position", error.what());
+  } catch (const jinja::RenderError& error) {
+    if (error.at.line == 0 || error.at.column == 0) fail("no position", error.what());
+  }
+  return false;
+}
+
+const std::string kTemplates[] = {
+    "{% for message in messages %}{{ '<|' + message.role + '|>\\n' }}{{ message['content'] | trim }}{% if "
+    "not loop.last %}\n"
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+    "{%- macro m(a, b=none) -%}{{ a|string }}{{ caller(1) if caller }}{{ kwargs }}{%- endmacro -%}{{ m(1, "
+    "b=2) }}{% call(x) m(3) %}{{ x }}{% endcall %}",
+    "{% set ns = namespace(a=[], i=0) %}{% for t in tools %}{% set ns.a = ns.a + [t|tojson(indent=2)] %}{% "
+    "set ns.i = ns.i + 1 %}{% endfor %}{{ ns.a|join('\\n') }}{{ ns }}",
+    "{% for k, v in messages[2].tool_calls[0].function.arguments.items() if v is not none recursive %}{{ "
+    "loop.index }}{{ loop.cycle(1, 2) }}{{ k ~ v }}{% else %}x{% endfor %}",
+    "{% filter upper %}{% with a = 1, b = a %}{{ a }}{{ b }}{% endwith %}{% endfilter %}{% set x | "
+    "replace('a', 'b') %}abc{% endset %}{{ x }}",
+    "{{ '%05.2f|%-5s|%r' % (n, 'a', [1]) }}{{ '{0:>{1}}|{x[0]!r:^9}'.format(1, 5, x=['é']) }}{{ "
+    "messages|map(attribute='role')|unique|sort|list }}",
+    "{% generation %}{{ messages[1].content[::-1].split('i', 1) }}{% endgeneration %}{% raw %}{{ x }}{% "
+    "endraw %}{# c #}",
+    "{% for i in range(n) %}{% if i is odd %}{% continue %}{% elif i > 1 %}{% break %}{% endif %}{{ i }}{% "
+    "endfor %}{{ messages|groupby('role')|list }}",
+    "{{ (messages|selectattr('content', 'string')|list|length) * 2 ** 3 // -2 % 5 }}{{ "
+    "'aXb'|title|center(9)|indent(2, true)|truncate(5, true) }}",
+};
+
+const std::string kTokens[] = {"{{",
+                               "}}",
+                               "{%",
+                               "%}",
+                               "{%-",
+                               "-%}",
+                               "{#",
+                               "#}",
+                               "(",
+                               ")",
+                               "[",
+                               "]",
+                               "{",
+                               "}",
+                               "|",
+                               "~",
+                               "**",
+                               "//",
+                               "'",
+                               "\"",
+                               "\\",
+                               ".",
+                               ",",
+                               ":",
+                               " if ",
+                               " else ",
+                               " for ",
+                               " in ",
+                               " is ",
+                               " not ",
+                               " and ",
+                               " or ",
+                               " set ",
+                               "endfor",
+                               "endif",
+                               "endmacro",
+                               "endcall",
+                               " recursive ",
+                               "loop",
+                               "loop(",
+                               "caller()",
+                               "namespace(",
+                               "messages",
+                               "ns.",
+                               "ns",
+                               "range(99999)",
+                               "m(",
+                               "tojson",
+                               "|map('",
+                               "|list",
+                               "|sort",
+                               "|join",
+                               "|length",
+                               "|batch(2)",
+                               "|slice(3)",
+                               "|unique",
+                               "|groupby(0)",
+                               "'x' * 99999999",
+                               "1e308",
+                               "9223372036854775807",
+                               "-1",
+                               "::-1",
+                               "%s",
+                               "{:>99}",
+                               "%999999d",
+                               "é",
+                               "😀",
+                               "\xFF",
+                               "\n",
+                               "self",
+                               "varargs",
+                               "kwargs",
+                               "raise_exception('a')",
+                               "{% break %}",
+                               "dict(",
+                               "cycler(1)",
+                               ".next()",
+                               ".format(",
+                               ".split(",
+                               ".items()",
+                               "__class__",
+                               "none",
+                               "{% set ns.x = ns %}",
+                               "{% set ns.a = [ns.a, loop] %}",
+                               "|reverse",
+                               "strftime_now('%Y')"};
+
+std::string make(Mutator& mutator) {
+  std::string text = mutator.pick(kTemplates);
+  if (mutator.below(3) == 0) text += mutator.pick(kTemplates);
+  mutator.mutate(text, kTokens, 8);
+  return text;
+}
+
+const Registered kTarget({"chat_template", make, try_input});
+
+}  // namespace
+}  // namespace fuzz::chat_template

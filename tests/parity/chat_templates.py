@@ -1,0 +1,256 @@
+"""Small templates of every kind, made at random, against the real environment."""
+
+import json
+import os
+import random
+import subprocess
+
+from chat_reference import plain_text, reference_marks
+
+VARIABLES = {
+    "n": 7, "zero": 0, "neg": -13, "big": 123456789, "x": 2.5, "half": 0.5, "tiny": 1e-7, "huge": 1e20, "yes": True, "no": False,
+    "nothing": None, "s": "Hello World", "t": "  padded\ttext \n", "u": "naïve ΑΣ ß 日本😀", "e": "", "digits": "42", "q": "it's \"q\"",
+    "html": "<b>&amp;</b>", "csv": "a,b,,c", "lines": "one\ntwo\r\n\nthree", "nums": [3, 1, 2, 2], "words": ["b", "A", "c", "a"],
+    "mixed": [1, "two", None, 2.0, True], "nested": [[1, [2, 3]], []], "void": [],
+    "d": {"a": 1, "b": "two", "items": [1], "c": {"k": [1, 2]}}, "empty": {}, "odd": {"key with space": None, "ключ": 1.5},
+    "rows": [{"name": "bob", "age": 3, "tags": ["x"]}, {"name": "Al", "age": 5}, {"name": "al", "age": None, "tags": []}],
+    "tree": [{"v": 1, "kids": [{"v": 2, "kids": []}, {"v": 3, "kids": [{"v": 4, "kids": []}]}]}],
+}
+NAMES = {
+    "str": ["s", "t", "u", "e", "digits", "q", "html", "csv", "lines", "d.b", "words[0]", "rows[1].name"],
+    "int": ["n", "zero", "neg", "big", "nums[0]", "d.a"],
+    "float": ["x", "half", "tiny", "huge"],
+    "bool": ["yes", "no"],
+    "list": ["nums", "words", "mixed", "nested", "void", "rows", "tree", "d['items']", "rows[0].tags"],
+    "dict": ["d", "empty", "odd", "rows[0]", "d.c"],
+    "any": ["nothing", "missing", "d.missing", "rows[9]", "d['a']", "n", "s", "nums", "d", "missing.deep"],
+}
+LITERALS = {
+    "str": ["'a'", "\"b c\"", "''", "'x\\ny'", "'é'", "'%s-%s'", "'{} {}'", "'{0:>5}|{k}'", "' '", "','", "'\\u00e9\\x41\\t'", "'%d'",
+            "'%5.2f|'", "'a' 'b'"],
+    "int": ["0", "1", "2", "3", "-1", "-2", "10", "100", "1_000", "0x1F", "0b101"],
+    "float": ["1.0", "0.5", "-2.75", "1e3", "3.14159", "1.5e-3", "100.0"],
+    "bool": ["true", "false", "True", "False"],
+    "list": ["[]", "[1, 2, 3]", "['a', 'b']", "[none, true]", "(1, 2)", "()", "range(3)", "range(5, 0, -2)", "(1,)"],
+    "dict": ["{}", "{'a': 1}", "{'k': 'v', 'n': [1]}", "dict(a=1, b=2)", "{1: 'x', 2.5: 'y'}"],
+    "any": ["none", "None", "[[]]", "namespace(a=1).a"],
+}
+TYPES = ["str", "str", "int", "float", "bool", "list", "list", "dict", "any"]
+STR_FILTERS = ["upper", "lower", "title", "capitalize", "trim", "string", "e", "escape", "safe", "forceescape", "urlencode", "indent",
+               "replace('a', 'b')", "replace('l', '', 1)", "truncate(6)", "truncate(5, true, '!', 0)", "center(15)", "indent(2, true)",
+               "indent('> ', blank=true)", "trim('Hd ')", "default('z')", "default('z', true)", "reverse", "format('p', 'q')",
+               "tojson", "join", "join('-')", "replace('', '.')", "d('w')"]
+LIST_FILTERS = ["list", "sort", "sort(reverse=true)", "sort(case_sensitive=true)", "unique|list", "reverse|list", "map('string')|list",
+                "map('upper')|list", "select|list", "reject|list", "select('odd')|list", "select('string')|list", "reject('none')|list",
+                "select('equalto', 2)|list", "select('in', [1, 2])|list", "batch(2)|list", "batch(2, 'f')|list", "slice(2)|list",
+                "slice(3, 'f')|list", "map('default', 'x')|list", "items|list", "dictsort", "groupby('age')", "map(attribute='name')|list",
+                "map(attribute='name', default='?')|list", "selectattr('tags')|list", "selectattr('age', '>', 3)|list",
+                "rejectattr('age', 'none')|list", "selectattr('name', 'defined')|list", "sort(attribute='name')", "sort(attribute='age,name')",
+                "unique(attribute='name')|list", "map('first')|list", "map('length')|list", "map(attribute='tags.0')|list", "dictsort(by='value')",
+                "dictsort(false, 'key', true)", "groupby('name')|map('first')|list", "map('int')|list", "map('tojson')|list"]
+ANY_FILTERS = ["first", "last", "max", "min", "sum", "random_is_unknown", "default(1)", "int", "float", "length", "count", "abs", "round",
+               "round(1)", "round(1, 'floor')", "round(-1)", "round(0, 'ceil')", "tojson", "tojson(indent=2)", "string", "list", "wordcount",
+               "filesizeformat", "filesizeformat(true)", "attr('real_x')", "sum(start=10)", "sum(attribute='age')", "min(attribute='age')",
+               "max(attribute='name')", "tojson(sort_keys=true)", "tojson(ensure_ascii=true)", "tojson(separators=(',', ':'))", "xmlattr",
+               "items|list", "int(default=5)", "int(0, 16)", "float(1.5)", "map", "select('nothing')|list", "join(', ', attribute='name')"]
+TESTS = ["defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "true", "false", "mapping", "iterable", "sequence",
+         "callable", "odd", "even", "divisibleby 3", "divisibleby(2)", "lower", "upper", "in [1, 2, 'a']", "eq 1", "equalto('a')", "ne 2",
+         "gt 1", "lessthan 3", "ge(2)", "le 2", "sameas none", "sameas true", "escaped", "filter", "test", "nosuchtest", "lt 'b'"]
+STR_METHODS = ["strip()", "lstrip()", "rstrip('\\n ')", "split()", "split(',')", "split('o', 1)", "rsplit(None, 1)", "upper()", "lower()", "title()",
+               "capitalize()", "swapcase()", "casefold()", "startswith('H')", "endswith(('d', 'x'))", "find('o')", "rfind('o')", "find('zz')",
+               "index('l')", "count('l')", "replace('l', 'L')", "replace('o', '0', 1)", "join(['a', 'b'])", "join(words)", "format('A', k='K')",
+               "format(1, 2, k=3)", "center(20, '*')", "ljust(14)", "rjust(14, '.')", "zfill(8)", "partition(' ')", "rpartition('o')",
+               "removeprefix('He')", "removesuffix('ld')", "splitlines()", "splitlines(true)", "isdigit()", "isalpha()", "isalnum()", "isspace()",
+               "isupper()", "islower()", "istitle()", "isidentifier()", "isnumeric()", "isdecimal()", "isprintable()", "isascii()", "expandtabs(4)",
+               "find('o', 5)", "count('')", "startswith('W', 6)", "strip('Hd')", "split(maxsplit=1)", "encode()", "__class__", "nosuch", "format_map(d)"]
+LIST_METHODS = ["count(2)", "index(2)", "index(99)", "copy()", "append(1)", "pop()", "sort()", "extend([1])", "insert(0, 1)", "reverse()",
+                "__len__", "nosuch"]
+DICT_METHODS = ["get('a')", "get('zz')", "get('zz', 'dflt')", "keys()|list", "values()|list", "items()|list", "items()", "keys()", "copy()", "pop('a')",
+                "update({})", "setdefault('a', 2)", "items", "fromkeys(['a'])", "nosuch", "b", "clear()"]
+INDICES = ["0", "1", "-1", "9", "'a'", "'nosuch'", "'b'", "none", "1.0", "true", "x"]
+SLICES = [":2", "1:", "::-1", "::2", "-2:", ":-1", "1:3", "5:1:-1", "::0", ":none", "n:", "-100:100"]
+ARITHMETIC = ["+", "-", "*", "/", "//", "%", "**", "~"]
+COMPARISONS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+LOOP = ["loop.index", "loop.index0", "loop.first", "loop.last", "loop.length", "loop.revindex", "loop.revindex0", "loop.previtem",
+        "loop.nextitem", "loop.cycle('a', 'b')", "loop.changed(i)", "loop.depth", "loop.depth0", "loop", "loop['index']"]
+
+
+class Maker:
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def pick(self, *lists):
+        return self.rng.choice([item for each in lists for item in each])
+
+    def expr(self, kind=None, depth=0):
+        rng = self.rng
+        kind = kind or rng.choice(TYPES)
+        if rng.random() < 0.06:
+            kind = "any"
+        if depth > 3 or rng.random() < 0.25:
+            return self.pick(NAMES[kind], LITERALS[kind])
+        inner = lambda wanted: self.expr(wanted, depth + 1)
+        both = {
+            "str": [lambda: f"({inner('str')}|{self.pick(STR_FILTERS)})", lambda: f"{self.atom('str')}.{self.pick(STR_METHODS)}",
+                    lambda: f"({inner('str')} ~ {inner('any')})", lambda: f"({inner('str')} + {inner('str')})",
+                    lambda: f"{self.atom('str')}[{self.pick(SLICES)}]", lambda: f"({inner('str')} * {rng.randrange(-1, 4)})",
+                    lambda: f"({inner('str')} % ({inner('any')}, {inner('int')}))", lambda: f"({inner('any')}|string)",
+                    lambda: f"({inner('any')}|tojson)", lambda: f"({inner('list')}|join({inner('str')}))"],
+            "int": [lambda: f"({inner('int')} {rng.choice(['+', '-', '*', '//', '%'])} {inner('int')})", lambda: f"({inner('list')}|length)",
+                    lambda: f"({inner('any')}|int)", lambda: f"(-{inner('int')})", lambda: f"{self.atom('str')}.count('a')"],
+            "float": [lambda: f"({inner('float')} {rng.choice(['+', '-', '*', '/', '//', '%', '**'])} {inner('int')})", lambda: f"({inner('any')}|float)",
+                      lambda: f"({inner('float')}|round({rng.randrange(-2, 4)}))", lambda: f"({inner('int')} / {inner('int')})"],
+            "bool": [lambda: f"({inner(None)} {rng.choice(COMPARISONS)} {inner(None)})", lambda: f"(not {inner(None)})",
+                     lambda: f"({inner(None)} is {rng.choice(['', 'not '])}{self.pick(TESTS)})", lambda: f"({inner('int')} < {inner('int')} <= {inner('float')})",
+                     lambda: f"({inner('str')} in {inner('str')})"],
+            "list": [lambda: f"({inner('list')}|{self.pick(LIST_FILTERS)})", lambda: f"[{inner(None)}, {inner(None)}]", lambda: f"({inner('list')} + {inner('list')})",
+                     lambda: f"{self.atom('list')}[{self.pick(SLICES)}]", lambda: f"{self.atom('str')}.split({inner('str')})",
+                     lambda: f"{self.atom('list')}.{self.pick(LIST_METHODS)}", lambda: f"({inner('dict')}|{self.pick(LIST_FILTERS)})",
+                     lambda: f"({inner('list')} * {rng.randrange(3)})", lambda: f"({inner('str')}|list)", lambda: f"range({rng.randrange(5)}, {inner('int')})"],
+            "dict": [lambda: f"{{{inner('str')}: {inner(None)}, {self.pick(LITERALS['int'])}: {inner(None)}}}", lambda: f"{self.atom('dict')}.{self.pick(DICT_METHODS)}",
+                     lambda: f"dict({inner('dict')}, z={inner(None)})", lambda: f"dict({inner('list')})"],
+            "any": [lambda: f"({inner(None)}|{self.pick(ANY_FILTERS, STR_FILTERS, LIST_FILTERS)})", lambda: f"{self.atom(None)}[{self.pick(INDICES)}]",
+                    lambda: f"({inner(None)} if {inner('bool')} else {inner(None)})", lambda: f"({inner(None)} if {inner('bool')})",
+                    lambda: f"({inner(None)} {rng.choice(['and', 'or'])} {inner(None)})", lambda: f"({inner(None)} {self.pick(ARITHMETIC)} {inner(None)})",
+                    lambda: f"{self.atom(None)}.{self.pick(STR_METHODS, LIST_METHODS, DICT_METHODS)}", lambda: f"{self.atom(None)}[{self.pick(SLICES)}]",
+                    lambda: self.pick(LOOP), lambda: f"({inner(None)}, {inner(None)})", lambda: f"(+{inner(None)})"],
+        }
+        return rng.choice(both[kind])()
+
+    def atom(self, kind):
+        kind = kind or self.rng.choice(TYPES)
+        return self.pick(NAMES[kind]) if self.rng.random() < 0.7 else f"({self.expr(kind, 3)})"
+
+    def open(self, tag):
+        return self.rng.choice(["{%", "{%", "{%-", "{%+"]) + f" {tag} " + self.rng.choice(["%}", "%}", "-%}", "+%}"])
+
+    def text(self):
+        return self.pick(["", " ", "\n", "a", "  b\n", "\n  ", "{# c #}", "{#- c -#}\n", "\t", "é", "{% raw %}{{ x }}{% endraw %}", "x { y } % z", "#}"])
+
+    def statement(self, depth=0):
+        rng, body = self.rng, lambda: self.body(depth + 1)
+        output = lambda: rng.choice(["{{", "{{-"]) + f" {self.expr()} " + rng.choice(["}}", "-}}"])
+        if depth > 2:
+            return output()
+        name = rng.choice(["i", "v", "s", "n", "w"])
+        loop = f"{{{{ {self.pick(LOOP)} }}}}"
+        kinds = [
+            output, output, output, self.text,
+            lambda: self.open(f"set {name} = {self.expr()}"),
+            lambda: self.open(f"set {name}, v = {self.expr('list')}"),
+            lambda: self.open(f"set {name}{rng.choice(['', ' | upper', ' | trim | length'])}") + body() + self.open("endset"),
+            lambda: self.open(f"if {self.expr('bool')}") + body() + self.open("else") + body() + self.open("endif"),
+            lambda: self.open(f"if {self.expr('bool')}") + body() + self.open(f"elif {self.expr()}") + body() + self.open("endif"),
+            lambda: self.open(f"for i in {self.expr('list')}") + loop + body() + self.open("endfor"),
+            lambda: self.open(f"for i in {self.expr('list')}") + body() + self.open("else") + body() + self.open("endfor"),
+            lambda: self.open(f"for i in {self.expr('list')} if {rng.choice(['i', 'i is odd', 'loop is undefined', self.expr('bool')])}") + loop + body() + self.open("endfor"),
+            lambda: self.open(f"for i, v in {self.expr('dict')}.items()") + "{{ i }}={{ v }}" + body() + self.open("endfor"),
+            lambda: self.open(f"for i in {self.expr('list')}") + body() + self.open(f"if {rng.choice(['loop.index > 1', self.expr('bool')])}")
+            + self.open(rng.choice(["break", "continue"])) + self.open("endif") + body() + self.open("else") + "E" + self.open("endfor"),
+            lambda: self.open("for i in tree recursive") + "{{ i.v }}{{ loop.depth }}[{{ loop(i.kids) }}]" + self.open("endfor"),
+            lambda: self.open(f"macro m(v, w={self.expr()})") + body() + "{{ w }}{{ varargs }}{{ kwargs }}{{ caller() if caller }}" + self.open("endmacro")
+            + f"{{{{ m({self.expr()}) }}}}{{{{ m(1, 2) }}}}" + rng.choice(["", "{{ m(1, 2, 3) }}", "{{ m(w=5) }}", "{{ m(1, z=3) }}", "{% call m(1) %}C{{ s }}{% endcall %}"]),
+            lambda: "{% macro r(i) %}{{ i }}{% if i > 0 %}{{ r(i - 1) }}{% endif %}{% endmacro %}{{ r(3) }}",
+            lambda: "{% macro c() %}<{{ caller(1, 2) }}>{% endmacro %}{% call(v, w=3) c() %}{{ v }}{{ w }}{{ s }}{% endcall %}",
+            lambda: self.open(f"filter {rng.choice(['upper', 'trim', 'length', 'replace(s, e)', 'indent', 'upper|trim'])}") + body() + self.open("endfilter"),
+            lambda: self.open(f"with {name} = {self.expr()}, v = {name}") + body() + self.open("endwith"),
+            lambda: "{% set ns = namespace(a=0) %}" + self.open(f"for i in {self.expr('list')}") + "{% set ns.a = ns.a + 1 %}{% set v = i %}" + body()
+            + self.open("endfor") + "{{ ns.a }}{{ v }}{{ ns }}",
+            lambda: "{% generation %}" + body() + "{% endgeneration %}",
+            lambda: "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{% set j = joiner('|') %}{{ j() }}x{{ j() }}",
+            lambda: self.open(f"print {self.expr()}"), lambda: "{% break %}", lambda: "{% include 'x' %}", lambda: "{{ raise_exception('stop') }}",
+        ]
+        return rng.choice(kinds)()
+
+    def body(self, depth=0):
+        return "".join(self.text() + self.statement(depth) for _ in range(self.rng.randrange(1, 3)))
+
+    def template(self):
+        if self.rng.random() < 0.6:
+            return "{{ " + self.expr() + " }}"
+        return self.body() + self.text()
+
+
+# What dpo refuses on purpose: docs/chat.md; and slices of numbers, which Jinja2 accepts where it folds constants.
+LIMITS = ["cannot be sliced", "64 bits", "not supported", "nested too deeply", "too long", "too many", "too large", "'self'"]
+# What differs from one process to the next.
+NOT_COMPARABLE = [" object at 0x", "<generator", "<built-in", "<function", "<bound", " at 0x", "wrap_str_format"]
+
+
+def probe_lines(templates):
+    text = "".join(json.dumps({"template": source, "variables": VARIABLES}) + "\n" for source in templates)
+    done = subprocess.run([os.environ["DPO_CHAT_PROBE"]], input=text.encode(), capture_output=True, check=False)
+    lines = done.stdout.decode().split("\n")[:-1]
+    if len(lines) != len(templates):
+        raise SystemExit(f"the probe ended with {done.returncode} at {templates[len(lines)]!r}\n{done.stderr.decode()}")
+    return [json.loads(line) for line in lines]
+
+
+def rendered(source):
+    try:
+        return plain_text(source, json.loads(json.dumps(VARIABLES)))  # a copy: `list|indent` changes its list
+    except Exception as error:  # pylint: disable=broad-except
+        return error
+
+
+def check_small_templates(count, seed):
+    """Returns how many differ, and prints the shortest of them."""
+    maker = Maker(seed)
+    templates = [maker.template() for _ in range(count)]
+    bad, texts, refused, skipped = [], 0, 0, 0
+    for source, ours in zip(templates, probe_lines(templates)):
+        theirs = rendered(source)
+        if isinstance(theirs, str) and any(mark in theirs for mark in NOT_COMPARABLE):
+            skipped += 1
+        elif isinstance(theirs, Exception) and "error" in ours:
+            refused += 1
+        elif isinstance(theirs, str) and ours.get("text") == theirs:
+            texts += 1
+        elif "error" in ours and any(mark in ours["error"] for mark in LIMITS):
+            skipped += 1
+        else:
+            bad.append((source, ours, theirs))
+    print(f"{count} small templates: {texts} texts equal, {refused} refused by both, {skipped} not comparable, {len(bad)} differ",
+          flush=True)
+    for source, ours, theirs in sorted(bad, key=lambda each: len(each[0]))[:int(os.environ.get("DPO_TEST_SHOWN", "5"))]:
+        print(f"  {source!r}\n    dpo:      {ours}\n    expected: {theirs!r}")
+    return len(bad)
+
+
+GENERATION = ("{% for m in messages %}{{ m.role }}: {% generation %}{{ m.content }}é{% endgeneration %}\n{% endfor %}", {
+    "messages": [{"role": "user", "content": "ü😀"}, {"role": "assistant", "content": "b"}]})
+
+
+def check_generation_marks():
+    source, variables = GENERATION
+    text, marks = reference_marks(source, variables)
+    line = json.dumps({"template": source, "variables": variables}) + "\n"
+    done = subprocess.run([os.environ["DPO_CHAT_PROBE"]], input=line.encode(), capture_output=True, check=True)
+    ours = json.loads(done.stdout)
+    in_bytes = [[len(text[:begin].encode()), len(text[:end].encode())] for begin, end in marks]
+    assert ours == {"text": text, "generated": in_bytes}, f"{ours} {in_bytes}"
+
+
+def write(name, text):
+    return lambda folder: (folder / name).write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+
+
+def several(*writers):
+    return lambda folder: [each(folder) for each in writers]
+
+
+HI = {"messages": [{"role": "user", "content": "hi"}]}
+TOKENS = {"bos_token": "<s>", "eos_token": {"content": "</s>", "__type": "AddedToken"}, "pad_token": None}
+NAMED = [{"name": "default", "template": "default"}, {"name": "tool_use", "template": "tools"}]
+# name, files, input, expected text
+FOLDER_CASES = [
+    ("text", write("tokenizer_config.json", {**TOKENS, "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}"}), HI, "<s>hi</s>"),
+    ("named", write("tokenizer_config.json", {"chat_template": NAMED}), HI, "default"),
+    ("named_tools", write("tokenizer_config.json", {"chat_template": NAMED}), {**HI, "tools": []}, "tools"),
+    ("no_tools", write("tokenizer_config.json", {"chat_template": NAMED}), {**HI, "tools": None}, "default"),
+    ("file", several(write("tokenizer_config.json", {**TOKENS, "chat_template": "config"}), write("chat_template.jinja", "file {{ bos_token }}\n")), HI, "file <s>"),
+    ("processor", several(write("tokenizer_config.json", TOKENS), write("chat_template.json", {"chat_template": "processor"})), HI, "processor"),
+    ("given", write("tokenizer_config.json", {**TOKENS, "chat_template": "{{ bos_token }}{{ tools }}{{ add_generation_prompt }}"}), {**HI, "bos_token": "B"}, "BNoneFalse"),
+    ("aliases", write("chat_template.jinja", "{{ messages|tojson }}"), {"messages": [{"role": "assistant", "thinking": "t"}]},
+     '[{"thinking": "t", "role": "assistant", "reasoning_content": "t"}]'),
+]

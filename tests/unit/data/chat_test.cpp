@@ -1,0 +1,212 @@
+#include "data/chat.h"
+
+#include <random>
+
+#include <fmt/format.h>
+
+#include "data/examples.h"
+#include "unit/data/byte_tokenizer.h"
+
+namespace dpo::data {
+namespace {
+
+// Turns such as "<user>text<|endoftext|>"; thinking is removed from all turns but the last.
+constexpr const char* kTemplate =
+    "{%- for m in messages -%}"
+    "{%- if m.role == 'forbidden' %}{{ raise_exception('no such role') }}{% endif -%}"
+    "<{{ m.role }}>"
+    "{%- if m.role == 'assistant' and not loop.last %}{{ m.content.split('|')[-1] }}{% else %}{{ m.content "
+    "}}{% endif -%}"
+    "{{ eos_token }}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt %}<assistant>{% endif -%}";
+
+class Chats : public WithTokenizer {
+ protected:
+  Chats() {
+    write("tokenizer/special_tokens_map.json", R"({"eos_token": "<|endoftext|>"})");
+    set_template(kTemplate);
+    cache_.folder = folder_ / "tokens";
+  }
+
+  void set_template(const std::string& text) {
+    config_.chat_template = write("template.jinja", text).string();
+  }
+
+  // "PROMPT > RESPONSE > RESPONSE", with $ for the end of the text and ( ) around what is not trained on.
+  std::string tokenize(const std::string& prompt, const std::vector<std::string>& responses) {
+    PromptText text;
+    text.chat = true;
+    text.prompt = prompt;
+    text.responses = responses;
+    std::string shown;
+    flags_.clear();
+    for (const TokenizedText& part : ChatTokenizer(config_, *tokenizer_).tokenize(text)) {
+      if (!shown.empty()) shown += " > ";
+      for (std::uint32_t i = 0; i < part.tokens.size(); ++i) {
+        for (const TokenRange& range : part.unscored)
+          shown += range.begin == i ? "(" : range.end == i ? ")" : "";
+        shown += part.tokens[i] == kEos ? '$' : static_cast<char>(part.tokens[i]);
+      }
+      flags_.push_back(part.flags);
+    }
+    return shown;
+  }
+
+  Examples load() {
+    cache_.notes.clear();
+    return Examples::load(config_, Split::Train, *tokenizer_, cache_);
+  }
+
+  static std::string message(const char* role, const char* content) {
+    return fmt::format(R"({{"role": "{}", "content": "{}"}})", role, content);
+  }
+
+  config::RunConfig config_ = make_config();
+  TokenCache cache_;
+  std::vector<std::uint8_t> flags_;
+};
+
+const std::string kPrompt = R"({"messages": [{"role": "user", "content": "q"}]})";
+
+TEST_F(Chats, BecomeThePromptAndWhatFollows) {
+  EXPECT_EQ(tokenize(kPrompt, {R"([{"role": "assistant", "content": "a"}])",
+                               R"([{"role": "assistant", "content": ""}])"}),
+            "<user>q$<assistant> > a$ > $");
+  EXPECT_EQ(flags_, (std::vector<std::uint8_t>{0, 0, kIsEmpty}));
+}
+
+TEST_F(Chats, ScoreWhatTheAssistantSays) {
+  const std::string answer = "[" + message("assistant", "old|a") + ", " + message("user", "r") + ", " +
+                             message("assistant", "new|b") + "]";
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > a$(<user>r$<assistant>)new|b$");
+  config_.data.train_on = config::TrainOn::last;
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > (a$<user>r$<assistant>)new|b$");
+  // Marks of the template decide, where it has them.
+  config_.data.train_on = config::TrainOn::assistant;
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>"
+      "{%- if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{{ eos_token }}"
+      "{%- else %}{{ m.content }}{{ eos_token }}{% endif %}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > old|a($<user>r$<assistant>)new|b($");
+}
+
+TEST_F(Chats, EndWithASpecialToken) {
+  set_template(
+      "{%- for m in messages -%}[{{ m.role }}] {{ m.content }}\n{%- endfor -%}"
+      "{%- if add_generation_prompt %}[assistant] {% endif -%}");
+  EXPECT_EQ(tokenize(kPrompt, {"[" + message("assistant", "a") + "]"}), "[user] q[assistant]  > a$");
+  EXPECT_EQ(flags_, (std::vector<std::uint8_t>{0, kEndAdded}));
+}
+
+TEST_F(Chats, WhosePromptIsWrittenDifferentlyBeginWhereBothAgree) {
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>{{ m.content }}{{ eos_token }}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant><think>{% endif -%}");
+  EXPECT_EQ(tokenize(kPrompt, {"[" + message("assistant", "a") + "]"}), "<user>q$<assistant> > a$");
+  EXPECT_EQ(flags_[0], kBoundaryMoved);
+  set_template("{%- if add_generation_prompt %}A{% else %}B{% endif -%}");
+  try {
+    tokenize(kPrompt, {"[" + message("assistant", "a") + "]"});
+    FAIL();
+  } catch (const ChatError& error) {
+    EXPECT_NE(std::string(error.what()).find("alone 'A', with the answer 'B'"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(Chats, ThatAreTooLongLoseTheirFirstTurns) {
+  const std::string prompt = "{\"messages\": [" + message("system", "s") + ", " + message("user", "1") +
+                             ", " + message("assistant", "2") + ", " + message("user", "3") + "]}";
+  const std::vector<std::string> answer = {"[" + message("assistant", "a") + "]"};
+  EXPECT_EQ(tokenize(prompt, answer), "<system>s$<user>1$<assistant>2$<user>3$<assistant> > a$");
+  config_.max_length = 40;
+  EXPECT_EQ(tokenize(prompt, answer), "<system>s$<user>3$<assistant> > a$");
+  EXPECT_EQ(flags_[0], kTurnsDropped);
+  config_.data.keep_system = false;
+  EXPECT_EQ(tokenize(prompt, answer), "<user>3$<assistant> > a$");
+  config_.max_length = 5;  // the last turn stays; whoever uses the tokens truncates them
+  EXPECT_EQ(tokenize(prompt, answer), "<user>3$<assistant> > a$");
+}
+
+TEST_F(Chats, GetToolsAndVariablesByRowElseByKey) {
+  set_template(
+      "{{ tools | tojson }} {{ style }} {{ deep }}{{ eos_token }}{% if add_generation_prompt %}>{% else "
+      "%}>a{% endif %}");
+  config_.data.tools = write("tools.json", R"([{"name": "f"}])").string();
+  config_.chat_template_kwargs = {{"style", "true"}, {"deep", "1"}};
+  const std::vector<std::string> answer = {"[" + message("assistant", "a") + "]"};
+  EXPECT_EQ(tokenize(kPrompt, answer), R"([{"name": "f"}] True 1$> > a$)");
+  EXPECT_EQ(
+      tokenize(
+          R"({"messages": [{"role": "user", "content": "q"}], "tools": [], "chat_template_kwargs": {"style": "x"}})",
+          answer),
+      "[] x 1$> > a$");
+}
+
+TEST_F(Chats, OfAFileBecomeExamples) {
+  const auto row = [](const char* role, const char* answer) {
+    return fmt::format(R"({{"prompt": [{{"role": "{}", "content": "q"}}], "chosen": "{}", "rejected": "b"}})",
+                       role, answer) +
+           "\n";
+  };
+  config_.datasets = {
+      write("pairs.jsonl", row("user", "a") + row("user", "<|endoftext|>") + row("user", "c")).string()};
+  Examples examples = load();
+  EXPECT_EQ(examples.size(), 2u);
+  EXPECT_EQ(examples.counts()[0].dropped[0], 1);  // the end of the text inside a message
+  EXPECT_EQ(cache_.notes,
+            (std::vector<std::string>{
+                config_.datasets[0] + ": read as pairs of chosen and rejected, as conversations",
+                config_.datasets[0] + ": rendered with the chat template " + *config_.chat_template}));
+
+  config_.datasets = {
+      write("refused.jsonl", row("user", "a") + row("forbidden", "c") + row("user", "d")).string()};
+  EXPECT_NE(
+      problem_of([&] { load(); }).find("refused.jsonl:2: the chat template refuses this conversation: "),
+      std::string::npos);
+  EXPECT_NE(problem_of([&] { load(); }).find("no such role"), std::string::npos);
+  config_.data.on_error = config::BadRowPolicy::skip;
+  examples = load();
+  EXPECT_EQ(examples.counts()[0].bad_rows, 1);
+  EXPECT_EQ(examples.counts()[0].rows, 2);
+  EXPECT_EQ(examples.size(), 2u);
+
+  config_.datasets = {
+      write("mixed.jsonl", row("user", "a") + R"({"prompt": "p", "chosen": "a", "rejected": "b"})").string()};
+  config_.data.on_error = config::BadRowPolicy::fail;
+  EXPECT_NE(problem_of([&] {
+              load();
+            }).find("mixed.jsonl:2: this row is plain text, but the first one is a conversation"),
+            std::string::npos);
+}
+
+TEST_F(Chats, NeedATemplate) {
+  config_.chat_template.reset();
+  const std::string problem = problem_of([&] { ChatTokenizer(config_, *tokenizer_); });
+  EXPECT_NE(problem.find("conversations need a chat template"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("chat_template=chatml|zephyr|plain"), std::string::npos) << problem;
+}
+
+// Texts that begin alike give the same tokens as one by one.
+TEST_F(Chats, AreEncodedAlike) {
+  std::mt19937 random(1);
+  const std::vector<std::string> parts = {"a", " b", "<|endoftext|>", "\n", "é", "<|endof"};
+  const auto some = [&](std::size_t most) {
+    std::string text;
+    for (std::size_t i = random() % (most + 1); i > 0; --i) text += parts[random() % parts.size()];
+    return text;
+  };
+  for (int round = 0; round < 500; ++round) {
+    const std::string start = some(6);
+    const std::vector<std::string> texts = {start + some(3), start + some(6),
+                                            start.substr(0, start.size() / 2), start};
+    const auto all = tokenizer_->encode_alike(texts);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      EXPECT_EQ(all[i], tokenizer_->encode(texts[i])) << texts[i];
+  }
+}
+
+}  // namespace
+}  // namespace dpo::data

@@ -1,0 +1,170 @@
+// Rows of conversations, in every form that public data sets have.
+#include "data/conversation.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "data/columns.h"
+#include "unit/data/files.h"
+
+namespace dpo::data {
+namespace {
+
+class Conversations : public WithFolder {
+ protected:
+  // What a row, as JSON, becomes: "PROMPT > RESPONSE | RESPONSE 0>1", with messages as "role:content"; or the
+  // problem with it.
+  std::string read(const std::string& json, const ColumnNames& names = {},
+                   config::TrainOn train_on = config::TrainOn::assistant) const {
+    std::string shown;
+    BadRows bad(true);
+    read_json_lines(
+        write("rows.jsonl", json + "\n"),
+        [&](Value&& row, std::int64_t) {
+          shown = show(read_by_columns(row, names, train_on));
+          return true;
+        },
+        bad);
+    return bad.examples().empty() ? shown : bad.examples()[0].substr(bad.examples()[0].find(":1: ") + 4);
+  }
+
+ private:
+  // {"role": "user", "content": "a"} as user:a, to keep the expectations short.
+  static std::string brief(std::string json) {
+    const auto replace = [&](const std::string& from, const std::string& to) {
+      for (std::size_t at = json.find(from); at != std::string::npos; at = json.find(from, at + to.size()))
+        json.replace(at, from.size(), to);
+    };
+    replace("{\"role\": \"", "");
+    replace("\", \"content\": \"", ":");
+    replace("\"}", "");
+    return json;
+  }
+
+  static std::string show(const PromptText& prompt) {
+    std::string shown = prompt.chat ? "chat " : "text ";
+    shown += brief(prompt.prompt) + " >";
+    for (const std::string& response : prompt.responses) shown += " " + brief(response);
+    for (const Pair& pair : prompt.pairs) shown += fmt::format(" {}>{}", pair.chosen, pair.rejected);
+    for (const Label& label : prompt.labels) shown += label.desirable ? " good" : " bad";
+    return shown + (prompt.own_entry ? " alone" : "");
+  }
+};
+
+const char* const kUser = R"({"role": "user", "content": "q"})";
+const char* const kGood = R"({"role": "assistant", "content": "a"})";
+const char* const kBad = R"({"role": "assistant", "content": "b"})";
+const char* const kPair = R"(chat {"messages": [user:q]} > [assistant:a] [assistant:b] 0>1)";
+
+TEST_F(Conversations, OfPairsInEveryForm) {
+  const auto row = [](auto format, const auto&... values) {
+    return fmt::format(fmt::runtime(format), values...);
+  };
+  // A list of messages as the prompt, and of one message, one message, or text as the answers.
+  EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": [{}], "rejected": [{}]}})", kUser, kGood, kBad)), kPair);
+  EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": {}, "rejected": {}}})", kUser, kGood, kBad)), kPair);
+  EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": "a", "rejected": "b"}})", kUser)), kPair);
+  // Whole conversations: without a prompt, with the prompt again, and with its text.
+  EXPECT_EQ(read(row(R"({{"chosen": [{0}, {1}], "rejected": [{0}, {2}]}})", kUser, kGood, kBad)), kPair);
+  EXPECT_EQ(
+      read(row(R"({{"prompt": [{0}], "chosen": [{0}, {1}], "rejected": [{0}, {2}]}})", kUser, kGood, kBad)),
+      kPair);
+  EXPECT_EQ(read(row(R"({{"prompt": "q", "prompt_id": "7", "chosen": [{0}, {1}], "rejected": [{0}, {2}], )"
+                     R"("messages": [{0}, {1}], "score_chosen": 9.5, "score_rejected": 1}})",
+                     kUser, kGood, kBad)),
+            kPair);
+  // Turns as columns.
+  EXPECT_EQ(read(R"({"system": "", "question": "q", "chosen": "a", "rejected": "b"})"), kPair);
+  EXPECT_EQ(read(R"({"instruction": "q", "chosen_response": "a", "rejected_response": "b"})"), kPair);
+  EXPECT_EQ(read(R"({"system": "s", "question": "q", "chosen": "a", "rejected": "b"})"),
+            R"(chat {"messages": [system:s, user:q]} > [assistant:a] [assistant:b] 0>1)");
+  EXPECT_EQ(read(R"({"instruction": "q", "input": "i", "chosen": "a", "rejected": "b"})"),
+            R"(chat {"messages": [user:q\u000a\u000ai]} > [assistant:a] [assistant:b] 0>1)");
+  // HelpSteer3: the sign of the preference decides.
+  EXPECT_EQ(read(row(R"({{"context": [{}], "response1": "a", "response2": "b", "overall_preference": -2}})",
+                     kUser)),
+            kPair);
+  EXPECT_EQ(
+      read(row(R"({{"context": [{}], "response1": "b", "response2": "a", "overall_preference": 1}})", kUser)),
+      R"(chat {"messages": [user:q]} > [assistant:b] [assistant:a] 1>0)");
+  EXPECT_EQ(
+      read(row(R"({{"context": [{}], "response1": "b", "response2": "a", "overall_preference": 0}})", kUser)),
+      R"(chat {"messages": [user:q]} > [assistant:b] [assistant:a])");
+  // ShareGPT.
+  EXPECT_EQ(
+      read(R"({"conversations": [{"from": "human", "value": "q"}], "chosen": {"from": "gpt", "value": "a"}, )"
+           R"("rejected": {"from": "gpt", "value": "b"}})"),
+      kPair);
+  // Ranked answers.
+  EXPECT_EQ(
+      read(row(R"({{"prompt": [{}], "completions": [[{}], [{}]], "scores": [1, 2]}})", kUser, kBad, kGood)),
+      R"(chat {"messages": [user:q]} > [assistant:b] [assistant:a] 1>0)");
+}
+
+TEST_F(Conversations, KeepToolsKeywordsAndOtherKeysOfMessages) {
+  EXPECT_EQ(
+      read(
+          R"({"prompt": [{"role": "user", "content": "q"}], "tools": "[{\"name\": \"f\"}]", )"
+          R"("chat_template_kwargs": {"enable_thinking": false}, "chosen": [{"role": "assistant", "content": null, )"
+          R"("tool_calls": [{"function": {"name": "f", "arguments": {"x": 12345678901234567, "y": 1.0}}}]}], )"
+          R"("rejected": "b"})"),
+      R"(chat {"messages": [user:q], "tools": [{"name": "f], "chat_template_kwargs": {"enable_thinking": false}} > )"
+      R"([assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"x": 12345678901234567, "y": 1.0}}}]}] )"
+      R"([assistant:b] 0>1)");
+}
+
+TEST_F(Conversations, OfSftAndKto) {
+  const std::string four =
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, )"
+      R"({"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}, )"
+      R"({"role": "user", "content": "ignored"}]})";
+  EXPECT_EQ(read(four), R"(chat {"messages": [user:q]} > [assistant:a, user:r, assistant:b] alone)");
+  EXPECT_EQ(read(four, {}, config::TrainOn::last),
+            R"(chat {"messages": [user:q, assistant:a, user:r]} > [assistant:b] alone)");
+  EXPECT_EQ(read(R"({"prompt": [{"role": "user", "content": "q"}], "completion": "a"})"),
+            R"(chat {"messages": [user:q]} > [assistant:a] alone)");
+  EXPECT_EQ(read(R"({"instruction": "q", "input": "", "output": "a"})"),
+            R"(chat {"messages": [user:q]} > [assistant:a] alone)");
+  EXPECT_EQ(read(R"({"prompt": [{"role": "user", "content": "q"}], "completion": "a", "label": false})"),
+            R"(chat {"messages": [user:q]} > [assistant:a] bad alone)");
+  EXPECT_EQ(read(R"({"prompt": "q", "completion": "a", "label": 1})"), "text q > a good alone");
+  EXPECT_EQ(read(R"({"text": "t"})"), "text  > t alone");
+}
+
+TEST_F(Conversations, ThatAreNoneAreRefused) {
+  const auto refused = [&](const std::string& json, const std::string& why) {
+    EXPECT_NE(read(json).find(why), std::string::npos) << json << "\n" << read(json);
+  };
+  refused(R"({"messages": [{"role": "user", "content": "q"}]})",
+          "no message of the assistant after one of the user");
+  refused(R"({"messages": [{"role": "assistant", "content": "a"}]})",
+          "no message of the assistant after one of the user");
+  refused(R"({"messages": ["q", "a"]})", "'messages' is a list, expected a string or messages");
+  refused(R"({"prompt": [{"role": "user", "content": "q"}, "x"], "chosen": "a", "rejected": "b"})",
+          "'prompt' contains a string, expected messages with 'role' and 'content'");
+  refused(R"({"conversations": [{"from": "martian", "value": "q"}]})", "a message is from 'martian'");
+  refused(
+      R"({"chosen": [{"role": "assistant", "content": "a"}], "rejected": [{"role": "assistant", "content": "b"}]})",
+      "there is no prompt");
+  refused(R"({"chosen": [{"role": "user", "content": "a"}, {"role": "user", "content": "c"}], )"
+          R"("rejected": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+          "a response has no message of the assistant, only of 'user'");
+  refused(R"({"prompt": [{"role": "user", "content": "q"}], "tools": "[", "chosen": "a", "rejected": "b"})",
+          "'tools' is a string that is not JSON");
+  // Ambiguous: the candidates are named, and how to choose.
+  refused(R"({"messages": [], "text": "t"})", "can be read in 2 ways, by its columns 'messages' or 'text'");
+  refused(R"({"messages": [], "text": "t"})", "data.columns={text: none}");
+  refused(R"({"prompt": "p", "chosen": "a", "rejected": "b", "completion": "c", "label": true})",
+          "by its columns 'chosen, rejected' or 'completion, label'");
+}
+
+TEST_F(Conversations, AreChosenByDataColumns) {
+  EXPECT_EQ(read(R"({"messages": [], "text": "t"})", {{"messages", "none"}}), "text  > t alone");
+  // A prompt is used as it is; a question is a message of the user.
+  EXPECT_EQ(read(R"({"question": "q", "chosen": "a", "rejected": "b"})", {{"prompt", "question"}}),
+            "text q > a b 0>1");
+  EXPECT_EQ(read(R"({"ask": "q", "chosen": "a", "rejected": "b"})", {{"question", "ask"}}), kPair);
+}
+
+}  // namespace
+}  // namespace dpo::data

@@ -1,0 +1,198 @@
+#include <gtest/gtest.h>
+
+#include "text/jinja/parser.h"
+#include "text/jinja/template.h"
+
+namespace dpo::text::jinja {
+namespace {
+
+Dict variables() {
+  return parse_json(R"({"n": 7, "s": "naïve", "nums": [3, 1, 2], "d": {"a": 1, "items": [1]}, "x": "outer",
+                        "rows": [{"k": "b", "v": 1}, {"k": "a"}]})")
+      .dict();
+}
+
+std::string render(const std::string& source, const Limits& limits = {}) {
+  return Template(source).render(variables(), limits).text;
+}
+
+std::string error_of(const std::string& source, const Limits& limits = {}) {
+  try {
+    render(source, limits);
+  } catch (const SyntaxError& error) {
+    return "syntax " + std::to_string(error.at.line) + ":" + std::to_string(error.at.column) + " " +
+           error.what();
+  } catch (const RenderError& error) {
+    return std::to_string(error.at.line) + ":" + std::to_string(error.at.column) + " " + error.what();
+  }
+  return "no error";
+}
+
+TEST(Jinja, TrimsBlocksAsTransformersDoes) {
+  EXPECT_EQ(render("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
+  EXPECT_EQ(render("a  {%- if true -%}  b  {%- endif -%}  c"), "abc");
+  EXPECT_EQ(render("  {%+ if true +%}\nx{% endif %}"), "  \nx");
+  EXPECT_EQ(render("  {{ n }}\n{# c #}\ny\r\n\r\n"), "  7\ny\n");
+  EXPECT_EQ(render("{% raw %}\n{{ n }}{% endraw %}\nz"), "\n{{ n }}z");
+}
+
+TEST(Jinja, PrintsValuesAsPython) {
+  EXPECT_EQ(render("{{ [1, 2.0, none, true, 'it\\'s', (1,)] }}"), "[1, 2.0, None, True, \"it's\", (1,)]");
+  EXPECT_EQ(render("{{ 1e16 }} {{ 1e15 }} {{ 1e-5 }} {{ 0.1 + 0.2 }} {{ 7 // -2 }} {{ -7 % 3 }} {{ 1 / 2 }}"),
+            "1e+16 1000000000000000.0 1e-05 0.30000000000000004 -4 2 0.5");
+  EXPECT_EQ(render("{{ d }} {{ {} }} {{ 'ü\\n' | list }}"), "{'a': 1, 'items': [1]} {} ['ü', '\\n']");
+  EXPECT_EQ(render("{{ missing }}|{{ d.missing is defined }}"), "|False");
+}
+
+TEST(Jinja, WritesJsonAsPython) {
+  EXPECT_EQ(render("{{ {'a': [1.0, 'é\\x01'], 'b': none}|tojson }}"),
+            R"({"a": [1.0, "é\u0001"], "b": null})");
+  EXPECT_EQ(render("{{ {'b': [], 'a': {}}|tojson(indent=2, sort_keys=true) }}"),
+            "{\n  \"a\": {},\n  \"b\": []\n}");
+  EXPECT_EQ(render("{{ ['é', '😀']|tojson(ensure_ascii=true, separators=(',', ':')) }}"),
+            R"(["\u00e9","\ud83d\ude00"])");
+}
+
+TEST(Jinja, IndexesTextByCodePoint) {
+  EXPECT_EQ(render("{{ s[2] }}{{ s[-3:] }}{{ s[::-1] }}{{ s|length }}{{ s.find('v') }}"), "ïïveevïan53");
+}
+
+TEST(Jinja, AttributesComeBeforeItemsAndItemsBeforeAttributes) {
+  EXPECT_EQ(render("{{ d['items'] }}{{ d.items() | list }}"), "[1][('a', 1), ('items', [1])]");
+  EXPECT_EQ(render("{{ d.__class__ }}{{ d.nosuch }}"), "");
+  EXPECT_EQ(error_of("{{ nums.append(1) }}"), "1:15 access to attribute 'append' of 'list' object is unsafe");
+}
+
+TEST(Jinja, VariablesOfLoopsStayInLoops) {
+  EXPECT_EQ(render("{% for i in nums %}{% set x = i %}{{ x }}{% endfor %}{{ x }}{{ i }}"), "312outer");
+  EXPECT_EQ(
+      render(
+          "{% set ns = namespace(k=0) %}{% for i in nums %}{% set ns.k = ns.k + i %}{% endfor %}{{ ns.k }}"),
+      "6");
+  EXPECT_EQ(render("{% for i in nums %}{{ x }}{% endfor %}{% set x = 1 %}{{ x }}"), "1");
+  EXPECT_EQ(render("{% if false %}{% set x = 1 %}{% endif %}{{ x }}"), "outer");
+  EXPECT_EQ(render("{% generation %}{% set x = 1 %}{{ x }}{% endgeneration %}{{ x }}"), "1outer");
+}
+
+TEST(Jinja, LoopsKnowWhereTheyAre) {
+  EXPECT_EQ(render("{% for i in nums %}{{ loop.index }}/{{ loop.length }}{{ loop.nextitem }}"
+                   "{{ '.' if loop.last }} {% endfor %}"),
+            "1/31 2/32 3/3. ");
+  EXPECT_EQ(render("{% for i in nums if i > 1 %}{{ loop.index }}{{ loop.revindex }}{{ i }} {% endfor %}"),
+            "123 212 ");
+  EXPECT_EQ(
+      render("{% for i in nums %}{% if i == 1 %}{% break %}{% endif %}{{ i }}{% else %}none{% endfor %}"),
+      "3");
+  EXPECT_EQ(render("{% for i in [] %}{% else %}none{% endfor %}"), "none");
+  EXPECT_EQ(
+      render("{% for i in [[1, [2]], 3] recursive %}{{ loop(i) if i is iterable else i }}{{ loop.depth }} "
+             "{% endfor %}"),
+      "12 23 2 1 31 ");
+  // Jinja2 forgets an iteration that `continue` ends.
+  EXPECT_EQ(render("{% for i in nums %}{% continue %}{% else %}else{% endfor %}"), "else");
+}
+
+TEST(Jinja, MacrosTakeArgumentsAndCallers) {
+  EXPECT_EQ(render("{% macro m(a, b=a + 1) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+                   "{{ m(1) }}{{ m(1, 5, 6, z=7) }}"),
+            "12(){}15(6,){'z': 7}");
+  EXPECT_EQ(
+      render("{% macro m() %}<{{ caller(2) }}>{% endmacro %}{% call(i) m() %}{{ i }}{{ x }}{% endcall %}"),
+      "<2outer>");
+  EXPECT_EQ(render("{% macro f(i) %}{{ i }}{{ f(i - 1) if i }}{% endmacro %}{{ f(3) }}"), "3210");
+  EXPECT_EQ(error_of("{% macro m(a) %}{% endmacro %}\n {{ m(1, 2) }}"),
+            "2:6 macro 'm' takes not more than 1 argument(s)");
+}
+
+TEST(Jinja, FiltersReadLazily) {
+  EXPECT_EQ(render("{% set g = nums|map('nosuch') %}ok"), "ok");
+  EXPECT_EQ(render("{{ rows|map(attribute='v')|first }}{{ rows|selectattr('v')|list|length }}"), "11");
+  EXPECT_EQ(render("{% set g = nums|select %}{{ g|list }}{{ g|list }}"), "[3, 1, 2][]");
+  EXPECT_EQ(error_of("{{ nums|select|length }}"), "1:16 object of type 'generator' has no len()");
+}
+
+TEST(Jinja, MistakesNameLineAndColumn) {
+  EXPECT_EQ(error_of("a\n é {% if %}"), "syntax 2:10 expected an expression, got '%}'");
+  EXPECT_EQ(error_of("{% for i in nums %}"), "syntax 1:20 expected one of the tags: endfor, else");
+  EXPECT_EQ(error_of("{{ 'a' + 1 }}"), "1:8 unsupported operand type(s) for +: 'str' and 'int'");
+  EXPECT_EQ(error_of("\n{{ raise_exception('stop') }}"), "2:19 stop");
+  EXPECT_EQ(error_of("{{ missing.deep }}"), "1:11 'missing' is undefined");
+  EXPECT_EQ(error_of("{{ 1|nosuch }}"), "syntax 1:6 no filter named 'nosuch'");
+  EXPECT_EQ(error_of("{% if n == 0 %}{{ 1|nosuch }}{% endif %}"), "no error");
+  EXPECT_EQ(error_of("{% include 'x' %}"), "1:4 include: a chat template cannot load other templates");
+  EXPECT_EQ(error_of("{% break %}"), "syntax 1:4 break and continue must be in a loop");
+  EXPECT_EQ(error_of("{{ 9223372036854775807 + 1 }}"), "1:24 an integer does not fit into 64 bits");
+}
+
+TEST(Jinja, TemplatesAreBounded) {
+  const Limits small{.steps = 10000, .bytes = 1 << 20, .output = 1000};
+  EXPECT_EQ(error_of("{% for i in range(99999) %}{{ i }}{% endfor %}", {.steps = 10000}),
+            "1:4 the template takes too many steps");
+  EXPECT_EQ(error_of("{{ 'x' * 2000000 }}", small), "1:8 the template makes too many or too large values");
+  EXPECT_EQ(error_of("{{ 'x' * 2000 }}", small), "1:8 the template writes too much text");
+  EXPECT_EQ(error_of("{{ '%999999d' % 1 }}", {.bytes = 1000}),
+            "1:15 the template makes too many or too large values");
+  EXPECT_EQ(error_of("{{ '{:>99999}'.format(1) }}", {.bytes = 1000}).substr(0, 5), "1:22 ");
+  EXPECT_EQ(error_of("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+            "1:20 macros call each other too deeply");
+  EXPECT_NE(
+      error_of("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}").find("too deeply"),
+      std::string::npos);
+  std::string sum = "1";
+  for (int i = 0; i < 100000; ++i) sum += "+1";
+  EXPECT_NE(error_of("{{ " + sum + " }}").find("too long"), std::string::npos);
+  EXPECT_NE(
+      error_of("{% set ns = namespace(l=[]) %}{% for i in range(1000) %}{% set ns.l = [ns.l] %}{% endfor %}")
+          .find("nested too deeply"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of(
+          "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}"
+          "{{ ns.l }}",
+          small)
+          .find("too many"),
+      std::string::npos);
+}
+
+TEST(Jinja, NamespacesAndMacrosThatReferToThemselvesAreFreed) {
+  EXPECT_EQ(render("{% set a = namespace() %}{% set a.a = a %}{% macro m() %}{{ m is defined }}{% endmacro %}"
+                   "{% set a.m = m %}{{ a.m() }}"),
+            "True");
+  EXPECT_NE(error_of("{% set a = namespace() %}{% set a.a = a %}{{ a }}").find("too deeply"),
+            std::string::npos);
+}
+
+TEST(Jinja, GenerationBlocksMarkBytes) {
+  const Rendered rendered =
+      Template("é{% for i in nums %}{% generation %}ü{{ i }}{% endgeneration %}.{% endfor %}")
+          .render(variables());
+  EXPECT_EQ(rendered.text, "éü3.ü1.ü2.");
+  EXPECT_EQ(rendered.generated, (std::vector<std::pair<std::size_t, std::size_t>>{{2, 5}, {6, 9}, {10, 13}}));
+}
+
+TEST(JinjaValue, KeepsWhatJsonSays) {
+  const Value value = parse_json(R"({"b": 1, "a": [1.0, true, null, "\u00e9"], "b": 2})");
+  EXPECT_EQ(value.dict().entries()[0].first.string(), "b");
+  EXPECT_EQ(value.find("b")->integer(), 2);
+  EXPECT_EQ(value.find("a")->items()[0].kind(), Kind::kFloat);
+  EXPECT_EQ(value.find("a")->items()[3].string(), "é");
+  EXPECT_THROW(parse_json("{"), Failure);
+  EXPECT_THROW(parse_json("[18446744073709551615]"), Failure);
+  EXPECT_THROW(parse_json("[99999999999999999999999]"), Failure);
+  EXPECT_THROW(parse_json(std::string(5000, '[') + std::string(5000, ']')), Failure);
+}
+
+TEST(JinjaValue, DictsFindKeysAsPython) {
+  Dict dict;
+  for (int i = 0; i < 40; ++i) dict.set(i, i * i);
+  dict.set(1.0, "one");
+  dict.set(true, "true");
+  EXPECT_EQ(dict.size(), 40u);
+  EXPECT_EQ(dict.find(Value(1))->string(), "true");
+  EXPECT_EQ(dict.find(Value(39))->integer(), 39 * 39);
+  EXPECT_EQ(dict.find(std::string_view("x")), nullptr);
+  EXPECT_THROW(dict.set(Value::list({}), 1), Failure);
+}
+
+}  // namespace
+}  // namespace dpo::text::jinja
