@@ -55,6 +55,17 @@ std::string scalar_event(const Row& row) {
   return make_event(row.step, values);
 }
 
+// Without what the row before has logged at the same step: an evaluation repeats the counters of the update
+// before it.
+Row without_repeated(Row row, const Row& before) {
+  if (row.step != before.step) return row;
+  const auto is_repeated = [&](const auto& value) {
+    return std::ranges::any_of(before.values, [&](const auto& other) { return other.first == value.first; });
+  };
+  std::erase_if(row.values, is_repeated);
+  return row;
+}
+
 // Text that TensorBoard, which renders Markdown, shows as it is: indented, it is a code block.
 std::string as_code(std::string_view text) {
   std::string code = "    ";
@@ -159,9 +170,12 @@ std::vector<std::string> events_of(std::span<const Row> history, std::vector<Old
   std::vector<OldEvent> events;
   for (OldEvent& event : old)
     if (belongs(event) && written.emplace(event.step, event.tag).second) events.push_back(std::move(event));
-  for (const Row& row : history)
+  Row before{.step = -1};
+  for (const Row& row : history) {
     if (written.emplace(row.step, row.values.front().first).second)
-      events.push_back({row.step, row.values.front().first, scalar_event(row)});
+      events.push_back({row.step, row.values.front().first, scalar_event(without_repeated(row, before))});
+    before = row;
+  }
   std::ranges::stable_sort(events, {}, &OldEvent::step);
   std::vector<std::string> all;
   for (OldEvent& event : events) all.push_back(std::move(event.bytes));
@@ -187,9 +201,15 @@ std::string file_name() {
 
 class TensorBoard : public Tracker {
  public:
-  TensorBoard(const fs::path& path, std::string contents) : file_(path, std::move(contents)) {}
+  // `last`: the last row before the run was resumed.
+  TensorBoard(const fs::path& path, std::string contents, Row last)
+      : file_(path, std::move(contents)), last_(std::move(last)) {}
 
-  bool add(const Row& row) override { return file_.append(tf_record(scalar_event(row))); }
+  bool add(const Row& row) override {
+    const Row fresh = without_repeated(row, last_);
+    last_ = row;
+    return file_.append(tf_record(scalar_event(fresh)));
+  }
 
   bool add_histograms(std::int64_t step, std::span<const Distribution> distributions) override {
     Message values;
@@ -212,6 +232,7 @@ class TensorBoard : public Tracker {
 
  private:
   AppendFile file_;
+  Row last_;
 };
 
 }  // namespace
@@ -223,7 +244,8 @@ std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, std::span<co
   std::string contents = tf_record(version_event(old)) + tf_record(config_event(settings.config));
   for (const std::string& event : events_of(history, std::move(old))) contents += tf_record(event);
   const fs::path path = folder / file_name();
-  auto tracker = std::make_unique<TensorBoard>(path, std::move(contents));
+  auto tracker = std::make_unique<TensorBoard>(path, std::move(contents),
+                                               history.empty() ? Row{.step = -1} : history.back());
   std::error_code none;
   if (tracker->is_written())
     for (const fs::path& file : old_files)

@@ -17,7 +17,7 @@ namespace dpo::track {
 struct Row {
   std::int64_t step = 0;  // examples so far, as in metrics.jsonl
   bool is_evaluation = false;
-  std::vector<std::pair<std::string, double>> values;
+  std::vector<std::pair<std::string, double>> values{};
 };
 
 struct Distribution {

@@ -6,17 +6,16 @@ import signal
 import struct
 import subprocess
 import sys
-import unittest
 import zlib
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "e2e"))
-from tiny_run import TinyRuns, main  # noqa: E402
-from wandb_server import WandbServer  # noqa: E402
+from tiny_run import TinyRuns, main
+from wandb_server import WandbServer
 
-import numpy  # noqa: E402
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
-from wandb.proto.wandb_internal_pb2 import Record  # noqa: E402
+import numpy
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from wandb.proto.wandb_internal_pb2 import Record
 
 BLOCK = 32 * 1024
 STEP = "counters/examples"
@@ -80,10 +79,10 @@ class Trackers(TinyRuns):
         expected = {}
         for line in self.metrics(run):
             for name, value in line.items():
-                expected.setdefault(name, []).append((line[STEP], float(numpy.float32(value))))
+                expected.setdefault(name, {})[line[STEP]] = float(numpy.float32(value))
         self.assertEqual(set(events.Tags()["scalars"]), set(expected))
         for name, points in expected.items():
-            self.assertEqual([(point.step, point.value) for point in events.Scalars(name)], points, name)
+            self.assertEqual([(point.step, point.value) for point in events.Scalars(name)], list(points.items()), name)
         return events
 
     def check_rows(self, run, rows):

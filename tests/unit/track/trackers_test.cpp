@@ -93,7 +93,7 @@ TEST(Trackers, AResumedRunHasEachStepOnce) {
   {
     Trackers trackers(settings, std::vector<Row>{update_at(4, 0.5), evaluation_at(4, 0.6)});
     EXPECT_EQ(tensorboard_values(folder), (Names{"0 config", "4 loss/train", "4 both", "4 loss/eval",
-                                                 "4 both", "4 eval_tokens/chosen", "4 samples/1"}));
+                                                 "4 eval_tokens/chosen", "4 samples/1"}));
     EXPECT_TRUE(trackers.add(update_at(6, 0.45)));  // another moment of the log interval
     EXPECT_TRUE(trackers.finish(0));
   }
