@@ -12,6 +12,7 @@
 #include "config/text.h"
 #include "data/token_cache.h"
 #include "data/token_file.h"
+#include "text/chat_turns.h"
 
 namespace dpo::data {
 namespace {
@@ -160,14 +161,19 @@ ChatTokenizer::Chat ChatTokenizer::parse(const std::string& prompt) const {
   return chat;
 }
 
-text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& messages, bool answer_follows,
-                                         std::size_t response) const {
+jinja::Value ChatTokenizer::variables_of(const Chat& chat, const Values& messages,
+                                         bool answer_follows) const {
   jinja::Dict variables = chat.kwargs.dict();
   variables.set("messages", jinja::Value::list(messages));
   variables.set("tools", chat.tools);
   variables.set("add_generation_prompt", answer_follows);
+  return variables;
+}
+
+text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& messages, bool answer_follows,
+                                         std::size_t response) const {
   try {
-    return template_.render(variables);
+    return template_.render(variables_of(chat, messages, answer_follows));
   } catch (const text::TemplateError& error) {
     throw ChatError(fmt::format("the chat template refuses this conversation: {}", error.what()), response);
   }
@@ -259,81 +265,28 @@ std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::ve
 // The tokens of a whole conversation that are trained on, in its response.
 std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& response,
                                               const Encoded& encoded, std::size_t index) const {
-  const auto end = static_cast<std::uint32_t>(encoded.tokens[index + 1].size());
-  std::vector<TokenRange> ranges =
-      template_.marks_generation() ? marked(encoded, index) : std::vector<TokenRange>();
-  if (ranges.empty()) {
-    if (response.size() == 1) return {{static_cast<std::uint32_t>(encoded.prompt), end}};
-    const Values all = joined(chat.messages, response);
-    for (std::size_t i = chat.messages.size(); i < all.size(); ++i)
-      if (is_answer(all[i])) ranges.push_back(turn(chat, all, i, encoded, index));
+  const text::RenderedChat& rendered = encoded.wholes[index];
+  const std::vector<Token>& whole = encoded.tokens[index + 1];
+  const auto range = [](std::size_t begin, std::size_t end) {
+    return TokenRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+  };
+  // Another response may have moved the end of the prompt; what follows of it is not said by the assistant.
+  if (response.size() == 1 && !rendered.marked)
+    return {range(common_tokens(encoded.tokens[0], whole), whole.size())};
+  const jinja::Value variables = variables_of(chat, joined(chat.messages, response), false);
+  std::vector<TokenRange> ranges;
+  for (const text::TextRange& part :
+       text::assistant_text(template_, variables, rendered, chat.messages.size())) {
+    const text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
+    if (const std::size_t begin = std::max(span.begin, encoded.prompt); begin < span.end)
+      ranges.push_back(range(begin, span.end));
   }
+  // Of marks there may be several in a message.
+  const auto answers = static_cast<std::size_t>(std::ranges::count_if(response, is_answer));
+  if (ranges.size() < answers)
+    throw ChatError("what the assistant says is not found in the rendered conversation", index);
   if (train_on_ == config::TrainOn::last) ranges = {ranges.back()};
   return ranges;
-}
-
-// The number of tokens of `whole` that the text has, if it is a prefix.
-std::size_t ChatTokenizer::tokens_before(std::string_view text, const std::vector<Token>& whole) const {
-  return common_tokens(tokenizer_->encode(text), whole);
-}
-
-// What generation blocks wrote of a response.
-std::vector<TokenRange> ChatTokenizer::marked(const Encoded& encoded, std::size_t index) const {
-  const std::string& text = encoded.wholes[index].text;
-  const std::vector<Token>& whole = encoded.tokens[index + 1];
-  std::vector<TokenRange> ranges;
-  for (const text::TextRange& range : encoded.wholes[index].generated) {
-    const std::size_t end = tokens_before(std::string_view(text).substr(0, range.end), whole);
-    if (end <= encoded.prompt) continue;
-    const std::size_t begin = tokens_before(std::string_view(text).substr(0, range.begin), whole);
-    ranges.push_back(
-        {static_cast<std::uint32_t>(std::max(begin, encoded.prompt)), static_cast<std::uint32_t>(end)});
-  }
-  return ranges;
-}
-
-// A turn of the assistant: from where the template asks for an answer to the end of the turn.
-TokenRange ChatTokenizer::turn(const Chat& chat, const Values& messages, std::size_t message,
-                               const Encoded& encoded, std::size_t index) const {
-  const std::string& text = encoded.wholes[index].text;
-  const std::vector<Token>& whole = encoded.tokens[index + 1];
-  const auto until = [&](std::size_t count) {
-    return Values(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
-  };
-  const std::string before = render(chat, until(message), true, index).text;
-  const std::size_t begin = std::max(tokens_before(before, whole), encoded.prompt);
-  const auto range = [&](std::size_t end) {
-    return TokenRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(std::max(begin, end))};
-  };
-  if (message + 1 == messages.size()) return range(whole.size());
-  const std::string after = render(chat, until(message + 1), false, index).text;
-  if (text.starts_with(after)) return range(tokens_before(after, whole));
-  // A template may write an old turn differently from the last one (without its thinking). What follows its
-  // content in the text is found with another content.
-  const std::string rest = text_after(chat, messages, message, index);
-  if (!text.ends_with(rest) || text.size() - rest.size() < before.size())
-    throw ChatError(
-        "where a turn of the assistant ends in the rendered conversation is not clear; "
-        "data.train_on=last trains on the last turn only",
-        index);
-  const std::size_t end = tokens_before(std::string_view(text).substr(0, text.size() - rest.size()), whole);
-  std::size_t special = end;
-  while (special < whole.size() && !tokenizer_->is_special(whole[special])) ++special;
-  return range(special < whole.size() ? special + 1 : end);
-}
-
-// What the template writes after the content of a message.
-std::string ChatTokenizer::text_after(const Chat& chat, const Values& messages, std::size_t message,
-                                      std::size_t response) const {
-  constexpr std::string_view kMark = "8dc1f0a2-content-of-the-message";  // in no text
-  Values marked = messages;
-  jinja::Dict replaced;
-  for (const auto& [name, value] : messages[message].dict().entries())
-    replaced.set(name, name.is_string() && name.string() == "content" ? jinja::Value(kMark) : value);
-  marked[message] = std::move(replaced);
-  const std::string text = render(chat, marked, false, response).text;
-  const std::size_t found = text.rfind(kMark);
-  return found == std::string::npos ? text : text.substr(found + kMark.size());
 }
 
 // Whether a response ends with a special token, maybe before white space: the model learns to stop there.

@@ -52,6 +52,8 @@ class ChatTokenizer {
   struct Encoded;
 
   Chat parse(const std::string& prompt) const;
+  text::jinja::Value variables_of(const Chat& chat, const text::jinja::Values& messages,
+                                  bool answer_follows) const;
   text::RenderedChat render(const Chat& chat, const text::jinja::Values& messages, bool answer_follows,
                             std::size_t response) const;
   Encoded encode(const Chat& chat, const std::vector<text::jinja::Values>& responses) const;
@@ -59,12 +61,6 @@ class ChatTokenizer {
                                     Encoded encoded) const;
   std::vector<TokenRange> scored(const Chat& chat, const text::jinja::Values& response,
                                  const Encoded& encoded, std::size_t index) const;
-  std::vector<TokenRange> marked(const Encoded& encoded, std::size_t index) const;
-  TokenRange turn(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
-                  const Encoded& encoded, std::size_t index) const;
-  std::string text_after(const Chat& chat, const text::jinja::Values& messages, std::size_t message,
-                         std::size_t response) const;
-  std::size_t tokens_before(std::string_view text, const std::vector<Token>& whole) const;
   bool ends_turn(const std::vector<Token>& tokens) const;
   bool drop_first_turn(text::jinja::Values& messages) const;
 

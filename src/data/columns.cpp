@@ -140,10 +140,12 @@ Form Columns::form() const {
   return forms.front();
 }
 
+bool Columns::asks() const { return !has("prompt") && !names_.contains("prompt") && has("question"); }
+
 bool Columns::is_chat() const {
   const Form form = this->form();
   if (form == Form::Chat) return true;
-  if (!has("prompt") && has("question")) return true;
+  if (asks()) return true;
   const auto holds_messages = [&](const std::string& ours) {
     const Value* const value = find(ours);
     if (!value) return false;

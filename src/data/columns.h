@@ -54,6 +54,7 @@ class Columns {
 
  private:
   std::vector<Form> candidates() const;
+  bool asks() const;  // a question in place of a prompt
 
   const Value& row_;
   const ColumnNames& names_;

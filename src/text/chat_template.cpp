@@ -142,7 +142,7 @@ RenderedChat ChatTemplate::render(const Value& variables) const {
   if (parts_->with_tools && tools && !tools->is_none()) return parts_->with_tools->render(variables);
   try {
     jinja::Rendered rendered = parts_->program.render(checked_variables(variables, parts_->special_tokens));
-    RenderedChat chat{std::move(rendered.text), {}};
+    RenderedChat chat{std::move(rendered.text), marks_generation(), {}};
     for (const auto& [begin, end] : rendered.generated) chat.generated.push_back({begin, end});
     return chat;
   } catch (const jinja::RenderError& error) {

@@ -22,6 +22,7 @@ struct TextRange {
 
 struct RenderedChat {
   std::string text;
+  bool marked = false;  // whether the template has generation blocks
   std::vector<TextRange> generated;
 };
 

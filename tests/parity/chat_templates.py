@@ -69,7 +69,7 @@ DICT_METHODS = ["get('a')", "get('zz')", "get('zz', 'dflt')", "keys()|list", "va
                 "update({})", "setdefault('a', 2)", "items", "fromkeys(['a'])", "nosuch", "b", "clear()"]
 INDICES = ["0", "1", "-1", "9", "'a'", "'nosuch'", "'b'", "none", "1.0", "true", "x"]
 SLICES = [":2", "1:", "::-1", "::2", "-2:", ":-1", "1:3", "5:1:-1", "::0", ":none", "n:", "-100:100"]
-ARITHMETIC = ["+", "-", "*", "/", "//", "%", "**", "~"]
+ARITHMETIC = ["+", "-", "*", "/", "//", "%", "~"]
 COMPARISONS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 LOOP = ["loop.index", "loop.index0", "loop.first", "loop.last", "loop.length", "loop.revindex", "loop.revindex0", "loop.previtem",
         "loop.nextitem", "loop.cycle('a', 'b')", "loop.changed(i)", "loop.depth", "loop.depth0", "loop", "loop['index']"]
@@ -98,7 +98,9 @@ class Maker:
                     lambda: f"({inner('any')}|tojson)", lambda: f"({inner('list')}|join({inner('str')}))"],
             "int": [lambda: f"({inner('int')} {rng.choice(['+', '-', '*', '//', '%'])} {inner('int')})", lambda: f"({inner('list')}|length)",
                     lambda: f"({inner('any')}|int)", lambda: f"(-{inner('int')})", lambda: f"{self.atom('str')}.count('a')"],
-            "float": [lambda: f"({inner('float')} {rng.choice(['+', '-', '*', '/', '//', '%', '**'])} {inner('int')})", lambda: f"({inner('any')}|float)",
+            "float": [lambda: f"({inner('float')} {rng.choice(['+', '-', '*', '/', '//', '%'])} {inner('int')})", lambda: f"({inner('any')}|float)",
+                      # Jinja2 writes a negative constant before ** without parentheses: only variables here.
+                      lambda: f"({self.pick(NAMES['float'])} ** {inner('int')})",
                       lambda: f"({inner('float')}|round({rng.randrange(-2, 4)}))", lambda: f"({inner('int')} / {inner('int')})"],
             "bool": [lambda: f"({inner(None)} {rng.choice(COMPARISONS)} {inner(None)})", lambda: f"(not {inner(None)})",
                      lambda: f"({inner(None)} is {rng.choice(['', 'not '])}{self.pick(TESTS)})", lambda: f"({inner('int')} < {inner('int')} <= {inner('float')})",

@@ -6,13 +6,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from transformers import AutoTokenizer
+
 from chat_conversations import conversations
 from chat_reference import difference, dpo_lines, near_midnight, reference_texts
 from chat_templates import FOLDER_CASES, check_generation_marks, check_small_templates
 
 ALL = "DPO_TEST_ALL" in os.environ
 COUNT = 400 if ALL else 200
-SMALL_TEMPLATES = 20000 if ALL else 4000
+SMALL_TEMPLATES = 20000 if ALL else 2500
 
 
 def folder_of_templates():
@@ -44,6 +46,40 @@ def check_folders():
     print(f"{len(FOLDER_CASES)} folders", flush=True)
 
 
+# Turns of the assistant are marked, or not: then dpo finds them turn by turn.
+MARKED = ("{% for m in messages %}{{ '<|' ~ m.role ~ '|>\\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{{ eos_token }}"
+          "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{{ '<|assistant|>\\n' if add_generation_prompt }}")
+
+
+def check_masks(tokenizer_json):
+    """dpo render --tokens: ids and mask of transformers' return_assistant_tokens_mask."""
+    # transformers marks nothing where a token joins whitespace of the answer with what is before it.
+    inputs = [value for value in conversations(COUNT, seed=1) if value["messages"][0]["role"] != "assistant" and all(
+        isinstance(message.get("content"), str) and message["content"].strip() == message["content"] != ""
+        for message in value["messages"] if message["role"] == "assistant")]
+    for value in inputs:
+        value.pop("eos_token", None)  # the tokenizer's own, which is one token
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "tokenizer.json").write_bytes(tokenizer_json.read_bytes())
+        (Path(folder) / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}')
+        (Path(folder) / "chat_template.jinja").write_text(MARKED)
+        reference = AutoTokenizer.from_pretrained(folder)
+        marked = dpo_lines(folder, inputs, "--tokens")
+        (Path(folder) / "chat_template.jinja").write_text(MARKED.replace("{% generation %}", "").replace("{% endgeneration %}", ""))
+        found = dpo_lines(folder, inputs, "--tokens")
+    compared = 0
+    for value, by_marks, by_turns in zip(inputs, marked, found):
+        if "error" in by_marks:
+            continue
+        messages = value.pop("messages")
+        theirs = reference.apply_chat_template(messages, return_assistant_tokens_mask=True, return_dict=True, **value)
+        expected = {"ids": list(theirs["input_ids"]), "trained": list(theirs["assistant_masks"])}
+        assert by_marks == expected, f"{messages}: {by_marks}, expected {expected}"
+        assert by_turns == expected, f"{messages}: turn by turn {by_turns}, expected {expected}"
+        compared += 1
+    print(f"{compared} masks of {len(inputs)} conversations", flush=True)
+
+
 def main():
     while near_midnight():
         time.sleep(5)
@@ -53,6 +89,7 @@ def main():
     folder = folder_of_templates()
     if not folder.is_dir():
         sys.exit(1 if failures else 77)
+    check_masks(folder.parent / "tokenizers" / "gpt-neox" / "tokenizer.json")
     for number, path in enumerate(sorted(folder.glob("*.jinja"))):
         failures += compare(path, conversations(COUNT, seed=number))
     sys.exit(1 if failures else 0)

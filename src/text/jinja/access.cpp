@@ -106,6 +106,7 @@ std::optional<Value> find_object_attribute(const Value& value, const std::string
     if (name == "start") return range->start;
     if (name == "stop") return range->stop;
     if (name == "step") return range->step;
+    return find_range_method(value, name);
   }
   return std::nullopt;
 }

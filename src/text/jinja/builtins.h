@@ -46,7 +46,6 @@ class AttributePath {
   explicit AttributePath(const Value& path);
   Value follow(Value value,
                const Value& fallback = {}) const;  // the fallback, if it is not none, for undefined values
-  std::uint32_t depth() const { return 0; }
 
  private:
   Values parts_;

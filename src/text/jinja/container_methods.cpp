@@ -30,6 +30,18 @@ Value index_of_item(const Value& self, Arguments& arguments) {
   throw Failure(fmt::format("{} is not in the list", repr(given[0])));
 }
 
+Value count_in_range(const Value& self, Arguments& arguments) {
+  const Parameters given("count", arguments, {""}, 1);
+  return contains(self, given[0]) ? 1 : 0;
+}
+
+Value index_in_range(const Value& self, Arguments& arguments) {
+  const Parameters given("index", arguments, {""}, 1);
+  if (!contains(self, given[0])) throw Failure(fmt::format("{} is not in range", repr(given[0])));
+  const auto& range = *object_as<RangeObject>(self);
+  return (static_cast<std::int64_t>(given[0].number()) - range.start) / range.step;
+}
+
 Value copy_container(const Value& self, Arguments& arguments) {
   const Parameters none("copy", arguments, {}, 0);
   return self.is_dict() ? Value(Dict(self.dict())) : Value::list(self.items());
@@ -79,6 +91,11 @@ const Methods& list_methods() {
   return methods;
 }
 
+const Methods& range_methods() {
+  static const Methods methods = {{"count", count_in_range}, {"index", index_in_range}};
+  return methods;
+}
+
 std::optional<Value> find_in(const Methods& methods, const Value& value, const std::string& name) {
   const auto found = methods.find(name);
   if (found != methods.end()) return bind_method(value, name, found->second);
@@ -105,6 +122,10 @@ std::optional<Value> find_sequence_method(const Value& list, const std::string& 
 
 std::optional<Value> find_dict_method(const Value& dict, const std::string& name) {
   return find_in(dict_methods(), dict, name);
+}
+
+std::optional<Value> find_range_method(const Value& range, const std::string& name) {
+  return find_in(range_methods(), range, name);
 }
 
 }  // namespace dpo::text::jinja

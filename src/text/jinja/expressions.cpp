@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/jinja/ast.h"
+#include "text/jinja/expressions.h"
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
 

@@ -34,8 +34,8 @@ class ValueBuilder : public nlohmann::json_sax<nlohmann::json> {
     stack_.back().key = Value(std::move(name));
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    throw Failure(error.what());
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    throw Failure("not valid JSON, at byte " + std::to_string(byte));
   }
 
  private:

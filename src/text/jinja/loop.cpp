@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "text/jinja/ast.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 

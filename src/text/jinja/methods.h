@@ -1,4 +1,4 @@
-// Methods of str, list, tuple and dict.
+// Methods of str, list, tuple, dict and range.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,7 @@ namespace dpo::text::jinja {
 std::optional<Value> find_str_method(const Value& text, const std::string& name);
 std::optional<Value> find_sequence_method(const Value& list, const std::string& name);
 std::optional<Value> find_dict_method(const Value& dict, const std::string& name);
+std::optional<Value> find_range_method(const Value& range, const std::string& name);
 
 // Whether the method changes its object, which templates may not do.
 bool changes_object(const Value& value, const std::string& name);

@@ -30,12 +30,10 @@ Value filter_int(Arguments& arguments) {
   const Parameters given("int", arguments, {"value", "default", "base"}, 1);
   const Value& value = given[0];
   if (value.is_integer()) return value.integer();
+  // With another base int(text, base) is a ValueError, and Jinja2 reads the text as a float.
   const std::int64_t base = given.integer(2, 10);
-  if (value.is_string() && base != 0 && (base < 2 || base > 36)) {
-    // int(text, base) is a ValueError: the text is read as a float
-  } else if (value.is_string()) {
+  if (value.is_string() && (base == 0 || (base >= 2 && base <= 36)))
     if (const auto number = parse_integer(value.string(), static_cast<int>(base))) return *number;
-  }
   const std::optional<double> number = float_of(value);
   if (!number || std::isnan(*number)) return given.get(1, 0);
   if (std::isinf(*number)) {

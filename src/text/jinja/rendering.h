@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/budget.h"
 #include "text/jinja/objects.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 

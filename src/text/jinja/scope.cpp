@@ -1,8 +1,6 @@
 #include "text/jinja/scope.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include <fmt/format.h>
 

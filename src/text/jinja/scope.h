@@ -3,7 +3,7 @@
 // the caller of the same name.
 #pragma once
 
-#include "text/jinja/ast.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/macro.h"
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 

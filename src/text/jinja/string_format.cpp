@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <variant>
 
 #include <fmt/format.h>
 

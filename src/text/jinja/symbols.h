@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "text/jinja/ast.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 

@@ -82,7 +82,6 @@ Value filter_indent(Arguments& arguments) {
   else if (given.has(1))
     indention = calculate(" ", Arithmetic::kMultiply, given[1]).string();
   const bool markup = given[0].is_markup();
-  if (markup && given.has(1) && given[1].is_string()) indention = given[1].string();
   std::string out;
   const std::string with_newline = text + "\n";  // as Jinja2 does, for the last line
   bool first_line = true;

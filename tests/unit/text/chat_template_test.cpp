@@ -98,7 +98,7 @@ TEST(ChatTurns, AreFoundTurnByTurnWithoutMarks) {
 
 // Templates that strip earlier reasoning: what is rendered for a part of the conversation is no prefix of the
 // whole.
-TEST(ChatTurns, EndWhereTheTextsDiffer) {
+TEST(ChatTurns, ThatAreWrittenDifferentlyLaterAreFound) {
   const ChatTemplate chat(
       "{% for m in messages %}[{{ m.role }}]{{ m.content if loop.last else m.content|replace('é', 'e') }}.{% "
       "endfor %}"
@@ -107,7 +107,7 @@ TEST(ChatTurns, EndWhereTheTextsDiffer) {
   const jinja::Value variables = parse_json(kChat);
   const RenderedChat rendered = chat.render(variables);
   EXPECT_EQ(texts(rendered, assistant_text(chat, variables, rendered)),
-            (std::vector<std::string>{"H", "Bye!."}));
+            (std::vector<std::string>{"He.", "Bye!."}));
 }
 
 class ChatFolder : public testing::Test {
@@ -139,6 +139,18 @@ TEST_F(ChatFolder, IsReadAsTransformersReadsIt) {
   EXPECT_EQ(text((path_ / "chat_template.jinja").string()), "file <s>");
   EXPECT_EQ(text("plain").substr(0, 9), "\n\nHuman: ");
   EXPECT_THROW(find_chat_template(path_, "nosuch"), UserError);
+}
+
+TEST_F(ChatFolder, TokensOfWhatTheAssistantSaysAreTrainedOn) {
+  write("vocab.json", R"({"a":0,"b":1,"ab":2,"<":3,"|":4,"E":5})");
+  write("merges.txt", "#version: 0.2\na b\n");
+  const Tokenizer tokenizer = Tokenizer::load(path_);
+  const TrainedTokens trained = trained_tokens(tokenizer, "ab<ab|a", {{3, 6}});
+  EXPECT_EQ(trained.ids, (std::vector<Token>{2, 3, 2, 4, 0}));
+  EXPECT_EQ(trained.mask, (std::vector<int>{0, 0, 1, 1, 0}));
+  // A token that crosses the beginning or the end is trained on.
+  EXPECT_EQ(trained_tokens(tokenizer, "ab|", {{1, 2}}).mask, (std::vector<int>{1, 0}));
+  EXPECT_EQ(trained_tokens(tokenizer, "|ab", {{0, 2}}).mask, (std::vector<int>{1, 1}));
 }
 
 }  // namespace

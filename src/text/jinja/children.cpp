@@ -1,4 +1,4 @@
-#include "text/jinja/ast.h"
+#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 namespace {
