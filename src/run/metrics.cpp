@@ -25,15 +25,17 @@ double mean_loss(std::span<const train::Record> records, bool unpaired) {
 struct Scored {
   const train::Record* record;
   std::size_t response;
+  double beta;
 
+  double reward() const { return beta * drift(); }
   double policy() const { return record->policy[response]; }
   double drift() const { return record->policy[response] - record->reference[response]; }
   double tokens() const { return static_cast<double>(record->tokens[response]); }
 };
 
-double mean_of(const std::vector<Scored>& responses, double (Scored::*value)() const, double scale) {
+double mean_of(const std::vector<Scored>& responses, double (Scored::*value)() const) {
   double sum = 0;
-  for (const Scored& response : responses) sum += scale * (response.*value)();
+  for (const Scored& response : responses) sum += (response.*value)();
   return sum / static_cast<double>(responses.size());
 }
 
@@ -64,26 +66,26 @@ Metrics metrics_of(std::span<const train::Record> records, const loss::Options& 
   std::vector<Scored> chosen, rejected;
   double accuracy = 0, margin = 0, pairs = 0;
   for (const train::Record& record : records) {
-    const Scored first{&record, 0}, last{&record, record.policy.size() - 1};
+    const Scored first{&record, 0, loss.beta}, last{&record, record.policy.size() - 1, loss.beta};
     const bool is_pair = last.response > 0;
     if (is_pair || record.desirable) chosen.push_back(first);
     if (is_pair || !record.desirable) rejected.push_back(last);
     if (!is_pair) continue;
     accuracy += accuracy_of(record);
-    margin += loss.beta * first.drift() - loss.beta * last.drift();
+    margin += first.reward() - last.reward();
     ++pairs;
   }
   Metrics metrics;
   const auto add = [&](const std::string& group, const char* name, double value) {
     metrics.emplace_back(group + "_" + stage + "/" + name, value);
   };
-  const auto add_means = [&](const std::string& group, double (Scored::*value)() const, double scale = 1) {
-    if (!chosen.empty()) add(group, "chosen", mean_of(chosen, value, scale));
-    if (!rejected.empty()) add(group, "rejected", mean_of(rejected, value, scale));
+  const auto add_means = [&](const std::string& group, double (Scored::*value)() const) {
+    if (!chosen.empty()) add(group, "chosen", mean_of(chosen, value));
+    if (!rejected.empty()) add(group, "rejected", mean_of(rejected, value));
   };
   const bool is_preference = unpaired || pairs > 0;
   metrics.emplace_back("loss/" + stage, mean_loss(records, unpaired));
-  if (is_preference) add_means("rewards", &Scored::drift, loss.beta);
+  if (is_preference) add_means("rewards", &Scored::reward);
   if (pairs > 0) {
     add("rewards", "accuracies", accuracy / pairs);
     add("rewards", "margins", margin / pairs);
@@ -99,15 +101,15 @@ Metrics metrics_of(std::span<const train::Record> records, const loss::Options& 
 std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta) {
   std::map<std::string, std::vector<double>> values;
   const auto add = [&](const std::string& name, const Scored& response) {
-    if (beta != 0) values["eval_rewards/" + name].push_back(beta * response.drift());  // SFT has no rewards
+    if (beta != 0) values["eval_rewards/" + name].push_back(response.reward());  // SFT has no rewards
     values["eval_tokens/" + name].push_back(response.tokens());
   };
   for (const train::Record& record : records) {
-    const Scored first{&record, 0}, last{&record, record.policy.size() - 1};
+    const Scored first{&record, 0, beta}, last{&record, record.policy.size() - 1, beta};
     const bool is_pair = last.response > 0;
     if (is_pair || record.desirable) add("chosen", first);
     if (is_pair || !record.desirable) add("rejected", last);
-    if (is_pair) values["eval_rewards/margins"].push_back(beta * first.drift() - beta * last.drift());
+    if (is_pair) values["eval_rewards/margins"].push_back(first.reward() - last.reward());
   }
   std::vector<track::Distribution> all;
   for (auto& [name, numbers] : values) all.push_back({name, std::move(numbers)});

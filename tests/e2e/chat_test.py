@@ -263,11 +263,11 @@ class Chat(unittest.TestCase):
                     self.assertAlmostEqual(ours, theirs, delta=1e-3, msg=(template, row))
 
     def test_scores_of_other_forms(self):
-        rows = [{"q": "x", "chosen": "a", "rejected": "b"}, {"q": "x", "completion": "a"}, {"text": "x y"}]
+        rows = [{"q": "x", "completion": "a"}, {"q": "x", "chosen": "a", "rejected": "b"}, {"text": "x y"}]
         file = self.lines("columns.jsonl", rows)
         output = self.run_dpo("score", self.model, file, "--columns", "prompt=q")
-        self.assertEqual([len(json.loads(line)["logps"]) for line in output.splitlines()], [2, 1, 1])
-        self.assertIn("columns.jsonl:2: expected the columns", self.failure("score", self.model, file))
+        self.assertEqual([len(json.loads(line)["logps"]) for line in output.splitlines()], [1, 2, 1])
+        self.assertIn("columns.jsonl:1: expected the columns", self.failure("score", self.model, file))
         self.assertIn("--columns NAME=COLUMN", self.failure("score", self.model, file))
         table = self.folder / "pairs.csv"
         table.write_text("prompt,chosen,rejected\nx,a,b\n")

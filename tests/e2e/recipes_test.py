@@ -18,10 +18,14 @@ from pathlib import Path
 
 PROGRAM = Path(os.environ["DPO_PROGRAM"])
 SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
-OWN_JSONL, HH_PYTHIA = "docs/recipes/own-jsonl.md", "docs/recipes/hh-pythia.md"
+OWN_JSONL, HH_PYTHIA, CHAT = "docs/recipes/own-jsonl.md", "docs/recipes/hh-pythia.md", "docs/recipes/chat.md"
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64,
           "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 260, "max_position_embeddings": 512}
+
+QWEN = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 32, "intermediate_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 264, "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 512, "rope_theta": 1000000.0, "tie_word_embeddings": True}
 
 
 def blocks(page, kind):
@@ -35,22 +39,22 @@ def byte_letters():
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
-def make_model(folder):
-    """Random weights, and a tokenizer with a token for each byte."""
-    source = folder / "source"
+def make_model(folder, name="pythia-70m", config=CONFIG, turns=()):
+    """Random weights, and a tokenizer with a token for each byte and for the marks of turns."""
+    source = folder / f"{name}-source"
     source.mkdir()
-    (source / "config.json").write_text(json.dumps(CONFIG))
+    (source / "config.json").write_text(json.dumps(config))
     vocabulary = {letter: i + 1 for i, letter in enumerate(byte_letters())} | {"<|endoftext|>": 0}
     bytes_in = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    end = {"id": 0, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-           "special": True}
+    added = [{"id": i, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": True} for i, content in [(0, "<|endoftext|>"), *enumerate(turns, start=257)]]
     (source / "tokenizer.json").write_text(json.dumps(
-        {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+        {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
          "pre_tokenizer": bytes_in, "post_processor": None, "decoder": bytes_in,
          "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                    "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocabulary, "merges": []}}))
-    (source / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
-    subprocess.run([PROGRAM, "init", source, folder / "pythia-70m"], check=True, capture_output=True)
+    (source / "tokenizer_config.json").write_text(json.dumps({"eos_token": turns[-1] if turns else "<|endoftext|>"}))
+    subprocess.run([PROGRAM, "init", source, folder / name], check=True, capture_output=True)
 
 
 def make_pairs(file, rows, shown):
@@ -62,6 +66,23 @@ def make_pairs(file, rows, shown):
             a, b = draw.randrange(1000), draw.randrange(1000)
             lines.write(json.dumps({"prompt": f"Q: What is {a} + {b}?\nA:", "chosen": f" {a + b}.",
                                     "rejected": " I cannot do sums."}) + "\n")
+
+
+def make_chats(file, rows, shown):
+    """The same sums as messages."""
+    draw = random.Random(5)
+    with open(file, "w") as lines:
+        lines.write(shown)
+        for _ in range(rows):
+            a, b = draw.randrange(1000), draw.randrange(1000)
+            turns = [{"role": "user", "content": f"What is {a} + {b}?"}]
+            lines.write(json.dumps({"prompt": turns, "chosen": [{"role": "assistant", "content": f"{a + b}."}],
+                                    "rejected": [{"role": "assistant", "content": "I cannot do sums."}]}) + "\n")
+
+
+def shared_template(name):
+    beside = SOURCE.parent / "shared" / "data"
+    return Path(os.environ.get("DPO_SHARED_DATA", beside)) / "chat_templates" / f"{name}.jinja"
 
 
 def make_hh(folder, rows):
@@ -122,6 +143,23 @@ class Recipes(unittest.TestCase):
         scores = (self.folder / "scores.jsonl").read_text().splitlines()
         self.assertEqual(len(scores), 400 + len(shown.splitlines()))
         self.assertEqual(json.loads((self.folder / "my-model/config.json").read_text())["dtype"], "bfloat16")
+
+    def test_chat(self):
+        template = shared_template("Qwen-Qwen2.5-7B-Instruct")
+        if not template.exists():
+            self.skipTest(f"there is no {template}")
+        name = "qwen2.5-0.5b-instruct"
+        make_model(self.folder, name, QWEN, ["<|im_start|>", "<|im_end|>"])
+        (self.folder / name / "chat_template.jinja").write_bytes(template.read_bytes())
+        (shown,) = blocks(CHAT, "json")
+        make_chats(self.folder / "chats.jsonl", 200, shown)
+        output, errors = self.type(page_as_script(CHAT))
+        self.assertIn("read as pairs of chosen and rejected, as conversations", errors)
+        self.assertIn("[<|im_end|>]", output)
+        metrics = self.metrics("runs/chat-dpo")
+        self.assertAlmostEqual(metrics[0]["loss/eval"], 0.693147, places=5)
+        self.assertEqual((self.folder / "runs/chat-dpo/LATEST/chat_template.jinja").read_bytes(), template.read_bytes())
+        self.assertEqual(len((self.folder / "scores.jsonl").read_text().splitlines()), 202)
 
     def test_hh_pythia(self):
         make_hh(self.folder / "hh", 80)

@@ -1,8 +1,8 @@
 """Conversations to tokens: every template and form of rows against transformers and TRL's own functions."""
 
 import json
+import os
 import random
-import sys
 import tempfile
 from pathlib import Path
 
@@ -136,7 +136,7 @@ def check(template: str, kind: str, shared: Path, folder: Path, rows: int) -> in
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    rows = 200 if os.environ.get("DPO_TEST_ALL") else 25
     shared = data_program.shared_data()
     total = 0
     for kind in ("gpt-neox", "llama"):

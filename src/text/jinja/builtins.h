@@ -30,7 +30,7 @@ class Raised : public Failure {
 // datetime.now().strftime(format)
 std::string strftime_now(const std::string& format);
 
-// A filter's or a test's parts, each a table of its own.
+// All filters, in tables by what they work on.
 struct NamedFilter {
   std::string_view name;
   Filter filter;
