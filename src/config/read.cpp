@@ -132,16 +132,6 @@ void check_names(const Node& tree, Texts& problems, Texts& notes) {
   }
 }
 
-// A tracker that was asked for but is not supported.
-void note_tracker(const Node& tree, Texts& notes) {
-  const Node* const enabled = find_node(tree, {"wandb", "enabled"});
-  if (!enabled || enabled->text != "true" || enabled->origin.kind == Origin::Kind::Default) return;
-  notes.push_back(
-      fmt::format("wandb.enabled: not supported yet, nothing is sent to Weights & Biases; metrics are in "
-                  "metrics.jsonl in the run folder ({})",
-                  enabled->origin.phrase()));
-}
-
 }  // namespace
 
 void fill_defaults(Node& tree) {
@@ -172,7 +162,6 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
       read_field(field, *node, loss, config, problems);
   check_names(tree, problems, notes);
   check_optimizer(tree, config, problems);
-  note_tracker(tree, notes);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
         "n_epochs, n_examples: both are null ({}; {}), so the run would never end; set n_epochs=1 or "

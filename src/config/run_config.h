@@ -116,6 +116,7 @@ struct RunConfig {
   std::optional<std::int64_t> eval_every;
   std::optional<std::int64_t> save_every;
   double minimum_log_interval_secs = 0;
+  bool tensorboard = false;
   std::optional<std::string> resume;
   bool overwrite = false;
   std::optional<std::int64_t> keep_last;

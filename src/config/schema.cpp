@@ -116,6 +116,8 @@ std::vector<Field> run_fields() {
             "evaluation but the first. A run also saves at its end."),
       field("minimum_log_interval_secs", &R::minimum_log_interval_secs, "1.0", not_below(0),
             "Minimum seconds between two logged updates."),
+      field("tensorboard", &R::tensorboard, "true", yes_or_no(),
+            "Write the run to RUN/tensorboard, for 'tensorboard --logdir RUN' (docs/tracking.md)."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
             "Resume a run from its newest checkpoint, or from the given checkpoint, bit for bit; auto: the "
             "newest run of this exp_name, or a new run if there is none."),
@@ -287,13 +289,12 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, "true", yes_or_no(),
-            "Accepted for compatibility with direct-preference-optimization: nothing is sent to Weights & "
-            "Biases; metrics go to metrics.jsonl in the run folder."),
+            "Write the run to RUN/wandb as an offline run of Weights & Biases, which 'wandb sync' uploads "
+            "(docs/tracking.md). Nothing is sent by dpo itself."),
       field("wandb.entity", &RunConfig::wandb, &W::entity, "null", text("a user or team"),
-            "Accepted for compatibility with direct-preference-optimization; not used."),
+            "User or team at Weights & Biases to upload to; null: the default of whoever uploads."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
-            text("a project name"),
-            "Accepted for compatibility with direct-preference-optimization; not used."),
+            text("a project name"), "Project at Weights & Biases to upload to."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",

@@ -23,6 +23,7 @@
 #include "plan/output.h"
 #include "run/loop.h"
 #include "run/start.h"
+#include "track/trackers.h"
 
 namespace dpo::engine {
 namespace {
@@ -64,16 +65,27 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+void finish(run::RunFolder& folder, int status, const train::Listener& listener) {
+  if (folder.finish(status)) return;
+  listener.say(
+      fmt::format("warning: cannot write to {} (is the disk full?); TensorBoard and W&B do not show all of "
+                  "the run; metrics.jsonl may have more",
+                  folder.path().string()));
+}
+
 // The run itself. Returns the exit status.
 int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const train::Listener& listener) {
   try {
-    if (run::run_loop(prepared, folder, listener) == run::Outcome::finished) return 0;
+    const bool finished = run::run_loop(prepared, folder, listener) == run::Outcome::finished;
+    finish(folder, finished ? 0 : kStopped, listener);
+    if (finished) return 0;
     listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
                                        : fmt::format("stopped by a signal; resume={} continues from here",
                                                      folder.path().string()));
     return kStopped;
   } catch (const std::exception& failure) {
     folder.log(first_line(failure.what()));
+    finish(folder, kTrainingFailed, listener);
     if (is_out_of_memory(failure)) throw;
     // A UserError too: once the run has begun, it is a training failure.
     throw train::TrainingFailure(failure.what());
@@ -130,6 +142,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
                         [&] { run::require_unchanged(start, resolved.values); });
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
+  folder.start_trackers(resolved.values, config::to_json(resolved));
   listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
   return run_in_folder(prepared, folder, listener);
 }
@@ -155,10 +168,15 @@ std::string list_files(const fs::path& folder) {
   add("log", "log.txt");
   add("samples", "samples");
   add("evaluations", "eval");
-  if (!fs::exists(folder / kLatest)) return text + "  no checkpoint was saved: debug=true\n";
+  add("tensorboard", "tensorboard");
   std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
   if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
-  return text + fmt::format("try: {}\n", demo::shell_command(sample));
+  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", demo::shell_command(sample))
+                                       : "  no checkpoint was saved: debug=true\n";
+  if (const auto wandb = track::wandb_folder(folder))
+    text += fmt::format("upload to Weights & Biases: {}\n",
+                        demo::shell_command({"wandb", "sync", wandb->string()}));
+  return text;
 }
 
 }  // namespace

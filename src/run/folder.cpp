@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <sstream>
@@ -23,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
+
+constexpr const char* kStepName = "counters/examples";
 
 void write_lines(const fs::path& path, const std::string& lines) {
   fs::create_directories(path.parent_path());
@@ -48,6 +52,10 @@ bool try_to_write(const fs::path& path, const std::string& lines) {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+track::Row row_of(const Metrics& metrics) {
+  return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
 }
 
 std::string read_metrics(const fs::path& file) {
@@ -96,6 +104,19 @@ RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::functi
   log_.open(path_ / "log.txt", std::ios::app);
 }
 
+void RunFolder::start_trackers(const config::RunConfig& config, std::string config_json) {
+  track::Settings settings{
+      .folder = path_, .config = std::move(config_json), .tensorboard = config.tensorboard};
+  const char* const mode = std::getenv("WANDB_MODE");
+  const bool disabled = mode && std::string_view(mode) == "disabled";
+  if (config.wandb.enabled && !config.debug && !disabled)  // as in the original
+    settings.wandb = {config.exp_name, config.wandb.project, config.wandb.entity};
+  std::vector<track::Row> rows;
+  for (const Metrics& metrics : history())
+    if (!std::isnan(value_of(metrics, kStepName))) rows.push_back(row_of(metrics));
+  trackers_ = track::Trackers(settings, rows);
+}
+
 bool RunFolder::log(const std::string& line) {
   if (!writes_) return true;
   return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
@@ -103,7 +124,8 @@ bool RunFolder::log(const std::string& line) {
 
 bool RunFolder::add_metrics(const Metrics& metrics) {
   if (!writes_) return true;
-  return add_line(metrics_, to_json_line(metrics));
+  const bool tracked = trackers_.add(row_of(metrics));
+  return add_line(metrics_, to_json_line(metrics)) && tracked;
 }
 
 std::vector<Metrics> RunFolder::history() const {
@@ -115,9 +137,9 @@ std::vector<Metrics> RunFolder::history() const {
   return all;
 }
 
-bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records,
-                              double beta) const {
+bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records, double beta) {
   if (!writes_) return true;
+  const bool tracked = trackers_.add_histograms(examples, distributions_of(records, beta));
   std::string lines;
   for (const train::Record& record : records) {
     ordered_json line = {{"example", record.example},
@@ -130,14 +152,20 @@ bool RunFolder::write_records(std::int64_t examples, std::span<const train::Reco
       line["rewards"].push_back(beta * (record.policy[i] - record.reference[i]));
     lines += line.dump() + "\n";
   }
-  return try_to_write(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines);
+  return try_to_write(path_ / "eval" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
 }
 
-bool RunFolder::write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const {
+bool RunFolder::write_samples(std::int64_t examples, std::span<const Sample> policy,
+                              std::span<const Sample> reference) {
   if (!writes_) return true;
+  const bool tracked = trackers_.add_samples(examples, sample_texts(policy, reference));
   std::string lines;
-  for (const std::string& line : json_lines) lines += line + "\n";
-  return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines);
+  for (const std::string& line : to_json_lines(policy, reference)) lines += line + "\n";
+  return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
 }
+
+bool RunFolder::flush() { return trackers_.flush(); }
+
+bool RunFolder::finish(int exit_status) { return trackers_.finish(exit_status); }
 
 }  // namespace dpo::run

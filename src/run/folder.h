@@ -9,7 +9,9 @@
 
 #include "config/run_config.h"
 #include "run/metrics.h"
+#include "run/samples.h"
 #include "run/state_files.h"
+#include "track/trackers.h"
 #include "train/records.h"
 
 namespace dpo::run {
@@ -31,9 +33,9 @@ class RunLock {
   int descriptor_;
 };
 
-// What a run writes besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl.
-// Lines are flushed at once, so that readers see whole lines. What cannot be written, on a full disk, does
-// not stop a run: the functions return false.
+// What a run writes besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl, and
+// the files of trackers. Lines are flushed at once, so that readers see whole lines. What cannot be written,
+// on a full disk, does not stop a run: the functions return false.
 class RunFolder {
  public:
   // Creates the folder and locks it. A resumed run drops the metrics after its checkpoint, since they will be
@@ -43,12 +45,19 @@ class RunFolder {
   // For the ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 
+  // From now on, what is written goes to TensorBoard and W&B too, as the keys say. `config_json`: the
+  // configuration, which they show.
+  void start_trackers(const config::RunConfig& config, std::string config_json);
+
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
   bool add_metrics(const Metrics& metrics);
   std::vector<Metrics> history() const;  // metrics.jsonl
-  bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta) const;
-  bool write_samples(std::int64_t examples, const std::vector<std::string>& json_lines) const;
+  bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
+  bool write_samples(std::int64_t examples, std::span<const Sample> policy,
+                     std::span<const Sample> reference);
+  bool flush();                  // before a checkpoint is saved
+  bool finish(int exit_status);  // at the end of this process
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), writes_(false) {}
@@ -57,6 +66,7 @@ class RunFolder {
   bool writes_ = true;
   std::optional<RunLock> lock_;
   std::ofstream metrics_, log_;
+  track::Trackers trackers_;
 };
 
 }  // namespace dpo::run

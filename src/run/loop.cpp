@@ -198,6 +198,7 @@ class TrainingLoop {
     }
     require_finite_weights();
     saved_ = examples;
+    log_.before_saving();
     writer_.finish();  // there is memory for one snapshot
     writer_.write(take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer,
                                 run_.state.policy.model().trained, run_.run_state, part_),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -95,6 +96,24 @@ Metrics metrics_of(std::span<const train::Record> records, const loss::Options& 
   add_means("drift", &Scored::drift);
   add("kl", "per_token", divergence_of(records));
   return metrics;
+}
+
+std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta) {
+  std::map<std::string, std::vector<double>> values;
+  const auto add = [&](const std::string& name, const Scored& response) {
+    if (beta != 0) values["eval_rewards/" + name].push_back(response.reward());  // SFT has no rewards
+    values["eval_tokens/" + name].push_back(response.tokens());
+  };
+  for (const train::Record& record : records) {
+    const Scored first{&record, 0, beta}, last{&record, record.policy.size() - 1, beta};
+    const bool is_pair = last.response > 0;
+    if (is_pair || record.desirable) add("chosen", first);
+    if (is_pair || !record.desirable) add("rejected", last);
+    if (is_pair) values["eval_rewards/margins"].push_back(first.reward() - last.reward());
+  }
+  std::vector<track::Distribution> all;
+  for (auto& [name, numbers] : values) all.push_back({name, std::move(numbers)});
+  return all;
 }
 
 double value_of(const Metrics& metrics, const std::string& name) {

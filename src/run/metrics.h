@@ -9,6 +9,7 @@
 
 #include "loss/loss.h"
 #include "run/state_files.h"
+#include "track/trackers.h"
 #include "train/records.h"
 
 namespace dpo::run {
@@ -26,6 +27,9 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // pairs. What there is nothing of is left out.
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage);
+
+// What trackers show of an evaluation as histograms: the rewards and lengths of its responses.
+std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta);
 
 // The value of a name, or NaN.
 double value_of(const Metrics& metrics, const std::string& name);

@@ -77,9 +77,11 @@ void RunLog::after_evaluation(const Metrics& metrics, std::span<const train::Rec
 
 void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
                            const RunState& run_state) {
-  warn_unless(folder_.write_samples(run_state.examples, to_json_lines(policy, reference)));
+  warn_unless(folder_.write_samples(run_state.examples, policy, reference));
   say(diagnosis_.after_samples(policy));
 }
+
+void RunLog::before_saving() { warn_unless(folder_.flush()); }
 
 void RunLog::after_training(const RunState& run_state) {
   say(summary(run_state));

@@ -34,6 +34,7 @@ class RunLog {
                         const RunState& run_state, double beta);
   void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
                      const RunState& run_state);
+  void before_saving();
   void after_training(const RunState& run_state);
 
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }

@@ -46,6 +46,15 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   return samples;
 }
 
+std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
+                                            std::span<const Sample> reference) {
+  std::vector<track::SampleText> texts;
+  for (std::size_t i = 0; i < policy.size(); ++i)
+    texts.push_back({policy[i].prompt, policy[i].text,
+                     i < reference.size() ? std::optional(reference[i].text) : std::nullopt});
+  return texts;
+}
+
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference) {
   using nlohmann::ordered_json;
   std::vector<std::string> lines;

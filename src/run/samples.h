@@ -8,6 +8,7 @@
 #include "config/run_config.h"
 #include "model/generate.h"
 #include "text/tokenizer.h"
+#include "track/trackers.h"
 #include "train/records.h"
 
 namespace dpo::run {
@@ -27,6 +28,9 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const train::ExampleBatch> evaluation,
                                  const text::Tokenizer& tokenizer, std::span<const data::Token> ends,
                                  const config::RunConfig& config, comm::Group& all);
+
+std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
+                                            std::span<const Sample> reference);
 
 // A line of samples/step-N.jsonl for each prompt; `reference` is empty if there is none.
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference);

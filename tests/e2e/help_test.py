@@ -50,7 +50,8 @@ class Help(TinyRuns):
         self.assertEqual(len(runs), 2)
         self.assertIn("the run is done:\n  checkpoint   sft/LATEST\n  metrics      sft/metrics.jsonl\n"
                       "  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
-                      "try: dpo sample sft/LATEST\n", runs[0].stderr)
+                      "  tensorboard  sft/tensorboard\ntry: dpo sample sft/LATEST\n"
+                      "upload to Weights & Biases: wandb sync sft/wandb/offline-run-", runs[0].stderr)
         self.assertEqual(runs[0].stdout, "sft/LATEST\n")
         self.assertEqual(dpo("sample", "sft/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
 

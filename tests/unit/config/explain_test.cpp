@@ -110,14 +110,5 @@ TEST(Notes, APresetThatReplacesASectionOfAFileSaysWhatIsDropped) {
   EXPECT_TRUE(compose({{"exp_name=e", "model.name_or_path=m"}, file, {}}).notes.empty());
 }
 
-TEST(Notes, ATrackerThatIsAskedForIsSaidToBeNone) {
-  const auto notes = [](const Words& words) { return compose({with_needed(words), {}, {}}).notes; };
-  EXPECT_TRUE(notes({}).empty());
-  EXPECT_TRUE(notes({"wandb.enabled=false"}).empty());
-  ASSERT_EQ(notes({"wandb.enabled=true"}).size(), 1u);
-  expect_has(notes({"wandb.enabled=true"})[0], "nothing is sent to Weights & Biases");
-  expect_has(notes({"wandb.enabled=true"})[0], "metrics.jsonl");
-}
-
 }  // namespace
 }  // namespace dpo::config

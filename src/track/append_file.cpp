@@ -1,0 +1,66 @@
+#include "track/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "base/output_files.h"
+
+namespace dpo::track {
+namespace {
+
+// Whether all of it was written, at `offset`.
+bool write_at(int descriptor, std::string_view bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+AppendFile::AppendFile(std::filesystem::path path, std::string contents)
+    : path_(std::move(path)), unwritten_(std::move(contents)) {
+  create();
+}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool AppendFile::append(std::string_view record) {
+  unwritten_ += record;
+  descriptor_ < 0 ? create() : write_on();
+  return is_written();
+}
+
+void AppendFile::create() {
+  try {
+    std::filesystem::create_directories(path_.parent_path());
+    write_file(path_, unwritten_);
+  } catch (const std::exception&) {
+    return;
+  }
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0) return;
+  written_ = unwritten_.size();
+  unwritten_.clear();
+}
+
+void AppendFile::write_on() {
+  if (write_at(descriptor_, unwritten_, written_)) {
+    written_ += unwritten_.size();
+    unwritten_.clear();
+  } else if (::ftruncate(descriptor_, static_cast<off_t>(written_)) != 0) {
+    // Part of a record stays at the end; the next attempt overwrites it.
+  }
+}
+
+}  // namespace dpo::track

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace dpo::track {
+
+// A file that grows by whole records. What cannot be written now, on a full disk, is kept in memory and tried
+// again with the next record.
+class AppendFile {
+ public:
+  // `contents` replace the file, if there is one, at once or not at all.
+  AppendFile(std::filesystem::path path, std::string contents);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // Whether all records so far are in the file.
+  bool append(std::string_view record);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size() const { return written_ + unwritten_.size(); }  // once all is written
+  bool is_written() const { return unwritten_.empty(); }
+
+ private:
+  void create();
+  void write_on();
+
+  std::filesystem::path path_;
+  std::string unwritten_;
+  std::uint64_t written_ = 0;
+  int descriptor_ = -1;  // until the contents are written
+};
+
+}  // namespace dpo::track

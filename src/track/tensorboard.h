@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "track/trackers.h"
+
+namespace dpo::track {
+
+// RUN/tensorboard: one event file, with scalars, the configuration and samples as text, and histograms.
+std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, std::span<const Row> history);
+
+}  // namespace dpo::track

@@ -1,0 +1,44 @@
+#include "track/trackers.h"
+
+#include "track/tensorboard.h"
+#include "track/wandb.h"
+
+namespace dpo::track {
+namespace {
+
+// Calls all, also after one that fails.
+template <typename Call>
+bool for_all(const std::vector<std::unique_ptr<Tracker>>& trackers, Call call) {
+  bool written = true;
+  for (const auto& tracker : trackers) written = call(*tracker) && written;
+  return written;
+}
+
+}  // namespace
+
+Trackers::Trackers(const Settings& settings, std::span<const Row> history) {
+  if (settings.tensorboard) all_.push_back(open_tensorboard(settings, history));
+  if (settings.wandb) all_.push_back(open_wandb(settings, history));
+}
+
+bool Trackers::add(const Row& row) {
+  return for_all(all_, [&](Tracker& tracker) { return tracker.add(row); });
+}
+
+bool Trackers::add_histograms(std::int64_t step, std::span<const Distribution> distributions) {
+  return for_all(all_, [&](Tracker& tracker) { return tracker.add_histograms(step, distributions); });
+}
+
+bool Trackers::add_samples(std::int64_t step, std::span<const SampleText> samples) {
+  return for_all(all_, [&](Tracker& tracker) { return tracker.add_samples(step, samples); });
+}
+
+bool Trackers::flush() {
+  return for_all(all_, [](Tracker& tracker) { return tracker.flush(); });
+}
+
+bool Trackers::finish(int exit_status) {
+  return for_all(all_, [&](Tracker& tracker) { return tracker.finish(exit_status); });
+}
+
+}  // namespace dpo::track

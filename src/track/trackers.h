@@ -1,0 +1,81 @@
+// track: what a run logs, as files of the tools in which people watch their runs: TensorBoard, Weights &
+// Biases.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dpo::track {
+
+// What is logged at once, after an update or an evaluation. Step and name of the first value identify a row.
+struct Row {
+  std::int64_t step = 0;  // examples so far, as in metrics.jsonl
+  bool is_evaluation = false;
+  std::vector<std::pair<std::string, double>> values{};
+};
+
+struct Distribution {
+  std::string name;
+  std::vector<double> values;
+};
+
+struct SampleText {
+  std::string prompt, policy;
+  std::optional<std::string> reference;
+};
+
+// A tracker never stops a run: what it cannot write now it keeps, and tries again with the next call. The
+// functions return whether everything so far is written.
+class Tracker {
+ public:
+  virtual ~Tracker() = default;
+  virtual bool add(const Row& row) = 0;
+  // Of the evaluation whose row was just added.
+  virtual bool add_histograms(std::int64_t step, std::span<const Distribution> distributions) = 0;
+  virtual bool add_samples(std::int64_t step, std::span<const SampleText> samples) = 0;
+  // Called before a checkpoint is saved: a run that is resumed from it does not log again what came before.
+  virtual bool flush() = 0;
+  // The end of this process; a resumed run continues.
+  virtual bool finish(int exit_status) = 0;
+};
+
+struct WandbSettings {
+  std::string name, project;
+  std::optional<std::string> entity;
+};
+
+struct Settings {
+  std::filesystem::path folder;  // of the run
+  std::string config;            // of the run, a JSON object
+  bool tensorboard = false;
+  std::optional<WandbSettings> wandb{};
+};
+
+// All trackers of a run.
+class Trackers {
+ public:
+  Trackers() = default;  // none
+  // `history`: the rows up to the checkpoint that a run is resumed from. Later ones, which will be logged
+  // again, are removed from the trackers' files, and those that a file does not have are added.
+  Trackers(const Settings& settings, std::span<const Row> history);
+
+  bool add(const Row& row);
+  bool add_histograms(std::int64_t step, std::span<const Distribution> distributions);
+  bool add_samples(std::int64_t step, std::span<const SampleText> samples);
+  bool flush();
+  bool finish(int exit_status);
+
+ private:
+  std::vector<std::unique_ptr<Tracker>> all_;
+};
+
+// The folder of a run for 'wandb sync', if it has one.
+std::optional<std::filesystem::path> wandb_folder(const std::filesystem::path& run);
+
+}  // namespace dpo::track

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "track/trackers.h"
+
+namespace dpo::track {
+
+// RUN/wandb/offline-run-TIME-ID: an offline run of Weights & Biases, which 'wandb sync' uploads.
+std::unique_ptr<Tracker> open_wandb(const Settings& settings, std::span<const Row> history);
+
+}  // namespace dpo::track

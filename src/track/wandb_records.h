@@ -1,0 +1,35 @@
+// The messages of W&B's wandb_internal.proto that a run consists of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "track/trackers.h"
+
+namespace dpo::track {
+
+// Names and values as JSON: a row of the history, or the summary.
+using Items = std::vector<std::pair<std::string, std::string>>;
+
+struct WandbRun {
+  std::string id;
+  double started = 0;  // seconds since 1970
+};
+
+std::string header_record();
+std::string run_record(const WandbRun& run, const WandbSettings& settings, const std::string& config);
+// A row of the history, before it the same values as the newest of the summary, and the files that it refers
+// to, for uploading.
+std::vector<std::string> row_records(std::int64_t step, const Items& items);
+std::string exit_record(int status, std::int64_t seconds);
+
+// What is read again when a run is resumed.
+bool is_our_header(std::string_view record);
+std::optional<WandbRun> read_run(std::string_view record);
+std::optional<std::pair<std::int64_t, Items>> read_history(std::string_view record);
+
+}  // namespace dpo::track
