@@ -17,7 +17,7 @@
 #include "commands/engine.h"
 #include "hardware/gpus.h"
 #include "hardware/processor.h"
-#include "hub/http.h"
+#include "http/http.h"
 
 namespace dpo::commands {
 namespace {
@@ -176,7 +176,7 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
     list.push_back(
         missing("Arrow", "reading Parquet files", "python3 -m pip install pyarrow, then ./run build"));
   }
-  if (!hub::can_download()) {
+  if (!http::is_available()) {
     list.push_back(missing("libcurl", "downloading from the Hugging Face hub",
                            "install libcurl4-openssl-dev, then ./run build"));
   }

@@ -68,18 +68,13 @@ std::optional<int> number_after(const std::string& text, std::string_view name) 
 }
 
 // How long the hub asks to wait: Retry-After, or the end of the period that its limit is for.
-std::optional<int> asked_to_wait(const HttpAnswer& answer) {
+std::optional<int> asked_to_wait(const http::Answer& answer) {
   if (const auto seconds = number_after(answer.header("retry-after"), "")) return seconds;
   const std::string limit = answer.header("ratelimit");  // "api";r=0;t=55
   return number_after(limit, ";r=") == 0 ? number_after(limit, ";t=") : std::nullopt;
 }
 
 }  // namespace
-
-std::string HttpAnswer::header(const std::string& name) const {
-  const auto found = headers.find(name);
-  return found == headers.end() ? "" : found->second;
-}
 
 std::string parse_commit(std::string_view text, const std::string& origin) {
   const json answer = json::parse(text, nullptr, false);
@@ -151,7 +146,7 @@ std::string normalize_etag(const std::string& header) {
   return tag.size() <= kLongest && std::all_of(tag.begin(), tag.end(), allowed) ? tag : "";
 }
 
-std::optional<double> seconds_before_retry(int failures, const HttpAnswer* answer) {
+std::optional<double> seconds_before_retry(int failures, const http::Answer* answer) {
   constexpr int kMost = 5, kLongestWait = 300;
   constexpr double kFirst = 0.5, kLongest = 8;
   const int status = answer ? answer->status : 0;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hub/http.h"
+#include "http/http.h"
 #include "hub/repository.h"
 
 namespace dpo::hub {
@@ -44,12 +44,12 @@ std::string normalize_etag(const std::string& header);
 
 // Seconds until request number `failures` + 1, after so many failures; nullopt if another one is pointless.
 // `answer` is null if there was none.
-std::optional<double> seconds_before_retry(int failures, const HttpAnswer* answer);
+std::optional<double> seconds_before_retry(int failures, const http::Answer* answer);
 
 // What a refusal means, and what to do about it.
-std::string explain_refusal(const HttpAnswer& answer, const Repository& repository, const std::string& url,
+std::string explain_refusal(const http::Answer& answer, const Repository& repository, const std::string& url,
                             bool has_token);
-std::string explain(const NetworkError& error, const Repository& repository, const std::string& url);
+std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url);
 
 // "model 'org/name'"
 std::string describe(const Repository& repository);

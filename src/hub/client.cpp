@@ -45,11 +45,11 @@ std::string Client::token_for(const std::string& url) const {
   return origin == origin_of(endpoint_) || is_of_hugging_face(origin) ? token_ : "";
 }
 
-void Client::wait_or_throw(int failures, const HttpAnswer* answer, const NetworkError* failed,
+void Client::wait_or_throw(int failures, const http::Answer* answer, const http::NetworkError* failed,
                            const std::string& url) {
   // A network that has worked may work again.
-  const bool hopeless = failed && (failed->kind == NetworkError::Kind::certificate ||
-                                   (failed->kind == NetworkError::Kind::unreachable && !reached_));
+  const bool hopeless = failed && (failed->kind == http::NetworkError::Kind::certificate ||
+                                   (failed->kind == http::NetworkError::Kind::unreachable && !reached_));
   const auto seconds = hopeless ? std::nullopt : seconds_before_retry(failures, answer);
   if (!seconds)
     throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty())
@@ -67,13 +67,14 @@ void Client::say_once(const std::string& note) {
   said_ = note;
 }
 
-HttpAnswer Client::request(HttpConnection& connection, std::string& url, bool head) {
+http::Answer Client::request(http::Connection& connection, std::string& url, const char* method) {
   constexpr int kRedirects = 10;
   for (int failures = 0, redirects = 0;;) {
-    HttpAnswer answer;
+    http::Answer answer;
     try {
-      answer = connection.send({.url = url, .token = token_for(url), .head = head});
-    } catch (const NetworkError& error) {
+      answer = connection.send(
+          {.url = url, .method = method, .token = token_for(url), .patience_s = download_timeout()});
+    } catch (const http::NetworkError& error) {
       wait_or_throw(++failures, nullptr, &error, url);
       continue;
     }
@@ -99,19 +100,19 @@ std::string Client::api_url(const std::string& rest) const {
 
 std::string Client::find_commit() {
   if (is_commit(repository_.revision)) return repository_.revision;
-  HttpConnection connection;
+  http::Connection connection;
   std::string url = api_url("revision/" + escape(repository_.revision, false));
-  const HttpAnswer answer = request(connection, url, false);
+  const http::Answer answer = request(connection, url, "GET");
   return parse_commit(answer.body, url);
 }
 
 std::vector<HubFile> Client::list_files(const std::string& commit) {
   constexpr int kPages = 10'000;
-  HttpConnection connection;
+  http::Connection connection;
   std::vector<HubFile> files;
   std::string url = api_url("tree/" + commit + "?recursive=true&expand=false");
   for (int page = 0; page < kPages && !url.empty(); ++page) {
-    const HttpAnswer answer = request(connection, url, false);
+    const http::Answer answer = request(connection, url, "GET");
     const std::vector<HubFile> more = parse_tree(answer.body, url);
     files.insert(files.end(), more.begin(), more.end());
     const std::string next = next_page(answer.header("link"));
@@ -120,11 +121,11 @@ std::vector<HubFile> Client::list_files(const std::string& commit) {
   return files;
 }
 
-Location Client::locate(HttpConnection& connection, const std::string& commit, const std::string& path) {
+Location Client::locate(http::Connection& connection, const std::string& commit, const std::string& path) {
   std::string url = fmt::format("{}/{}{}/resolve/{}/{}", endpoint_,
                                 repository_.kind == RepositoryKind::Dataset ? "datasets/" : "",
                                 repository_.id, commit, escape(path, true));
-  const HttpAnswer answer = request(connection, url, true);
+  const http::Answer answer = request(connection, url, "HEAD");
   const auto either = [&](const char* first, const char* second) {
     return answer.header(first).empty() ? answer.header(second) : answer.header(first);
   };

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "http/http.h"
 #include "hub/answers.h"
-#include "hub/http.h"
 #include "hub/repository.h"
 
 namespace dpo::hub {
@@ -36,11 +36,11 @@ class Client {
   std::vector<HubFile> list_files(const std::string& commit);
 
   // Refusals and lasting failures are UserErrors that say what to do.
-  Location locate(HttpConnection& connection, const std::string& commit, const std::string& path);
+  Location locate(http::Connection& connection, const std::string& commit, const std::string& path);
 
   // Waits before another attempt, or throws what `failed` means if there should be none. `answer`: null if
   // there was none.
-  void wait_or_throw(int failures, const HttpAnswer* answer, const NetworkError* failed,
+  void wait_or_throw(int failures, const http::Answer* answer, const http::NetworkError* failed,
                      const std::string& url);
 
   // The token for a request: hosts other than the hub's never see it.
@@ -50,7 +50,7 @@ class Client {
 
  private:
   // Follows redirects that stay on the hub.
-  HttpAnswer request(HttpConnection& connection, std::string& url, bool head);
+  http::Answer request(http::Connection& connection, std::string& url, const char* method);
   void say_once(const std::string& note);
   std::string api_url(const std::string& rest) const;
 

@@ -14,6 +14,7 @@
 #include "base/quantity.h"
 #include "hub/cache.h"
 #include "hub/partial_file.h"
+#include "hub/settings.h"
 
 namespace dpo::hub {
 namespace {
@@ -29,7 +30,7 @@ constexpr const char* kSuffix = ".64706f00.incomplete";  // the Python client's 
 struct NoRanges {};
 
 // "bytes 0-99/1234"
-bool begins_at(const HttpAnswer& answer, std::int64_t begin) {
+bool begins_at(const http::Answer& answer, std::int64_t begin) {
   return answer.status == 206 && answer.header("content-range").starts_with(fmt::format("bytes {}-", begin));
 }
 
@@ -40,19 +41,20 @@ class BlobDownload {
                std::atomic<bool>& cancelled)
       : client_(client), commit_(commit), file_(file), meter_(meter), cancelled_(cancelled) {}
 
-  void run(HttpConnection& connection);
+  void run(http::Connection& connection);
 
  private:
   using Take = std::function<void(std::string_view)>;
 
   bool link_if_cached(const std::string& etag);
-  void receive_content(HttpConnection& connection, PartialFile& partial);
+  void receive_content(http::Connection& connection, PartialFile& partial);
   void receive_in_parallel(PartialFile& partial);
-  void receive(HttpConnection& connection, std::int64_t begin, std::int64_t end, const Take& take);
-  HttpAnswer send(HttpConnection& connection, std::int64_t begin, std::int64_t end, const BodySink& sink);
+  void receive(http::Connection& connection, std::int64_t begin, std::int64_t end, const Take& take);
+  http::Answer send(http::Connection& connection, std::int64_t begin, std::int64_t end,
+                    const http::BodySink& sink);
   void count(std::int64_t bytes);
-  void recover(HttpConnection& connection, int failures, const HttpAnswer* answer,
-               const NetworkError* failed);
+  void recover(http::Connection& connection, int failures, const http::Answer* answer,
+               const http::NetworkError* failed);
   std::string url();
 
   Client& client_;
@@ -83,7 +85,7 @@ bool BlobDownload::link_if_cached(const std::string& etag) {
   return true;
 }
 
-void BlobDownload::run(HttpConnection& connection) {
+void BlobDownload::run(http::Connection& connection) {
   if (link_if_cached(file_.hash())) return;
   location_ = client_.locate(connection, commit_, file_.path);
   if (location_.size >= 0 && location_.size != file_.size)
@@ -112,7 +114,7 @@ void BlobDownload::run(HttpConnection& connection) {
   link_blob(client_.repository(), commit_, file_.path, etag);
 }
 
-void BlobDownload::receive_content(HttpConnection& connection, PartialFile& partial) {
+void BlobDownload::receive_content(http::Connection& connection, PartialFile& partial) {
   const auto append = [&](std::string_view piece) { partial.append(piece); };
   const bool parallel = file_.size - partial.size() > kChunk;
   try {
@@ -127,8 +129,8 @@ void BlobDownload::receive_content(HttpConnection& connection, PartialFile& part
       return receive(connection, 0, file_.size, append);
     } catch (const NoRanges&) {  // it was interrupted, and cannot be continued
       constexpr int kMost = 5;
-      const NetworkError error(NetworkError::Kind::interrupted,
-                               "the server sends only whole files, and the transfer was cut off");
+      const http::NetworkError error(http::NetworkError::Kind::interrupted,
+                                     "the server sends only whole files, and the transfer was cut off");
       if (failures >= kMost) throw UserError(explain(error, client_.repository(), url()));
     }
   }
@@ -150,7 +152,7 @@ void BlobDownload::receive_in_parallel(PartialFile& partial) {
     changed.notify_all();
   };
   const auto work = [&] {
-    HttpConnection connection;
+    http::Connection connection;
     std::unique_lock lock(mutex, std::defer_lock);
     for (;;) {
       lock.lock();
@@ -179,7 +181,7 @@ void BlobDownload::receive_in_parallel(PartialFile& partial) {
       [&](std::size_t) {
         try {
           work();
-        } catch (const Cancelled&) {  // another thread has the reason
+        } catch (const http::Cancelled&) {  // another thread has the reason
         } catch (...) {
           const std::lock_guard guard(mutex);
           cancelled_ = true;
@@ -191,11 +193,11 @@ void BlobDownload::receive_in_parallel(PartialFile& partial) {
 }
 
 // Bytes `begin` to `end`, in as many requests as it takes.
-void BlobDownload::receive(HttpConnection& connection, std::int64_t begin, std::int64_t end,
+void BlobDownload::receive(http::Connection& connection, std::int64_t begin, std::int64_t end,
                            const Take& take) {
   for (int failures = 0; begin < end;) {
     const std::int64_t before = begin;
-    const BodySink sink = [&](const HttpAnswer& answer, std::string_view piece) {
+    const http::BodySink sink = [&](const http::Answer& answer, std::string_view piece) {
       const bool whole = before == 0 && end == file_.size && answer.status == 200;
       if (!whole && !begins_at(answer, before)) throw NoRanges();
       piece = piece.substr(0, static_cast<std::size_t>(end - begin));
@@ -203,11 +205,11 @@ void BlobDownload::receive(HttpConnection& connection, std::int64_t begin, std::
       begin += static_cast<std::int64_t>(piece.size());
       count(static_cast<std::int64_t>(piece.size()));
     };
-    NetworkError failed(NetworkError::Kind::interrupted, "the answer is too short");
-    HttpAnswer answer;
+    http::NetworkError failed(http::NetworkError::Kind::interrupted, "the answer is too short");
+    http::Answer answer;
     try {
       answer = send(connection, before, end, sink);
-    } catch (const NetworkError& error) {
+    } catch (const http::NetworkError& error) {
       failed = error;
     }
     if (begin >= end) return;
@@ -217,12 +219,12 @@ void BlobDownload::receive(HttpConnection& connection, std::int64_t begin, std::
   }
 }
 
-HttpAnswer BlobDownload::send(HttpConnection& connection, std::int64_t begin, std::int64_t end,
-                              const BodySink& sink) {
+http::Answer BlobDownload::send(http::Connection& connection, std::int64_t begin, std::int64_t end,
+                                const http::BodySink& sink) {
   constexpr int kRedirects = 5;
-  HttpRequest request{.url = url(), .cancelled = &cancelled_};
+  http::Request request{.url = url(), .patience_s = download_timeout(), .cancelled = &cancelled_};
   if (begin > 0 || end < file_.size) request.range = {begin, end - 1};
-  HttpAnswer answer;
+  http::Answer answer;
   for (int redirects = 0; redirects <= kRedirects; ++redirects) {
     request.token = client_.token_for(request.url);
     answer = connection.send(request, sink);
@@ -234,8 +236,8 @@ HttpAnswer BlobDownload::send(HttpConnection& connection, std::int64_t begin, st
 
 // Before another attempt: waits, or asks for the location again, since those of a store of large files are
 // valid for a limited time.
-void BlobDownload::recover(HttpConnection& connection, int failures, const HttpAnswer* answer,
-                           const NetworkError* failed) {
+void BlobDownload::recover(http::Connection& connection, int failures, const http::Answer* answer,
+                           const http::NetworkError* failed) {
   constexpr int kMost = 5;
   const bool expired = answer && (answer->status == 401 || answer->status == 403 || answer->status == 410);
   if (!expired || failures >= kMost) return client_.wait_or_throw(failures, answer, failed, url());
@@ -269,11 +271,11 @@ void download_small(Client& client, const std::string& commit, std::span<const H
   for_each_parallel(
       std::min(kConnections, files.size()),
       [&](std::size_t) {
-        HttpConnection connection;
+        http::Connection connection;
         try {
           for (std::size_t i = next++; i < files.size() && !cancelled; i = next++)
             BlobDownload(client, commit, files[i], meter, cancelled).run(connection);
-        } catch (const Cancelled&) {  // another thread has the reason
+        } catch (const http::Cancelled&) {  // another thread has the reason
         } catch (...) {
           cancelled = true;
           throw;
@@ -310,7 +312,7 @@ void download_files(Client& client, const std::string& commit, const std::vector
   check_space(folder, needed);
   Meter meter(listener, "downloading " + to_string(client.repository()), all);
   download_small(client, commit, small, meter);
-  HttpConnection connection;
+  http::Connection connection;
   std::atomic<bool> cancelled = false;
   for (const HubFile& file : large) BlobDownload(client, commit, file, meter, cancelled).run(connection);
 }

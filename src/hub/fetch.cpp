@@ -64,7 +64,7 @@ Wanted parquet_files() {
   const bool partly = cached_snapshot(repository.kind, to_string(repository)).has_value();
   const std::string where = fmt::format("{} is not {}in the Hugging Face cache ({})", describe(repository),
                                         partly ? "completely " : "", cache_folder().string());
-  if (!can_download())
+  if (!http::is_available())
     throw UserError(
         fmt::format("{}, and this dpo was built without libcurl: install its development files "
                     "(libcurl4-openssl-dev) and build again, or download it with '{}'",
@@ -120,7 +120,7 @@ bool is_cached(const Repository& repository, const Wanted& wanted) {
 }
 
 fs::path fetch(const Repository& repository, const Wanted& wanted, const Listener& listener) {
-  if (is_offline() || !can_download()) {
+  if (is_offline() || !http::is_available()) {
     if (!is_cached(repository, wanted)) report_no_download(repository);
     const auto snapshot = cached_snapshot(repository.kind, to_string(repository));
     return snapshot ? *snapshot : fetch(parquet_copy_of(repository), parquet_files(), listener);
@@ -158,7 +158,7 @@ void fetch_missing(RepositoryKind kind, const std::string& name, const Wanted& w
   const auto repository = parse_repository(kind, name);
   if (!repository || fs::exists(name, none) || !may_be_on_the_hub(name) || is_cached(*repository, wanted))
     return;
-  const bool can = can_download() && !is_offline();
+  const bool can = http::is_available() && !is_offline();
   if (can || cached_snapshot(kind, name)) fetch(*repository, wanted, listener);
 }
 

@@ -30,7 +30,7 @@ std::string explain_missing(const Repository& repository, const std::string& wha
       has_token ? ", and whether your token may read it" : fmt::format("; if it is private, {}", kLogIn));
 }
 
-std::string explain_limit(const HttpAnswer& answer, bool has_token) {
+std::string explain_limit(const http::Answer& answer, bool has_token) {
   const std::string wait = answer.header("retry-after");
   return fmt::format("{} limits the number of requests (HTTP status 429): try again {}{}", endpoint(),
                      wait.empty() ? "in a few minutes" : fmt::format("in {} s", wait),
@@ -44,7 +44,7 @@ std::string describe(const Repository& repository) {
                      to_string(repository));
 }
 
-std::string explain_refusal(const HttpAnswer& answer, const Repository& repository, const std::string& url,
+std::string explain_refusal(const http::Answer& answer, const Repository& repository, const std::string& url,
                             bool has_token) {
   const std::string what = describe(repository);
   const std::string code = answer.header("x-error-code"), message = answer.header("x-error-message");
@@ -68,20 +68,20 @@ std::string explain_refusal(const HttpAnswer& answer, const Repository& reposito
                      message.empty() ? "" : ": " + message);
 }
 
-std::string explain(const NetworkError& error, const Repository& repository, const std::string& url) {
+std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url) {
   const std::string host = origin_of(url);
   switch (error.kind) {
-    case NetworkError::Kind::unreachable:
+    case http::NetworkError::Kind::unreachable:
       return fmt::format(
           "{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT, or give a "
           "folder instead of a name",
           describe(repository), host, error.what());
-    case NetworkError::Kind::certificate:
+    case http::NetworkError::Kind::certificate:
       return fmt::format(
           "{}: the certificate of {} is not trusted: {}; if a proxy replaces certificates, "
           "SSL_CERT_FILE=FILE names those to trust",
           describe(repository), host, error.what());
-    case NetworkError::Kind::interrupted: break;
+    case http::NetworkError::Kind::interrupted: break;
   }
   return fmt::format(
       "{}: the connection to {} was interrupted again and again: {}; what was downloaded is "

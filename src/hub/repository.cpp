@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
-#include "hub/http.h"
+#include "http/http.h"
 #include "hub/settings.h"
 
 namespace dpo::hub {
@@ -68,7 +68,7 @@ bool may_be_on_the_hub(const std::string& name) {
 
 std::string fetch_command(RepositoryKind kind, const std::string& name) {
   const bool data = kind == RepositoryKind::Dataset;
-  if (!can_download()) return fmt::format("hf download {}{}", data ? "--repo-type dataset " : "", name);
+  if (!http::is_available()) return fmt::format("hf download {}{}", data ? "--repo-type dataset " : "", name);
   return fmt::format("{}dpo fetch {}{}", is_offline() ? "HF_HUB_OFFLINE=0 " : "", data ? "datasets/" : "",
                      name);
 }

@@ -93,7 +93,7 @@ TEST(Retries, WaitLongerAndLonger) {
 }
 
 TEST(Retries, DoWhatTheServerAsks) {
-  HttpAnswer answer{429, {{"retry-after", "17"}}, ""};
+  http::Answer answer{429, {{"retry-after", "17"}}, ""};
   EXPECT_EQ(seconds_before_retry(1, &answer), 17);
   answer.headers = {{"ratelimit", "\"api\";r=0;t=55"}};
   EXPECT_EQ(seconds_before_retry(1, &answer), 55);
@@ -107,11 +107,11 @@ TEST(Retries, DoWhatTheServerAsks) {
 
 TEST(Retries, AreForFailuresThatPass) {
   for (const int status : {408, 429, 500, 502, 503, 504}) {
-    const HttpAnswer answer{status, {}, ""};
+    const http::Answer answer{status, {}, ""};
     EXPECT_TRUE(seconds_before_retry(1, &answer)) << status;
   }
   for (const int status : {400, 401, 403, 404, 416}) {
-    const HttpAnswer answer{status, {}, ""};
+    const http::Answer answer{status, {}, ""};
     EXPECT_FALSE(seconds_before_retry(1, &answer)) << status;
   }
 }

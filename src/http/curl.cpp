@@ -8,24 +8,24 @@
 
 #include "base/error.h"
 #include "base/stop.h"
-#include "hub/http.h"
-#include "hub/settings.h"
+#include "http/http.h"
 
-namespace dpo::hub {
+namespace dpo::http {
 namespace {
 
 constexpr std::size_t kLongestBody = 256u << 20;  // of an answer that no sink takes: a list of files
 
 // What the callbacks of a request share.
 struct Exchange {
-  const HttpRequest& request;
+  const Request& request;
   const BodySink& sink;
-  HttpAnswer answer;
+  Answer answer;
   std::exception_ptr failure;
+  std::int64_t sent = 0;
 };
 
 // "Name: value", or the status line that begins the headers.
-void add_header(HttpAnswer& answer, std::string_view line) {
+void add_header(Answer& answer, std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
     line.remove_suffix(1);
   if (line.starts_with("HTTP/")) {
@@ -66,6 +66,29 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) 
   }
 }
 
+std::size_t give_body(char* into, std::size_t, std::size_t size, void* pointer) {
+  Exchange& exchange = *static_cast<Exchange*>(pointer);
+  const Upload& upload = *exchange.request.upload;
+  try {
+    const std::int64_t left = upload.size - exchange.sent;
+    if (left == 0) return 0;
+    const std::size_t given =
+        upload.read(exchange.sent, into, std::min(size, static_cast<std::size_t>(left)));
+    exchange.sent += static_cast<std::int64_t>(given);
+    return given;
+  } catch (...) {
+    exchange.failure = std::current_exception();
+    return CURL_READFUNC_ABORT;
+  }
+}
+
+// libcurl sends the body again where a connection was closed before its first byte.
+int seek_body(void* pointer, curl_off_t offset, int origin) {
+  if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+  static_cast<Exchange*>(pointer)->sent = offset;
+  return CURL_SEEKFUNC_OK;
+}
+
 // Called about once per second or more often; anything but 0 ends the request.
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(pointer);
@@ -92,36 +115,39 @@ NetworkError::Kind kind_of(CURLcode code, CURL* curl) {
 
 using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 
-HeaderList headers_of(const HttpRequest& request) {
+HeaderList headers_of(const Request& request) {
   curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
   if (!request.token.empty())
     list = curl_slist_append(list, ("Authorization: Bearer " + request.token).c_str());
+  for (const auto& [name, value] : request.headers)
+    list = curl_slist_append(list, (name + ": " + value).c_str());
+  if (request.upload) list = curl_slist_append(list, "Expect:");  // no wait for the status 100
   return {list, curl_slist_free_all};
 }
 
 }  // namespace
 
-bool can_download() { return true; }
+bool is_available() { return true; }
 
-struct HttpConnection::Handle {
+struct Connection::Handle {
   CURL* curl = curl_easy_init();
   ~Handle() { curl_easy_cleanup(curl); }
 };
 
-HttpConnection::HttpConnection() {
+Connection::Connection() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   handle_ = std::make_unique<Handle>();
   if (!handle_->curl) throw std::bad_alloc();
 }
 
-HttpConnection::~HttpConnection() = default;
+Connection::~Connection() = default;
 
-HttpAnswer HttpConnection::send(const HttpRequest& request, const BodySink& sink) {
+Answer Connection::send(const Request& request, const BodySink& sink) {
   constexpr long kConnectSeconds = 10, kSlow = 100;  // bytes per second
   CURL* const curl = handle_->curl;
   curl_easy_reset(curl);  // keeps the connections
-  Exchange exchange{request, sink, {}, {}};
+  Exchange exchange{request, sink, {}, {}, 0};
   const HeaderList headers = headers_of(request);
   const auto set = [curl](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
   set(CURLOPT_URL, request.url.c_str());
@@ -136,10 +162,20 @@ HttpAnswer HttpConnection::send(const HttpRequest& request, const BodySink& sink
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
-  set(CURLOPT_LOW_SPEED_TIME, download_timeout());
+  set(CURLOPT_LOW_SPEED_TIME, request.patience_s);
   if (const char* authorities = std::getenv("SSL_CERT_FILE"); authorities && *authorities)
     set(CURLOPT_CAINFO, authorities);
-  if (request.head) set(CURLOPT_NOBODY, 1L);
+  if (request.method == "HEAD")
+    set(CURLOPT_NOBODY, 1L);
+  else if (request.upload) {
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.upload->size));
+    set(CURLOPT_READFUNCTION, &give_body);
+    set(CURLOPT_READDATA, &exchange);
+    set(CURLOPT_SEEKFUNCTION, &seek_body);
+    set(CURLOPT_SEEKDATA, &exchange);
+  }
+  if (request.method != "GET" && request.method != "HEAD") set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
   std::string range;
   if (request.range) {
     range = fmt::format("{}-{}", request.range->first, request.range->second);
@@ -158,4 +194,4 @@ HttpAnswer HttpConnection::send(const HttpRequest& request, const BodySink& sink
   return std::move(exchange.answer);
 }
 
-}  // namespace dpo::hub
+}  // namespace dpo::http

@@ -1,4 +1,4 @@
-// HTTP requests over libcurl (http_curl.cpp), or none at all (http_none.cpp).
+// http: requests over libcurl (curl.cpp), or none at all (none.cpp).
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,32 @@
 #include <string>
 #include <string_view>
 
-namespace dpo::hub {
+namespace dpo::http {
 
 // Whether this program was built with libcurl.
-bool can_download();
+bool is_available();
 
 using Headers = std::map<std::string, std::string>;  // names in lower case
 
-struct HttpRequest {
+// What a request sends: read from the beginning again if it is sent again.
+struct Upload {
+  std::int64_t size = 0;
+  // Fills `into` from `offset` on; returns how many bytes, at least 1.
+  std::function<std::size_t(std::int64_t offset, char* into, std::size_t size)> read;
+};
+
+struct Request {
   std::string url;
+  std::string method = "GET";
   std::string token = {};  // sent in the header Authorization, if it is not empty
-  bool head = false;       // HEAD instead of GET
+  Headers headers = {};    // further ones
   std::optional<std::pair<std::int64_t, std::int64_t>> range = {};  // first and last byte
+  std::optional<Upload> upload = {};
+  long patience_s = 10;  // gives up a connection that has sent or received nothing for so long
   const std::atomic<bool>* cancelled = nullptr;  // becomes true if the answer is no longer wanted
 };
 
-struct HttpAnswer {
+struct Answer {
   int status = 0;
   Headers headers;
   std::string body;  // what no sink took
@@ -36,8 +46,11 @@ struct HttpAnswer {
   bool is_redirect() const { return status >= 300 && status < 400 && !header("location").empty(); }
 };
 
+// An upload of `body`, which must outlive the request.
+Upload upload_of(std::string_view body);
+
 // Gets the body of a successful answer piece by piece; its status and headers are known by then.
-using BodySink = std::function<void(const HttpAnswer& answer, std::string_view piece)>;
+using BodySink = std::function<void(const Answer& answer, std::string_view piece)>;
 
 // There was no answer, or it ended early.
 struct NetworkError : std::runtime_error {
@@ -50,19 +63,19 @@ struct NetworkError : std::runtime_error {
 struct Cancelled : std::exception {};
 
 // Requests one after the other; a connection to a host is kept for the next. For one thread at a time.
-class HttpConnection {
+class Connection {
  public:
-  HttpConnection();
-  ~HttpConnection();
-  HttpConnection(const HttpConnection&) = delete;
-  HttpConnection& operator=(const HttpConnection&) = delete;
+  Connection();
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   // Follows no redirect. Throws NetworkError, Stopped after a stop signal, Cancelled, and what `sink` throws.
-  HttpAnswer send(const HttpRequest& request, const BodySink& sink = {});
+  Answer send(const Request& request, const BodySink& sink = {});
 
  private:
   struct Handle;
   std::unique_ptr<Handle> handle_;
 };
 
-}  // namespace dpo::hub
+}  // namespace dpo::http
