@@ -37,6 +37,10 @@ std::map<std::string, std::string> read_other_files(const fs::path& folder) {
   for (const char* name : kCompanions)
     if (fs::exists(folder / name, none))
       texts[name] = read_text_file(folder / name, "the model's folder", kLargest);
+  for (const auto& entry : fs::directory_iterator(folder / "additional_chat_templates", none))
+    if (entry.path().extension() == ".jinja")
+      texts[fs::relative(entry.path(), folder)] =
+          read_text_file(entry.path(), "the model's folder", kLargest);
   return texts;
 }
 

@@ -102,7 +102,10 @@ void make_model_files(const fs::path& folder, const LoadedModel& model,
                       const std::vector<TensorFile>& files) {
   make_files(folder, files);
   if (files.size() > 1) write_index(folder, model.table, files);
-  for (const auto& [name, text] : model.other_files) write_file(folder / name, text);
+  for (const auto& [name, text] : model.other_files) {
+    fs::create_directories((folder / name).parent_path());
+    write_file(folder / name, text);
+  }
   write_file(folder / "config.json", config_of(model));
 }
 

@@ -27,8 +27,11 @@ struct RenderArguments {
 };
 
 text::ChatTemplate template_of(const RenderArguments& arguments) {
-  if (arguments.model.ends_with(".jinja"))
-    return {read_text_file(arguments.model, "the chat template"), arguments.model, {}};
+  const bool is_file = arguments.model.ends_with(".jinja");
+  if (is_file && !arguments.chat_template.empty())
+    throw UserError(fmt::format(
+        "--chat-template replaces the template of a model folder, but MODEL is a file: {}", arguments.model));
+  if (is_file) return {read_text_file(arguments.model, "the chat template"), arguments.model, {}};
   if (auto found = text::find_chat_template(arguments.model, arguments.chat_template))
     return *std::move(found);
   throw UserError(

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "config/text.h"
+#include "data/chat_parts.h"
 #include "data/token_cache.h"
 #include "data/token_file.h"
 #include "text/chat_turns.h"
@@ -51,11 +52,6 @@ jinja::Value value_of(const std::string& json, std::size_t response) {
   }
 }
 
-std::string_view role_of(const jinja::Value& message) {
-  const jinja::Value* const role = message.find("role");
-  return role && role->is_string() ? std::string_view(role->string()) : std::string_view();
-}
-
 bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
 
 // Whether a message says nothing: no text, no parts, no tool calls, no reasoning.
@@ -67,9 +63,12 @@ bool is_empty(const jinja::Value& message) {
   });
 }
 
-Values joined(Values first, const Values& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
+Values joined(const Values& first, const Values& second) {
+  Values both;
+  both.reserve(first.size() + second.size());
+  both.insert(both.end(), first.begin(), first.end());
+  both.insert(both.end(), second.begin(), second.end());
+  return both;
 }
 
 std::size_t common_tokens(const std::vector<Token>& a, const std::vector<Token>& b) {
@@ -77,9 +76,9 @@ std::size_t common_tokens(const std::vector<Token>& a, const std::vector<Token>&
 }
 
 // The start of a text, for a message.
-std::string start_of(const std::string& text) {
+std::string start_of(std::string_view text) {
   constexpr std::size_t kShown = 200;
-  return config::shown(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
+  return config::shown(std::string(text.substr(0, kShown)) + (text.size() > kShown ? "..." : ""));
 }
 
 std::string trimmed(const std::string& text) {
@@ -106,25 +105,6 @@ std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::s
 
 }  // namespace
 
-struct ChatTokenizer::Chat {
-  Values messages;  // of the prompt
-  jinja::Value tools;
-  jinja::Value kwargs;
-};
-
-// Prompt and response together, for each response.
-struct ChatTokenizer::Encoded {
-  std::vector<text::RenderedChat> wholes;
-  std::vector<std::vector<Token>> tokens;  // of the prompt alone, then of each whole
-  std::size_t prompt = 0;                  // tokens that all begin with
-
-  std::size_t longest() const {
-    std::size_t longest = 0;
-    for (const auto& ids : tokens) longest = std::max(longest, ids.size());
-    return longest;
-  }
-};
-
 ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer)
     : tokenizer_(&tokenizer),
       template_(find_template(config, tokenizer)),
@@ -148,8 +128,10 @@ bool ChatTokenizer::writes_date() const {
 
 std::string ChatTokenizer::key() const {
   Sha256 hash;
-  hash.add(fmt::format("{}\n{}\n{}\n", template_.sources(), tools_json_, kwargs_));
-  return fmt::format("chat {} train_on {} keep_system {} max_length {} {}\n", to_hex(hash.finish()),
+  const std::string* const with_tools = template_.source_with_tools();
+  hash.add(fmt::format("{}\n{}\n{}\n{}\n", template_.source(), with_tools ? *with_tools : "", tools_json_,
+                       kwargs_));
+  return fmt::format("chat 2 {} train_on {} keep_system {} max_length {} {}\n", to_hex(hash.finish()),
                      config::name_of(train_on_), keep_system_, max_length_, max_prompt_length_);
 }
 
@@ -171,19 +153,19 @@ ChatTokenizer::Chat ChatTokenizer::parse(const std::string& prompt) const {
   return chat;
 }
 
-jinja::Value ChatTokenizer::variables_of(const Chat& chat, const Values& messages,
-                                         bool answer_follows) const {
+jinja::Value ChatTokenizer::variables_of(const Chat& chat, Values messages, bool answer_follows) const {
+  static const jinja::Value kMessages("messages"), kTools("tools"), kFollows("add_generation_prompt");
   jinja::Dict variables = chat.kwargs.dict();
-  variables.set("messages", jinja::Value::list(messages));
-  variables.set("tools", chat.tools);
-  variables.set("add_generation_prompt", answer_follows);
+  variables.set(kMessages.borrowed(), jinja::Value::list(std::move(messages)));
+  variables.set(kTools.borrowed(), chat.tools);
+  variables.set(kFollows.borrowed(), answer_follows);
   return variables;
 }
 
-text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& messages, bool answer_follows,
+text::RenderedChat ChatTokenizer::render(const Chat& chat, Values messages, bool answer_follows,
                                          std::size_t response) const {
   try {
-    return template_.render(variables_of(chat, messages, answer_follows));
+    return template_.render(variables_of(chat, std::move(messages), answer_follows));
   } catch (const text::TemplateError& error) {
     throw ChatError(fmt::format("the chat template refuses this conversation: {}", error.what()), response);
   }
@@ -197,11 +179,11 @@ std::string ChatTokenizer::render_prompt(const std::string& prompt) const {
 ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector<Values>& responses) const {
   Encoded encoded;
   const bool answers = std::ranges::all_of(responses, [](const Values& r) { return is_answer(r.front()); });
-  std::vector<std::string> texts = {render(chat, chat.messages, answers, 0).text};
-  for (std::size_t r = 0; r < responses.size(); ++r) {
+  const text::RenderedChat prompt = render(chat, chat.messages, answers, 0);
+  for (std::size_t r = 0; r < responses.size(); ++r)
     encoded.wholes.push_back(render(chat, joined(chat.messages, responses[r]), false, r));
-    texts.push_back(encoded.wholes.back().text);
-  }
+  std::vector<std::string_view> texts = {prompt.text};
+  for (const text::RenderedChat& whole : encoded.wholes) texts.push_back(whole.text);
   encoded.tokens = tokenizer_->encode_alike(texts);
   encoded.prompt = encoded.tokens[0].size();
   for (std::size_t r = 0; r < responses.size(); ++r) {
@@ -216,34 +198,13 @@ ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector
   return encoded;
 }
 
-// Drops the first turn of the user and all up to the next; false if there is only one.
-bool ChatTokenizer::drop_first_turn(Values& messages) const {
-  const auto is_user = [](const jinja::Value& message) { return role_of(message) == "user"; };
-  const bool keeps_first = keep_system_ && !messages.empty() && role_of(messages[0]) == "system";
-  const auto begin = messages.begin() + (keeps_first ? 1 : 0);
-  const auto first = std::find_if(begin, messages.end(), is_user);
-  if (first == messages.end()) return false;
-  const auto second = std::find_if(first + 1, messages.end(), is_user);
-  if (second == messages.end()) return false;
-  messages.erase(begin, second);
-  return true;
-}
-
 std::vector<TokenizedText> ChatTokenizer::tokenize(const PromptText& prompt) const {
   Chat chat = parse(prompt.prompt);
   std::vector<Values> responses;
   for (const std::string& response : prompt.responses)
     responses.push_back(value_of(response, responses.size()).items());
   Encoded encoded = encode(chat, responses);
-  bool dropped = false;
-  const auto is_too_long = [&] {
-    return static_cast<std::int64_t>(encoded.longest()) > max_length_ &&
-           static_cast<std::int64_t>(encoded.prompt) > max_prompt_length_;
-  };
-  while (is_too_long() && drop_first_turn(chat.messages)) {
-    encoded = encode(chat, responses);
-    dropped = true;
-  }
+  const bool dropped = drop_turns(chat, responses, encoded);
   std::vector<TokenizedText> texts = finish(chat, responses, std::move(encoded));
   if (dropped) texts[0].flags |= kTurnsDropped;
   const std::string eos = tokenizer_->token_of(end_of_text(*tokenizer_));
@@ -263,9 +224,14 @@ std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::ve
   for (std::size_t r = 0; r < responses.size(); ++r) {
     const std::vector<Token>& whole = encoded.tokens[r + 1];
     TokenizedText& text = texts.emplace_back();
-    text.tokens.assign(whole.begin() + static_cast<std::ptrdiff_t>(start), whole.end());
-    text.unscored = complement(scored(chat, responses[r], encoded, r), start, whole.size());
-    if (!ends_turn(text.tokens)) {
+    const std::vector<TokenRange> ranges = scored(chat, responses[r], encoded, r);
+    std::size_t end = whole.size();
+    const bool ends = ends_turn(std::span(whole).subspan(start));
+    if (!ends) end = ranges.back().end;  // the model learns to stop right after its answer
+    text.tokens.assign(whole.begin() + static_cast<std::ptrdiff_t>(start),
+                       whole.begin() + static_cast<std::ptrdiff_t>(end));
+    text.unscored = complement(ranges, start, end);
+    if (!ends) {
       text.tokens.push_back(end_of_text(*tokenizer_));
       text.flags |= kEndAdded;
     }
@@ -286,23 +252,31 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
   if (response.size() == 1 && !rendered.marked)
     return {range(common_tokens(encoded.tokens[0], whole), whole.size())};
   const jinja::Value variables = variables_of(chat, joined(chat.messages, response), false);
+  const bool only_last = train_on_ == config::TrainOn::last;
+  const auto answers = positions_of("assistant", response);
+  const std::size_t first = chat.messages.size() + (only_last ? answers.back() : 0);
+  std::vector<text::TextRange> parts = text::assistant_text(template_, variables, rendered, first);
+  if (rendered.marked && only_last) {
+    const std::size_t begin = text::start_of_turn(template_, variables, rendered, first);
+    std::erase_if(parts, [&](const text::TextRange& part) { return part.end <= begin; });
+  }
   std::vector<TokenRange> ranges;
-  for (const text::TextRange& part :
-       text::assistant_text(template_, variables, rendered, chat.messages.size())) {
-    const text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
+  for (const text::TextRange& part : parts) {
+    text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
+    // Marks that leave out the end of the turn: the model would never learn to stop.
+    const bool ends_after = span.end < whole.size() && tokenizer_->is_special(whole[span.end]);
+    if (ends_after && span.end > 0 && !tokenizer_->is_special(whole[span.end - 1])) ++span.end;
     if (const std::size_t begin = std::max(span.begin, encoded.prompt); begin < span.end)
       ranges.push_back(range(begin, span.end));
   }
   // Of marks there may be several in a message.
-  const auto answers = static_cast<std::size_t>(std::ranges::count_if(response, is_answer));
-  if (ranges.size() < answers)
+  if (ranges.size() < (only_last ? 1 : answers.size()))
     throw ChatError("what the assistant says is not found in the rendered conversation", index);
-  if (train_on_ == config::TrainOn::last) ranges = {ranges.back()};
   return ranges;
 }
 
 // Whether a response ends with a special token, maybe before white space: the model learns to stop there.
-bool ChatTokenizer::ends_turn(const std::vector<Token>& tokens) const {
+bool ChatTokenizer::ends_turn(std::span<const Token> tokens) const {
   std::size_t end = tokens.size();
   while (end > 0 && trimmed(tokenizer_->decode(std::span(&tokens[end - 1], 1))).empty() &&
          !tokenizer_->is_special(tokens[end - 1]))

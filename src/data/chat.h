@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,8 +36,8 @@ class ChatTokenizer {
 
   // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes
   // before an answer, as far as prompt and answer together begin with the same tokens. If prompt and
-  // response exceed max_length and the prompt max_prompt_length, its first turns are dropped. Throws
-  // ChatError.
+  // response exceed max_length, turns are dropped: the first ones of a prompt that exceeds
+  // max_prompt_length, and the last ones of a response of several. Throws ChatError.
   std::vector<TokenizedText> tokenize(const PromptText& prompt) const;
 
   // The text of the prompt (a PromptText's JSON) before an answer.
@@ -53,17 +54,17 @@ class ChatTokenizer {
   struct Encoded;
 
   Chat parse(const std::string& prompt) const;
-  text::jinja::Value variables_of(const Chat& chat, const text::jinja::Values& messages,
-                                  bool answer_follows) const;
-  text::RenderedChat render(const Chat& chat, const text::jinja::Values& messages, bool answer_follows,
+  text::jinja::Value variables_of(const Chat& chat, text::jinja::Values messages, bool answer_follows) const;
+  text::RenderedChat render(const Chat& chat, text::jinja::Values messages, bool answer_follows,
                             std::size_t response) const;
   Encoded encode(const Chat& chat, const std::vector<text::jinja::Values>& responses) const;
   std::vector<TokenizedText> finish(const Chat& chat, const std::vector<text::jinja::Values>& responses,
                                     Encoded encoded) const;
   std::vector<TokenRange> scored(const Chat& chat, const text::jinja::Values& response,
                                  const Encoded& encoded, std::size_t index) const;
-  bool ends_turn(const std::vector<Token>& tokens) const;
-  bool drop_first_turn(text::jinja::Values& messages) const;
+  bool ends_turn(std::span<const Token> tokens) const;
+  bool drop_turns(Chat& chat, std::vector<text::jinja::Values>& responses, Encoded& encoded) const;
+  std::size_t begin_of_turns(const text::jinja::Values& messages) const;
 
   const text::Tokenizer* tokenizer_;
   text::ChatTemplate template_;

@@ -171,6 +171,7 @@ PromptText read_texts(const Columns& columns, Form form) {
   } else if (form != Form::Text) {
     throw BadRow("the row has no prompt");
   }
+  made.split_hash = split_hash_of(made.prompt.empty() ? made.responses.front() : made.prompt);
   return made;
 }
 
@@ -182,23 +183,45 @@ Messages turns_of(const Value& value, const std::string& column, const char* rol
       fmt::format("'{}' is {}, expected a string or messages", config::shown(column), value.kind_name()));
 }
 
+// A question, with what it is about.
+Messages question_of(const Columns& columns, const Value& question) {
+  const Value* const input = columns.find("input");
+  if (!input || input->kind == Value::Kind::Null || input->text.empty())
+    return turns_of(question, columns.name_of("question"), "user");
+  if (question.kind != Value::Kind::Text)
+    throw BadRow(fmt::format("'{}' is {}, expected a string beside 'input'",
+                             config::shown(columns.name_of("question")), question.kind_name()));
+  return {make_message("user", question.text + "\n\n" + input->text)};
+}
+
 // What comes before the answers.
 Messages prompt_messages(const Columns& columns, Form form) {
-  Messages prompt;
-  if (const Value* const system = columns.find("system"); system && !system->text.empty())
-    prompt.push_back(make_message("system", system->text));
-  if (form == Form::Chat) return prompt;
-  for (const char* ours : {"prompt", "question", "context", "messages"}) {
-    const Value* const value = columns.find(ours);
-    if (!value || value->kind == Value::Kind::Null) continue;
-    Messages turns = turns_of(*value, columns.name_of(ours), "user");
-    const Value* const input = columns.find("input");
-    if (std::string_view(ours) == "question" && input && !input->text.empty())
-      turns = {make_message("user", value->text + "\n\n" + input->text)};
-    prompt.insert(prompt.end(), turns.begin(), turns.end());
-    break;
-  }
-  return prompt;
+  if (form == Form::Chat) return {};
+  for (const char* ours : {"prompt", "question", "context", "messages"})
+    if (const Value* const value = columns.find(ours); value && value->kind != Value::Kind::Null)
+      return std::string_view(ours) == "question" ? question_of(columns, *value)
+                                                  : turns_of(*value, columns.name_of(ours), "user");
+  return {};
+}
+
+// Adds the system message of its own column.
+void add_system(Messages& messages, const Columns& columns) {
+  const Value* const system = columns.find("system");
+  if (!system || system->kind == Value::Kind::Null) return;
+  const std::string text = text_of(columns.row(), columns.name_of("system"));
+  if (text.empty()) return;
+  const Value message = make_message("system", text);
+  if (messages.empty() || role_of(messages[0]) != "system")
+    messages.insert(messages.begin(), message);
+  else if (messages[0] != message)
+    throw BadRow(fmt::format("the messages begin with another system message than '{}'",
+                             config::shown(columns.name_of("system"))));
+}
+
+// The messages before the first answer: the same for every loss and setting.
+std::uint64_t hash_of_first_turns(const Messages& prompt) {
+  const auto is_answer = [](const Value& message) { return role_of(message) == "assistant"; };
+  return split_hash_of(response_json(Messages(prompt.begin(), std::ranges::find_if(prompt, is_answer))));
 }
 
 PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on) {
@@ -208,15 +231,17 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
     answers.push_back(turns_of(*answer.value, answer.column, "assistant"));
   Conversation split;
   if (form == Form::Chat) {
-    prompt.insert(prompt.end(), answers[0].begin(), answers[0].end());
-    split = split_for_sft(std::move(prompt), train_on);
+    add_system(answers[0], columns);
+    split = split_for_sft(std::move(answers[0]), train_on);
   } else {
+    add_system(prompt, columns);
     const Value* const text = columns.find(columns.has("prompt") ? "prompt" : "question");
     split =
         split_conversation(std::move(prompt), std::move(answers), text && text->kind == Value::Kind::Text);
   }
   PromptText made;
   made.chat = true;
+  made.split_hash = hash_of_first_turns(split.prompt);
   made.prompt = prompt_json(split.prompt, columns.find("tools"), columns.find("chat_template_kwargs"));
   for (const Messages& response : split.responses) made.responses.push_back(response_json(response));
   return made;

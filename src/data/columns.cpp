@@ -164,7 +164,7 @@ std::vector<std::string> Columns::used() const {
   all.push_back("prompt");
   if (is_chat()) {
     all.insert(all.end(), {"system", "tools", "chat_template_kwargs"});
-    if (!has("prompt")) all.insert(all.end(), {"question", "input", "messages"});
+    if (!has("prompt")) all.insert(all.end(), {"question", "input", "context", "messages"});
   }
   if (has("scores")) std::erase(all, "ranking");
   std::vector<std::string> used;

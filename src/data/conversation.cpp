@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "config/text.h"
 
@@ -40,13 +39,26 @@ std::string role_from(const std::string& from) {
   return std::string(found->second);
 }
 
+// A file of messages with different keys has null for those that a message does not have. No content is one.
+Value without_nulls(const Value& message) {
+  Value kept;
+  kept.kind = message.kind;
+  for (std::size_t i = 0; i < message.items.size(); ++i) {
+    if (message.items[i].kind == Value::Kind::Null && message.names[i] != "content") continue;
+    kept.names.push_back(message.names[i]);
+    kept.items.push_back(message.items[i]);
+  }
+  return kept;
+}
+
 Value with_role(const Value& message, std::string_view column) {
   if (!is_message(message))
     throw BadRow(
         fmt::format("'{}' contains {}, expected messages with 'role' and 'content'", config::shown(column),
                     message.kind == Value::Kind::Map ? "an object without 'role'" : message.kind_name()));
-  if (message.find("role")) return message;
-  Value made = message;
+  const auto is_null = [](const Value& value) { return value.kind == Value::Kind::Null; };
+  Value made = std::ranges::any_of(message.items, is_null) ? without_nulls(message) : message;
+  if (made.find("role")) return made;
   for (std::size_t i = 0; i < made.names.size(); ++i) {
     if (made.names[i] == "value") made.names[i] = "content";
     if (made.names[i] != "from") continue;
@@ -56,10 +68,8 @@ Value with_role(const Value& message, std::string_view column) {
   return made;
 }
 
-bool same(const Value& a, const Value& b) { return to_json(a) == to_json(b); }
-
 bool begins_with(const Messages& messages, const Messages& start) {
-  return messages.size() > start.size() && std::equal(start.begin(), start.end(), messages.begin(), same);
+  return messages.size() > start.size() && std::equal(start.begin(), start.end(), messages.begin());
 }
 
 // How many messages all begin with; each keeps at least one of its own.
@@ -67,7 +77,7 @@ std::size_t common_messages(const std::vector<Messages>& all) {
   std::size_t common = all.front().size() - 1;
   for (const Messages& messages : all) {
     const auto differs =
-        std::mismatch(all.front().begin(), all.front().end(), messages.begin(), messages.end(), same);
+        std::mismatch(all.front().begin(), all.front().end(), messages.begin(), messages.end());
     common = std::min(
         {common, messages.size() - 1, static_cast<std::size_t>(differs.first - all.front().begin())});
   }
@@ -80,14 +90,24 @@ void erase_first(Messages& messages, std::size_t count) {
   messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-// Tools and keywords, which some files have as JSON in a string. Empty if there is nothing.
-std::string json_of(const Value* value, std::string_view column) {
-  if (!value || value->kind == Value::Kind::Null) return "";
-  if (value->kind != Value::Kind::Text) return to_json(*value);
-  if (value->text.empty()) return "";
-  if (!nlohmann::json::accept(value->text))
-    throw BadRow(fmt::format("'{}' is a string that is not JSON", column));
-  return value->text;
+// Tools (a list) and keywords (an object), which some files have as JSON in a string. Empty if there is
+// nothing.
+std::string json_of(const Value* value, Value::Kind expected, std::string_view column) {
+  if (!value || (value->kind == Value::Kind::Text && value->text.empty())) return "";
+  Value parsed;
+  if (value->kind == Value::Kind::Text) {
+    try {
+      parsed = parse_row(value->text);
+    } catch (const BadRow&) {
+      throw BadRow(fmt::format("'{}' is a string that is not JSON", column));
+    }
+    value = &parsed;
+  }
+  if (value->kind == Value::Kind::Null) return "";
+  if (value->kind != expected)
+    throw BadRow(fmt::format("'{}' is {}, expected {}", column, value->kind_name(),
+                             expected == Value::Kind::List ? "a list" : "an object"));
+  return to_json(*value);
 }
 
 }  // namespace
@@ -140,10 +160,15 @@ Conversation split_conversation(Messages prompt, std::vector<Messages> responses
     for (Messages& response : responses) erase_first(response, common);
   }
   if (prompt.empty()) throw BadRow("there is no prompt: the conversation begins with the assistant");
-  for (const Messages& response : responses)
+  for (const Messages& response : responses) {
+    if (is_assistant(prompt.back()) && is_assistant(response.front()))
+      throw BadRow(
+          "the prompt ends with a message of the assistant, and a response begins with one; which of them "
+          "answers?");
     if (std::ranges::none_of(response, is_assistant))
       throw BadRow(fmt::format("a response has no message of the assistant, only of '{}'",
                                config::shown(role_of(response.front()))));
+  }
   return {std::move(prompt), std::move(responses)};
 }
 
@@ -168,8 +193,9 @@ std::string response_json(const Messages& messages) {
 
 std::string prompt_json(const Messages& messages, const Value* tools, const Value* kwargs) {
   std::string json = "{\"messages\": " + response_json(messages);
-  if (const std::string given = json_of(tools, "tools"); !given.empty()) json += ", \"tools\": " + given;
-  if (const std::string given = json_of(kwargs, "chat_template_kwargs"); !given.empty())
+  if (const std::string given = json_of(tools, Value::Kind::List, "tools"); !given.empty())
+    json += ", \"tools\": " + given;
+  if (const std::string given = json_of(kwargs, Value::Kind::Map, "chat_template_kwargs"); !given.empty())
     json += ", \"chat_template_kwargs\": " + given;
   return json + "}";
 }

@@ -102,18 +102,15 @@ Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& f
 
 }  // namespace
 
-void read_csv(const fs::path& file, const TakeRow& take, BadRows& bad) {
+void read_csv(const fs::path& file, const TakeRows& take) {
   CsvReader in(file);
   const auto names = in.next();
   if (!names)
     throw UserError(fmt::format("{}: is empty, expected a first line with column names", file.string()));
-  while (auto fields = in.next()) {
-    try {
-      if (!take(row_of(*names, std::move(*fields)), in.line())) return;
-    } catch (const BadRow& problem) {
-      bad.add(file, in.line(), problem.what());
-    }
-  }
+  read_by_block(take, [&](RowBlock& block) {
+    while (auto fields = in.next())
+      if (!block.add(in.line(), [&] { return row_of(*names, std::move(*fields)); })) return;
+  });
 }
 
 }  // namespace dpo::data

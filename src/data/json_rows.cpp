@@ -89,28 +89,17 @@ class Builder {
   std::optional<std::string> problem_;
 };
 
-// A line of JSON, or what is wrong with it.
-struct ParsedLine {
+struct Line {
   std::string text;
   std::int64_t number = 0;
-  Value value;
-  std::string problem;
-
-  void parse() {
-    try {
-      value = parse_row(text);
-    } catch (const BadRow& bad) {
-      problem = bad.what();
-    }
-  }
 };
 
 // The next lines, about `bytes` of them.
-std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
-  std::vector<ParsedLine> lines;
+std::vector<Line> read_lines(CharReader& in, std::size_t bytes) {
+  std::vector<Line> lines;
   std::size_t size = 0;
   while (size < bytes) {
-    ParsedLine line;
+    Line line;
     line.number = in.read_line(line.text, kLongestRow);
     if (line.number == 0) break;
     size += line.text.size();
@@ -119,10 +108,17 @@ std::vector<ParsedLine> read_lines(CharReader& in, std::size_t bytes) {
   return lines;
 }
 
-bool take_row(Value&& row, std::int64_t line, const TakeRow& take) {
-  if (row.kind != Value::Kind::Map)
-    throw BadRow(fmt::format("got {}, expected an object with named columns", row.kind_name()));
-  return take(std::move(row), line);
+Row row_of(Value&& value, std::int64_t line) {
+  if (value.kind == Value::Kind::Map) return {std::move(value), line, {}};
+  return {{}, line, fmt::format("got {}, expected an object with named columns", value.kind_name())};
+}
+
+Row parse_line(const Line& line) {
+  try {
+    return row_of(parse_row(line.text), line.number);
+  } catch (const BadRow& bad) {
+    return {{}, line.number, bad.what()};
+  }
 }
 
 // A file that is one JSON array, and the number of bytes since the last complete row.
@@ -178,47 +174,35 @@ Value parse_row(std::string_view line) {
   return value;
 }
 
-void read_json_lines(const fs::path& file, const TakeRow& take, BadRows& bad) {
+void read_json_lines(const fs::path& file, const TakeRows& take) {
   constexpr std::size_t kBlock = 4u << 20;
   CharReader in(open_bytes(file));
-  const auto next_block = [&]() -> std::optional<std::vector<ParsedLine>> {
-    std::vector<ParsedLine> lines = read_lines(in, kBlock);
+  const auto next_block = [&]() -> std::optional<std::vector<Line>> {
+    std::vector<Line> lines = read_lines(in, kBlock);
     return lines.empty() ? std::nullopt : std::optional(std::move(lines));
   };
-  Loader<std::vector<ParsedLine>> blocks(next_block, 1);  // decompresses the next while this one is parsed
-  while (auto lines = blocks.next()) {
-    for_each_parallel(lines->size(), [&](std::size_t i) { (*lines)[i].parse(); });
-    for (ParsedLine& line : *lines) {
-      if (line.problem.empty()) {
-        try {
-          if (!take_row(std::move(line.value), line.number, take)) return;
-          continue;
-        } catch (const BadRow& problem) {
-          line.problem = problem.what();
-        }
-      }
-      bad.add(file, line.number, line.problem);
-    }
+  Loader<std::vector<Line>> blocks(next_block, 1);  // decompresses the next while this one is parsed
+  while (const auto lines = blocks.next()) {
+    std::vector<Row> rows(lines->size());
+    for_each_parallel(rows.size(), [&](std::size_t i) { rows[i] = parse_line((*lines)[i]); });
+    if (!take(std::move(rows))) return;
   }
 }
 
-void read_json_array(const fs::path& path, const TakeRow& take, BadRows& bad) {
+void read_json_array(const fs::path& path, const TakeRows& take) {
   ArrayFile file{path, CharReader(open_bytes(path))};
-  bool enough = false;
-  Builder builder(1, [&](Value&& row) {
-    file.since_row = 0;
-    try {
-      enough = !take_row(std::move(row), file.in.line(), take);
-    } catch (const BadRow& problem) {
-      bad.add(path, file.in.line(), problem.what());
-    }
-    return !enough;
+  read_by_block(take, [&](RowBlock& block) {
+    bool more = true;
+    Builder builder(1, [&](Value&& row) {
+      file.since_row = 0;
+      return more = block.add(row_of(std::move(row), file.in.line()));
+    });
+    const bool whole = Json::sax_parse(CharIterator(&file), CharIterator(nullptr), &builder);
+    // After broken syntax the start of the next row is unknown, so it cannot be skipped.
+    if (!whole && more)
+      throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(),
+                                  builder.problem().value_or("not valid JSON")));
   });
-  const bool whole = Json::sax_parse(CharIterator(&file), CharIterator(nullptr), &builder);
-  // After broken syntax the start of the next row is unknown, so it cannot be skipped.
-  if (!whole && !enough)
-    throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(),
-                                builder.problem().value_or("not valid JSON")));
 }
 
 }  // namespace dpo::data

@@ -5,7 +5,7 @@
 
 namespace dpo::data {
 
-void read_parquet(const std::filesystem::path& file, const TakeRow&, BadRows&) {
+void read_parquet(const std::filesystem::path& file, const TakeRows&) {
   throw UserError(
       fmt::format("{}: this program was built without Parquet support; build it with PYARROW=DIR "
                   "(the folder of Python's pyarrow; './run build' installs one if pip works), or write the "

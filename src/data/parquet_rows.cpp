@@ -47,8 +47,9 @@ Value struct_at(const arrow::Array& array, std::int64_t row) {
   Value value;
   value.kind = Value::Kind::Map;
   for (int i = 0; i < record.num_fields(); ++i) {
-    if (record.field(i)->IsNull(row)) continue;  // of messages with different keys: absent
-    value.names.push_back(record.struct_type()->field(i)->name());
+    const std::string& name = record.struct_type()->field(i)->name();
+    if (record.field(i)->IsNull(row) && name != "content") continue;  // of messages with different keys
+    value.names.push_back(name);
     value.items.push_back(value_at(*record.field(i), row));
   }
   return value;
@@ -99,25 +100,18 @@ Value row_of(const arrow::RecordBatch& batch, std::int64_t row) {
 
 }  // namespace
 
-void read_parquet(const fs::path& file, const TakeRow& take, BadRows& bad) {
+void read_parquet(const fs::path& file, const TakeRows& take) {
   constexpr std::int64_t kRowsAtOnce = 1024;
   const auto input = checked(arrow::io::ReadableFile::Open(file.string()), file);
   auto reader = checked(parquet::arrow::OpenFile(input, arrow::default_memory_pool()), file);
   reader->set_batch_size(kRowsAtOnce);
   const auto batches = checked(reader->GetRecordBatchReader(), file);
   std::int64_t number = 0;  // in place of a line number, from 1
-  while (true) {
-    const std::shared_ptr<arrow::RecordBatch> batch = checked(batches->Next(), file);
-    if (!batch) return;
-    for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
-      ++number;
-      try {
-        if (!take(row_of(*batch, row), number)) return;
-      } catch (const BadRow& problem) {
-        bad.add(file, number, problem.what());
-      }
-    }
-  }
+  read_by_block(take, [&](RowBlock& block) {
+    while (const std::shared_ptr<arrow::RecordBatch> batch = checked(batches->Next(), file))
+      for (std::int64_t row = 0; row < batch->num_rows(); ++row)
+        if (!block.add(++number, [&] { return row_of(*batch, row); })) return;
+  });
 }
 
 }  // namespace dpo::data

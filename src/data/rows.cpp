@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -123,18 +124,62 @@ bool is_row_file(const fs::path& file) {
   return std::find(kFormats.begin(), kFormats.end(), format_of(file)) != kFormats.end();
 }
 
+bool RowBlock::add(Row&& row) {
+  constexpr std::size_t kRows = 1024;
+  rows_.push_back(std::move(row));
+  return rows_.size() < kRows || flush();
+}
+
+bool RowBlock::add(std::int64_t line, const std::function<Value()>& make) {
+  try {
+    return add({make(), line, {}});
+  } catch (const BadRow& bad) {
+    return add({{}, line, bad.what()});
+  }
+}
+
+bool RowBlock::flush() {
+  if (more_ && !rows_.empty()) more_ = take_(std::exchange(rows_, {}));
+  return more_;
+}
+
+void read_by_block(const TakeRows& take, const std::function<void(RowBlock& block)>& read) {
+  RowBlock block(take);
+  try {
+    read(block);
+  } catch (const UserError&) {
+    if (block.flush()) throw;
+  }
+  block.flush();
+}
+
 void read_rows(const fs::path& file, const TakeRow& take, BadRows& bad) {
+  const auto take_one = [&](Row& row) {
+    if (row.problem.empty()) {
+      try {
+        return take(std::move(row.value), row.line);
+      } catch (const BadRow& refused) {
+        row.problem = refused.what();
+      }
+    }
+    bad.add(file, row.line, row.problem);
+    return true;
+  };
+  read_row_blocks(file, [&](std::vector<Row>&& rows) { return std::ranges::all_of(rows, take_one); });
+}
+
+void read_row_blocks(const fs::path& file, const TakeRows& take) {
   const std::string format = format_of(file);
   if (!is_row_file(file))
     throw UserError(fmt::format("{}: unknown file type '{}', expected one of {}, or these with .gz or .zst",
                                 file.string(), config::shown(format), fmt::join(kFormats, ", ")));
-  if (format == ".csv") return read_csv(file, take, bad);
+  if (format == ".csv") return read_csv(file, take);
   if (format == ".parquet") {
     open_bytes(file);  // for its errors: a Git LFS pointer, a file that cannot be opened
-    return read_parquet(file, take, bad);
+    return read_parquet(file, take);
   }
-  if (format != ".jsonl" && holds_array(file)) return read_json_array(file, take, bad);
-  read_json_lines(file, take, bad);
+  if (format != ".jsonl" && holds_array(file)) return read_json_array(file, take);
+  read_json_lines(file, take);
 }
 
 }  // namespace dpo::data

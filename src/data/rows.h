@@ -29,6 +29,8 @@ struct Value {
     return {Kind::Number, std::move(digits), number, {}, {}};
   }
 
+  bool operator==(const Value&) const = default;
+
   // The item of a map; null if there is none. Of several with the same name the last counts, as in Python.
   const Value* find(std::string_view name) const;
 
@@ -60,11 +62,20 @@ class BadRows {
   std::vector<std::string> examples_;
 };
 
-// Gets one row, a Map, and its line (in Parquet files its number); may throw BadRow. Returns whether to
-// continue.
-using TakeRow = std::function<bool(Value&& row, std::int64_t line)>;
+// A row of a file: a Map, or what is wrong with it.
+struct Row {
+  Value value;
+  std::int64_t line = 0;  // in Parquet files its number
+  std::string problem;
+};
 
-// Reads a file row by row, in bounded memory. Rows that cannot be read, or that `take` refuses, go to `bad`.
+// Reads a file in blocks of rows, in bounded memory. `take` returns whether to continue.
+using TakeRows = std::function<bool(std::vector<Row>&& rows)>;
+void read_row_blocks(const std::filesystem::path& file, const TakeRows& take);
+
+// Reads a file row by row. `take` may throw BadRow and returns whether to continue. Rows that cannot be read,
+// or that it refuses, go to `bad`.
+using TakeRow = std::function<bool(Value&& row, std::int64_t line)>;
 void read_rows(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
 
 // Whether read_rows knows the format of a file, by its name.
@@ -74,10 +85,28 @@ bool is_row_file(const std::filesystem::path& file);
 Value parse_row(std::string_view line);
 
 // One reader per format.
-void read_json_lines(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
-void read_json_array(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
-void read_csv(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
-void read_parquet(const std::filesystem::path& file, const TakeRow& take, BadRows& bad);
+void read_json_lines(const std::filesystem::path& file, const TakeRows& take);
+void read_json_array(const std::filesystem::path& file, const TakeRows& take);
+void read_csv(const std::filesystem::path& file, const TakeRows& take);
+void read_parquet(const std::filesystem::path& file, const TakeRows& take);
+
+// Collects rows that a reader finds one by one. The functions return whether to continue.
+class RowBlock {
+ public:
+  explicit RowBlock(const TakeRows& take) : take_(take) {}
+  bool add(Row&& row);
+  // Makes a row of what `make` returns, or of the BadRow that it throws.
+  bool add(std::int64_t line, const std::function<Value()>& make);
+  bool flush();
+
+ private:
+  const TakeRows& take_;
+  std::vector<Row> rows_;
+  bool more_ = true;
+};
+
+// Runs a reader that adds to a block. Rows before an error count: they may be enough.
+void read_by_block(const TakeRows& take, const std::function<void(RowBlock& block)>& read);
 
 // A longer row is refused, so that a bad file does not exhaust the memory.
 inline constexpr std::size_t kLongestRow = 16u << 20;

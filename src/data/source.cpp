@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/quantity.h"
 #include "config/text.h"
 #include "data/columns.h"
@@ -30,17 +31,11 @@ std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
   return limit == config.data.limits.end() ? std::numeric_limits<std::int64_t>::max() : limit->second;
 }
 
-using TakeOrigin = std::function<bool(Value&& row, RowOrigin origin)>;
-
-void read_files(const Source& source, const TakeOrigin& take, BadRows& bad) {
+void read_files(const Source& source, const std::function<bool(Value&& row)>& take, BadRows& bad) {
   bool more = true;
-  for (std::uint32_t file = 0; file < source.files.size() && more; ++file)
+  for (std::size_t file = 0; file < source.files.size() && more; ++file)
     read_rows(
-        source.files[file],
-        [&](Value&& row, std::int64_t line) {
-          return more = take(std::move(row), RowOrigin{file, line});
-        },
-        bad);
+        source.files[file], [&](Value&& row, std::int64_t) { return more = take(std::move(row)); }, bad);
 }
 
 // A row of the user's own files. All rows are conversations, or none is: the tokens depend on different keys.
@@ -53,6 +48,32 @@ PromptText read_own(const Value& row, RowOrigin origin, const Source& source,
                              source.chat ? "a conversation" : "plain text"));
   if (made.chat) made.origins.assign(made.responses.size(), origin);
   return made;
+}
+
+// Reads the user's own files, the rows of a block on all cores. `take` returns whether to continue.
+void read_own_files(const Source& source, const config::RunConfig& config, ColumnUse& use,
+                    const std::function<bool(PromptText&& text)>& take, BadRows& bad) {
+  bool more = true;
+  for (std::uint32_t file = 0; file < source.files.size() && more; ++file)
+    read_row_blocks(source.files[file], [&](std::vector<Row>&& rows) {
+      std::vector<PromptText> texts(rows.size());
+      for_each_parallel(rows.size(), [&](std::size_t i) {
+        if (!rows[i].problem.empty()) return;
+        try {
+          texts[i] = read_own(rows[i].value, {file, rows[i].line}, source, config);
+        } catch (const BadRow& refused) {
+          rows[i].problem = refused.what();
+        }
+      });
+      for (std::size_t i = 0; i < rows.size() && more; ++i) {
+        use.add(rows[i].value);
+        if (rows[i].problem.empty())
+          more = take(std::move(texts[i]));
+        else
+          bad.add(source.files[file], rows[i].line, rows[i].problem);
+      }
+      return more;
+    });
 }
 
 SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
@@ -75,24 +96,13 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
   std::int64_t rows = 0;
-  ColumnUse use(config.data.columns);
-  const auto add = [&](Value&& row, RowOrigin origin) {
-    switch (source.format) {
-      case Source::Format::Hh: return add_hh_row(std::move(row), texts);
-      case Source::Format::Shp: return add_shp_row(std::move(row), texts);
-      default: use.add(row); return texts.append(read_own(row, origin, source, config));
-    }
+  const auto take = [&](Value&& row) {
+    source.format == Source::Format::Hh ? add_hh_row(std::move(row), texts)
+                                        : add_shp_row(std::move(row), texts);
+    return ++rows < limit;
   };
-  read_files(
-      source,
-      [&](Value&& row, RowOrigin origin) {
-        add(std::move(row), origin);
-        return ++rows < limit;
-      },
-      bad);
-  SourceTexts read = finish(std::move(texts), rows, bad);
-  check_columns(source, use, read);
-  return read;
+  read_files(source, take, bad);
+  return finish(std::move(texts), rows, bad);
 }
 
 // The number of rows that can be read, but no more than `most`.
@@ -101,27 +111,28 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t rows = 0;
   read_files(
-      source, [&](Value&&, RowOrigin) { return ++rows < most; }, bad);
+      source, [&](Value&&) { return ++rows < most; }, bad);
   return rows;
 }
 
-// Files that have both splits: rows of the other split are skipped.
-SourceTexts read_by_hash(const Source& source, const config::RunConfig& config) {
+// The user's own files. In those that have both splits, rows of the other split are skipped.
+SourceTexts read_own_source(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
   const std::optional<double>& set = config.data.test_share;
-  const double share = set ? *set : default_test_share(count_rows(source, config, kSmallFile));
+  const double share = !source.by_hash ? 0
+                       : set           ? *set
+                                       : default_test_share(count_rows(source, config, kSmallFile));
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
   std::int64_t rows = 0;
   ColumnUse use(config.data.columns);
-  const auto take = [&](Value&& row, RowOrigin origin) {
-    use.add(row);
-    PromptText made = read_own(row, origin, source, config);
-    if (is_test_prompt(split_key_of(made), share) != (source.split == Split::Test)) return true;
-    texts.append(std::move(made));
+  const auto take = [&](PromptText&& text) {
+    if (source.by_hash && is_in_test_split(text.split_hash, share) != (source.split == Split::Test))
+      return true;
+    texts.append(std::move(text));
     return ++rows < limit;
   };
-  read_files(source, take, bad);
+  read_own_files(source, config, use, take, bad);
   SourceTexts read = finish(std::move(texts), rows, bad);
   check_columns(source, use, read);
   if (!set && share > kDefaultShare)
@@ -153,7 +164,7 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
   std::vector<ShuffledRow> kept;
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   std::uint32_t row_number = 0;
-  const auto take = [&](Value&& row, RowOrigin) {
+  const auto take = [&](Value&& row) {
     const std::optional<std::uint32_t> position = positions.at(row_number++);
     if (!position || *position >= limit) return true;
     PromptTexts single;
@@ -190,15 +201,6 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
 
 }  // namespace
 
-bool is_test_prompt(const std::string& prompt, double test_share) {
-  // FNV-1a, and a final mix so that the upper bits depend on every byte.
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char c : prompt) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  hash = (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15u;
-  constexpr double kTwoTo53 = 9007199254740992.0;
-  return static_cast<double>(hash >> 11) / kTwoTo53 < test_share;
-}
-
 double default_test_share(std::int64_t rows) {
   return std::max(kDefaultShare,
                   std::min(kMostShare, kTestPrompts / static_cast<double>(std::max<std::int64_t>(rows, 1))));
@@ -207,7 +209,7 @@ double default_test_share(std::int64_t rows) {
 bool begins_with_chat(const Source& source, const config::RunConfig& config) {
   bool chat = false;
   BadRows bad(true);
-  const auto look = [&](Value&& row, RowOrigin) {
+  const auto look = [&](Value&& row) {
     chat = read_by_columns(row, config.data.columns, config.data.train_on).chat;
     return false;
   };
@@ -216,9 +218,9 @@ bool begins_with_chat(const Source& source, const config::RunConfig& config) {
 }
 
 SourceTexts read_source(const Source& source, const config::RunConfig& config) {
-  SourceTexts texts = source.format == Source::Format::Se ? read_shuffled(source, config)
-                      : source.by_hash                    ? read_by_hash(source, config)
-                                                          : read_in_order(source, config);
+  SourceTexts texts = source.format == Source::Format::Se        ? read_shuffled(source, config)
+                      : source.format == Source::Format::Columns ? read_own_source(source, config)
+                                                                 : read_in_order(source, config);
   if (texts.prompts.empty()) fail_empty(source, texts);
   return texts;
 }

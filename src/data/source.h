@@ -59,10 +59,6 @@ struct SourceTexts {
 // Reads all rows of a source. A source without a single usable row is a UserError.
 SourceTexts read_source(const Source& source, const config::RunConfig& config);
 
-// Whether a prompt is in the test split of files that have both: the same in every run, whatever else is in
-// the files.
-bool is_test_prompt(const std::string& prompt, double test_share);
-
 // What data.test_share=null means for so many rows: 1 %, or more so that a small file has some prompts to
 // evaluate on.
 double default_test_share(std::int64_t rows);

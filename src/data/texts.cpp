@@ -11,8 +11,41 @@ void PromptText::add_pair(const Pair& pair) {
   rankings.push_back({{pair.chosen, pair.rejected}, pair.weight});
 }
 
-const std::string& split_key_of(const PromptText& prompt) {
-  return prompt.prompt.empty() ? prompt.responses.front() : prompt.prompt;
+std::uint64_t split_hash_of(std::string_view text) {
+  // FNV-1a, and a final mix so that the upper bits depend on every byte.
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15u;
+}
+
+bool is_in_test_split(std::uint64_t split_hash, double test_share) {
+  constexpr double kTwoTo53 = 9007199254740992.0;
+  return static_cast<double>(split_hash >> 11) / kTwoTo53 < test_share;
+}
+
+PromptText without_row(const PromptText& prompt, RowOrigin row) {
+  constexpr std::uint32_t kGone = UINT32_MAX;
+  PromptText kept = prompt;
+  kept.responses.clear();
+  kept.origins.clear();
+  std::vector<std::uint32_t> moved(prompt.responses.size(), kGone);  // where each response is now
+  for (std::size_t r = 0; r < prompt.responses.size(); ++r) {
+    if (prompt.origins[r] == row) continue;
+    moved[r] = static_cast<std::uint32_t>(kept.responses.size());
+    kept.responses.push_back(prompt.responses[r]);
+    kept.origins.push_back(prompt.origins[r]);
+  }
+  // The responses of a pair or a ranking are of one row.
+  std::erase_if(kept.pairs, [&](const Pair& pair) { return moved[pair.chosen] == kGone; });
+  std::erase_if(kept.rankings, [&](const Ranking& list) { return moved[list.responses[0]] == kGone; });
+  std::erase_if(kept.labels, [&](const Label& label) { return moved[label.response] == kGone; });
+  for (Pair& pair : kept.pairs) pair = {moved[pair.chosen], moved[pair.rejected], pair.weight, pair.margin};
+  for (Ranking& ranking : kept.rankings)
+    for (std::uint32_t& response : ranking.responses) response = moved[response];
+  for (Label& label : kept.labels) label.response = moved[label.response];
+  const std::uint32_t target = moved[prompt.sft_target];
+  kept.sft_target = target != kGone ? target : kept.rankings.empty() ? 0 : kept.rankings.back().responses[0];
+  return kept;
 }
 
 std::vector<std::uint32_t> ranked_by(const std::vector<double>& scores) {
@@ -50,6 +83,7 @@ void PromptTexts::append(PromptText&& more) {
   }
   PromptText& prompt = at(more.prompt);
   prompt.chat = more.chat;
+  prompt.split_hash = more.split_hash;
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());
   std::move(more.responses.begin(), more.responses.end(), std::back_inserter(prompt.responses));
   prompt.origins.insert(prompt.origins.end(), more.origins.begin(), more.origins.end());
@@ -66,7 +100,8 @@ void PromptTexts::append(PromptText&& more) {
     label.response += first;
     prompt.labels.push_back(label);
   }
-  prompt.sft_target = first + more.sft_target;
+  // Equally good responses of a later row replace no chosen one.
+  if (first == 0 || !more.rankings.empty()) prompt.sft_target = first + more.sft_target;
 }
 
 }  // namespace dpo::data

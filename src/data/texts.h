@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct Label {
 struct RowOrigin {
   std::uint32_t file = 0;
   std::int64_t line = 0;
+
+  bool operator==(const RowOrigin&) const = default;
 };
 
 // A prompt with everything that a data set has for it.
@@ -44,6 +47,7 @@ struct PromptText {
   std::vector<Ranking> rankings;  // the same preferences as lists, one per row
   std::vector<Label> labels;
   bool own_entry = false;        // made by PromptTexts::add
+  std::uint64_t split_hash = 0;  // of own files: decides whether it is in the test split
   std::uint32_t sft_target = 0;  // the response to imitate
   std::vector<double> scores;    // of the responses, if the data set has them
 
@@ -51,8 +55,12 @@ struct PromptText {
   void add_pair(const Pair& pair);
 };
 
-// The text whose hash decides the split of a prompt: the prompt, or the response if it is empty.
-const std::string& split_key_of(const PromptText& prompt);
+// The same for a text in every run, whatever else is in the files.
+std::uint64_t split_hash_of(std::string_view text);
+bool is_in_test_split(std::uint64_t split_hash, double test_share);
+
+// Without the responses of a row and what compares them.
+PromptText without_row(const PromptText& prompt, RowOrigin row);
 
 // Indices of responses from best to worst, by their scores. Of equal scores only the first is used: the data
 // give no order between them, and under the Plackett-Luce model the order of the rest is equally likely

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "config/text.h"
 #include "data/chat.h"
+#include "text/jinja/builtins.h"
 
 namespace dpo::data {
 namespace {
@@ -81,20 +82,26 @@ std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokeni
   return texts;
 }
 
-// A prompt with its responses in tokens, or what is wrong with it.
+// A prompt with its responses in tokens, and what is wrong with rows that it has lost.
 struct TokenizedPrompt {
-  std::vector<TokenizedText> texts;
-  std::string problem;
-  std::size_t response = 0;  // that has the problem
+  struct Refused {
+    RowOrigin row;
+    std::string problem;
+  };
+  std::vector<TokenizedText> texts;  // none if no row is left
+  std::vector<Refused> refused;
+  std::optional<PromptText> rest;  // the prompt without refused rows
 
   void make(const PromptText& prompt, const text::Tokenizer& tokenizer,
             const std::optional<ChatTokenizer>& chat, Token eos) {
-    try {
-      texts = chat ? chat->tokenize(prompt) : tokenize(prompt, tokenizer, eos);
-    } catch (const ChatError& error) {
-      problem = error.what();
-      response = error.response;
-    }
+    const PromptText* left = &prompt;
+    while (texts.empty() && !left->responses.empty()) try {
+        texts = chat ? chat->tokenize(*left) : tokenize(*left, tokenizer, eos);
+      } catch (const ChatError& error) {
+        refused.push_back({left->origins.at(error.response), error.what()});
+        rest = without_row(*left, refused.back().row);
+        left = &*rest;
+      }
   }
 };
 
@@ -120,13 +127,13 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
     for_each_parallel(block.size(),
                       [&](std::size_t i) { block[i].make(prompts[begin + i], tokenizer, chat, eos); });
     for (std::size_t i = 0; i < block.size(); ++i) {
-      if (!block[i].problem.empty()) {
-        const RowOrigin origin = prompts[begin + i].origins.at(block[i].response);
-        bad.add(source.files.at(origin.file), origin.line, block[i].problem);
+      for (const auto& [row, problem] : block[i].refused)
+        bad.add(source.files.at(row.file), row.line, problem);
+      if (block[i].texts.empty()) {
         write_refused(writer);
         continue;
       }
-      writer.begin_prompt(prompts[begin + i]);
+      writer.begin_prompt(block[i].rest.value_or(prompts[begin + i]));
       for (const TokenizedText& text : block[i].texts)
         writer.add_text(text.tokens, text.flags, text.unscored);
     }
@@ -154,11 +161,15 @@ std::optional<ChatTokenizer> chat_of(const Source& source, const config::RunConf
 
 // Which template, so that a wrong one is seen.
 std::string chat_note(const ChatTokenizer& chat) {
-  return fmt::format("rendered with the chat template {}{}", config::shown(chat.chat_template().name()),
-                     chat.writes_date()
-                         ? "; it writes today's date, which chat_template_kwargs={date_string: "
-                           "\"26 Jul 2024\"} fixes where the template allows it"
-                         : "");
+  std::string note =
+      fmt::format("rendered with the chat template {}", config::shown(chat.chat_template().name()));
+  if (chat.writes_date())
+    note += fmt::format(
+        "; it writes the date, here that of {}; chat_template_kwargs={{date_string: \"26 Jul 2024\"}} fixes "
+        "it "
+        "where the template allows it",
+        text::jinja::strftime_now("%d %b %Y"));
+  return note;
 }
 
 fs::path path_of(const std::string& key, const TokenCache& cache) {

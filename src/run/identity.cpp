@@ -17,7 +17,10 @@ std::string cause_of(const std::string& key) {
   if (key == kReferenceWeights)
     return "; the model that the run started from (model.archive or model.name_or_path) has changed: if "
            "LATEST now points elsewhere, give the checkpoint itself (step-N)";
-  if (key == kExamples) return "; the data, its columns, its split or the maximum lengths have changed";
+  if (key == kExamples)
+    return "; the data, its columns, its split, the maximum lengths, or for conversations the chat template "
+           "or "
+           "the date that it writes have changed";
   if (key == kUpdates)
     return "; n_epochs, n_examples or the data have changed, and lr_schedule depends on the length of the "
            "run";

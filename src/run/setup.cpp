@@ -79,7 +79,7 @@ void add_ends(RunData& data) {
   if (!has_conversations(data.train) && !(data.test && has_conversations(*data.test))) return;
   const data::ChatTokenizer chat(data.config, data.tokenizer);
   if (const auto token = data::end_of_turn(chat, data.tokenizer).token) data.ends.push_back(*token);
-  data.chat_template = chat.chat_template().source();
+  data.template_files = text::files_of(chat.chat_template());
 }
 
 // All ranks read all data. The first one tokenizes; those that see its disk read its token cache.
@@ -237,7 +237,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                       : load_initial(config, stored, device, mesh.layout(), listener);
   });
   for (const std::string& note : loaded.notes) listener.say(note);
-  if (data.chat_template) loaded.other_files["chat_template.jinja"] = *data.chat_template;
+  for (const auto& [name, text] : data.template_files) loaded.other_files[name] = text;
   check_vocabulary(data, loaded);
   train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
                                                     std::move(loaded.weights), std::move(reference));

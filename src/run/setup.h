@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +30,9 @@ struct RunData {
   std::optional<data::Examples> test;  // nullopt if eval_every=null
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
-  std::vector<data::Token> ends;             // tokens that end a response
-  std::optional<std::string> chat_template;  // of conversations
+  std::vector<data::Token> ends;  // tokens that end a response
+  std::map<std::string, std::string>
+      template_files;  // for checkpoints: what conversations were rendered with
 };
 
 // Everything that is loaded before the first update.

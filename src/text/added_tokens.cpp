@@ -89,6 +89,10 @@ void AddedTokenFinder::find(std::string_view text, std::vector<Segment>& segment
   segments.clear();
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
+    if (start_nodes_[static_cast<unsigned char>(text[at])] == 0) {  // nearly always
+      ++at;
+      continue;
+    }
     const std::optional<Match> match = longest_at(text, at);
     if (!match) {
       ++at;

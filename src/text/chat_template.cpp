@@ -52,6 +52,7 @@ Value checked_messages(const Value* messages) {
   if (!messages || !messages->is_list()) throw jinja::Failure("messages: expected a list of messages");
   if (messages->items().empty()) throw jinja::Failure("messages: expected at least one message");
   jinja::Values checked;
+  checked.reserve(messages->items().size());
   for (const Value& message : messages->items()) {
     if (!message.is_dict()) throw jinja::Failure("messages: expected objects with \"role\" and \"content\"");
     checked.push_back(with_reasoning(message));
@@ -69,13 +70,16 @@ Value checked_objects(const Value* list, const char* name) {
 }
 
 Dict checked_variables(const Value& given, const Dict& special_tokens) {
+  static const Value kMessages("messages"), kTools("tools"), kDocuments("documents"),
+      kGenerationPrompt("add_generation_prompt");
   if (!given.is_dict()) throw jinja::Failure("expected an object with \"messages\"");
-  Dict variables = special_tokens;
+  Dict variables;
+  for (const auto& [name, token] : special_tokens.entries()) variables.set(name.borrowed(), token.borrowed());
   for (const auto& [name, value] : given.dict().entries()) variables.set(name, value);
-  variables.set("messages", checked_messages(given.find("messages")));
-  variables.set("tools", checked_objects(given.find("tools"), "tools"));
-  variables.set("documents", checked_objects(given.find("documents"), "documents"));
-  if (!given.find("add_generation_prompt")) variables.set("add_generation_prompt", false);
+  variables.set(kMessages.borrowed(), checked_messages(given.find("messages")));
+  variables.set(kTools.borrowed(), checked_objects(given.find("tools"), "tools"));
+  variables.set(kDocuments.borrowed(), checked_objects(given.find("documents"), "documents"));
+  if (!given.find("add_generation_prompt")) variables.set(kGenerationPrompt.borrowed(), false);
   return variables;
 }
 
@@ -156,8 +160,8 @@ const std::string& ChatTemplate::source() const { return parts_->source; }
 const std::string& ChatTemplate::name() const { return parts_->name; }
 bool ChatTemplate::marks_generation() const { return parts_->program.marks_generation(); }
 
-std::string ChatTemplate::sources() const {
-  return source() + (parts_->with_tools ? parts_->with_tools->source() : "");
+const std::string* ChatTemplate::source_with_tools() const {
+  return parts_->with_tools ? &parts_->with_tools->source() : nullptr;
 }
 
 void ChatTemplate::use_with_tools(ChatTemplate other) { parts_->with_tools = std::move(other); }

@@ -56,7 +56,7 @@ class ChatTemplate {
   RenderedChat render(const jinja::Value& variables) const;
 
   const std::string& source() const;
-  std::string sources() const;  // also of the template for tools
+  const std::string* source_with_tools() const;  // null if there is no other
   const std::string& name() const;
   bool marks_generation() const;  // whether it has a generation block
 
@@ -74,6 +74,9 @@ class ChatTemplate {
 // several named ones "default", and "tool_use" where there are tools. Nullopt if there is none.
 std::optional<ChatTemplate> find_chat_template(const std::filesystem::path& folder,
                                                const std::string& choice = "");
+
+// The files that find_chat_template finds this template in: name in a folder, text.
+std::map<std::string, std::string> files_of(const ChatTemplate& chat_template);
 
 // The names of the built-in templates, and the source of one; nullptr if there is none of that name.
 std::vector<std::string> builtin_chat_templates();

@@ -84,6 +84,13 @@ std::vector<std::string> names_of(const NamedTemplates& templates) {
 
 }  // namespace
 
+std::map<std::string, std::string> files_of(const ChatTemplate& chat_template) {
+  std::map<std::string, std::string> files = {{kTemplateFile, chat_template.source()}};
+  if (const std::string* const with_tools = chat_template.source_with_tools())
+    files[std::string(kMoreTemplates) + "/tool_use.jinja"] = *with_tools;
+  return files;
+}
+
 std::optional<ChatTemplate> find_chat_template(const fs::path& folder, const std::string& choice) {
   TokenizerFolder files(folder);
   const auto tokens = special_tokens_of(files);

@@ -92,6 +92,11 @@ Boundary find_boundary(const Tokenizer& tokenizer, std::string_view before, cons
 
 }  // namespace
 
+std::size_t start_of_turn(const ChatTemplate& chat_template, const Value& variables, const RenderedChat& chat,
+                          std::size_t message) {
+  return common_length(chat.text, chat_template.render(first_messages(variables, message, true)).text);
+}
+
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const Value& variables,
                                       const RenderedChat& chat, std::size_t first) {
   if (chat.marked) return chat.generated;

@@ -19,6 +19,10 @@ namespace dpo::text {
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const jinja::Value& variables,
                                       const RenderedChat& chat, std::size_t first = 0);
 
+// Where a message of the assistant begins in `chat`, after the generation prompt.
+std::size_t start_of_turn(const ChatTemplate& chat_template, const jinja::Value& variables,
+                          const RenderedChat& chat, std::size_t message);
+
 struct TrainedTokens {
   std::vector<Token> ids;
   std::vector<int> mask;  // 1 for what is trained on

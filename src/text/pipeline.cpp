@@ -56,9 +56,13 @@ void Pipeline::split(std::string_view text, std::vector<Segment>& segments) cons
   finder_.find(text, segments);
 }
 
-void Pipeline::encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const {
+void Pipeline::encode_segments(std::string_view text, std::span<const Segment> segments,
+                               std::vector<Token>& out, std::vector<std::size_t>& ends) const {
   Scratch scratch;
-  encode_segment(text, segment, out, scratch);
+  for (const Segment& segment : segments) {
+    encode_segment(text, segment, out, scratch);
+    ends.push_back(out.size());
+  }
 }
 
 void Pipeline::encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out,

@@ -41,7 +41,15 @@ class SentencePieceCodec : public Codec {
     finder_.find(text, segments);
   }
 
-  void encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const override {
+  void encode_segments(std::string_view text, std::span<const Segment> segments, std::vector<Token>& out,
+                       std::vector<std::size_t>& ends) const override {
+    for (const Segment& segment : segments) {
+      encode_segment(text, segment, out);
+      ends.push_back(out.size());
+    }
+  }
+
+  void encode_segment(std::string_view text, const Segment& segment, std::vector<Token>& out) const {
     if (segment.token) {
       out.push_back(*segment.token);
       return;

@@ -96,28 +96,26 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const 
   return ids;
 }
 
-std::vector<std::vector<Token>> Tokenizer::encode_alike(std::span<const std::string> texts) const {
-  std::vector<std::vector<Token>> all;
+std::vector<std::vector<Token>> Tokenizer::encode_alike(std::span<const std::string_view> texts) const {
+  std::vector<std::vector<Token>> all(texts.size());
   std::vector<Segment> first_segments, segments;
-  std::vector<std::size_t> first_ends;  // how many tokens the first text has after each of its segments
-  for (const std::string& text : texts) {
-    std::vector<Token>& ids = all.emplace_back();
-    if (!is_valid_utf8(text)) {
-      ids = encode(text);
+  std::vector<std::size_t> first_ends, ends;  // how many tokens a text has after each of its segments
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!is_valid_utf8(texts[i])) {
+      all[i] = encode(texts[i]);
       continue;
     }
-    parts_->codec->split(text, segments);
-    const bool is_first = &ids == &all.front();
+    parts_->codec->split(texts[i], segments);
+    all[i].reserve(texts[i].size() / 4);
+    ends.clear();
     std::size_t shared = 0;
-    if (!is_first) shared = shared_segments(texts.front(), first_segments, text, segments);
+    if (i > 0) shared = shared_segments(texts[0], first_segments, texts[i], segments);
     if (shared > 0)
-      ids.assign(all.front().begin(),
-                 all.front().begin() + static_cast<std::ptrdiff_t>(first_ends[shared - 1]));
-    for (std::size_t i = shared; i < segments.size(); ++i) {
-      parts_->codec->encode_segment(text, segments[i], ids);
-      if (is_first) first_ends.push_back(ids.size());
-    }
-    if (is_first) first_segments = segments;
+      all[i].assign(all[0].begin(), all[0].begin() + static_cast<std::ptrdiff_t>(first_ends[shared - 1]));
+    parts_->codec->encode_segments(texts[i], std::span(segments).subspan(shared), all[i], ends);
+    if (i > 0) continue;
+    first_segments.swap(segments);
+    first_ends.swap(ends);
   }
   return all;
 }

@@ -30,7 +30,7 @@ class Tokenizer {
 
   // Texts that begin alike, such as a conversation and its continuations: segments between added tokens that
   // they share from the start on are encoded once. Each result equals encode(text).
-  std::vector<std::vector<Token>> encode_alike(std::span<const std::string> texts) const;
+  std::vector<std::vector<Token>> encode_alike(std::span<const std::string_view> texts) const;
 
   // With `skip_special`, special tokens are skipped.
   std::string decode(std::span<const Token> ids, bool skip_special = false) const;

@@ -65,13 +65,14 @@ bool try_reader(Reader read, std::string_view input) {
   PromptTexts texts;
   BadRows bad(true);
   const bool whole = accepts([&] {
-    read(
-        file.path(),
-        [&](Value&& row, std::int64_t) {
-          add_everywhere(row, texts);
-          return true;
-        },
-        bad);
+    read(file.path(), [&](std::vector<dpo::data::Row>&& rows) {
+      for (const dpo::data::Row& row : rows)
+        if (row.problem.empty())
+          add_everywhere(row.value, texts);
+        else
+          bad.add(file.path(), row.line, row.problem);
+      return true;
+    });
   });
   if (!whole && read == dpo::data::read_json_lines) fail("a bad line was not skipped");
   for (const std::string& example : bad.examples()) check_message(example);

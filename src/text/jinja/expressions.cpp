@@ -72,7 +72,34 @@ Value DictExpr::evaluate(Rendering& rendering) const {
   return dict;
 }
 
+std::optional<Value> Expr::evaluate_into(Rendering& rendering, std::string& out) const {
+  Value value = evaluate(rendering);
+  if (!value.is_string() || value.is_markup()) return value;
+  out += value.string();
+  return std::nullopt;
+}
+
+// Templates mostly add texts, often long ones: a chain of additions is written piece by piece.
+std::optional<Value> ArithmeticExpr::evaluate_into(Rendering& rendering, std::string& out) const {
+  if (operation != Arithmetic::kAdd) return Expr::evaluate_into(rendering, out);
+  const std::size_t begin = out.size();
+  std::optional<Value> a = rendering.evaluate_into(*left, out);
+  const std::optional<Value> b = a ? rendering.evaluate(*right) : rendering.evaluate_into(*right, out);
+  rendering.at = at;
+  if (!a && !b) return std::nullopt;
+  if (!a) {
+    a = Value(out.substr(begin));
+    out.resize(begin);
+  }
+  return calculate(*a, operation, *b);
+}
+
 Value ArithmeticExpr::evaluate(Rendering& rendering) const {
+  if (operation == Arithmetic::kAdd) {
+    std::string text;
+    std::optional<Value> value = evaluate_into(rendering, text);
+    return value ? std::move(*value) : Value(std::move(text));
+  }
   const Value a = rendering.evaluate(*left);
   const Value b = rendering.evaluate(*right);
   rendering.at = at;

@@ -49,6 +49,8 @@ struct Node {
 
 struct Expr : Node {
   virtual Value evaluate(Rendering& rendering) const = 0;
+  // Appends a result that is plain text to `out`, without a value for it; any other result is returned.
+  virtual std::optional<Value> evaluate_into(Rendering& rendering, std::string& out) const;
   std::uint32_t height = 1;  // of the tree of expressions
 };
 using ExprPtr = std::unique_ptr<Expr>;
@@ -56,7 +58,7 @@ using Exprs = std::vector<ExprPtr>;
 
 struct Literal : Expr {
   Value value;
-  Value evaluate(Rendering&) const override { return value; }
+  Value evaluate(Rendering&) const override { return value.borrowed(); }
 };
 
 struct Name : Expr {
@@ -96,6 +98,7 @@ struct ArithmeticExpr : Expr {
   ExprPtr left, right;
   void each_child(const Visit& visit) override;
   Value evaluate(Rendering& rendering) const override;
+  std::optional<Value> evaluate_into(Rendering& rendering, std::string& out) const override;
 };
 
 struct UnaryExpr : Expr {

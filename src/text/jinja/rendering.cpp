@@ -7,6 +7,8 @@
 namespace dpo::text::jinja {
 
 Rendering::Rendering(const Dict& variables, const Limits& limits) : context_(variables), limits_(limits) {
+  constexpr std::size_t kUsualText = 4096;
+  text.reserve(kUsualText);
   make_namespace_ = Value(std::shared_ptr<Object>(std::make_shared<Function>(
       "namespace", [this](Arguments& arguments) { return make_namespace(arguments); })));
 }
@@ -26,6 +28,12 @@ Value Rendering::evaluate(const Expr& expr) {
   spend();
   const Level level;
   return expr.evaluate(*this);
+}
+
+std::optional<Value> Rendering::evaluate_into(const Expr& expr, std::string& out) {
+  spend();
+  const Level level;
+  return expr.evaluate_into(*this, out);
 }
 
 Flow Rendering::execute(const Stmts& body) {
@@ -91,6 +99,13 @@ Value Rendering::value_of(const Target& target) {
 void Rendering::write(std::string_view piece) {
   if (out_->size() + piece.size() > limits_.output) throw Failure("the template writes too much text");
   *out_ += piece;
+}
+
+void Rendering::write(const Expr& expr) {
+  if (const std::optional<Value> value = evaluate_into(expr, *out_))
+    write(value->is_string() ? value->string() : str(*value));
+  else
+    write("");  // checks the size
 }
 
 void Rendering::write_result(const Value& value) {

@@ -28,6 +28,7 @@ class Rendering {
   void run(const TemplateNode& root);
 
   Value evaluate(const Expr& expr);
+  std::optional<Value> evaluate_into(const Expr& expr, std::string& out);
   Flow execute(const Stmts& body);
 
   Value& variable(Slot slot);
@@ -37,6 +38,7 @@ class Rendering {
   Value value_of(const Target& target);  // what was assigned last
 
   void write(std::string_view text);
+  void write(const Expr& expr);
   void write_result(const Value& value);  // of a filter or call block: it must be a string
 
   Value make_namespace(Arguments& arguments);

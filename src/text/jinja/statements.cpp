@@ -9,15 +9,10 @@ namespace dpo::text::jinja {
 
 Flow OutputStmt::execute(Rendering& rendering) const {
   for (const Part& part : parts) {
-    if (!part.expr) {
-      rendering.write(part.text);
-      continue;
-    }
-    const Value value = rendering.evaluate(*part.expr);
-    if (value.is_string())
-      rendering.write(value.string());
+    if (part.expr)
+      rendering.write(*part.expr);
     else
-      rendering.write(str(value));
+      rendering.write(part.text);
   }
   return Flow::kNext;
 }

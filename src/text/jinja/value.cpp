@@ -113,6 +113,12 @@ bool Value::is_same_as(const Value& other) const {
   return int_ == other.int_ && pointer_ == other.pointer_;
 }
 
+Value Value::borrowed() const {
+  Value value = *this;
+  value.pointer_ = std::shared_ptr<const void>(std::shared_ptr<const void>(), pointer_.get());
+  return value;
+}
+
 Dict::Dict(std::initializer_list<Entry> entries) {
   for (const Entry& entry : entries) set(entry.first, entry.second);
 }
@@ -148,6 +154,7 @@ void Dict::set(Value key, Value value) {
     const_cast<Value&>(*present) = std::move(value);
     return;
   }
+  if (entries_.empty()) entries_.reserve(4);
   entries_.emplace_back(std::move(key), std::move(value));
   if (entries_.size() <= kIndexedSize) return;
   for (std::size_t i = index_.size(); i < entries_.size(); ++i) index_.emplace(hash_of(entries_[i].first), i);

@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace dpo::text::jinja {
 
 class Dict;
@@ -106,6 +104,10 @@ class Value {
 
   bool is_same_as(const Value& other) const;  // Python's `is`
 
+  // The same value, whose copies are not counted: valid as long as this one. Threads that render one template
+  // would wait for each other to count its literals.
+  Value borrowed() const;
+
  private:
   template <class T>
   const T& get() const {
@@ -168,8 +170,7 @@ class Failure : public std::exception {
 };
 
 // Values of JSON: order of keys, integers and floats are kept. An integer beyond 64 bits, or nesting deeper
-// than kMaxDepth, is a Failure; so is text that is not JSON, for parse_json.
-Value from_json(const nlohmann::ordered_json& json);
+// than kMaxDepth, is a Failure; so is text that is not JSON.
 Value parse_json(std::string_view text);
 
 inline constexpr std::uint32_t kMaxDepth = 200;  // of nested lists and dicts

@@ -100,7 +100,21 @@ TEST_F(Chats, ScoreWhatTheAssistantSays) {
       "{%- if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{{ eos_token }}"
       "{%- else %}{{ m.content }}{{ eos_token }}{% endif %}{%- endfor -%}"
       "{%- if add_generation_prompt %}<assistant>{% endif -%}");
-  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > old|a($<user>r$<assistant>)new|b($");
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > old|a$(<user>r$<assistant>)new|b$");
+}
+
+TEST_F(Chats, MayHaveSeveralMarksInAMessage) {
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>"
+      "{%- if m.role == 'assistant' %}{% generation %}t{% endgeneration %}|"
+      "{%- generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}"
+      "{%- else %}{{ m.content }}{{ eos_token }}{% endif %}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  const std::string answer =
+      "[" + message("assistant", "a") + ", " + message("user", "r") + ", " + message("assistant", "b") + "]";
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > t(|)a$(<user>r$<assistant>)t(|)b$");
+  config_.data.train_on = config::TrainOn::last;
+  EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > (t|a$<user>r$<assistant>)t(|)b$");
 }
 
 TEST_F(Chats, EndWithASpecialToken) {
@@ -125,6 +139,22 @@ TEST_F(Chats, WhosePromptIsWrittenDifferentlyBeginWhereBothAgree) {
     EXPECT_NE(std::string(error.what()).find("alone 'A', with the answer 'B'"), std::string::npos)
         << error.what();
   }
+}
+
+TEST_F(Chats, WithAnswersOfSeveralTurnsLoseTheLastOnes) {
+  std::string answer = "[" + message("assistant", "0");
+  for (const char* turn : {"1", "2", "3", "4", "5"})
+    answer += ", " + message("user", turn) + ", " + message("assistant", turn);
+  answer += "]";
+  const std::string start = "<user>q$<assistant> > 0$", next = "(<user>1$<assistant>)1$";
+  config_.max_length = 25;
+  EXPECT_EQ(tokenize(kPrompt, {answer}), start);
+  EXPECT_EQ(flags_[0], kTurnsDropped);
+  config_.max_length = 50;
+  EXPECT_EQ(tokenize(kPrompt, {answer}), start + next);
+  config_.max_length = 1000;
+  EXPECT_TRUE(tokenize(kPrompt, {answer}).ends_with(")5$"));
+  EXPECT_EQ(flags_[0], 0);
 }
 
 TEST_F(Chats, ThatAreTooLongLoseTheirFirstTurns) {
@@ -186,6 +216,20 @@ TEST_F(Chats, OfAFileBecomeExamples) {
   EXPECT_EQ(examples.counts()[0].rows, 2);
   EXPECT_EQ(examples.size(), 2u);
 
+  // Of rows with the same prompt only the refused ones are lost.
+  const auto pair = [&](const char* role, const char* chosen) {
+    return fmt::format(R"({{"prompt": "q", "chosen": [{}], "rejected": [{}, {}]}})"
+                       "\n",
+                       message("assistant", chosen), message("assistant", "x"), message(role, "y"));
+  };
+  config_.datasets = {write("merged.jsonl", pair("assistant", "a") + pair("forbidden", "b") +
+                                                pair("assistant", "c") + pair("forbidden", "d"))
+                          .string()};
+  examples = load();
+  EXPECT_EQ(examples.counts()[0].bad_rows, 2);
+  EXPECT_EQ(examples.counts()[0].rows, 2);
+  EXPECT_EQ(examples.size(), 2u);
+
   config_.datasets = {
       write("mixed.jsonl", row("user", "a") + R"({"prompt": "p", "chosen": "a", "rejected": "b"})").string()};
   config_.data.on_error = config::BadRowPolicy::fail;
@@ -215,7 +259,8 @@ TEST_F(Chats, AreEncodedAlike) {
     const std::string start = some(6);
     const std::vector<std::string> texts = {start + some(3), start + some(6),
                                             start.substr(0, start.size() / 2), start};
-    const auto all = tokenizer_->encode_alike(texts);
+    const std::vector<std::string_view> views(texts.begin(), texts.end());
+    const auto all = tokenizer_->encode_alike(views);
     for (std::size_t i = 0; i < texts.size(); ++i)
       EXPECT_EQ(all[i], tokenizer_->encode(texts[i])) << texts[i];
   }

@@ -18,7 +18,7 @@ class Conversations : public WithFolder {
                    config::TrainOn train_on = config::TrainOn::assistant) const {
     std::string shown;
     BadRows bad(true);
-    read_json_lines(
+    read_rows(
         write("rows.jsonl", json + "\n"),
         [&](Value&& row, std::int64_t) {
           shown = show(read_by_columns(row, names, train_on));
@@ -119,6 +119,28 @@ TEST_F(Conversations, KeepToolsKeywordsAndOtherKeysOfMessages) {
       R"([assistant:b] 0>1)");
 }
 
+TEST_F(Conversations, HaveNoNullKeysButContent) {
+  EXPECT_EQ(read(R"({"prompt": [{"role": "user", "content": "q", "tool_calls": null}], "chosen": )"
+                 R"([{"role": "assistant", "content": null, "name": null}], "rejected": "b"})"),
+            R"(chat {"messages": [user:q]} > [assistant", "content": null}] [assistant:b] 0>1)");
+  EXPECT_EQ(read(R"({"system": "s", "messages": [{"role": "system", "content": "s"}, )"
+                 R"({"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"),
+            R"(chat {"messages": [system:s, user:q]} > [assistant:a] alone)");
+}
+
+// SFT and DPO on the same conversations have the same test prompts, whatever is trained on.
+TEST_F(Conversations, AreDividedByWhatComesBeforeTheFirstAnswer) {
+  const Value messages =
+      parse_row(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, )"
+                R"({"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]})");
+  const Value pair =
+      parse_row(R"({"prompt": [{"role": "user", "content": "q"}], "chosen": "a", "rejected": "b", )"
+                R"("tools": [{"name": "f"}]})");
+  const std::uint64_t hash = read_by_columns(pair, {}, config::TrainOn::assistant).split_hash;
+  EXPECT_EQ(read_by_columns(messages, {}, config::TrainOn::assistant).split_hash, hash);
+  EXPECT_EQ(read_by_columns(messages, {}, config::TrainOn::last).split_hash, hash);
+}
+
 TEST_F(Conversations, OfSftAndKto) {
   const std::string four =
       R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, )"
@@ -158,6 +180,18 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
           "a response has no message of the assistant, only of 'user'");
   refused(R"({"prompt": [{"role": "user", "content": "q"}], "tools": "[", "chosen": "a", "rejected": "b"})",
           "'tools' is a string that is not JSON");
+  refused(R"({"prompt": [{"role": "user", "content": "q"}], "chat_template_kwargs": 3, "chosen": "a", )"
+          R"("rejected": "b"})",
+          "'chat_template_kwargs' is a number, expected an object");
+  refused(R"({"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "Sure, "}], )"
+          R"("chosen": "a", "rejected": "b"})",
+          "the prompt ends with a message of the assistant, and a response begins with one");
+  refused(
+      R"({"system": "x", "messages": [{"role": "system", "content": "y"}, {"role": "user", "content": "q"}, )"
+      R"({"role": "assistant", "content": "a"}]})",
+      "the messages begin with another system message than 'system'");
+  refused(R"({"question": [{"role": "user", "content": "q"}], "input": "i", "chosen": "a", "rejected": "b"})",
+          "'question' is a list, expected a string beside 'input'");
   // Ambiguous: the candidates are named, and how to choose.
   refused(R"({"messages": [], "text": "t"})", "can be read in 2 ways, by its columns 'messages' or 'text'");
   refused(R"({"messages": [], "text": "t"})", "data.columns={text: none}");

@@ -264,8 +264,8 @@ TEST(Columns, OneResponse) {
   ASSERT_EQ(prompts[4].labels.size(), 1u);
   EXPECT_FALSE(prompts[4].labels[0].desirable);
   EXPECT_EQ(prompts[4].labels[0].weight, 2);
-  EXPECT_EQ(split_key_of(prompts[0]), "q");
-  EXPECT_EQ(split_key_of(prompts[3]), "all");
+  EXPECT_EQ(prompts[0].split_hash, split_hash_of("q"));
+  EXPECT_EQ(prompts[3].split_hash, split_hash_of("all"));
 }
 
 TEST(Columns, LabelsAreTrueOrFalse) {

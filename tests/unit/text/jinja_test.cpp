@@ -1,4 +1,7 @@
+#include <random>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "text/jinja/parser.h"
 #include "text/jinja/template.h"
@@ -180,6 +183,33 @@ TEST(JinjaValue, KeepsWhatJsonSays) {
   EXPECT_THROW(parse_json("[18446744073709551615]"), Failure);
   EXPECT_THROW(parse_json("[99999999999999999999999]"), Failure);
   EXPECT_THROW(parse_json(std::string(5000, '[') + std::string(5000, ']')), Failure);
+}
+
+// Texts with changed, lost and repeated bytes are JSON to us if they are to the other parser.
+TEST(JinjaJson, IsReadAsTheOtherParserReadsIt) {
+  const std::string seed =
+      R"( {"a": [1, -2.5e-3, 0, -0, 1E+2, true, false, null], "\u00e9\ud83d\ude00\n\"\\": "é\/", "": {}, "x": []} )";
+  const std::string bytes = "{}[],:\"\\u0123456789abdefnrt.eE+- \n\t\x01\x80\xc3";
+  std::mt19937 random(1);
+  const auto pick = [&](std::size_t size) { return random() % size; };
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = seed;
+    for (std::size_t changes = pick(3); changes > 0; --changes) {
+      const std::size_t at = pick(text.size());
+      switch (pick(3)) {
+        case 0: text[at] = bytes[pick(bytes.size())]; break;
+        case 1: text.erase(at, 1 + pick(3)); break;
+        default: text.insert(at, 1, bytes[pick(bytes.size())]);
+      }
+    }
+    const nlohmann::ordered_json other = nlohmann::ordered_json::parse(text, nullptr, false);
+    try {
+      const std::string ours = Template("{{ v | tojson }}").render({{"v", parse_json(text)}}).text;
+      EXPECT_EQ(nlohmann::ordered_json::parse(ours).dump(), other.dump()) << text;
+    } catch (const Failure& failure) {
+      EXPECT_TRUE(other.is_discarded()) << text << ": " << failure.what();
+    }
+  }
 }
 
 TEST(JinjaValue, DictsFindKeysAsPython) {
