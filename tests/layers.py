@@ -31,7 +31,7 @@ ALLOWED = {
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan", "track"],
-    "commands": ["config", "data", "plan"],
+    "commands": ["config", "data", "plan", "report"],
     "engine": ["commands", "run", "demo"],
 }
 # These build without LibTorch.
