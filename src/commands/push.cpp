@@ -156,7 +156,7 @@ void describe(CLI::App& command, PushArguments& arguments) {
       ->type_name("")
       ->required();
   command.add_flag("--best", arguments.best, "the run's best checkpoint (BEST) instead of its newest");
-  command.add_flag("--private", arguments.is_private, "if the repository is created, only you can see it");
+  command.add_flag("--private", arguments.is_private, "create the repository so that only you can see it");
   command.add_option("--revision", arguments.revision, "branch, the same as ORG/NAME@BRANCH")
       ->type_name("BRANCH");
   command.add_flag("--dry-run", arguments.dry_run, "list the files, print the card, and send nothing");

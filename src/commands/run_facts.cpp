@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -126,16 +127,18 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
 }
 
 std::vector<report::Evaluation> evaluations_of(const report::MetricLog& log, std::int64_t examples) {
-  const auto at = [&](const char* name, double x) -> std::optional<double> {
-    for (const report::Point& point : log.points(name))
-      if (point.x == x) return point.y;
-    return std::nullopt;
-  };
-  std::vector<report::Evaluation> evaluations;
+  std::map<double, report::Evaluation> by_examples;
   for (const report::Point& point : log.points("loss/eval"))
-    if (point.x <= static_cast<double>(examples))
-      evaluations.push_back(
-          {point.x, point.y, at("rewards_eval/accuracies", point.x), at("rewards_eval/margins", point.x)});
+    if (point.x <= static_cast<double>(examples)) by_examples[point.x] = {point.x, point.y};
+  const auto add = [&](const char* name, std::optional<double> report::Evaluation::*value) {
+    for (const report::Point& point : log.points(name))
+      if (const auto found = by_examples.find(point.x); found != by_examples.end())
+        found->second.*value = point.y;
+  };
+  add("rewards_eval/accuracies", &report::Evaluation::accuracy);
+  add("rewards_eval/margins", &report::Evaluation::margin);
+  std::vector<report::Evaluation> evaluations;
+  for (const auto& [x, evaluation] : by_examples) evaluations.push_back(evaluation);
   return evaluations;
 }
 

@@ -146,7 +146,14 @@ std::string Push::open_repository() {
   http::Request request{.url = client_.api_url("revision/" + escape(client_.repository().revision, false)),
                         .patience_s = kPatience};
   const http::Answer answer = client_.send(connection_, request, {404});
-  if (answer.is_success()) return parse_commit(answer.body, request.url);
+  if (answer.is_success()) {
+    if (options_.is_private && is_public(answer.body))
+      throw UserError(fmt::format(
+          "{} exists and is public, so --private would not hide what is pushed: make it private at "
+          "{}/{}/settings first, or push without --private",
+          describe(client_.repository()), client_.endpoint(), client_.repository().id));
+    return parse_commit(answer.body, request.url);
+  }
   if (answer.header("x-error-code") != "RevisionNotFound") create_repository();
   create_branch();
   return client_.find_commit();
@@ -214,7 +221,8 @@ http::Answer Push::commit(const Changes& changes, std::string& url) {
                         .upload = http::upload_of(body),
                         .patience_s = kPatience};
   url = request.url;
-  http::Connection fresh;  // on one that is kept, libcurl sends a request again if it closes without an answer
+  http::Connection
+      fresh;  // on one that is kept, libcurl sends a request again if it closes without an answer
   return client_.send(fresh, request, {}, true);
 }
 
@@ -222,20 +230,22 @@ Pushed Push::run() {
   std::string newest = open_repository();
   keep_foreign_card(newest);
   std::int64_t sent = 0;
+  std::size_t committed = 0;
   // If the answer to a commit is lost, or is a failure, only another look shows whether it was made.
   for (int failures = 0;;) {
     const Changes changes = find_changes(newest);
     if (changes.files.empty() && changes.removed.empty())
       return {{newest, fmt::format("{}/{}/commit/{}", client_.endpoint(), client_.repository().id, newest)},
-              0,
+              committed,
               sent};
     sent += upload_contents(client_, changes.large, listener_);
     if (!changes.removed.empty())
       say(fmt::format("removes {}: weights that the model no longer has", fmt::join(changes.removed, ", ")));
+    committed = changes.files.size();
     std::string url;
     try {
       const http::Answer answer = commit(changes, url);
-      if (answer.is_success()) return {parse_new_commit(answer.body, url), changes.files.size(), sent};
+      if (answer.is_success()) return {parse_new_commit(answer.body, url), committed, sent};
       client_.wait_or_throw(++failures, &answer, nullptr, url);
     } catch (const http::NetworkError& error) {
       client_.wait_or_throw(++failures, nullptr, &error, url);

@@ -67,7 +67,7 @@ std::map<std::string, UploadPlace> find_places(Client& client, http::Connection&
   if (found.transfer != "basic" && found.transfer != "multipart")
     throw UserError(fmt::format(
         "{} accepts large files only by the protocol '{}', and dpo knows 'basic' and 'multipart': "
-        "upload them with 'hf upload {} FOLDER'",
+        "upload them with 'hf upload {} FOLDER --exclude \"state/*\"'",
         client.endpoint(), found.transfer, client.repository().id));
   for (const LocalFile& file : files) {
     const auto place = found.places.find(file.sha256);

@@ -107,6 +107,11 @@ std::string print_new_repository(const std::string& owner, const std::string& na
                   {"visibility", is_private ? "private" : "public"}});
 }
 
+bool is_public(std::string_view text) {
+  const json answer = json::parse(text, nullptr, false);
+  return answer.is_object() && answer.value("private", json()) == false;
+}
+
 std::string print_preupload(const std::vector<Announced>& files) {
   json listed = json::array();
   for (const Announced& file : files)

@@ -14,6 +14,9 @@ namespace dpo::hub {
 
 std::string print_new_repository(const std::string& owner, const std::string& name, bool is_private);
 
+// Whether an answer of /api/models/ID/revision/REVISION is of a repository that all can see.
+bool is_public(std::string_view json);
+
 // A file that is to be pushed.
 struct Announced {
   std::string path;  // in the repository

@@ -232,7 +232,9 @@ class Faults(Pushes):
 
     def test_a_commit_without_an_answer_is_not_repeated(self):
         self.hub.uploads.lost_commits = 1
-        commit = self.push().stdout.strip().rpartition("/")[2]
+        done = self.push()
+        self.assertIn("pushed 12 files to org/it", done.stderr)
+        commit = done.stdout.strip().rpartition("/")[2]
         self.assertEqual(commit, self.hub.repositories["model", "org/it"]["main"])
         self.check(self.files)
         self.assertEqual(len([path for _, _, path, _ in self.hub.log if "/commit/" in path]), 1)
@@ -290,6 +292,12 @@ class Refusals(Pushes):
         self.assertIn("the hub does not let your token write there (the hub says: the storage is full)", self.refused())
         for name in ("it", "a b/c", "org/it@"):
             self.assertIn("is not a name that a model can have on the hub", OnTheHub.refused(self, "push", self.run_folder, name))
+
+    def test_private_is_for_new_repositories(self):
+        self.push("--private")
+        self.push("--private")
+        self.hub.uploads.private.clear()
+        self.assertIn("model 'org/it' exists and is public, so --private would not hide what is pushed", self.refused("--private"))
 
     def test_no_network(self):
         self.assertIn("HF_HUB_OFFLINE forbids requests to the hub", self.refused(HF_HUB_OFFLINE="1"))
