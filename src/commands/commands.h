@@ -126,6 +126,7 @@ Command data_command();
 Command doctor_command();
 Command fetch_command();
 Command plan_command();
+Command push_command();
 Command render_command();
 Command tokenize_command();
 

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   return run_program(
       program,
       {make_command<DemoArguments>("demo", demo), make_command<TrainArguments>("train", engine),
-       plan_command(), fetch_command(), config_command(), data_command(), doctor_command(),
+       plan_command(), fetch_command(), push_command(), config_command(), data_command(), doctor_command(),
        tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
        make_command<InitArguments>("init", engine), make_command<SampleArguments>("sample", engine),
        make_command<ScoreArguments>("score", engine),

@@ -16,16 +16,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".dpo-demo";  // in a folder that a demonstration created
 
-bool is_plain(std::string_view text, std::string_view punctuation) {
-  return std::ranges::all_of(text, [&](char c) {
-    return is_ascii_letter(c) || is_ascii_digit(c) || punctuation.find(c) != punctuation.npos;
-  });
-}
-
 // A path as a value of an override.
 std::string value_of(const fs::path& path) {
+  constexpr std::string_view kPunctuation = "/-._";
   const std::string text = path.string();
-  return is_plain(text, "/-._") ? text : fmt::format("'{}'", text);
+  const bool plain = std::ranges::all_of(text, [&](char c) {
+    return is_ascii_letter(c) || is_ascii_digit(c) || kPunctuation.find(c) != kPunctuation.npos;
+  });
+  return plain ? text : fmt::format("'{}'", text);
 }
 
 std::vector<std::string> common_arguments(const fs::path& folder, const char* loss) {
@@ -46,13 +44,6 @@ std::vector<std::string> common_arguments(const fs::path& folder, const char* lo
 std::vector<std::string> operator+(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
-}
-
-std::string quoted(const std::string& argument) {
-  if (is_plain(argument, "/-._=,:[]")) return argument;
-  std::string text = "'";
-  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 }  // namespace
@@ -101,25 +92,6 @@ std::vector<std::string> dpo_arguments(const fs::path& folder) {
                                   "lr=0.2",
                                   "lr_schedule=linear",
                                   "warmup_steps=10"};
-}
-
-std::string shell_command(const std::vector<std::string>& arguments) {
-  constexpr std::size_t kWidth = 98;
-  std::string text;
-  std::size_t column = 0;
-  for (const std::string& argument : arguments) {
-    const std::string shown = quoted(argument);
-    if (column > 0 && column + 1 + shown.size() > kWidth) {
-      text += " \\\n    ";
-      column = 4;
-    } else if (column > 0) {
-      text += " ";
-      ++column;
-    }
-    text += shown;
-    column += shown.size();
-  }
-  return text;
 }
 
 }  // namespace dpo::demo

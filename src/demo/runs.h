@@ -14,7 +14,4 @@ void claim_folder(const std::filesystem::path& folder);
 std::vector<std::string> sft_arguments(const std::filesystem::path& folder);
 std::vector<std::string> dpo_arguments(const std::filesystem::path& folder);
 
-// A shell command, over several lines where it is long.
-std::string shell_command(const std::vector<std::string>& arguments);
-
 }  // namespace dpo::demo

@@ -8,6 +8,7 @@
 #include "base/exit_status.h"
 #include "base/output_files.h"
 #include "base/quantity.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "base/user_path.h"
 #include "checkpoint/load.h"
@@ -87,7 +88,7 @@ int train(const std::vector<std::string>& arguments) {
 std::string command_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {"dpo", "train"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return demo::shell_command(command);
+  return shell_command(command);
 }
 
 // One reply of a model to each request, judged.
@@ -153,9 +154,9 @@ class Demonstration {
   std::string commands() const {
     return fmt::format(
         "export OMP_NUM_THREADS=1\n{}\n{}\n{}\n{}",
-        demo::shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
+        shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
         command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_)),
-        demo::shell_command({"dpo", "sample", (folder_ / "dpo" / kLatest).string(), "--prompts",
+        shell_command({"dpo", "sample", (folder_ / "dpo" / kLatest).string(), "--prompts",
                              (folder_ / "preferences" / "test.jsonl").string()}));
   }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/output_files.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "base/user_path.h"
 #include "comm/group.h"
@@ -14,7 +15,6 @@
 #include "commands/fetch.h"
 #include "commands/progress.h"
 #include "config/print.h"
-#include "demo/runs.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
@@ -171,11 +171,11 @@ std::string list_files(const fs::path& folder) {
   add("tensorboard", "tensorboard");
   std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
   if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
-  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", demo::shell_command(sample))
+  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", shell_command(sample))
                                        : "  no checkpoint was saved: debug=true\n";
   if (const auto wandb = track::wandb_folder(folder))
     text += fmt::format("upload to Weights & Biases: {}\n",
-                        demo::shell_command({"wandb", "sync", wandb->string()}));
+                        shell_command({"wandb", "sync", wandb->string()}));
   return text;
 }
 

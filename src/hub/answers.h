@@ -46,10 +46,18 @@ std::string normalize_etag(const std::string& header);
 // `answer` is null if there was none.
 std::optional<double> seconds_before_retry(int failures, const http::Answer* answer);
 
+enum class Direction { download, upload };
+
 // What a refusal means, and what to do about it.
 std::string explain_refusal(const http::Answer& answer, const Repository& repository, const std::string& url,
-                            bool has_token);
-std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url);
+                            bool has_token, Direction direction);
+std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url,
+                    Direction direction);
+
+// The reason that a refusal gives; "" if it gives none.
+std::string reason_of(const http::Answer& answer);
+
+inline constexpr const char* kLogIn = "set HF_TOKEN, or log in with 'hf auth login'";
 
 // "model 'org/name'"
 std::string describe(const Repository& repository);

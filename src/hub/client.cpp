@@ -37,8 +37,12 @@ std::int64_t number_of(const std::string& text) {
 
 }  // namespace
 
-Client::Client(Repository repository, const Listener& listener)
-    : repository_(std::move(repository)), listener_(listener), endpoint_(endpoint()), token_(token()) {}
+Client::Client(Repository repository, const Listener& listener, Direction direction)
+    : repository_(std::move(repository)),
+      listener_(listener),
+      direction_(direction),
+      endpoint_(hub::endpoint()),
+      token_(token()) {}
 
 std::string Client::token_for(const std::string& url) const {
   const std::string origin = origin_of(url);
@@ -51,9 +55,12 @@ void Client::wait_or_throw(int failures, const http::Answer* answer, const http:
   const bool hopeless = failed && (failed->kind == http::NetworkError::Kind::certificate ||
                                    (failed->kind == http::NetworkError::Kind::unreachable && !reached_));
   const auto seconds = hopeless ? std::nullopt : seconds_before_retry(failures, answer);
+  if (!seconds && answer && direction_ == Direction::upload && answer->status == 403 &&
+      !token_for(url).empty())
+    throw NoAccess{*answer};
   if (!seconds)
-    throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty())
-                           : explain(*failed, repository_, url));
+    throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty(), direction_)
+                           : explain(*failed, repository_, url, direction_));
   constexpr double kWorthSaying = 5;
   if (answer && *seconds >= kWorthSaying)
     say_once(fmt::format("{} answers with HTTP status {}: waiting for {:.0f} s", origin_of(url),
@@ -67,28 +74,31 @@ void Client::say_once(const std::string& note) {
   said_ = note;
 }
 
-http::Answer Client::request(http::Connection& connection, std::string& url, const char* method) {
+http::Answer Client::send(http::Connection& connection, http::Request& request,
+                          std::initializer_list<int> expected, bool once) {
   constexpr int kRedirects = 10;
   for (int failures = 0, redirects = 0;;) {
     http::Answer answer;
+    request.token = token_for(request.url);
     try {
-      answer = connection.send(
-          {.url = url, .method = method, .token = token_for(url), .patience_s = download_timeout()});
+      answer = connection.send(request);
     } catch (const http::NetworkError& error) {
-      wait_or_throw(++failures, nullptr, &error, url);
+      if (once) throw;
+      wait_or_throw(++failures, nullptr, &error, request.url);
       continue;
     }
     reached_ = true;
     if (answer.is_success()) return answer;
     if (answer.is_redirect() && ++redirects <= kRedirects) {
-      const std::string target = resolve_redirect(url, answer.header("location"));
+      const std::string target = resolve_redirect(request.url, answer.header("location"));
       const std::string origin = origin_of(target);
-      if (origin != origin_of(url) && origin != origin_of(endpoint_) && !is_of_hugging_face(origin))
+      if (origin != origin_of(request.url) && origin != origin_of(endpoint_) && !is_of_hugging_face(origin))
         return answer;  // to a store of large files; what is known about the file is in this answer
-      url = target;
+      request.url = target;
       continue;
     }
-    wait_or_throw(++failures, &answer, nullptr, url);
+    if (once || std::ranges::find(expected, answer.status) != expected.end()) return answer;
+    wait_or_throw(++failures, &answer, nullptr, request.url);
   }
 }
 
@@ -98,34 +108,41 @@ std::string Client::api_url(const std::string& rest) const {
                      rest);
 }
 
+std::string Client::file_url(const std::string& commit, const std::string& path) const {
+  return fmt::format("{}/{}{}/resolve/{}/{}", endpoint_,
+                     repository_.kind == RepositoryKind::Dataset ? "datasets/" : "", repository_.id, commit,
+                     escape(path, true));
+}
+
 std::string Client::find_commit() {
   if (is_commit(repository_.revision)) return repository_.revision;
   http::Connection connection;
-  std::string url = api_url("revision/" + escape(repository_.revision, false));
-  const http::Answer answer = request(connection, url, "GET");
-  return parse_commit(answer.body, url);
+  http::Request request{.url = api_url("revision/" + escape(repository_.revision, false)),
+                        .patience_s = download_timeout()};
+  const http::Answer answer = send(connection, request);
+  return parse_commit(answer.body, request.url);
 }
 
 std::vector<HubFile> Client::list_files(const std::string& commit) {
   constexpr int kPages = 10'000;
   http::Connection connection;
   std::vector<HubFile> files;
-  std::string url = api_url("tree/" + commit + "?recursive=true&expand=false");
-  for (int page = 0; page < kPages && !url.empty(); ++page) {
-    const http::Answer answer = request(connection, url, "GET");
-    const std::vector<HubFile> more = parse_tree(answer.body, url);
+  http::Request request{.url = api_url("tree/" + commit + "?recursive=true&expand=false"),
+                        .patience_s = download_timeout()};
+  for (int page = 0; page < kPages && !request.url.empty(); ++page) {
+    const http::Answer answer = send(connection, request);
+    const std::vector<HubFile> more = parse_tree(answer.body, request.url);
     files.insert(files.end(), more.begin(), more.end());
     const std::string next = next_page(answer.header("link"));
-    url = next.empty() ? "" : resolve_redirect(url, next);
+    request.url = next.empty() ? "" : resolve_redirect(request.url, next);
   }
   return files;
 }
 
 Location Client::locate(http::Connection& connection, const std::string& commit, const std::string& path) {
-  std::string url = fmt::format("{}/{}{}/resolve/{}/{}", endpoint_,
-                                repository_.kind == RepositoryKind::Dataset ? "datasets/" : "",
-                                repository_.id, commit, escape(path, true));
-  const http::Answer answer = request(connection, url, "HEAD");
+  http::Request request{.url = file_url(commit, path), .method = "HEAD", .patience_s = download_timeout()};
+  const http::Answer answer = send(connection, request);
+  const std::string& url = request.url;
   const auto either = [&](const char* first, const char* second) {
     return answer.header(first).empty() ? answer.header(second) : answer.header(first);
   };

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace dpo::hub {
 
-// Tells the user about a download; called from several threads.
+// Tells the user about a download or an upload; called from several threads.
 struct Listener {
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // in bytes
   std::function<void(const std::string& note)> say;
@@ -26,16 +27,31 @@ struct Location {
   std::int64_t size = 0;
 };
 
+// The hub refuses to be written to; what that means depends on the account.
+struct NoAccess {
+  http::Answer answer;
+};
+
 class Client {
  public:
-  Client(Repository repository, const Listener& listener);
+  Client(Repository repository, const Listener& listener, Direction direction = Direction::download);
+
+  // Sends a request, with the token, and follows redirects that stay on the hub: `request.url` becomes the
+  // last address. Failures that may pass are tried again, unless `once`. Statuses in `expected` are returned;
+  // other refusals and lasting failures are UserErrors that say what to do, or NoAccess.
+  http::Answer send(http::Connection& connection, http::Request& request,
+                    std::initializer_list<int> expected = {}, bool once = false);
+
+  // ENDPOINT/api/models/ID/rest, and the address of a file.
+  std::string api_url(const std::string& rest) const;
+  std::string file_url(const std::string& commit, const std::string& path) const;
+  const std::string& endpoint() const { return endpoint_; }
 
   // The commit of the repository's revision.
   std::string find_commit();
   // All files of a commit.
   std::vector<HubFile> list_files(const std::string& commit);
 
-  // Refusals and lasting failures are UserErrors that say what to do.
   Location locate(http::Connection& connection, const std::string& commit, const std::string& path);
 
   // Waits before another attempt, or throws what `failed` means if there should be none. `answer`: null if
@@ -49,13 +65,11 @@ class Client {
   const Repository& repository() const { return repository_; }
 
  private:
-  // Follows redirects that stay on the hub.
-  http::Answer request(http::Connection& connection, std::string& url, const char* method);
   void say_once(const std::string& note);
-  std::string api_url(const std::string& rest) const;
 
   Repository repository_;
   const Listener& listener_;
+  Direction direction_;
   std::string endpoint_, token_;
   std::atomic<bool> reached_ = false;  // there was an answer
   std::mutex mutex_;                   // of said_

@@ -37,12 +37,20 @@ void ContentHash::add(std::string_view bytes) {
   if (EVP_DigestUpdate(context_->digest, bytes.data(), bytes.size()) != 1) throw std::bad_alloc();
 }
 
-bool ContentHash::matches() {
+std::string ContentHash::finish() {
   std::array<std::byte, EVP_MAX_MD_SIZE> sum{};
   unsigned size = 0;
   if (EVP_DigestFinal_ex(context_->digest, reinterpret_cast<unsigned char*>(sum.data()), &size) != 1)
     throw std::bad_alloc();
-  return to_hex(std::span(sum).first(size)) == expected_;
+  return to_hex(std::span(sum).first(size));
+}
+
+bool ContentHash::matches() { return finish() == expected_; }
+
+std::string git_sha1(std::string_view content) {
+  ContentHash hash("", static_cast<std::int64_t>(content.size()));
+  hash.add(content);
+  return hash.finish();
 }
 
 }  // namespace dpo::hub

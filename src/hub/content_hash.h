@@ -11,7 +11,7 @@ namespace dpo::hub {
 // SHA-1 of a small one.
 class ContentHash {
  public:
-  // `expected`: 64 or 40 hexadecimal digits. `size`: of the file.
+  // `expected`: 64 hexadecimal digits for SHA-256, others for SHA-1. `size`: of the file.
   ContentHash(std::string expected, std::int64_t size);
   ~ContentHash();
   ContentHash(const ContentHash&) = delete;
@@ -19,7 +19,9 @@ class ContentHash {
 
   void add(std::string_view bytes);
   void restart();
-  bool matches();  // once, after all bytes; restart() makes it usable again
+  // Once, after all bytes; restart() makes it usable again.
+  std::string finish();
+  bool matches();
 
  private:
   struct Context;
@@ -27,5 +29,8 @@ class ContentHash {
   std::string expected_;
   std::int64_t size_;
 };
+
+// Git's SHA-1 of a file's content, by which the hub knows a small file.
+std::string git_sha1(std::string_view content);
 
 }  // namespace dpo::hub

@@ -131,7 +131,8 @@ void BlobDownload::receive_content(http::Connection& connection, PartialFile& pa
       constexpr int kMost = 5;
       const http::NetworkError error(http::NetworkError::Kind::interrupted,
                                      "the server sends only whole files, and the transfer was cut off");
-      if (failures >= kMost) throw UserError(explain(error, client_.repository(), url()));
+      if (failures >= kMost)
+        throw UserError(explain(error, client_.repository(), url(), Direction::download));
     }
   }
 }

@@ -1,5 +1,6 @@
 // Messages for requests that fail.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hub/answers.h"
 #include "hub/settings.h"
@@ -12,7 +13,9 @@ std::string page_of(const Repository& repository) {
                      repository.id);
 }
 
-constexpr const char* kLogIn = "set HF_TOKEN, or log in with 'hf auth login'";
+const char* kept(Direction direction) {
+  return direction == Direction::download ? "what was downloaded is kept" : "what was uploaded is kept";
+}
 
 std::string explain_gated(const Repository& repository, const std::string& what, bool has_token) {
   const std::string page = page_of(repository);
@@ -44,10 +47,19 @@ std::string describe(const Repository& repository) {
                      to_string(repository));
 }
 
+std::string reason_of(const http::Answer& answer) {
+  const std::string message = answer.header("x-error-message");
+  if (!message.empty()) return message;
+  const auto body = nlohmann::json::parse(answer.body, nullptr, false);
+  for (const char* name : {"error", "message"})
+    if (body.is_object() && body.contains(name) && body[name].is_string()) return body[name];
+  return "";
+}
+
 std::string explain_refusal(const http::Answer& answer, const Repository& repository, const std::string& url,
-                            bool has_token) {
+                            bool has_token, Direction direction) {
   const std::string what = describe(repository);
-  const std::string code = answer.header("x-error-code"), message = answer.header("x-error-message");
+  const std::string code = answer.header("x-error-code"), message = reason_of(answer);
   if (code == "GatedRepo") return explain_gated(repository, what, has_token);
   if (code == "RevisionNotFound")
     return fmt::format("'{}' has no revision '{}': {}/tree/main lists its branches and tags", repository.id,
@@ -62,20 +74,20 @@ std::string explain_refusal(const http::Answer& answer, const Repository& reposi
     return explain_missing(repository, what, has_token);
   if (answer.status == 429) return explain_limit(answer, has_token);
   if (answer.status >= 500)
-    return fmt::format("{}: {} has a problem (HTTP status {}): try again later; what was downloaded is kept",
-                       what, origin_of(url), answer.status);
+    return fmt::format("{}: {} has a problem (HTTP status {}): try again later; {}", what, origin_of(url),
+                       answer.status, kept(direction));
   return fmt::format("{}: {} answered with HTTP status {}{}", what, url, answer.status,
                      message.empty() ? "" : ": " + message);
 }
 
-std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url) {
+std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url,
+                    Direction direction) {
   const std::string host = origin_of(url);
   switch (error.kind) {
     case http::NetworkError::Kind::unreachable:
-      return fmt::format(
-          "{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT, or give a "
-          "folder instead of a name",
-          describe(repository), host, error.what());
+      return fmt::format("{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT{}",
+                         describe(repository), host, error.what(),
+                         direction == Direction::download ? ", or give a folder instead of a name" : "");
     case http::NetworkError::Kind::certificate:
       return fmt::format(
           "{}: the certificate of {} is not trusted: {}; if a proxy replaces certificates, "
@@ -84,9 +96,8 @@ std::string explain(const http::NetworkError& error, const Repository& repositor
     case http::NetworkError::Kind::interrupted: break;
   }
   return fmt::format(
-      "{}: the connection to {} was interrupted again and again: {}; what was downloaded is "
-      "kept: run the command again to continue",
-      describe(repository), host, error.what());
+      "{}: the connection to {} was interrupted again and again: {}; {}: run the command again to continue",
+      describe(repository), host, error.what(), kept(direction));
 }
 
 }  // namespace dpo::hub

@@ -1,4 +1,4 @@
-// hub: models and data sets of the Hugging Face hub: names, the local cache, downloads.
+// hub: models and data sets of the Hugging Face hub: names, the local cache, downloads, uploads.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// report: metrics of a run as curves and HTML pages that need only a browser.
+// report: metrics of a run as curves, HTML pages that need only a browser, and model cards.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-"""A Hugging Face hub on this machine: the part of its interface that downloads use, and the faults that a network has.
+"""A Hugging Face hub on this machine: the part of its interface that downloads and uploads use, and the faults that a network has.
 
 Large files are on a second server, as on the real hub, where they are on another host.
 """
@@ -12,8 +12,11 @@ import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import hub_uploads
+
 LARGE = re.compile(r"\.(safetensors|bin|gz|parquet|gguf)$")  # kept in the store of large files
-TOKEN = "hf_right"
+TOKEN, READ_TOKEN = "hf_right", "hf_read"
+ACCOUNTS = {TOKEN: {"name": "alice", "role": "write"}, READ_TOKEN: {"name": "alice", "role": "read"}}  # both are in "org"
 
 
 def git_sha1(data):
@@ -35,6 +38,7 @@ class Hub:
         self.ranges = True      # whether the store knows ranges
         self.rate = None        # bytes per second and connection
         self.sizes = {}         # path: a false size
+        self.uploads = hub_uploads.Uploads()
         self.lock = threading.Lock()
         self.hub, self.store = (self._serve(handler) for handler in (HubHandler, StoreHandler))
         if certificate:  # a file with key and certificate
@@ -70,9 +74,12 @@ class Hub:
 
     def take(self, name):
         """Whether one of the counted faults is due."""
+        return self.take_from(self, name)
+
+    def take_from(self, owner, name):
         with self.lock:
-            count = getattr(self, name)
-            setattr(self, name, max(0, count - 1))
+            count = getattr(owner, name)
+            setattr(owner, name, max(0, count - 1))
             return count > 0
 
 
@@ -86,8 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self.handle_request()
 
-    def do_GET(self):
-        self.handle_request()
+    do_GET = do_POST = do_PUT = do_HEAD
 
     def handle_request(self):
         with self.world.lock:
@@ -95,6 +101,10 @@ class Handler(BaseHTTPRequestHandler):
             fault = next((f for f in self.world.faults if f[0] == self.server_name and f[1] in self.path), None)
             if fault:
                 self.world.faults.remove(fault)
+        self.body = self.world.uploads.receive(self)
+        if self.body is None:  # the client has hung up
+            self.close_connection = True
+            return None
         if fault:
             status, headers = fault[2]
             return self.answer(status, headers=headers)
@@ -121,7 +131,7 @@ class HubHandler(Handler):
         """The commit, or None after the request was refused."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         revisions = self.world.repositories.get((kind, name))
-        if token not in ("", TOKEN):
+        if token and token not in ACCOUNTS:
             return self.answer(401, headers={"X-Error-Message": "Invalid credentials in Authorization header"})
         if revisions is None:
             return self.refuse(404 if token else 401, "RepoNotFound")
@@ -135,12 +145,19 @@ class HubHandler(Handler):
 
     def serve(self):
         path, _, query = self.path.partition("?")
+        if self.command == "POST":
+            return hub_uploads.serve_post(self, path)
         for old, new in self.world.renamed.items():
             if f"/{old}/" in path:
                 return self.answer(307, headers={"Location": self.path.replace(f"/{old}/", f"/{new}/")})
-        if found := re.fullmatch(r"/api/(model|dataset)s/(.+)/revision/([^/]+)", path):
+        if path == "/api/whoami-v2":
+            account = ACCOUNTS[self.headers["Authorization"].removeprefix("Bearer ")]
+            self.answer(200, json.dumps({"type": "user", "name": account["name"], "orgs": [{"name": "org"}],
+                                         "auth": {"accessToken": {"role": account["role"]}}}).encode())
+        elif found := re.fullmatch(r"/api/(model|dataset)s/(.+)/revision/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
-                self.answer(200, json.dumps({"id": found[2], "sha": commit, "siblings": []}).encode())
+                self.answer(200, json.dumps({"id": found[2], "sha": commit, "siblings": [],
+                                             "private": found[2] in self.world.uploads.private}).encode())
         elif found := re.fullmatch(r"/api/(model|dataset)s/(.+)/tree/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
                 self.list_files(found[1], found[2], commit, query)
@@ -182,6 +199,8 @@ class StoreHandler(Handler):
     server_name = "store"
 
     def serve(self):
+        if self.command == "PUT":
+            return hub_uploads.store_content(self)
         sha256 = re.fullmatch(r"/store/(\w+)\?signature=1", self.path)[1]
         data = self.world.contents[sha256]
         if sha256 in self.world.corrupt:

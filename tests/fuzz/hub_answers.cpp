@@ -1,10 +1,11 @@
-// One input is an answer of the hub: the commit of a revision, a list of files, or such a list in the cache.
-// Only a UserError may escape, and no file that is accepted leaves its folder.
+// One input is an answer of the hub: the commit of a revision, a list of files, such a list in the cache, or
+// what it says to an upload. Only a UserError may escape, and no file that is accepted leaves its folder.
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
 #include "hub/answers.h"
+#include "hub/upload_messages.h"
 #include "target.h"
 
 namespace fuzz::hub_answers {
@@ -19,8 +20,26 @@ void check_files(const std::vector<dpo::hub::HubFile>& files) {
   }
 }
 
+const std::string kSha1(40, 'a'), kSha256(64, 'b');
+constexpr std::int64_t kSize = 12;
+
+void check_places(const dpo::hub::UploadPlaces& found) {
+  for (const auto& [hash, place] : found.places)
+    if (place.part_size < 0 || (place.part_size > 0 && (kSize - 1) / place.part_size + 1 !=
+                                                           static_cast<std::int64_t>(place.part_urls.size())))
+      fail("parts that are not the whole");
+}
+
+bool is_of_an_upload(std::string_view input) {
+  dpo::hub::parse_account(input);
+  accepts([&] { dpo::hub::parse_new_commit(input, "input"); });
+  const bool wishes = accepts([&] { dpo::hub::parse_preupload(input, "input"); });
+  return accepts([&] { check_places(dpo::hub::parse_batch(input, {{kSha256, kSize}}, "input")); }) || wishes;
+}
+
 bool try_input(std::string_view input) {
   accepts([&] { dpo::hub::parse_commit(input, "input"); });
+  if (is_of_an_upload(input)) return true;
   if (const auto cached = dpo::hub::parse_cached_tree(input)) {
     check_files(*cached);
     const auto again = dpo::hub::parse_cached_tree(dpo::hub::print_cached_tree(*cached));
@@ -29,8 +48,6 @@ bool try_input(std::string_view input) {
   }
   return accepts([&] { check_files(dpo::hub::parse_tree(input, "input")); });
 }
-
-const std::string kSha1(40, 'a'), kSha256(64, 'b');
 
 const std::string kSeeds[] = {
     R"({"id": "a/b", "sha": ")" + kSha1 + "\"}",
@@ -43,6 +60,12 @@ const std::string kSeeds[] = {
     R"({"format_version": 1, "files": {"a": {"size": 1, "blob_id": ")" + kSha1 + R"("}, "b": {"size": 1,
         "blob_id": ")" +
         kSha1 + R"(", "lfs_sha256": ")" + kSha256 + R"(", "lfs_size": 3}}})",
+    R"({"files": [{"path": "a", "uploadMode": "lfs", "shouldIgnore": false, "oid": ")" + kSha256 + "\"}]}",
+    R"({"transfer": "multipart", "objects": [{"oid": ")" + kSha256 + R"(", "size": 12, "actions": {
+        "upload": {"href": "http://x/", "header": {"chunk_size": "8", "1": "http://a", "2": "http://b"}},
+        "verify": {"href": "http://v/", "header": {"a": 1}}}}]})",
+    R"({"commitOid": ")" + kSha1 + R"(", "commitUrl": "u"})",
+    R"({"name": "a", "orgs": [{"name": "b"}], "auth": {"accessToken": {"role": "read"}}})",
 };
 
 const std::string kTokens[] = {"{",

@@ -22,13 +22,6 @@ TEST(Arguments, QuoteAFolderThatNeedsIt) {
   EXPECT_TRUE(contains(dpo_arguments("demo"), "model.archive=demo/sft/LATEST"));
 }
 
-TEST(ShellCommand, QuotesAndWraps) {
-  EXPECT_EQ(shell_command({"dpo", "train", "a=[b/c]"}), "dpo train a=[b/c]");
-  EXPECT_EQ(shell_command({"x=['a b']"}), R"('x=['\''a b'\'']')");
-  const std::string word(60, 'w');
-  EXPECT_EQ(shell_command({word, word}), word + " \\\n    " + word);
-}
-
 class Folder : public testing::Test {
  protected:
   Folder() : path_(fs::path(testing::TempDir()) / "dpo_demo_claim") { fs::remove_all(path_); }

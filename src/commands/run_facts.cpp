@@ -1,0 +1,223 @@
+#include "commands/run_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/shell.h"
+#include "base/user_path.h"
+#include "base/utf8.h"
+#include "config/compose.h"
+#include "config/explain.h"
+#include "config/print.h"
+#include "config/schema.h"
+#include "data/source.h"
+#include "hub/cache.h"
+#include "plan/architecture.h"
+#include "report/metric_log.h"
+
+namespace dpo::commands {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Keys that change neither the weights nor the evaluation, or are about this machine.
+bool is_left_out(const std::string& key) {
+  constexpr std::array<std::string_view, 18> kKeys = {"exp_name",
+                                                      "debug",
+                                                      "fsdp_port",
+                                                      "local_dirs",
+                                                      "local_run_dir",
+                                                      "sample_during_eval",
+                                                      "n_eval_model_samples",
+                                                      "rank_timeout_secs",
+                                                      "save_every",
+                                                      "minimum_log_interval_secs",
+                                                      "tensorboard",
+                                                      "resume",
+                                                      "overwrite",
+                                                      "keep_last",
+                                                      "best_metric",
+                                                      "reference",
+                                                      "loss.name",
+                                                      "activation_checkpointing"};
+  return std::ranges::find(kKeys, key) != kKeys.end() || key.starts_with("wandb.") ||
+         key.starts_with("plan.") || key.starts_with("dataset_paths.") || key.starts_with("mlflow.");
+}
+
+json value_of(const json& tree, const std::string& key) {
+  std::string pointer = "/" + key;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  const json::json_pointer at(pointer);
+  return tree.contains(at) ? tree[at] : json();
+}
+
+// A text as a value of an override.
+std::string override_text(const std::string& text) {
+  const std::string shown = without_folders(text);
+  const auto plain = [](char c) {
+    return is_ascii_letter(c) || is_ascii_digit(c) || c == '/' || c == '-' || c == '.' || c == '_' ||
+           c == '@';
+  };
+  if (!shown.empty() && std::ranges::all_of(shown, plain) && !json::accept(shown)) return shown;
+  std::string quoted = "'";
+  for (const char c : shown) quoted += c == '\'' || c == '\\' ? fmt::format("\\{}", c) : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string override_value(const json& value) {
+  std::vector<std::string> parts;
+  if (value.is_array()) {
+    for (const json& item : value) parts.push_back(override_value(item));
+    return fmt::format("[{}]", fmt::join(parts, ","));
+  }
+  if (value.is_object()) {
+    for (const auto& [name, item] : value.items())
+      parts.push_back(fmt::format("{}: {}", override_text(name), override_value(item)));
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  return value.is_string() ? override_text(value.get<std::string>()) : value.dump();
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// The keys that matter for the result and are not the default of the loss, as they are given to 'dpo train'.
+Settings changed_keys(const config::Resolved& resolved) {
+  config::Request defaults;
+  defaults.overrides = {"loss=" + name_of(resolved.values.loss.name)};
+  defaults.not_needed = config::required_keys();
+  const json usual = json::parse(config::to_json(config::compose(defaults)));
+  const json used = json::parse(config::to_json(resolved));
+  Settings changed;
+  for (const std::string& key : config::all_keys())
+    if (const json value = value_of(used, key); !is_left_out(key) && value != value_of(usual, key))
+      changed.emplace_back(key, override_value(value));
+  return changed;
+}
+
+Settings settings_of(const config::RunConfig& run, const Settings& changed, std::int64_t examples,
+                     std::int64_t updates) {
+  Settings settings = {{"loss", name_of(run.loss.name)}};
+  for (const auto& [key, value] : changed)
+    if (key.starts_with("loss.")) settings.emplace_back(key, value);
+  const auto add = [&](const char* name, const std::string& value) { settings.emplace_back(name, value); };
+  add("optimizer", name_of(run.optimizer));
+  add("learning rate", fmt::format("{}", run.lr));
+  add("schedule", fmt::format("{}, {} updates of warm-up", name_of(run.lr_schedule), run.warmup_steps));
+  add("batch size", fmt::format("{}", run.batch_size));
+  add("examples", fmt::format("{}", examples));
+  add("updates", fmt::format("{}", updates));
+  add("max_length", fmt::format("{}", run.max_length));
+  add("max_prompt_length", fmt::format("{}", run.max_prompt_length));
+  add("max_grad_norm", fmt::format("{}", run.max_grad_norm));
+  add("weights stored as", name_of(run.model.policy_dtype));
+  if (run.model.fsdp_policy_mp) add("computed in", name_of(run.model.fsdp_policy_mp));
+  if (run.chat_template) add("chat template", without_folders(*run.chat_template));
+  add("seed", fmt::format("{}", run.seed));
+  return settings;
+}
+
+std::vector<report::Evaluation> evaluations_of(const report::MetricLog& log, std::int64_t examples) {
+  std::map<double, report::Evaluation> by_examples;
+  for (const report::Point& point : log.points("loss/eval"))
+    if (point.x <= static_cast<double>(examples)) by_examples[point.x] = {point.x, point.y};
+  const auto add = [&](const char* name, std::optional<double> report::Evaluation::*value) {
+    for (const report::Point& point : log.points(name))
+      if (const auto found = by_examples.find(point.x); found != by_examples.end())
+        found->second.*value = point.y;
+  };
+  add("rewards_eval/accuracies", &report::Evaluation::accuracy);
+  add("rewards_eval/margins", &report::Evaluation::margin);
+  std::vector<report::Evaluation> evaluations;
+  for (const auto& [x, evaluation] : by_examples) evaluations.push_back(evaluation);
+  return evaluations;
+}
+
+// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder.
+std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name) {
+  const auto repository = hub::parse_repository(kind, name);
+  if (!repository || !hub::may_be_on_the_hub(name)) return "";
+  const bool known = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
+  return known || hub::cached_snapshot(kind, name) ? repository->id : "";
+}
+
+void add_data(const config::RunConfig& config, report::CardRun& run) {
+  for (const std::string& name : config.datasets) {
+    run.data.push_back(without_folders(name));
+    config::RunConfig alone = config;
+    alone.datasets = {name};
+    for (const data::HubDataSet& data : data::hub_data_sets(alone)) {
+      const bool built_in = data.repository != name;  // hh, shp, se
+      const std::string id =
+          built_in ? data.repository : name_on_the_hub(hub::RepositoryKind::Dataset, data.repository);
+      if (!id.empty()) run.datasets.push_back(id);
+    }
+  }
+}
+
+}  // namespace
+
+std::string without_folders(const std::string& path) {
+  const bool may_be_a_name = hub::parse_repository(hub::RepositoryKind::Model, path).has_value();
+  if (path.find('/') == path.npos || (may_be_a_name && path.front() != '.')) return path;
+  const fs::path whole = fs::path(path).lexically_normal();
+  const fs::path last = whole.has_filename() ? whole : whole.parent_path();
+  const std::string name = last.filename().string();
+  const bool is_checkpoint = name == kLatest || name == kBest || name.starts_with("step-");
+  return is_checkpoint ? (last.parent_path().filename() / name).string() : name;
+}
+
+report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const std::string& base_model,
+                         const std::string& exp_name, std::vector<std::string>& notes) {
+  config::Request request;
+  request.config_file = run / "config.yaml";
+  const config::Resolved resolved = config::compose(request);
+  const config::RunConfig& config = resolved.values;
+  const json state =
+      json::parse(read_text_file(checkpoint / "state" / "run.json", "the state of the run"), nullptr, false);
+  const auto count = [&](const char* name) {
+    return state.is_object() && state.contains(name) && state[name].is_number_integer()
+               ? state[name].get<std::int64_t>()
+               : 0;
+  };
+  report::CardRun facts;
+  facts.examples = count("examples");
+  facts.updates = count("updates");
+  facts.loss = name_of(config.loss.name);
+  facts.base_model = base_model.empty()
+                         ? name_on_the_hub(hub::RepositoryKind::Model, config.model.name_or_path)
+                         : base_model;
+  facts.base = facts.base_model.empty() ? without_folders(config.model.name_or_path) : facts.base_model;
+  if (config.model.archive) facts.weights = without_folders(*config.model.archive);
+  if (facts.base_model.empty())
+    notes.push_back(
+        fmt::format("the card does not link the model that the run started from: '{}' is not in the Hugging "
+                    "Face cache; --base-model ORG/NAME names it",
+                    config.model.name_or_path));
+  add_data(config, facts);
+  std::error_code none;
+  if (fs::exists(run / "metrics.jsonl", none)) {
+    const report::MetricLog log(run / "metrics.jsonl");
+    facts.evaluations = evaluations_of(log, facts.examples);
+    if (const auto counted = log.points("counters/eval_examples"); !counted.empty())
+      facts.eval_examples = std::llround(counted.back().y);
+  }
+  const Settings changed = changed_keys(resolved);
+  facts.settings = settings_of(config, changed, facts.examples, facts.updates);
+  std::vector<std::string> command = {"dpo", "train", "loss=" + facts.loss,
+                                      "exp_name=" + override_text(exp_name)};
+  for (const auto& [key, value] : changed) command.push_back(key + "=" + value);
+  facts.command = shell_command(command);
+  return facts;
+}
+
+}  // namespace dpo::commands

@@ -1,0 +1,302 @@
+#include "hub/push.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/sha256.h"
+#include "base/stop.h"
+#include "base/utf8.h"
+#include "hub/content_hash.h"
+#include "hub/download.h"
+#include "hub/settings.h"
+
+namespace dpo::hub {
+namespace {
+
+constexpr long kPatience = 120;  // seconds; a commit takes a while
+constexpr const char* kCard = "README.md";
+const http::Headers kJson = {{"Content-Type", "application/json"}};
+
+void require_access() {
+  if (!http::is_available())
+    throw UserError(
+        "push: this dpo was built without libcurl: install its development files (libcurl4-openssl-dev) and "
+        "build again");
+  if (is_offline()) throw UserError("push: HF_HUB_OFFLINE forbids requests to the hub: set HF_HUB_OFFLINE=0");
+  if (token().empty())
+    throw UserError(
+        fmt::format("push: no token: create one with the role 'write' at {}/settings/tokens, then {}",
+                    endpoint(), kLogIn));
+}
+
+std::string content_of(const LocalFile& file, std::int64_t limit) {
+  std::string content(static_cast<std::size_t>(std::min(file.size, limit)), '\0');
+  ContentReader(file).read(0, content);
+  return content;
+}
+
+// model.safetensors, model-00001-of-00002.safetensors or their index.
+bool is_weight_file(const std::string& path) {
+  if (path == "model.safetensors" || path == "model.safetensors.index.json") return true;
+  if (!path.starts_with("model-") || !path.ends_with(".safetensors")) return false;
+  const std::string rest = path.substr(6, path.size() - 6 - 12);
+  const std::size_t of = rest.find("-of-");
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_ascii_digit);
+  };
+  return of != rest.npos && is_number(std::string_view(rest).substr(0, of)) &&
+         is_number(std::string_view(rest).substr(of + 4));
+}
+
+void hash_content(LocalFile& file, Meter& meter) {
+  constexpr std::int64_t kPiece = 4 << 20;
+  const ContentReader reader(file);
+  Sha256 hash;
+  std::string piece;
+  for (std::int64_t at = 0; at < file.size; at += kPiece) {
+    if (stop_requested()) throw Stopped();
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, file.size - at)));
+    reader.read(at, piece);
+    hash.add(piece);
+    meter.add(static_cast<std::int64_t>(piece.size()));
+  }
+  const std::string sum = to_hex(hash.finish());
+  if (!file.sha256.empty() && file.sha256 != sum)
+    throw UserError(fmt::format(
+        "{}: the file is damaged: its SHA-256 is {}, but the checkpoint's marker COMPLETE says {}; "
+        "push another checkpoint",
+        file.file.string(), sum, file.sha256));
+  file.sha256 = sum;
+}
+
+class Push {
+ public:
+  Push(Client& client, std::vector<LocalFile> files, const PushOptions& options, const Listener& listener)
+      : client_(client), files_(std::move(files)), options_(options), listener_(listener) {}
+
+  Pushed run();
+  std::string explain(const NoAccess& refused);
+
+ private:
+  // What the next commit changes.
+  struct Changes {
+    std::vector<LocalFile> large;
+    std::vector<CommitFile> files;
+    std::vector<std::string> removed;
+  };
+
+  std::string open_repository();
+  void create_repository();
+  void create_branch();
+  void keep_foreign_card(const std::string& commit);
+  Changes find_changes(const std::string& commit);
+  void hash_all();
+  http::Answer post(const std::string& url, const std::string& body,
+                    std::initializer_list<int> expected = {});
+  http::Answer commit(const Changes& changes, std::string& url);
+  void say(const std::string& note) const {
+    if (listener_.say) listener_.say(note);
+  }
+
+  Client& client_;
+  std::vector<LocalFile> files_;
+  const PushOptions& options_;
+  const Listener& listener_;
+  http::Connection connection_;
+  bool hashed_ = false;
+};
+
+http::Answer Push::post(const std::string& url, const std::string& body,
+                        std::initializer_list<int> expected) {
+  http::Request request{.url = url,
+                        .method = "POST",
+                        .headers = kJson,
+                        .upload = http::upload_of(body),
+                        .patience_s = kPatience};
+  return client_.send(connection_, request, expected);
+}
+
+void Push::create_repository() {
+  const std::string& id = client_.repository().id;
+  const std::size_t slash = id.find('/');
+  const http::Answer answer =
+      post(client_.endpoint() + "/api/repos/create",
+           print_new_repository(id.substr(0, slash), id.substr(slash + 1), options_.is_private), {409});
+  if (answer.is_success())
+    say(fmt::format("created the {} model {}/{}", options_.is_private ? "private" : "public",
+                    client_.endpoint(), id));
+}
+
+void Push::create_branch() {
+  const std::string& revision = client_.repository().revision;
+  if (revision == "main") return;
+  if (post(client_.api_url("branch/" + escape(revision, false)), "{}", {409}).is_success())
+    say(fmt::format("created the branch '{}'", revision));
+}
+
+// The newest commit of the branch; what is missing is created.
+std::string Push::open_repository() {
+  http::Request request{.url = client_.api_url("revision/" + escape(client_.repository().revision, false)),
+                        .patience_s = kPatience};
+  const http::Answer answer = client_.send(connection_, request, {404});
+  if (answer.is_success()) {
+    if (options_.is_private && is_public(answer.body))
+      throw UserError(fmt::format(
+          "{} exists and is public, so --private would not hide what is pushed: make it private at "
+          "{}/{}/settings first, or push without --private",
+          describe(client_.repository()), client_.endpoint(), client_.repository().id));
+    return parse_commit(answer.body, request.url);
+  }
+  if (answer.header("x-error-code") != "RevisionNotFound") create_repository();
+  create_branch();
+  return client_.find_commit();
+}
+
+// A card that was written by hand stays.
+void Push::keep_foreign_card(const std::string& commit) {
+  if (options_.card_mark.empty()) return;
+  http::Request request{.url = client_.file_url(commit, kCard), .patience_s = kPatience};
+  const http::Answer answer = client_.send(connection_, request, {404});
+  if (answer.status == 404 || answer.body.find(options_.card_mark) != std::string::npos) return;
+  const std::size_t removed = std::erase_if(files_, [](const LocalFile& file) { return file.path == kCard; });
+  if (removed > 0)
+    say(fmt::format(
+        "{} on the hub was not generated by dpo, or was edited: it stays as it is; --overwrite-card "
+        "replaces it",
+        kCard));
+}
+
+void Push::hash_all() {
+  if (std::exchange(hashed_, true)) return;
+  std::int64_t all = 0;
+  for (const LocalFile& file : files_) all += file.size;
+  Meter meter(listener_, "hashing", all);
+  for_each_parallel(
+      files_.size(), [&](std::size_t i) { hash_content(files_[i], meter); }, 0, 1);
+}
+
+Push::Changes Push::find_changes(const std::string& commit) {
+  std::vector<Announced> announced;
+  for (const LocalFile& file : files_)
+    announced.push_back({file.path, file.size, content_of(file, kSampleBytes)});
+  const std::string url = client_.api_url("preupload/" + escape(client_.repository().revision, false));
+  const std::map<std::string, Wish> wishes = parse_preupload(post(url, print_preupload(announced)).body, url);
+  hash_all();
+  Changes changes;
+  std::set<std::string> pushed;
+  for (const LocalFile& file : files_) {
+    const auto wish = wishes.find(file.path);
+    if (wish == wishes.end()) throw UserError(fmt::format("{}: the answer lacks {}", url, file.path));
+    pushed.insert(file.path);
+    if (wish->second.ignored) {
+      say(fmt::format("{} is not pushed: the repository's .gitignore excludes it", file.path));
+      continue;
+    }
+    if (wish->second.large && file.size > 0) {  // the store has no empty contents
+      if (wish->second.hash == file.sha256) continue;
+      changes.large.push_back(file);
+      changes.files.push_back({file.path, {file.sha256, file.size}});
+      continue;
+    }
+    std::string content = content_of(file, file.size);
+    if (wish->second.hash != git_sha1(content)) changes.files.push_back({file.path, {}, std::move(content)});
+  }
+  for (const HubFile& file : client_.list_files(commit))
+    if (is_weight_file(file.path) && !pushed.contains(file.path)) changes.removed.push_back(file.path);
+  return changes;
+}
+
+http::Answer Push::commit(const Changes& changes, std::string& url) {
+  const std::string body = print_commit(options_.summary, changes.files, changes.removed);
+  http::Request request{.url = client_.api_url("commit/" + escape(client_.repository().revision, false)),
+                        .method = "POST",
+                        .headers = {{"Content-Type", "application/x-ndjson"}},
+                        .upload = http::upload_of(body),
+                        .patience_s = kPatience};
+  url = request.url;
+  http::Connection
+      fresh;  // on one that is kept, libcurl sends a request again if it closes without an answer
+  return client_.send(fresh, request, {}, true);
+}
+
+Pushed Push::run() {
+  std::string newest = open_repository();
+  keep_foreign_card(newest);
+  std::int64_t sent = 0;
+  std::size_t committed = 0;
+  // If the answer to a commit is lost, or is a failure, only another look shows whether it was made.
+  for (int failures = 0;;) {
+    const Changes changes = find_changes(newest);
+    if (changes.files.empty() && changes.removed.empty())
+      return {{newest, fmt::format("{}/{}/commit/{}", client_.endpoint(), client_.repository().id, newest)},
+              committed,
+              sent};
+    sent += upload_contents(client_, changes.large, listener_);
+    if (!changes.removed.empty())
+      say(fmt::format("removes {}: weights that the model no longer has", fmt::join(changes.removed, ", ")));
+    committed = changes.files.size();
+    std::string url;
+    try {
+      const http::Answer answer = commit(changes, url);
+      if (answer.is_success()) return {parse_new_commit(answer.body, url), committed, sent};
+      client_.wait_or_throw(++failures, &answer, nullptr, url);
+    } catch (const http::NetworkError& error) {
+      client_.wait_or_throw(++failures, nullptr, &error, url);
+    }
+    newest = client_.find_commit();
+  }
+}
+
+std::string Push::explain(const NoAccess& refused) {
+  const Repository& repository = client_.repository();
+  const std::string owner = repository.id.substr(0, repository.id.find('/'));
+  const std::string reason = reason_of(refused.answer);
+  const std::string said = reason.empty() ? "" : fmt::format(" (the hub says: {})", reason);
+  http::Request request{.url = client_.endpoint() + "/api/whoami-v2", .patience_s = kPatience};
+  Account account;
+  try {
+    account = parse_account(client_.send(connection_, request, {}, true).body);
+  } catch (const http::NetworkError&) {  // the refusal is the news
+  }
+  const std::string tokens = client_.endpoint() + "/settings/tokens";
+  if (account.role == "read")
+    return fmt::format("{}: your token can only read: create one with the role 'write' at {}, then {}{}",
+                       describe(repository), tokens, kLogIn, said);
+  const bool is_member = account.name == owner || std::ranges::count(account.organizations, owner) > 0;
+  if (!account.name.empty() && !is_member)
+    return fmt::format(
+        "{}: your token may not write there: '{}' is neither your account ({}) nor one of your "
+        "organizations{}: "
+        "push to {}/{}, or set HF_TOKEN to a token of that account{}",
+        describe(repository), owner, account.name,
+        account.organizations.empty() ? "" : fmt::format(" ({})", fmt::join(account.organizations, ", ")),
+        account.name, repository.id.substr(repository.id.find('/') + 1), said);
+  return fmt::format(
+      "{}: the hub does not let your token write there{}: check its permissions at {}, your role in '{}', "
+      "and its "
+      "storage quota",
+      describe(repository), said, tokens, owner);
+}
+
+}  // namespace
+
+Pushed push(const Repository& repository, std::vector<LocalFile> files, const PushOptions& options,
+            const Listener& listener) {
+  require_access();
+  Client client(repository, listener, Direction::upload);
+  Push work(client, std::move(files), options, listener);
+  try {
+    return work.run();
+  } catch (const NoAccess& refused) {
+    throw UserError(work.explain(refused));
+  }
+}
+
+}  // namespace dpo::hub

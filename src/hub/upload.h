@@ -1,0 +1,42 @@
+// Uploads of large files to the hub's store (LFS), in one request each or in parts.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "hub/client.h"
+#include "hub/upload_messages.h"
+
+namespace dpo::hub {
+
+// A file of a repository, on this machine.
+struct LocalFile {
+  std::string path;                 // in the repository
+  std::filesystem::path file = {};  // empty: the content is `text`
+  std::string text = {};
+  std::int64_t size = 0;
+  std::string sha256 = {};  // if it is known; push() checks it
+};
+
+// The content of such a file, open for reading.
+class ContentReader {
+ public:
+  explicit ContentReader(const LocalFile& file);
+
+  // Fills all of `into`. A file that ends earlier is a UserError.
+  void read(std::int64_t offset, std::span<char> into) const;
+
+ private:
+  const LocalFile& file_;
+  std::optional<PositionedFile> opened_;
+};
+
+// Sends the contents that the hub does not have, on several connections at once, and returns how many bytes
+// those were. What has arrived stays there, even if this is interrupted.
+std::int64_t upload_contents(Client& client, const std::vector<LocalFile>& files, const Listener& listener);
+
+}  // namespace dpo::hub
