@@ -23,18 +23,19 @@ ALLOWED = {
     "optim": ["model", "comm"],
     "checkpoint/formats": ["base"],
     "checkpoint": ["checkpoint/formats", "model", "hub"],
-    "hub": ["base"],
+    "http": ["base"],
+    "hub": ["base", "http"],
     "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
-    "track": ["base"],
+    "track": ["base", "http"],
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan", "track"],
-    "commands": ["config", "data", "plan"],
+    "commands": ["config", "data", "plan", "track"],
     "engine": ["commands", "run", "demo"],
 }
 # These build without LibTorch.
-LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "hub", "report", "track", "demo", "commands"}
+LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "track", "demo", "commands"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
