@@ -128,5 +128,6 @@ Command fetch_command();
 Command plan_command();
 Command render_command();
 Command tokenize_command();
+Command track_command();
 
 }  // namespace dpo::commands
