@@ -34,13 +34,13 @@ std::string checked_mlflow_uri(const std::string& given, std::string uri) {
   if (uri.starts_with("databricks"))
     throw UserError(
         fmt::format("{}: Databricks is not supported, only MLflow servers: expected http://HOST:PORT "
-                    "or https://HOST",
+                    "or https://HOST; unset it to send nothing",
                     who));
   if (!has_prefix(uri, "http://") && !has_prefix(uri, "https://"))
     throw UserError(
         fmt::format("{}: expected the address of an MLflow server, http://HOST:PORT or https://HOST; for a "
-                    "file or a data "
-                    "base, start one with 'mlflow server --backend-store-uri {}' and try mlflow.tracking_uri="
+                    "file or a database, start one with 'mlflow server --backend-store-uri {}' and try "
+                    "mlflow.tracking_uri="
                     "http://127.0.0.1:5000",
                     who, shown_uri(uri)));
   if (uri.find('@') != uri.npos)

@@ -15,7 +15,7 @@ API = "/api/2.0/mlflow/"
 
 
 class RealServer:
-    """MLflow's own server, with a data base in `folder`."""
+    """MLflow's own server, with a database in `folder`."""
 
     def __init__(self, folder):
         # What 'mlflow server' sets; the command itself needs more packages.
@@ -29,7 +29,7 @@ class RealServer:
         port = self.process.stdout.readline().strip()
         assert port, self.log.read_text()
         self.url = f"http://127.0.0.1:{port}"
-        self.call("experiments/search", max_results=1)  # creates the data base
+        self.call("experiments/search", max_results=1)  # creates the database
 
     def call(self, path, **body):
         request = urllib.request.Request(f"{self.url}{API}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})

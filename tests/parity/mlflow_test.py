@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "e2e"))
-from tiny_run import PROGRAM, TinyRuns
+from tiny_run import PROGRAM, TinyRuns, main
 from mlflow_server import RealServer, TestServer
 
 PROBE = os.environ["DPO_MLFLOW_PROBE"]
@@ -315,7 +315,8 @@ class Real(TinyRuns):
 
 
 if __name__ == "__main__":
-    if not Path(PROGRAM + "-engine").exists():
-        print("not run: built without LibTorch")
+    report = json.loads(subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True).stdout)
+    if any(item["what"] == "libcurl" for item in report["missing"]):
+        print("not run: built without libcurl")
         sys.exit(77)
-    unittest.main()
+    main()

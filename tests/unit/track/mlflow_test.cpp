@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "fuzz/temp_folder.h"
+#include "http/http.h"
 #include "track/mlflow_files.h"
 
 namespace dpo::track {
@@ -196,6 +197,7 @@ std::string refusal_of(const std::string& uri) {
 }
 
 TEST(MlflowSettings, OnlyServersAreAccepted) {
+  if (!http::is_available()) GTEST_SKIP() << "built without libcurl";
   ::unsetenv("MLFLOW_TRACKING_URI");
   ::unsetenv("MLFLOW_EXPERIMENT_NAME");
   EXPECT_FALSE(mlflow_settings(std::nullopt, "x", "tiny"));
@@ -214,6 +216,7 @@ TEST(MlflowSettings, OnlyServersAreAccepted) {
 }
 
 TEST(MlflowSettings, TheEnvironmentIsUsedWhereKeysAreNull) {
+  if (!http::is_available()) GTEST_SKIP() << "built without libcurl";
   ::setenv("MLFLOW_TRACKING_URI", "http://host:5000", 1);
   ::setenv("MLFLOW_EXPERIMENT_NAME", "mine", 1);
   EXPECT_EQ(mlflow_settings(std::nullopt, std::nullopt, "tiny")->uri, "http://host:5000");
