@@ -124,7 +124,7 @@ std::string metrics_line(const Row& row, std::int64_t time) {
   return line.dump() + "\n";
 }
 
-// A table as mlflow.load_table reads it.
+// A table as mlflow.log_table writes it.
 std::string samples_line(std::int64_t step, std::span<const SampleText> samples) {
   ordered_json rows = ordered_json::array();
   for (const SampleText& sample : samples)

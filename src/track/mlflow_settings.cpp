@@ -40,8 +40,7 @@ std::string checked_mlflow_uri(const std::string& given, std::string uri) {
     throw UserError(
         fmt::format("{}: expected the address of an MLflow server, http://HOST:PORT or https://HOST; for a "
                     "file or a database, start one with 'mlflow server --backend-store-uri {}' and try "
-                    "mlflow.tracking_uri="
-                    "http://127.0.0.1:5000",
+                    "mlflow.tracking_uri=http://127.0.0.1:5000",
                     who, shown_uri(uri)));
   if (uri.find('@') != uri.npos)
     throw UserError(fmt::format(
