@@ -75,7 +75,7 @@ function(dpo_test folder)
 endfunction()
 
 # What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each
-# other. It does not see the user's device files, and downloads nothing. PROCESSORS: how many processes it runs at once;
+# other. It does not see the user's device files and MLflow server, and downloads nothing. PROCESSORS: how many processes it runs at once;
 # LONG: not in the short list (./run test).
 function(dpo_test_properties name)
   cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
@@ -86,7 +86,7 @@ function(dpo_test_properties name)
     list(APPEND ARG_LABEL long)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 77
-    ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR};XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/no_config;HF_HUB_OFFLINE=1")
+    ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR};XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/no_config;HF_HUB_OFFLINE=1;MLFLOW_TRACKING_URI=")
   if(ARG_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   endif()

@@ -27,11 +27,11 @@ ALLOWED = {
     "hub": ["base", "http"],
     "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
-    "track": ["base"],
+    "track": ["base", "http"],
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan", "track"],
-    "commands": ["config", "data", "plan", "report"],
+    "commands": ["config", "data", "plan", "report", "track"],
     "engine": ["commands", "run", "demo"],
 }
 # These build without LibTorch.

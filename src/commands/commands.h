@@ -129,5 +129,6 @@ Command plan_command();
 Command push_command();
 Command render_command();
 Command tokenize_command();
+Command track_command();
 
 }  // namespace dpo::commands

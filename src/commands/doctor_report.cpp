@@ -177,7 +177,7 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
         missing("Arrow", "reading Parquet files", "python3 -m pip install pyarrow, then ./run build"));
   }
   if (!http::is_available()) {
-    list.push_back(missing("libcurl", "downloading from the Hugging Face hub",
+    list.push_back(missing("libcurl", "downloading from the Hugging Face hub, and MLflow",
                            "install libcurl4-openssl-dev, then ./run build"));
   }
   return list;

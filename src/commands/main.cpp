@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
     // The same numbers everywhere. More cores, or a GPU, would not make a model this small any faster.
     ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
     ::setenv("OMP_NUM_THREADS", "1", 1);
+    ::unsetenv("MLFLOW_TRACKING_URI");  // its runs are not among those that the user tracks
     return engine(parsed);
   };
   return run_program(
@@ -24,7 +25,7 @@ int main(int argc, char** argv) {
        plan_command(), fetch_command(), push_command(), config_command(), data_command(), doctor_command(),
        tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
        make_command<InitArguments>("init", engine), make_command<SampleArguments>("sample", engine),
-       make_command<ScoreArguments>("score", engine),
+       make_command<ScoreArguments>("score", engine), track_command(),
        make_group("bench", kBenchHelp,
                   {make_command<BenchTrainArguments>("train", engine),
                    make_command<BenchDeviceArguments>("device", engine)})},

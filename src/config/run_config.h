@@ -50,6 +50,11 @@ struct WandbConfig {
   std::string project;
 };
 
+struct MlflowConfig {
+  std::optional<std::string> tracking_uri;
+  std::optional<std::string> experiment;
+};
+
 struct DatasetPaths {
   std::optional<std::string> hh;
   std::optional<std::string> shp;
@@ -125,6 +130,7 @@ struct RunConfig {
   ModelConfig model;
   LossConfig loss;
   WandbConfig wandb;
+  MlflowConfig mlflow;
   PlanConfig plan;
   DatasetPaths dataset_paths;
   DataConfig data;

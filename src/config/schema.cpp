@@ -295,6 +295,14 @@ std::vector<Field> other_fields() {
             "User or team at Weights & Biases to upload to; null: the default of whoever uploads."),
       field("wandb.project", &RunConfig::wandb, &W::project, "direct-preference-optimization",
             text("a project name"), "Project at Weights & Biases to upload to."),
+      field("mlflow.tracking_uri", &RunConfig::mlflow, &MlflowConfig::tracking_uri, "null",
+            text("the address of an MLflow server, http://HOST:PORT"),
+            "Send the run to this MLflow server while it trains (docs/tracking.md); null: to that in the "
+            "environment variable MLFLOW_TRACKING_URI, or nowhere if it is not set."),
+      field("mlflow.experiment", &RunConfig::mlflow, &MlflowConfig::experiment, "null",
+            text("the name of an experiment"),
+            "Experiment at the MLflow server; null: that in MLFLOW_EXPERIMENT_NAME, else "
+            "direct-preference-optimization."),
       field("plan.strict", &RunConfig::plan, &P::strict, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, "null",
@@ -329,8 +337,8 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model", "loss",          "mesh", "wandb",
-                                                 "plan",  "dataset_paths", "data"};
+  static const std::vector<std::string> names = {"model",  "loss", "mesh",          "wandb",
+                                                 "mlflow", "plan", "dataset_paths", "data"};
   return names;
 }
 

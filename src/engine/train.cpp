@@ -23,6 +23,7 @@
 #include "plan/output.h"
 #include "run/loop.h"
 #include "run/start.h"
+#include "track/mlflow.h"
 #include "track/trackers.h"
 
 namespace dpo::engine {
@@ -66,9 +67,14 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 void finish(run::RunFolder& folder, int status, const train::Listener& listener) {
-  if (folder.finish(status)) return;
+  const bool written = folder.finish(status);
+  for (const std::string& note : folder.tracker_notes()) {
+    listener.say(note);
+    folder.log(note);
+  }
+  if (written) return;
   listener.say(
-      fmt::format("warning: cannot write to {} (is the disk full?); TensorBoard and W&B do not show all of "
+      fmt::format("warning: cannot write to {} (is the disk full?); trackers do not show all of "
                   "the run; metrics.jsonl may have more",
                   folder.path().string()));
 }
@@ -169,6 +175,7 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   add("tensorboard", "tensorboard");
+  if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
   std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
   if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
   text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", shell_command(sample))
@@ -187,6 +194,7 @@ TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& d
   const train::Listener& listener = first ? display.listener : kSilent;
   handle_stop_signals();
   if (first) commands::print_notes(resolved.notes);
+  if (first) run::check_trackers(resolved.values);
   const run::Start start = agree_on_start(resolved.values, *world.all);
   fetch_once(world, [&](const hub::Listener& downloads) {
     commands::fetch_for_plan(resolved.values, downloads);

@@ -92,7 +92,8 @@ int seek_body(void* pointer, curl_off_t offset, int origin) {
 // Called about once per second or more often; anything but 0 ends the request.
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(pointer);
-  if (stop_requested()) exchange.failure = std::make_exception_ptr(Stopped());
+  if (exchange.request.ends_on_stop && stop_requested())
+    exchange.failure = std::make_exception_ptr(Stopped());
   if (exchange.request.cancelled && *exchange.request.cancelled)
     exchange.failure = std::make_exception_ptr(Cancelled());
   return exchange.failure ? 1 : 0;

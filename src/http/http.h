@@ -34,6 +34,7 @@ struct Request {
   std::optional<Upload> upload = {};
   long patience_s = 10;  // gives up a connection that has sent or received nothing for so long
   const std::atomic<bool>* cancelled = nullptr;  // becomes true if the answer is no longer wanted
+  bool ends_on_stop = true;                      // a stop signal ends it: false for what a run sends last
 };
 
 struct Answer {

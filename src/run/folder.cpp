@@ -1,13 +1,7 @@
 #include "run/folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <sstream>
 
@@ -19,6 +13,7 @@
 #include "base/files.h"
 #include "base/output_files.h"
 #include "plan/gather_inputs.h"
+#include "track/mlflow.h"
 
 namespace dpo::run {
 namespace {
@@ -54,6 +49,11 @@ bool try_to_write(const fs::path& path, const std::string& lines) {
   }
 }
 
+std::optional<track::MlflowSettings> mlflow_of(const config::RunConfig& config) {
+  if (config.debug) return std::nullopt;
+  return track::mlflow_settings(config.mlflow.tracking_uri, config.mlflow.experiment, config.exp_name);
+}
+
 track::Row row_of(const Metrics& metrics) {
   return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
 }
@@ -77,17 +77,7 @@ fs::path new_run_folder(const config::RunConfig& config) {
   return free;
 }
 
-RunLock::RunLock(const fs::path& folder) {
-  const fs::path file = folder / ".lock";
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    throw UserError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(descriptor_);
-  throw UserError(fmt::format("{}: another process is writing to this run", folder.string()));
-}
-
-RunLock::~RunLock() { ::close(descriptor_); }
+void check_trackers(const config::RunConfig& config) { mlflow_of(config); }
 
 RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::function<void()>& check)
     : path_(std::move(path)) {
@@ -111,6 +101,7 @@ void RunFolder::start_trackers(const config::RunConfig& config, std::string conf
   const bool disabled = mode && std::string_view(mode) == "disabled";
   if (config.wandb.enabled && !config.debug && !disabled)  // as in the original
     settings.wandb = {config.exp_name, config.wandb.project, config.wandb.entity};
+  settings.mlflow = mlflow_of(config);
   std::vector<track::Row> rows;
   for (const Metrics& metrics : history())
     if (!std::isnan(value_of(metrics, kStepName))) rows.push_back(row_of(metrics));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/run_lock.h"
 #include "config/run_config.h"
 #include "run/metrics.h"
 #include "run/samples.h"
@@ -21,17 +22,8 @@ namespace dpo::run {
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
-// A lock held while a process writes a run; released on any exit. A UserError if another process holds it.
-class RunLock {
- public:
-  explicit RunLock(const std::filesystem::path& folder);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
-
- private:
-  int descriptor_;
-};
+// A UserError if the keys or the environment name a tracker that cannot be used.
+void check_trackers(const config::RunConfig& config);
 
 // What a run writes besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl, and
 // the files of trackers. Lines are flushed at once, so that readers see whole lines. What cannot be written,
@@ -45,7 +37,7 @@ class RunFolder {
   // For the ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 
-  // From now on, what is written goes to TensorBoard and W&B too, as the keys say. `config_json`: the
+  // From now on, what is written goes to TensorBoard, W&B and MLflow too, as the keys say. `config_json`: the
   // configuration, which they show.
   void start_trackers(const config::RunConfig& config, std::string config_json);
 
@@ -56,8 +48,9 @@ class RunFolder {
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
   bool write_samples(std::int64_t examples, std::span<const Sample> policy,
                      std::span<const Sample> reference);
-  bool flush();                  // before a checkpoint is saved
-  bool finish(int exit_status);  // at the end of this process
+  bool flush();                                                           // before a checkpoint is saved
+  bool finish(int exit_status);                                           // at the end of this process
+  std::vector<std::string> tracker_notes() { return trackers_.notes(); }  // for the user, each once
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), writes_(false) {}

@@ -41,6 +41,10 @@ void RunLog::warn_unless(bool written) {
                   folder_.path().string()));
 }
 
+void RunLog::say_tracker_notes() {
+  for (const std::string& note : folder_.tracker_notes()) say(note);
+}
+
 void RunLog::replay_history() {
   for (const Metrics& metrics : folder_.history()) {
     is_evaluation(metrics) ? diagnosis_.after_evaluation(metrics) : diagnosis_.after_update(metrics);
@@ -64,6 +68,7 @@ void RunLog::after_update(const Metrics& metrics, const RunState& run_state, Clo
   logged_ = Clock::now();
   say(progress_line(update_name(run_state.updates), metrics, "train", run_state) + time_left(run_state));
   warn_unless(folder_.add_metrics(metrics));
+  say_tracker_notes();
 }
 
 void RunLog::after_evaluation(const Metrics& metrics, std::span<const train::Record> records,

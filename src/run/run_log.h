@@ -42,6 +42,7 @@ class RunLog {
  private:
   void say(const std::vector<RunWarning>& warnings);
   void warn_unless(bool written);
+  void say_tracker_notes();
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;
   std::string progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,

@@ -22,6 +22,7 @@ class AppendFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size() const { return written_ + unwritten_.size(); }  // once all is written
+  std::uint64_t written() const { return written_; }                   // whole records
   bool is_written() const { return unwritten_.empty(); }
 
  private:

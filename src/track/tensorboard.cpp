@@ -55,17 +55,6 @@ std::string scalar_event(const Row& row) {
   return make_event(row.step, values);
 }
 
-// Without what the row before has logged at the same step: an evaluation repeats the counters of the update
-// before it.
-Row without_repeated(Row row, const Row& before) {
-  if (row.step != before.step) return row;
-  const auto is_repeated = [&](const auto& value) {
-    return std::ranges::any_of(before.values, [&](const auto& other) { return other.first == value.first; });
-  };
-  std::erase_if(row.values, is_repeated);
-  return row;
-}
-
 // Text that TensorBoard, which renders Markdown, shows as it is: indented, it is a code block.
 std::string as_code(std::string_view text) {
   std::string code = "    ";

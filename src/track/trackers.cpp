@@ -1,5 +1,8 @@
 #include "track/trackers.h"
 
+#include <algorithm>
+
+#include "track/mlflow.h"
 #include "track/tensorboard.h"
 #include "track/wandb.h"
 
@@ -19,6 +22,7 @@ bool for_all(const std::vector<std::unique_ptr<Tracker>>& trackers, Call call) {
 Trackers::Trackers(const Settings& settings, std::span<const Row> history) {
   if (settings.tensorboard) all_.push_back(open_tensorboard(settings, history));
   if (settings.wandb) all_.push_back(open_wandb(settings, history));
+  if (settings.mlflow) all_.push_back(open_mlflow(settings, history));
 }
 
 bool Trackers::add(const Row& row) {
@@ -39,6 +43,21 @@ bool Trackers::flush() {
 
 bool Trackers::finish(int exit_status) {
   return for_all(all_, [&](Tracker& tracker) { return tracker.finish(exit_status); });
+}
+
+std::vector<std::string> Trackers::notes() {
+  std::vector<std::string> all;
+  for (const auto& tracker : all_) std::ranges::move(tracker->notes(), std::back_inserter(all));
+  return all;
+}
+
+Row without_repeated(Row row, const Row& before) {
+  if (row.step != before.step) return row;
+  const auto is_repeated = [&](const auto& value) {
+    return std::ranges::any_of(before.values, [&](const auto& other) { return other.first == value.first; });
+  };
+  std::erase_if(row.values, is_repeated);
+  return row;
 }
 
 }  // namespace dpo::track

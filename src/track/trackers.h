@@ -1,7 +1,8 @@
-// track: what a run logs, as files of the tools in which people watch their runs: TensorBoard, Weights &
-// Biases.
+// track: what a run logs, for the tools in which people watch their runs: files of TensorBoard and of Weights
+// & Biases, requests to an MLflow server.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -43,6 +44,8 @@ class Tracker {
   virtual bool flush() = 0;
   // The end of this process; a resumed run continues.
   virtual bool finish(int exit_status) = 0;
+  // What the user should know since the last call.
+  virtual std::vector<std::string> notes() { return {}; }
 };
 
 struct WandbSettings {
@@ -50,11 +53,19 @@ struct WandbSettings {
   std::optional<std::string> entity;
 };
 
+struct MlflowSettings {
+  std::string uri, experiment, name;
+  // Between requests, before the first try after one that failed (then twice as long, and so on, up to
+  // `longest_retry`), and for the server at the end.
+  std::chrono::milliseconds interval{1000}, retry{5000}, longest_retry{60000}, finish{10000};
+};
+
 struct Settings {
   std::filesystem::path folder;  // of the run
   std::string config;            // of the run, a JSON object
   bool tensorboard = false;
   std::optional<WandbSettings> wandb{};
+  std::optional<MlflowSettings> mlflow{};
 };
 
 // All trackers of a run.
@@ -70,10 +81,15 @@ class Trackers {
   bool add_samples(std::int64_t step, std::span<const SampleText> samples);
   bool flush();
   bool finish(int exit_status);
+  std::vector<std::string> notes();
 
  private:
   std::vector<std::unique_ptr<Tracker>> all_;
 };
+
+// Without what the row before has logged at the same step: an evaluation repeats the counters of the update
+// before it.
+Row without_repeated(Row row, const Row& before);
 
 // The folder of a run for 'wandb sync', if it has one.
 std::optional<std::filesystem::path> wandb_folder(const std::filesystem::path& run);

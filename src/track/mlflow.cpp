@@ -1,0 +1,270 @@
+#include "track/mlflow.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/exit_status.h"
+#include "base/files.h"
+#include "base/run_lock.h"
+#include "track/append_file.h"
+#include "track/clock.h"
+#include "track/mlflow_sender.h"
+
+namespace dpo::track {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t milliseconds_since_1970() { return static_cast<std::int64_t>(seconds_since_1970() * 1000); }
+
+std::string random_tag() {
+  std::random_device device;
+  std::string tag;
+  for (int i = 0; i < 4; ++i) tag += fmt::format("{:08x}", device());
+  return tag;
+}
+
+// The queue of a run that is resumed, without a last line that was not written completely.
+std::string old_queue(const fs::path& run) try {
+  std::string text = read_text_file(mlflow_queue(run), "the queue", std::size_t{1} << 36);
+  text.resize(text.rfind('\n') + 1);
+  return text;
+} catch (const std::exception&) {
+  return "";
+}
+
+const char* status_name(int exit_status) {
+  if (exit_status == 0) return "FINISHED";
+  return exit_status == kStopped ? "KILLED" : "FAILED";
+}
+
+// A run that goes to another server than before is sent there from the beginning.
+void move_to(MlflowRun& run, const std::string& uri) {
+  if (run.uri == uri) return;
+  run.uri = uri;
+  run.sent = 0;
+  run.id = run.experiment_id = run.artifacts = "";
+}
+
+class Mlflow : public Tracker {
+ public:
+  // `last`: the last row before the run was resumed. `known`: rows in the queue that the run may log again.
+  Mlflow(const Settings& settings, const MlflowRun& run, std::string queue, Row last,
+         std::set<std::pair<std::int64_t, std::string>> known)
+      : settings_(settings),
+        file_(mlflow_queue(settings.folder), std::move(queue)),
+        last_(std::move(last)),
+        known_(std::move(known)),
+        end_(file_.written()),
+        sender_(settings.folder, run, &cancelled_),
+        thread_([this] { send_all(); }) {}
+
+  ~Mlflow() override {
+    cancelled_ = true;
+    join();
+  }
+
+  bool add(const Row& row) override {
+    const Row fresh = without_repeated(row, last_);
+    last_ = row;
+    if (known_.contains({row.step, row.values.front().first})) return file_.is_written();
+    return append(metrics_line(fresh, milliseconds_since_1970()));
+  }
+
+  // MLflow has none.
+  bool add_histograms(std::int64_t, std::span<const Distribution>) override { return file_.is_written(); }
+
+  bool add_samples(std::int64_t step, std::span<const SampleText> samples) override {
+    return append(samples_line(step, samples));
+  }
+
+  bool flush() override { return append(""); }
+
+  bool finish(int exit_status) override {
+    const bool written = append(status_line(status_name(exit_status), milliseconds_since_1970()));
+    {
+      std::unique_lock lock(mutex_);
+      is_ending_ = true;
+      changed_.notify_all();
+      changed_.wait_for(lock, settings_.mlflow->finish, [&] { return is_done_; });
+    }
+    cancelled_ = true;
+    join();
+    say_what_is_missing();
+    return written;
+  }
+
+  std::vector<std::string> notes() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(notes_, {});
+  }
+
+ private:
+  bool append(const std::string& lines) {
+    file_.append(lines);
+    const std::lock_guard lock(mutex_);
+    end_ = file_.written();
+    changed_.notify_all();
+    return file_.is_written();
+  }
+
+  // The thread. Its waits end with the run, and then it stops at the first failure.
+  void send_all() {
+    const auto interval = settings_.mlflow->interval;
+    std::chrono::milliseconds retry = settings_.mlflow->retry;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return is_ending_ || end_ > sender_.sent(); });
+      if (cancelled_ || end_ <= sender_.sent()) break;
+      const std::uint64_t end = end_;
+      lock.unlock();
+      const std::string failure = try_to_send(end);
+      lock.lock();
+      if (failure.empty()) {
+        retry = settings_.mlflow->retry;
+        if (sender_.sent() == end_) changed_.wait_for(lock, interval, [&] { return is_ending_; });
+        continue;
+      }
+      failure_ = failure;
+      if (is_ending_) break;
+      say_once(
+          said_failure_,
+          fmt::format("warning: MLflow at {}: {}; training continues, and what it logs is kept in {} and "
+                      "sent later",
+                      settings_.mlflow->uri, failure, mlflow_queue(settings_.folder).string()));
+      changed_.wait_for(lock, retry, [&] { return is_ending_; });
+      retry = std::min(2 * retry, settings_.mlflow->longest_retry);
+    }
+    is_done_ = true;
+    changed_.notify_all();
+  }
+
+  // Why it failed; empty if it did not.
+  std::string try_to_send(std::uint64_t end) try {
+    sender_.send_next(end);
+    if (sender_.rejection().empty()) return "";
+    const std::lock_guard lock(mutex_);
+    say_once(said_rejection_,
+             fmt::format("warning: MLflow at {} does not accept what this run logs: {}; training continues; "
+                         "metrics.jsonl has it all",
+                         settings_.mlflow->uri, sender_.rejection()));
+    return "";
+  } catch (const http::Cancelled&) {
+    return "no answer yet";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+
+  void say_once(bool& said, const std::string& note) {
+    if (!std::exchange(said, true)) notes_.push_back(note);
+  }
+
+  void join() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  // Once the thread has ended.
+  void say_what_is_missing() {
+    if (sender_.sent() < end_)
+      notes_.push_back(
+          fmt::format("warning: MLflow at {}: {}; {} values were not sent: 'dpo track {}' sends them",
+                      settings_.mlflow->uri, failure_.empty() ? "no answer yet" : failure_,
+                      sender_.remaining(), settings_.folder.string()));
+    if (sender_.rejected_values() > 0)
+      notes_.push_back(fmt::format("warning: MLflow at {} did not accept {} values: {}",
+                                   settings_.mlflow->uri, sender_.rejected_values(), sender_.rejection()));
+  }
+
+  const Settings settings_;
+  AppendFile file_;
+  Row last_;
+  const std::set<std::pair<std::int64_t, std::string>> known_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by the mutex.
+  std::uint64_t end_;  // of the queue
+  bool is_ending_ = false, is_done_ = false;
+  bool said_failure_ = false, said_rejection_ = false;
+  std::string failure_;
+  std::vector<std::string> notes_;
+
+  std::atomic<bool> cancelled_ = false;
+  MlflowSender sender_;  // of the thread, while it runs
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const Row> history) {
+  const MlflowSettings& mlflow = *settings.mlflow;
+  const std::int64_t now = milliseconds_since_1970();
+  auto old = read_mlflow_run(settings.folder);
+  std::string queue = old ? old_queue(settings.folder) : "";
+  MlflowRun run = old.value_or(MlflowRun{.uri = mlflow.uri,
+                                         .experiment = mlflow.experiment,
+                                         .name = mlflow.name,
+                                         .tag = random_tag(),
+                                         .started = now});
+  move_to(run, mlflow.uri);
+  run.sent = std::min<std::uint64_t>(run.sent, queue.size());
+  queue += queue.empty() ? parameter_lines(settings.config) : status_line("RUNNING", now);
+  auto known = queued_rows(queue);
+  Row last{.step = -1};
+  for (const Row& row : history) {
+    if (!known.contains({row.step, row.values.front().first}))
+      queue += metrics_line(without_repeated(row, last), now);
+    last = row;
+  }
+  // The others are not logged again.
+  std::erase_if(known, [&](const auto& row) { return row.first < last.step; });
+  try {
+    write_mlflow_run(settings.folder, run);
+  } catch (const std::exception&) {  // a full disk, which the queue finds too
+  }
+  return std::make_unique<Mlflow>(settings, run, std::move(queue), std::move(last), std::move(known));
+}
+
+std::optional<std::string> mlflow_page(const fs::path& run) {
+  const auto state = read_mlflow_run(run);
+  if (!state || state->id.empty()) return std::nullopt;
+  return fmt::format("{}/#/experiments/{}/runs/{}", state->uri, state->experiment_id, state->id);
+}
+
+std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::string>& uri) {
+  if (!read_mlflow_run(run))
+    throw UserError(
+        fmt::format("{}: no run that was sent to MLflow: there is no mlflow/run.json in it; a run is "
+                    "sent if mlflow.tracking_uri or MLFLOW_TRACKING_URI is set",
+                    run.string()));
+  const RunLock lock(run);
+  auto state = read_mlflow_run(run);
+  std::error_code none;
+  const std::uint64_t end = fs::exists(mlflow_queue(run), none) ? fs::file_size(mlflow_queue(run)) : 0;
+  if (uri) move_to(*state, checked_mlflow_uri("--uri", *uri));
+  MlflowSender sender(run, *state);
+  try {
+    while (sender.sent() < end) sender.send_next(end);
+  } catch (const MlflowUnavailable& error) {
+    throw UserError(fmt::format("MLflow at {}: {}; {} values are left to send: try again later", state->uri,
+                                error.what(), sender.remaining()));
+  }
+  if (sender.rejected_values() > 0)
+    throw UserError(fmt::format("MLflow at {} did not accept {} values: {}", state->uri,
+                                sender.rejected_values(), sender.rejection()));
+  return sender.sent_values();
+}
+
+}  // namespace dpo::track

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "track/trackers.h"
+
+namespace dpo::track {
+
+// Where to send a run, if the keys mlflow.* or the environment say so (MLFLOW_TRACKING_URI,
+// MLFLOW_EXPERIMENT_NAME). A UserError for a URI that is not of a server.
+std::optional<MlflowSettings> mlflow_settings(const std::optional<std::string>& uri,
+                                              const std::optional<std::string>& experiment,
+                                              const std::string& name);
+
+// The URI of a server without a slash at its end; anything else is a UserError. `given`: by which key.
+std::string checked_mlflow_uri(const std::string& given, std::string uri);
+
+// A thread of its own sends what the run logs, so that a server that is slow or down does not delay an
+// update. The queue is a file, RUN/mlflow/queue.jsonl.
+std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const Row> history);
+
+// The page of a run on the server, once the run is there.
+std::optional<std::string> mlflow_page(const std::filesystem::path& run);
+
+// Sends what is left in the queue of a run that has ended; with `uri` all of it, to another server. Returns
+// how many values. A UserError if the server does not answer.
+std::int64_t send_mlflow_queue(const std::filesystem::path& run, const std::optional<std::string>& uri);
+
+}  // namespace dpo::track

@@ -1,0 +1,53 @@
+// Requests to the REST interface of an MLflow server.
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+#include "http/http.h"
+#include "track/mlflow_files.h"
+
+namespace dpo::track {
+
+// The server does not answer, or cannot do it now: worth another try later.
+struct MlflowUnavailable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The server does not accept it, and would not later either.
+struct MlflowRejected : std::runtime_error {
+  MlflowRejected(std::string code_, const std::string& what)
+      : std::runtime_error(what), code(std::move(code_)) {}
+  std::string code;  // such as RESOURCE_DOES_NOT_EXIST
+};
+
+class MlflowClient {
+ public:
+  // With the credentials in the environment: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or
+  // MLFLOW_TRACKING_TOKEN.
+  MlflowClient(std::string uri, const std::atomic<bool>* cancelled);
+
+  // Finds the run on the server, or creates it; sets its ids. Throws MlflowUnavailable.
+  void open(MlflowRun& run);
+  // Throws both errors.
+  void send(const MlflowRun& run, const MlflowRequest& request);
+
+ private:
+  struct Call {
+    const char* method;
+    std::string path;
+    std::string body = {};
+  };
+
+  http::Answer answer_to(const Call& call);
+  std::string accepted(const Call& call);
+  std::string experiment_id(const std::string& name);
+
+  std::string uri_;
+  http::Headers headers_;
+  const std::atomic<bool>* cancelled_;
+  http::Connection connection_;
+};
+
+}  // namespace dpo::track

@@ -1,0 +1,57 @@
+// RUN/mlflow: queue.jsonl, all that a run logs for MLflow, and run.json, how much of it was sent and where
+// to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "track/trackers.h"
+
+namespace dpo::track {
+
+// run.json. It contains no credentials.
+struct MlflowRun {
+  std::string uri, experiment, name;
+  std::string tag;                    // our own id of the run, by which it is found on the server
+  std::int64_t started = 0;           // milliseconds since 1970
+  std::uint64_t sent = 0;             // bytes of queue.jsonl
+  std::string experiment_id{}, id{};  // by the server; empty until it has answered
+  std::string artifacts{};            // URI of the run's artifacts
+};
+
+std::filesystem::path mlflow_queue(const std::filesystem::path& run);
+std::optional<MlflowRun> read_mlflow_run(const std::filesystem::path& run);
+void write_mlflow_run(const std::filesystem::path& run, const MlflowRun& state);
+
+// Lines of the queue.
+std::string metrics_line(const Row& row, std::int64_t time);
+std::string samples_line(std::int64_t step, std::span<const SampleText> samples);
+std::string status_line(std::string_view status, std::int64_t time);
+// The configuration, a JSON object, as parameters: {"loss": {"beta": 0.1}} is loss.beta. At most 100 per
+// line, as the server accepts them.
+std::string parameter_lines(const std::string& config);
+
+// What identifies the rows in the queue: step and first name.
+std::set<std::pair<std::int64_t, std::string>> queued_rows(std::string_view queue);
+// Metrics and parameters in these lines.
+std::int64_t count_values(std::string_view lines);
+
+// What is sent at once: the first lines of those not sent yet, as many as the server accepts.
+struct MlflowRequest {
+  enum class Kind { none, batch, status, artifact };
+  Kind kind = Kind::none;  // none: lines that cannot be read
+  std::string artifact{};  // its path
+  std::string body{};
+  std::size_t bytes = 0;  // of lines
+  std::int64_t values = 0;
+};
+MlflowRequest next_request(std::string_view lines, const std::string& run_id);
+
+}  // namespace dpo::track

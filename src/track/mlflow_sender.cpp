@@ -1,0 +1,57 @@
+#include "track/mlflow_sender.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/files.h"
+
+namespace dpo::track {
+namespace {
+
+// Whole lines from `begin` on: one, or as many as fit into a quarter megabyte, more than a request contains.
+std::string read_lines(const std::filesystem::path& path, std::uint64_t begin, std::uint64_t end) {
+  std::ifstream file(path, std::ios::binary);
+  for (std::uint64_t size = 256u << 10;; size *= 2) {
+    std::string text(std::min(size, end - begin), '\0');
+    file.seekg(static_cast<std::streamoff>(begin));
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (!file) throw MlflowUnavailable("cannot read " + path.string());
+    if (text.find('\n') != text.npos || size >= end - begin) return text;
+  }
+}
+
+}  // namespace
+
+MlflowSender::MlflowSender(std::filesystem::path folder, MlflowRun run, const std::atomic<bool>* cancelled)
+    : folder_(std::move(folder)), run_(std::move(run)), client_(run_.uri, cancelled) {}
+
+void MlflowSender::send_next(std::uint64_t end) {
+  if (run_.id.empty()) {
+    client_.open(run_);
+    remember();
+  }
+  const MlflowRequest request = next_request(read_lines(mlflow_queue(folder_), run_.sent, end), run_.id);
+  try {
+    client_.send(run_, request);
+    sent_values_ += request.values;
+  } catch (const MlflowRejected& error) {
+    rejected_values_ += request.values;
+    if (rejection_.empty()) rejection_ = error.what();
+  }
+  // A part of a line, of a damaged file, is skipped.
+  run_.sent = request.bytes > 0 ? run_.sent + request.bytes : end;
+  remember();
+}
+
+std::int64_t MlflowSender::remaining() const try {
+  const std::string queue = read_text_file(mlflow_queue(folder_), "the queue", std::size_t{1} << 36);
+  return count_values(std::string_view(queue).substr(std::min<std::size_t>(run_.sent, queue.size())));
+} catch (const std::exception&) {
+  return 0;
+}
+
+// Without it, on a full disk, a resumed run sends again what the server has; the server ignores that.
+void MlflowSender::remember() const try { write_mlflow_run(folder_, run_); } catch (const std::exception&) {
+}
+
+}  // namespace dpo::track
