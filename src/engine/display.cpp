@@ -1,5 +1,8 @@
 #include "engine/display.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -45,9 +48,10 @@ commands::LiveUpdate live_update(const Event& event) {
 
 // On a terminal, without broken words. The columns of evaluations move together first.
 std::string fitted(std::string line, std::size_t width) {
+  if (line.find('\n') != std::string::npos) return line;
   while (columns_of(line) > width && line.find("   ") < line.find("examples"))
     line.erase(line.find("   "), 1);
-  if (columns_of(line) <= width || line.find('\n') != std::string::npos) return line;
+  if (columns_of(line) <= width) return line;
   const std::size_t indent = line.find_first_not_of(" *");
   return line.substr(0, indent) + wrap_words(std::string_view(line).substr(indent), indent, width);
 }
@@ -66,25 +70,19 @@ std::string shown(const Event& event) {
 }
 
 void print_json(const Event& event) {
+  const char* const name = name_of(event.kind);
+  if (!name || (event.kind == Event::Kind::update && event.line.empty())) return;
   const std::chrono::duration<double> time = std::chrono::system_clock::now().time_since_epoch();
-  const std::string line = to_json_line(event, time.count());
-  if (line.empty()) return;
-  Terminal::get().clear();  // stdout may be the same terminal
-  fmt::print("{}\n", line);
+  nlohmann::ordered_json line = {{"event", name}, {"time", time.count()}};
+  if (event.kind == Event::Kind::warning) line["message"] = event.line.substr(event.line.find(' ') + 1);
+  for (const auto& [key, text] : event.texts) line[key] = text;
+  for (const auto& [key, value] : event.numbers) line[key] = value;
+  if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // it may be the same one
+  fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   std::fflush(stdout);
 }
 
 }  // namespace
-
-std::string to_json_line(const Event& event, double time) {
-  const char* const name = name_of(event.kind);
-  if (!name || (event.kind == Event::Kind::update && event.line.empty())) return "";
-  nlohmann::ordered_json line = {{"event", name}, {"time", time}};
-  if (event.kind == Event::Kind::warning) line["message"] = event.line;
-  for (const auto& [key, text] : event.texts) line[key] = text;
-  for (const auto& [key, value] : event.numbers) line[key] = value;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 void RunDisplay::show_plan(const plan::Plan& plan, const plan::Inputs& in, const run::Start& start) const {
   Terminal& terminal = Terminal::get();

@@ -42,8 +42,4 @@ class RunDisplay {
   Clock::time_point update_printed_ = Clock::now();
 };
 
-// An event as a line of JSON, or empty if it is none of those in docs/training.md. `time`: in seconds since
-// 1970.
-std::string to_json_line(const train::Event& event, double time);
-
 }  // namespace dpo::engine

@@ -267,8 +267,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};
   } catch (const train::StoppedEarly& stopped) {
-    listener.report(
-        {.kind = Event::Kind::end, .line = fmt::format("stopped by a signal {}", stopped.what())});
+    listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;

@@ -251,6 +251,7 @@ class Terminal(TinyRuns):
         self.assertEqual((end["status"], end["updates"], end["examples"], end["checkpoint"]), (0, 100, 400, str(run / "LATEST")))
         self.assertIs(events[-1], end)
         self.assertEqual([event["path"] for event in of_kind("checkpoint")], [str(run / f"step-{n}") for n in range(40, 401, 40)])
+        self.assertFalse([event for event in of_kind("warning") if event["message"].startswith("warning")])
         self.assertLessEqual({"reference", "clipped"}, {event["id"] for event in of_kind("warning")})
         self.assertTrue(of_kind("update")[0]["seconds_left"] > 0)
         self.assertIsNone(of_kind("update")[-1]["seconds_left"])
