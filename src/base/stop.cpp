@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/exit_status.h"
+#include "base/terminal.h"
 
 namespace dpo {
 namespace {
@@ -23,6 +24,7 @@ void remember(int) {
     requested_at = now;
     requested = 1;
   } else if (now - requested_at >= kOneRequest) {
+    Terminal::clear_for_exit();
     std::_Exit(kStopped);
   }
 }

@@ -13,6 +13,7 @@
 #include "base/exit_status.h"
 #include "base/nearest.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "base/user_path.h"
 #include "config/explain.h"
 
@@ -114,15 +115,15 @@ int run_program(CLI::App& program, const std::vector<Command>& commands,
   try {
     return parse_and_run(program, add_commands(program, commands), arguments);
   } catch (const UserError& error) {
-    for (const std::string& problem : error.problems()) fmt::print(stderr, "error: {}\n", problem);
+    for (const std::string& problem : error.problems()) print_error(problem);
   } catch (const Stopped& stopped) {
-    fmt::print(stderr, "{}\n", stopped.what());
+    Terminal::get().clear();
+    Terminal::get().print(stopped.what());
     return kStopped;
   } catch (const std::exception& error) {
-    fmt::print(stderr,
-               "error: {} (this is a bug in dpo: please report it with the command and its output under "
-               "DPO_TRACE=1)\n",
-               message_of(error));
+    print_error(
+        message_of(error) +
+        " (this is a bug in dpo: please report it with the command and its output under DPO_TRACE=1)");
   }
   return kBadInput;
 }
@@ -164,7 +165,13 @@ std::vector<std::string> overrides_of(const CLI::App& command) {
 }
 
 void print_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) Terminal::get().print("note: " + note);
+}
+
+void print_error(const std::string& message) {
+  Terminal& terminal = Terminal::get();
+  terminal.clear();
+  terminal.print((terminal.has_colours() ? "\033[31merror:\033[0m " : "error: ") + message);
 }
 
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {

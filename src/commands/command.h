@@ -65,7 +65,8 @@ CLI::Option* takes_path(CLI::Option* option);
 // Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 
-// Notes and warnings go to stderr, so that stdout holds results only.
+// Notes and errors go to stderr, so that stdout holds results only.
 void print_notes(const std::vector<std::string>& notes);
+void print_error(const std::string& message);
 
 }  // namespace dpo::commands

@@ -40,6 +40,9 @@ std::map<std::string, std::string> pairs_of(const std::string& option, const std
 
 struct TrainArguments {
   config::Request request;
+  bool quiet = false;
+  bool verbose = false;
+  bool json_log = false;
 };
 void describe(CLI::App& command, TrainArguments& arguments);
 

@@ -99,7 +99,6 @@ hub::Listener shown_downloads() {
           },
           [shown](const std::string& note) {
             const std::lock_guard lock(shown->mutex);
-            shown->line.clear();
             print_notes({note});
           }};
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include "base/terminal.h"
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
@@ -18,8 +19,6 @@ struct PlanArguments {
   bool json = false;
 };
 
-bool wants_colours() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
-
 int print_plan(const PlanArguments& arguments) {
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
@@ -34,7 +33,7 @@ int print_plan(const PlanArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}", plan::to_json(plan, in, fit));
   } else {
-    fmt::print("{}", plan::to_text(plan, in, wants_colours()));
+    fmt::print("{}", plan::to_text(plan, in, wants_colours(STDOUT_FILENO)));
     if (fit) fmt::print("{}", plan::to_text(*fit, plan));
     if (arguments.fit && !fit)
       fmt::print("\nFound no settings with which this batch fits{}\n",

@@ -1,24 +1,17 @@
 #include "commands/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/quantity.h"
+#include "base/terminal.h"
+#include "base/utf8.h"
 
 namespace dpo::commands {
 namespace {
-
-std::size_t terminal_width() {
-  winsize size{};
-  constexpr std::size_t kUsual = 80;
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-}
 
 std::string amount(std::int64_t done, std::int64_t all, const std::string& unit) {
   if (unit == "bytes") return fmt::format("{} of {}", file_size(done), file_size(all));
@@ -27,19 +20,15 @@ std::string amount(std::int64_t done, std::int64_t all, const std::string& unit)
 
 }  // namespace
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
-
-ProgressLine::~ProgressLine() { clear(); }
-
-void ProgressLine::clear() {
-  if (open_) fmt::print(stderr, "\r\x1b[K");
-  open_ = false;
+ProgressLine::~ProgressLine() {
+  if (is_shown_) Terminal::get().clear();
 }
 
 void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t all,
                         const std::string& unit) {
   using std::chrono::milliseconds;
   constexpr milliseconds kBetweenBars{100}, kBetweenLines{5000}, kWorthKeeping{1000};
+  Terminal& terminal = Terminal::get();
   const Clock::time_point now = Clock::now();
   if (what != what_ || done < done_) {  // other work
     what_ = what;
@@ -50,7 +39,8 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   done_ = done;
   const bool ends = done == all;
   if (ends) done_ = all + 1;  // the same work may come again
-  if (now - shown_ < (terminal_ ? kBetweenBars : kBetweenLines) && !(ends && (printed_ || open_))) return;
+  const auto between = terminal.has_live_line() ? kBetweenBars : kBetweenLines;
+  if (now - shown_ < between && !(ends && (printed_ || is_shown_))) return;
   shown_ = now;
   printed_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
@@ -60,33 +50,31 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
     text = fmt::format("{}, {}/s, {} left", amount(done, all, unit), file_size(std::llround(rate)),
                        rough_duration(static_cast<double>(all - done) / rate));
   }
-  if (!terminal_) return fmt::print(stderr, "{}: {}\n", what, text);
-  show_bar(all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all), text);
-  if (!ends) return;
-  if (now - start_ < kWorthKeeping) return clear();
-  fmt::print(stderr, "\n");
-  open_ = false;
+  if (!terminal.has_live_line()) return terminal.print(fmt::format("{}: {}", what, text));
+  const auto bar = [&](std::size_t columns) {
+    return progress_bar(what, all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all), text,
+                        columns);
+  };
+  is_shown_ = !ends;
+  if (!ends) return terminal.show(bar);
+  terminal.clear();
+  // Of other work, a line with the result follows.
+  if (unit == "bytes" && now - start_ >= kWorthKeeping) terminal.print(bar(terminal.width()));
 }
 
-void ProgressLine::show_bar(double share, const std::string& text) {
+std::string progress_bar(const std::string& what, double share, const std::string& text,
+                         std::size_t columns) {
   constexpr std::size_t kWidth = 20;
   const auto filled = static_cast<std::size_t>(share * kWidth);
   const std::string bar =
       fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %  {}", "", filled, "", kWidth - filled, 100 * share, text);
-  // A long name is cut at its beginning: the end of a path says more.
-  const std::size_t width = terminal_width();
-  const std::size_t room = width > bar.size() + 1 ? width - bar.size() - 1 : 0;
-  const std::string name = what_.size() <= room ? what_
-                           : room > 3           ? "..." + what_.substr(what_.size() - (room - 3))
-                                                : "";
-  fmt::print(stderr, "\r{}\x1b[K", cut_to_terminal(name + bar));
-  std::fflush(stderr);
-  open_ = true;
-}
-
-std::string cut_to_terminal(std::string line) {
-  line.resize(std::min(line.size(), terminal_width() - 1));
-  return line;
+  const std::size_t room = columns > bar.size() ? columns - bar.size() : 0;
+  std::string_view name = what;
+  while (columns_of(name) > (name.size() < what.size() ? std::max<std::size_t>(room, 3) - 3 : room)) do
+      name.remove_prefix(1);  // the end of a path says more
+    while (!name.empty() && continues_character(name.front()));
+  const bool is_cut = name.size() < what.size();
+  return cut_to_columns(fmt::format("{}{}{}", is_cut && room > 3 ? "..." : "", name, bar), columns);
 }
 
 }  // namespace dpo::commands

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -10,7 +11,7 @@ namespace dpo::commands {
 // nothing.
 class ProgressLine {
  public:
-  ProgressLine();
+  ProgressLine() = default;
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -18,23 +19,17 @@ class ProgressLine {
   // `unit`: what is counted; bytes are shown as sizes, with their rate and the time left.
   void show(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit);
 
-  // Removes an unfinished bar, so that another line can be printed.
-  void clear();
-
  private:
   using Clock = std::chrono::steady_clock;
 
-  void show_bar(double share, const std::string& text);
-
-  bool terminal_;
-  bool open_ = false;  // the line shows a bar
+  bool is_shown_ = false;  // the live line is this bar
   std::string what_;
   std::int64_t done_ = 0, first_ = 0;
   bool printed_ = false;  // a line of this work was printed to a pipe
   Clock::time_point start_, shown_;
 };
 
-// Cuts a line to the width of the terminal, so that it can be overwritten.
-std::string cut_to_terminal(std::string line);
+// "reading weights [=====     ]  50 %  1.0 GB of 2.0 GB, 3 s". A long name is cut at its beginning.
+std::string progress_bar(const std::string& what, double share, const std::string& text, std::size_t columns);
 
 }  // namespace dpo::commands

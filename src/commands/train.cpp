@@ -15,9 +15,10 @@ constexpr const char* kNotes =
     "MODEL is a model folder, or a model name ORG/NAME on the Hugging Face hub. pairs.jsonl has lines\n"
     "{\"prompt\": ..., \"chosen\": ..., \"rejected\": ...} (docs/data.md); a tenth is held out for "
     "evaluation.\n\n"
-    "The plan is printed first; if it fails, the run does not start and no files are written. Then weights "
-    "and\n"
-    "data that are not on this machine are downloaded.\n"
+    "The plan is made first, and summed up in five lines; if it fails, the run does not start and no files "
+    "are\n"
+    "written. Then weights and data that are not on this machine are downloaded. Messages go to stderr, the\n"
+    "path of the last checkpoint to stdout.\n"
     "SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 stop a run after the current update, with a checkpoint and exit\n"
     "status 143; resume=RUN continues it. If training fails, the exit status is 2.";
 
@@ -26,6 +27,10 @@ constexpr const char* kNotes =
 void describe(CLI::App& command, TrainArguments& arguments) {
   command.description("train a model: SFT or preference optimization");
   add_run_arguments(command, arguments.request, {{kSft, kDpo}, kNotes});
+  CLI::Option* const quiet = command.add_flag("--quiet", arguments.quiet, "print only warnings and errors");
+  command.add_flag("--verbose", arguments.verbose, "print the whole plan")->excludes(quiet);
+  command.add_flag("--json-log", arguments.json_log,
+                   "print events of the run on stdout, one JSON object each");
 }
 
 }  // namespace dpo::commands

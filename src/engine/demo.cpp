@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <chrono>
 #include <memory>
 
@@ -10,10 +8,10 @@
 #include "base/quantity.h"
 #include "base/shell.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "base/user_path.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
-#include "commands/progress.h"
 #include "demo/files.h"
 #include "demo/results.h"
 #include "demo/runs.h"
@@ -22,7 +20,6 @@
 #include "engine/stopwatch.h"
 #include "engine/train.h"
 #include "model/generate.h"
-#include "plan/output.h"
 #include "train/events.h"
 
 namespace dpo::engine {
@@ -32,55 +29,17 @@ namespace fs = std::filesystem;
 
 constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, .held_out = 256};
 
-void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
-
-// Prints the lines of a run. Updates are too quick to be read: on a terminal each replaces the last,
-// elsewhere one is printed every two seconds.
-class RunLines {
- public:
-  ~RunLines() { end_line(); }
-
-  void show(const std::string& line) {
-    if (!line.starts_with("update ")) {
-      end_line();
-      return say(line);
-    }
-    const Clock::time_point now = Clock::now();
-    if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
-    shown_ = now;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", terminal_ ? commands::cut_to_terminal(line) : line,
-               terminal_ ? "\x1b[K" : "\n");
-    std::fflush(stderr);
-    open_ = terminal_;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void end_line() {
-    if (open_) fmt::print(stderr, "\n");
-    open_ = false;
-  }
-
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  bool open_ = false;
-  Clock::time_point shown_ = Clock::now();
-};
+void say(const std::string& text) { Terminal::get().print(text); }
 
 // 'dpo train' with these arguments. The plan is in the run folder; it is shown here only if it fails.
 int train(const std::vector<std::string>& arguments) {
-  RunLines lines;
-  const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
-                               if (!plan.passes()) say(plan::to_text(plan, in, /*colours=*/false));
-                             },
-                             {[&](const std::string& line) { lines.show(line); },
-                              [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}}};
+  RunDisplay display({.banner = false, .between_lines = std::chrono::seconds(2)});
   const config::Resolved resolved =
       config::compose({.overrides = arguments, .config_file = {}, .config_dirs = {}});
   try {
     return run_training(resolved, display).status;
   } catch (const train::TrainingFailure& failure) {
-    say(fmt::format("error: {}", failure.what()));
+    commands::print_error(failure.what());
     return kTrainingFailed;
   }
 }

@@ -16,12 +16,14 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "comm/backends.h"
 #include "comm/launch.h"
 #include "comm/sockets.h"
 #include "comm/spawn.h"
 #include "comm/watchdog.h"
 #include "comm/world.h"
+#include "commands/command.h"
 #include "config/mesh.h"
 #include "hardware/processor.h"
 #include "ops/devices.h"
@@ -110,6 +112,7 @@ std::string last_lines(int rank, const std::string& text, int status) {
 
 [[noreturn]] void end_process(const std::string& last, int status) {
   std::fflush(stdout);
+  Terminal::clear_for_exit();
   std::fputs(last.c_str(), stderr);
   std::fflush(stderr);
   std::_Exit(status);
@@ -176,7 +179,7 @@ int on_ranks(const config::Request& request, const RankWork& work) {
   try {
     return work(resolved, {});
   } catch (const train::TrainingFailure& failure) {
-    fmt::print(stderr, "error: {}\n", message_of(failure));
+    commands::print_error(message_of(failure));
     return kTrainingFailed;
   }
 }

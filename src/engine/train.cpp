@@ -13,7 +13,6 @@
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
-#include "commands/progress.h"
 #include "config/print.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
@@ -30,6 +29,7 @@ namespace dpo::engine {
 namespace {
 
 namespace fs = std::filesystem;
+using train::Event;
 
 // Without resume and overwrite: for a new run like this one.
 std::string reusable_yaml(config::Resolved resolved) {
@@ -41,7 +41,6 @@ std::string reusable_yaml(config::Resolved resolved) {
 // Rank 0 decides for all: folder names contain the time, and other runs may be writing there.
 run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   run::Start start = all.rank() == 0 ? run::find_start(config) : run::Start{};
-  commands::print_notes(start.notes);
   start.folder = comm::broadcast_text(all, start.folder.string(), 0);
   const std::string checkpoint = comm::broadcast_text(all, start.checkpoint.value_or("").string(), 0);
   if (!checkpoint.empty()) start.checkpoint = checkpoint;
@@ -69,29 +68,55 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 void finish(run::RunFolder& folder, int status, const train::Listener& listener) {
   const bool written = folder.finish(status);
   for (const std::string& note : folder.tracker_notes()) {
-    listener.say(note);
+    listener.report({.kind = train::Event::Kind::warning, .line = note});
     folder.log(note);
   }
   if (written) return;
-  listener.say(
-      fmt::format("warning: cannot write to {} (is the disk full?); trackers do not show all of "
+  listener.warn(
+      fmt::format("cannot write to {} (is the disk full?); trackers do not show all of "
                   "the run; metrics.jsonl may have more",
                   folder.path().string()));
+}
+
+void report(const Event& event, run::RunFolder& folder, const train::Listener& listener) {
+  listener.report(event);
+  if (!event.line.empty()) folder.log(event.line);
+}
+
+Event end_event(const run::PreparedRun& prepared, const run::RunFolder& folder, int status) {
+  Event end{.kind = Event::Kind::end,
+            .numbers = {{"status", status},
+                        {"updates", static_cast<double>(prepared.run_state.updates)},
+                        {"examples", static_cast<double>(prepared.run_state.examples)}}};
+  std::error_code none;
+  if (const fs::path latest = folder.path() / kLatest; fs::exists(latest, none))
+    end.texts.emplace_back("checkpoint", latest.string());
+  return end;
+}
+
+std::string stopped_line(const run::PreparedRun& prepared, const fs::path& folder) {
+  const std::string stopped = fmt::format("stopped by a signal after update {} of {}; ",
+                                          prepared.run_state.updates, prepared.training.size());
+  return stopped + (prepared.config.debug ? "debug=true: nothing was saved"
+                                          : fmt::format("resume={} continues from here", folder.string()));
 }
 
 // The run itself. Returns the exit status.
 int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const train::Listener& listener) {
   try {
     const bool finished = run::run_loop(prepared, folder, listener) == run::Outcome::finished;
-    finish(folder, finished ? 0 : kStopped, listener);
-    if (finished) return 0;
-    listener.say(prepared.config.debug ? "stopped by a signal; debug=true: nothing was saved"
-                                       : fmt::format("stopped by a signal; resume={} continues from here",
-                                                     folder.path().string()));
-    return kStopped;
+    const int status = finished ? 0 : kStopped;
+    finish(folder, status, listener);
+    Event end = end_event(prepared, folder, status);
+    if (!finished) end.line = stopped_line(prepared, folder.path());
+    report(end, folder, listener);
+    return status;
   } catch (const std::exception& failure) {
     folder.log(first_line(failure.what()));
     finish(folder, kTrainingFailed, listener);
+    Event end = end_event(prepared, folder, kTrainingFailed);
+    end.texts.emplace_back("error", message_of(failure));
+    listener.report(end);
     if (is_out_of_memory(failure)) throw;
     // A UserError too: once the run has begun, it is a training failure.
     throw train::TrainingFailure(failure.what());
@@ -127,93 +152,128 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
     if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
     if (finding.verdict == plan::Verdict::error)
       throw UserError("the plan fails for the actual data: " + with_remedies(finding));
-    listener.say("warning: " + with_remedies(finding));
+    listener.warn(with_remedies(finding));
   }
   return judged;
 }
 
+// Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
+train::Listener recording(const train::Listener& listener, std::string& log) {
+  return {[&](const Event& event) {
+            listener.report(event);
+            log += "\n" + event.line;
+          },
+          listener.progress};
+}
+
+Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, const fs::path& folder) {
+  Event start{.kind = Event::Kind::start,
+              .line = fmt::format("{} {}", prepared.resumed ? "resuming" : "run folder", folder.string()),
+              .numbers = {{"total_updates", static_cast<double>(prepared.training.size())},
+                          {"batch_size", static_cast<double>(prepared.config.batch_size)},
+                          {"parameters", static_cast<double>(in.table->count())}},
+              .texts = {{"run", folder.string()},
+                        {"model", prepared.config.model.name_or_path},
+                        {"loss", config::name_of(prepared.config.loss.name)}}};
+  if (prepared.resumed) start.numbers.emplace_back("resumed", static_cast<double>(*prepared.resumed));
+  return start;
+}
+
+// `log`: what was said so far.
 int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
-                    const run::Start& start, const train::Listener& listener, const comm::World& world) {
+                    const run::Start& start, const train::Listener& listener, const comm::World& world,
+                    std::string log) {
   Judged judged;
+  const train::Listener early = recording(listener, log);
   run::PreparedRun prepared =
-      run::prepare_run(plan, start.checkpoint, listener, world,
-                       [&](const run::RunData& data) { judged = judge_again(in, plan, data, listener); });
+      run::prepare_run(plan, start.checkpoint, early, world,
+                       [&](const run::RunData& data) { judged = judge_again(in, plan, data, early); });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);
   }
   if (start.replaces)
-    listener.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
+    early.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
   run::RunFolder folder(start.folder, prepared.run_state,
                         [&] { run::require_unchanged(start, resolved.values); });
+  folder.log(log);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
   folder.start_trackers(resolved.values, config::to_json(resolved));
-  listener.say(fmt::format("{} {}", start.checkpoint ? "resuming" : "run folder", folder.path().string()));
+  report(start_event(prepared, in, folder.path()), folder, listener);
   return run_in_folder(prepared, folder, listener);
 }
 
 // Downloads, once for each machine; the first rank shows its progress.
-void fetch_once(const comm::World& world, const std::function<void(const hub::Listener&)>& fetch) {
-  once_per_machine(world, [&](bool first) { fetch(first ? commands::shown_downloads() : hub::Listener{}); });
+void fetch_once(const comm::World& world, const hub::Listener& shown,
+                const std::function<void(const hub::Listener&)>& fetch) {
+  once_per_machine(world, [&](bool first) { fetch(first ? shown : hub::Listener{}); });
 }
 
 // For all ranks but the first.
-const train::Listener kSilent{[](const std::string&) {},
+const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
 // The files of a finished run, and what to do with them.
 std::string list_files(const fs::path& folder) {
-  std::string text = "\nthe run is done:\n";
+  std::string text = "\nfiles of the run:\n";
   const auto add = [&](const char* what, const char* name) {
     if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
   };
   add("checkpoint", kLatest);
-  add("best", kBest);
+  std::error_code none;
+  if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
+    text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
   add("metrics", "metrics.jsonl");
   add("log", "log.txt");
   add("samples", "samples");
   add("evaluations", "eval");
-  add("tensorboard", "tensorboard");
   if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
   std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
   if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
   text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", shell_command(sample))
                                        : "  no checkpoint was saved: debug=true\n";
+  if (fs::exists(folder / "tensorboard"))
+    text += fmt::format("curves: {}\n",
+                        shell_command({"tensorboard", "--logdir", (folder / "tensorboard").string()}));
   if (const auto wandb = track::wandb_folder(folder))
-    text += fmt::format("upload to Weights & Biases: {}\n",
-                        shell_command({"wandb", "sync", wandb->string()}));
+    text +=
+        fmt::format("upload to Weights & Biases: {}\n", shell_command({"wandb", "sync", wandb->string()}));
   return text;
 }
 
 }  // namespace
 
-TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& display,
-                         const comm::World& world) {
+TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, const comm::World& world) {
   const bool first = world.all->rank() == 0;
-  const train::Listener& listener = first ? display.listener : kSilent;
+  const train::Listener listener = first ? display.listener() : kSilent;
+  const hub::Listener downloads = first ? display.downloads() : hub::Listener{};
   handle_stop_signals();
-  if (first) commands::print_notes(resolved.notes);
+  std::string log = fmt::format("dpo {}", DPO_VERSION);
+  const train::Listener early = recording(listener, log);
+  for (const std::string& note : resolved.notes) early.say("note: " + note);
   if (first) run::check_trackers(resolved.values);
   const run::Start start = agree_on_start(resolved.values, *world.all);
-  fetch_once(world, [&](const hub::Listener& downloads) {
-    commands::fetch_for_plan(resolved.values, downloads);
-    commands::fetch_tokenizer(resolved.values, downloads);
+  for (const std::string& note : start.notes) early.say("note: " + note);
+  fetch_once(world, downloads, [&](const hub::Listener& shown) {
+    commands::fetch_for_plan(resolved.values, shown);
+    commands::fetch_tokenizer(resolved.values, shown);
   });
   // Notes about the data are printed when it is tokenized.
   const plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
   const plan::Plan plan = plan::make_plan(in);
   world.all->barrier();  // no rank tokenizes while another one still counts
-  if (first) display.show_plan(plan, in);
+  if (first) display.show_plan(plan, in, start);
+  log += "\n" + plan::to_text(plan, in, /*colours=*/false);
   agree_on_plan(plan, *world.all);
   if (stop_requested()) throw Stopped();
-  fetch_once(world, [&](const hub::Listener& downloads) {
-    commands::fetch_data(resolved.values, downloads);
-    commands::fetch_weights(resolved.values, downloads);
+  fetch_once(world, downloads, [&](const hub::Listener& shown) {
+    commands::fetch_data(resolved.values, shown);
+    commands::fetch_weights(resolved.values, shown);
   });
   try {
-    return {prepare_and_run(resolved, plan, in, start, listener, world), start.folder};
+    return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};
   } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
@@ -223,23 +283,15 @@ TrainResult run_training(const config::Resolved& resolved, const TrainDisplay& d
   }
 }
 
-// The plan and the progress, on stderr.
 int run_train(const commands::TrainArguments& arguments) {
-  commands::ProgressLine line;
-  const TrainDisplay display{[](const plan::Plan& plan, const plan::Inputs& in) {
-                               fmt::print(stderr, "{}\n", plan::to_text(plan, in, /*colours=*/false));
-                             },
-                             {[&line](const std::string& text) {
-                                line.clear();
-                                fmt::print(stderr, "{}\n", text);
-                              },
-                              [&line](const std::string& what, std::int64_t done, std::int64_t all,
-                                      const std::string& unit) { line.show(what, done, all, unit); }}};
+  RunDisplay display(
+      {.quiet = arguments.quiet, .verbose = arguments.verbose, .json_log = arguments.json_log});
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
-    fmt::print(stderr, "{}", list_files(result.folder));
-    if (fs::exists(result.folder / kLatest)) fmt::print("{}\n", (result.folder / kLatest).string());
+    if (!arguments.quiet) fmt::print(stderr, "{}", list_files(result.folder));
+    if (!arguments.json_log && fs::exists(result.folder / kLatest))
+      fmt::print("{}\n", (result.folder / kLatest).string());
     return 0;
   });
 }

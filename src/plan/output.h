@@ -14,6 +14,21 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours);
 std::string memory_to_text(const Plan& plan);  // that part alone
 std::string to_text(const Fit& fit, const Plan& before);
 
+// Where a run writes, and the checkpoint that it resumes from; empty: a new run.
+struct RunPaths {
+  std::string folder;
+  std::string checkpoint;
+};
+
+struct TextStyle {
+  bool colours = false;
+  std::size_t width = std::string::npos;  // of a line; longer ones are wrapped
+};
+
+// The plan in five lines, before a run: what is trained, on which data, how, what it needs, where it writes.
+std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths, const TextStyle& style);
+std::string warnings_to_text(const Plan& plan, const TextStyle& style);
+
 std::string_view name_of(Verdict verdict);
 std::string_view name_of(ReferenceMode reference);
 

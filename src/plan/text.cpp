@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
+#include "base/terminal.h"
 #include "plan/output.h"
 
 namespace dpo::plan {
@@ -33,27 +34,6 @@ class Paint {
   bool colours_;
 };
 
-// Wraps a message at kWidth, each line indented like the first.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out;
-  std::size_t column = indent;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find(' ', start), text.size());
-    const std::size_t length = end - start;
-    if (column > indent && column + 1 + length > kWidth) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      out += ' ';
-      ++column;
-    }
-    out.append(text, start, length);
-    column += length;
-    start = end + 1;
-  }
-  return out;
-}
-
 std::string duration(double hours) {
   const double seconds = hours * 3600;
   if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1000);
@@ -69,35 +49,46 @@ std::string precision_text(const Plan& plan) {
   return name_of(model.fsdp_policy_mp.value_or(model.policy_dtype));
 }
 
-std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
-  const config::RunConfig& run = plan.resolved;
-  const Machine& machine = in.machine;
+std::string devices_text(const Machine& machine) {
   std::string devices = fmt::format("{} x {}", machine.gpus, machine.device.name);
   if (machine.nodes > 1) devices = fmt::format("{} machines x {}", machine.nodes, devices);
-  if (machine.device.origin == FiguresOrigin::estimated) devices += " (estimated)";
+  return devices + (machine.device.origin == FiguresOrigin::estimated ? " (estimated)" : "");
+}
+
+std::string trainer_text(const Plan& plan) {
+  const std::string mesh = config::describe(plan.mesh);
+  return name_of(plan.resolved.trainer) + (mesh.empty() ? "" : fmt::format(" ({})", mesh));
+}
+
+std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
+  const config::RunConfig& run = plan.resolved;
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
-  const std::string mesh = config::describe(plan.mesh);
-  const std::string facts = fmt::format(
-      "{} ({} parameters), {}, {}{}, {}, {}", model::info_of(in.shape.family).name,
-      short_count(in.table->count()), devices, name_of(run.trainer),
-      mesh.empty() ? "" : fmt::format(" ({})", mesh), precision_text(plan), name_of(run.optimizer));
-  out += "\n" + wrapped(facts, 0) + "\n";
+  const std::string facts =
+      fmt::format("{} ({} parameters), {}, {}, {}, {}", model::info_of(in.shape.family).name,
+                  short_count(in.table->count()), devices_text(in.machine), trainer_text(plan),
+                  precision_text(plan), name_of(run.optimizer));
+  out += "\n" + wrap_words(facts, 0, kWidth) + "\n";
   return out;
 }
 
-std::string rules_text(const Plan& plan, const Paint& paint) {
+std::string rules_text(const Plan& plan, Verdict least, const Paint& paint, std::size_t width = kWidth) {
   constexpr std::size_t kIndent = 26;
-  std::string out = "\n" + paint.bold("Rules") + "\n";
+  std::string out;
   for (const Finding& finding : plan.findings) {
+    if (finding.verdict < least) continue;
     out += fmt::format("  {} {:<15} {}\n",
                        paint.verdict(finding.verdict, fmt::format("{:<7}", name_of(finding.verdict))),
-                       finding.id, wrapped(finding.message, kIndent));
+                       finding.id, wrap_words(finding.message, kIndent, width));
     for (const Remedy& remedy : finding.remedies)
       out += fmt::format("{0}-> {1}\n{0}   {2}\n", std::string(kIndent, ' '),
-                         fmt::join(remedy.overrides, " "), wrapped(remedy.reason, kIndent + 3));
+                         fmt::join(remedy.overrides, " "), wrap_words(remedy.reason, kIndent + 3, width));
   }
   return out;
+}
+
+std::string place_of_memory(const Plan& plan) {
+  return !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
 }
 
 // In GiB, or in MiB where that would be a row of zeros.
@@ -105,8 +96,8 @@ std::string memory_text(const Plan& plan, const Paint& paint) {
   const bool small = plan.memory.total() < kGib;
   const double unit = small ? kGib / 1024 : kGib;
   const int digits = small ? 1 : 2;
-  const std::string place = !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
-  std::string out = "\n" + paint.bold(fmt::format("Memory{}, {}", place, small ? "MiB" : "GiB")) + "\n";
+  std::string out =
+      "\n" + paint.bold(fmt::format("Memory{}, {}", place_of_memory(plan), small ? "MiB" : "GiB")) + "\n";
   for (const MemoryPart& part : plan.memory.parts)
     if (part.bytes > 0) out += fmt::format("  {:<20} {:>8.{}f}\n", part.name, part.bytes / unit, digits);
   const char* verdict = plan.fits() ? "fits" : "does not fit";
@@ -150,6 +141,42 @@ std::string time_text(const Plan& plan, const Paint& paint) {
   return out;
 }
 
+// What is trained, and from which weights.
+std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths) {
+  const config::RunConfig& run = plan.resolved;
+  std::string text = fmt::format("loss={}, {} ({} parameters)", name_of(run.loss.name),
+                                 run.model.name_or_path, short_count(in.table->count()));
+  if (!paths.checkpoint.empty())
+    text += ", resumed from " + paths.checkpoint;
+  else if (run.model.archive)
+    text += ", weights of " + *run.model.archive;
+  return plan.reference == ReferenceMode::none
+             ? text
+             : fmt::format("{}, reference {}", text, name_of(plan.reference));
+}
+
+std::string data_text(const Plan& plan, const Inputs& in) {
+  const ExampleUnit unit = unit_of(plan.resolved.loss, in.lengths);
+  const std::string names = fmt::format("{}", fmt::join(plan.resolved.datasets, ", "));
+  if (!in.unmeasured.empty()) return names + ", not counted yet";
+  return fmt::format("{}: {} of about {:.0f} tokens", names, plural(unit.in_epoch, unit.name),
+                     plan.example.mean);
+}
+
+std::string needs_text(const Plan& plan, const Inputs& in, const RunPaths& paths) {
+  const Timing& t = plan.timing;
+  std::string text = fmt::format(
+      "{} of {}{}, about {}{}, ", memory_size(plan.memory.total()), memory_size(plan.memory.available),
+      place_of_memory(plan), duration(t.total_hours()), paths.checkpoint.empty() ? "" : " for the whole run");
+  text += plan.resolved.eval_every
+              ? fmt::format("{} of {}", plural(t.evaluations, "evaluation"),
+                            plural(evaluation_of(in).examples, unit_of(plan.resolved.loss, {}).name))
+              : "no evaluation";
+  if (!plan.resolved.debug)
+    text += fmt::format(", {} of {}", plural(t.checkpoints, "checkpoint"), memory_size(plan.disk.checkpoint));
+  return text;
+}
+
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
@@ -176,8 +203,33 @@ std::string memory_to_text(const Plan& plan) { return memory_text(plan, Paint(/*
 std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
   const Paint paint(colours);
   std::string out = heading(plan, in, paint);
-  for (const std::string& note : in.machine.notes) out += wrapped("note: " + note, 0) + "\n";
-  return out + rules_text(plan, paint) + memory_text(plan, paint) + time_text(plan, paint);
+  for (const std::string& note : in.machine.notes) out += wrap_words("note: " + note, 0, kWidth) + "\n";
+  return out + "\n" + paint.bold("Rules") + "\n" + rules_text(plan, Verdict::ok, paint) +
+         memory_text(plan, paint) + time_text(plan, paint);
+}
+
+std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths, const TextStyle& style) {
+  const Paint paint(style.colours);
+  std::string out;
+  const auto line = [&](const char* name, const std::string& text) {
+    constexpr std::size_t kIndent = 8;
+    out += paint.bold(fmt::format("{:<{}}", name, kIndent)) + wrap_words(text, kIndent, style.width) + "\n";
+  };
+  line("train", model_text(plan, in, paths));
+  line("data", data_text(plan, in));
+  line("how",
+       fmt::format("{} of {}, {}, {}, {}, {}", plural(plan.timing.updates, "update"),
+                   plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, {}).name), trainer_text(plan),
+                   devices_text(in.machine), precision_text(plan), name_of(plan.resolved.optimizer)));
+  line("needs", needs_text(plan, in, paths));
+  line("writes", plan.resolved.debug ? paths.folder + ", without checkpoints (debug=true)"
+                                     : fmt::format("{}; Ctrl-C saves and stops, resume={} continues",
+                                                   paths.folder, paths.folder));
+  return out;
+}
+
+std::string warnings_to_text(const Plan& plan, const TextStyle& style) {
+  return rules_text(plan, Verdict::warning, Paint(style.colours), style.width);
 }
 
 std::string to_text(const Fit& fit, const Plan& before) {

@@ -40,7 +40,7 @@ class TrainingLoop {
     try {
       return run_to_end();
     } catch (const train::TrainingFailure&) {
-      writer_.finish();  // all ranks fail together here, and the checkpoint that they are writing is good
+      finish_saving();  // all ranks fail together here, and the checkpoint that they are writing is good
       throw;
     }
   }
@@ -54,19 +54,19 @@ class TrainingLoop {
       if (is_evaluation_due() && !evaluate()) return stop();
       if (is_at_end()) break;
       train_on(batches_.next(run_.run_state.updates));
-      writer_.check();  // a full disk should not be found hours later
+      if (writer_.check()) log_.after_saving();  // a full disk should not be found hours later
       if (train::any_rank_asked_to_stop(mesh())) return stop();
       if (is_save_due() && !is_evaluation_due()) save();
     }
     save();
-    writer_.finish();
+    finish_saving();
     log_.after_training(run_.run_state);
     return Outcome::finished;
   }
 
   Outcome stop() {
     save();
-    writer_.finish();
+    finish_saving();
     return Outcome::stopped;
   }
 
@@ -148,6 +148,7 @@ class TrainingLoop {
   }
 
   void train_on(const train::ExampleBatch& batch) {
+    log_.before_update(run_.run_state);
     const Clock::time_point start = Clock::now();
     const bool is_first = run_.run_state.updates == 0;
     const train::UpdateResult result =
@@ -198,12 +199,16 @@ class TrainingLoop {
     }
     require_finite_weights();
     saved_ = examples;
-    log_.before_saving();
-    writer_.finish();  // there is memory for one snapshot
+    log_.flush();
+    finish_saving();  // there is memory for one snapshot
     writer_.write(take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer,
                                 run_.state.policy.model().trained, run_.run_state, part_),
                   is_best);
-    log_.say(fmt::format("saving step-{}{}", run_.run_state.examples, is_best ? ", the best so far" : ""));
+    log_.after_snapshot(examples, is_best);
+  }
+
+  void finish_saving() {
+    if (writer_.finish()) log_.after_saving();
   }
 
   void sample() {

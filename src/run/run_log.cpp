@@ -1,14 +1,18 @@
 #include "run/run_log.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/quantity.h"
 
 namespace dpo::run {
 namespace {
+
+using train::Event;
 
 double seconds_since(RunLog::Clock::time_point start) {
   return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
@@ -24,25 +28,27 @@ RunLog::RunLog(RunFolder& folder, const train::Listener& listener, const config:
       updates_(updates),
       diagnosis_(config.max_grad_norm) {}
 
-void RunLog::say(const std::string& line) {
-  listener_.say(line);
-  warn_unless(folder_.log(line));
+void RunLog::report(const Event& event) {
+  listener_.report(event);
+  if (!event.line.empty()) warn_unless(folder_.log(event.line));
 }
 
-void RunLog::say(const std::vector<RunWarning>& warnings) {
-  for (const RunWarning& warning : warnings) say("warning: " + warning.text);
+void RunLog::warn(const std::vector<RunWarning>& warnings) {
+  for (const RunWarning& warning : warnings)
+    report({.kind = Event::Kind::warning, .line = "warning: " + warning.text, .texts = {{"id", warning.id}}});
 }
 
 void RunLog::warn_unless(bool written) {
   if (written || std::exchange(warned_, true)) return;
-  listener_.say(
-      fmt::format("warning: cannot write to {} (is the disk full?); training continues; log, metrics, "
+  listener_.warn(
+      fmt::format("cannot write to {} (is the disk full?); training continues; log, metrics, "
                   "evaluation and sample lines may be lost",
                   folder_.path().string()));
 }
 
 void RunLog::say_tracker_notes() {
-  for (const std::string& note : folder_.tracker_notes()) say(note);
+  for (const std::string& note : folder_.tracker_notes())
+    report({.kind = Event::Kind::warning, .line = note});
 }
 
 void RunLog::replay_history() {
@@ -58,15 +64,31 @@ void RunLog::remember(const Metrics& evaluation) {
 }
 
 void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
-  say(diagnosis_.after_loading(counts));
+  warn(diagnosis_.after_loading(counts));
+}
+
+// The first update may take long, and there is nothing to show from earlier ones.
+void RunLog::before_update(const RunState& run_state) {
+  if (updates_here_ > 0) return;
+  listener_.report({.kind = Event::Kind::update,
+                    .numbers = {{"counters/updates", static_cast<double>(run_state.updates)},
+                                {"total_updates", static_cast<double>(updates_)}}});
 }
 
 void RunLog::after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start) {
   if (updates_here_++ == 0) first_update_ = start;
-  say(diagnosis_.after_update(metrics));
-  if (seconds_since(logged_) < log_interval_ && run_state.updates > 1) return;
+  const double seconds = seconds_since(start), left = seconds_left(run_state);
+  seconds_ += seconds;
+  tokens_ += seconds * value_of(metrics, "tokens_per_second");
+  warn(diagnosis_.after_update(metrics));
+  Event event{.kind = Event::Kind::update, .numbers = metrics};
+  event.numbers.emplace_back("total_updates", static_cast<double>(updates_));
+  event.numbers.emplace_back("seconds_left", left);
+  if (seconds_since(logged_) < log_interval_ && run_state.updates > 1) return listener_.report(event);
   logged_ = Clock::now();
-  say(progress_line(update_name(run_state.updates), metrics, "train", run_state) + time_left(run_state));
+  event.line = progress_line(update_name(run_state.updates), metrics, "train", run_state);
+  if (!std::isnan(left)) event.line += fmt::format(", {} left", rough_duration(left));
+  report(event);
   warn_unless(folder_.add_metrics(metrics));
   say_tracker_notes();
 }
@@ -74,22 +96,36 @@ void RunLog::after_update(const Metrics& metrics, const RunState& run_state, Clo
 void RunLog::after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
                               const RunState& run_state, double beta) {
   remember(metrics);
-  say(progress_line("evaluation", metrics, "eval", run_state));
+  report({.kind = Event::Kind::evaluation,
+          .line = progress_line("evaluation", metrics, "eval", run_state),
+          .numbers = metrics});
   warn_unless(folder_.add_metrics(metrics));
   warn_unless(folder_.write_records(run_state.examples, records, beta));
-  say(diagnosis_.after_evaluation(metrics));
+  warn(diagnosis_.after_evaluation(metrics));
 }
 
 void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
                            const RunState& run_state) {
   warn_unless(folder_.write_samples(run_state.examples, policy, reference));
-  say(diagnosis_.after_samples(policy));
+  warn(diagnosis_.after_samples(policy));
 }
 
-void RunLog::before_saving() { warn_unless(folder_.flush()); }
+void RunLog::flush() { warn_unless(folder_.flush()); }
+
+void RunLog::after_snapshot(std::int64_t examples, bool is_best) {
+  const std::string name = fmt::format("step-{}", examples);
+  say(fmt::format("saving {}{}", name, is_best ? ", the best so far" : ""));
+  saved_ = {.kind = Event::Kind::checkpoint,
+            .numbers = {{"examples", static_cast<double>(examples)}, {"best", is_best ? 1 : 0}},
+            .texts = {{"path", (folder_.path() / name).string()}}};
+}
+
+void RunLog::after_saving() { report(saved_); }
 
 void RunLog::after_training(const RunState& run_state) {
-  say(summary(run_state));
+  const Effort here{updates_here_, updates_here_ == 0 ? 0 : seconds_since(first_update_), tokens_ / seconds_};
+  say(summary(run_state.updates, run_state.examples, here));
+  if (last_evaluation_) say(learned(*first_evaluation_, *last_evaluation_));
   if (diagnosis_.warnings().empty()) return;
   say("warnings of this run:");
   for (const RunWarning& warning : diagnosis_.warnings()) say("  * " + warning.text);
@@ -115,26 +151,35 @@ std::string RunLog::progress_line(const std::string& what, const Metrics& metric
 }
 
 // By the mean since this process began to train, evaluations and samples included.
-std::string RunLog::time_left(const RunState& run_state) const {
+double RunLog::seconds_left(const RunState& run_state) const {
   const auto left = static_cast<double>(updates_ - run_state.updates);
-  if (left <= 0) return "";
-  const double each = seconds_since(first_update_) / static_cast<double>(updates_here_);
-  return fmt::format(", {} left", rough_duration(left * each));
+  if (left <= 0) return std::numeric_limits<double>::quiet_NaN();
+  return left * seconds_since(first_update_) / static_cast<double>(updates_here_);
 }
 
-// "done: 400 updates, 1,600 examples; evaluation: loss 0.6931 -> 0.4127, accuracy 0.5000 -> 0.8125"
-std::string RunLog::summary(const RunState& run_state) const {
-  std::string text =
-      fmt::format("done: {}, {}", plural(run_state.updates, "update"), plural(run_state.examples, "example"));
-  if (!last_evaluation_) return text;
-  const auto change = [&](const std::string& name) {
-    const double first = value_of(*first_evaluation_, name), last = value_of(*last_evaluation_, name);
-    return first == last ? fmt::format("{:.4f}", last) : fmt::format("{:.4f} -> {:.4f}", first, last);
+std::string summary(std::int64_t updates, std::int64_t examples, const Effort& here) {
+  std::string text = fmt::format("done: {}, {}", plural(updates, "update"), plural(examples, "example"));
+  if (here.updates == 0) return text + "; all of them before it was resumed";
+  if (here.updates < updates)
+    text += fmt::format("; since it was resumed {}", plural(here.updates, "update"));
+  return text + fmt::format(" in {}, {} tokens/s in training", rough_duration(here.seconds),
+                            with_commas(std::llround(here.tokens_per_second)));
+}
+
+std::string learned(const Metrics& first, const Metrics& last) {
+  std::vector<std::string> changes;
+  const auto add = [&](const char* name, const std::string& metric, const char* format) {
+    const double before = value_of(first, metric), after = value_of(last, metric);
+    if (!std::isfinite(after)) return;
+    const auto shown = [format](double value) { return fmt::format(fmt::runtime(format), value); };
+    const bool changed = std::isfinite(before) && before != after;
+    changes.push_back(changed ? fmt::format("{} {} -> {}", name, shown(before), shown(after))
+                              : fmt::format("{} {}", name, shown(after)));
   };
-  text += "; evaluation: loss " + change("loss/eval");
-  if (!std::isnan(value_of(*last_evaluation_, "rewards_eval/accuracies")))
-    text += ", accuracy " + change("rewards_eval/accuracies");
-  return text;
+  add("loss", "loss/eval", "{:.4f}");
+  add("accuracy", "rewards_eval/accuracies", "{:.3f}");
+  add("margin", "rewards_eval/margins", "{:+.3f}");
+  return fmt::format("evaluation: {}", fmt::join(changes, ", "));
 }
 
 }  // namespace dpo::run

@@ -22,33 +22,35 @@ class RunLog {
   RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
          std::int64_t updates);
 
-  void say(const std::string& line);
-
   // Reads the metrics from before a run was resumed; warnings and summary depend on them.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);
+  void before_update(const RunState& run_state);
   // `start`: of this update.
   void after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start);
   void after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
                         const RunState& run_state, double beta);
   void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
                      const RunState& run_state);
-  void before_saving();
+  void flush();
+  void after_snapshot(std::int64_t examples, bool is_best);  // which is written in the background
+  void after_saving();                                       // when it is complete
   void after_training(const RunState& run_state);
 
   const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
 
  private:
-  void say(const std::vector<RunWarning>& warnings);
+  void report(const train::Event& event);
+  void say(const std::string& line) { report({.line = line}); }
+  void warn(const std::vector<RunWarning>& warnings);
   void warn_unless(bool written);
   void say_tracker_notes();
   void remember(const Metrics& evaluation);
   std::string update_name(std::int64_t update) const;
   std::string progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
                             const RunState& run_state) const;
-  std::string time_left(const RunState& run_state) const;
-  std::string summary(const RunState& run_state) const;
+  double seconds_left(const RunState& run_state) const;  // NaN at the end
 
   RunFolder& folder_;
   const train::Listener& listener_;
@@ -59,7 +61,22 @@ class RunLog {
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
   Clock::time_point first_update_;  // of this process, which may have resumed the run
-  std::int64_t updates_here_ = 0;   // by this process
+  std::int64_t updates_here_ = 0;   // by this process, as the next two
+  double seconds_ = 0, tokens_ = 0;
+  train::Event saved_;  // of the checkpoint that is being written
 };
+
+// What a process has done: a run that was resumed has more updates.
+struct Effort {
+  std::int64_t updates = 0;
+  double seconds = 0;            // evaluations and samples included
+  double tokens_per_second = 0;  // in updates
+};
+
+// "done: 400 updates, 1,600 examples in 3 min, 5,312 tokens/s in training"
+std::string summary(std::int64_t updates, std::int64_t examples, const Effort& here);
+
+// "evaluation: loss 0.6931 -> 0.4127, accuracy 0.500 -> 0.812, margin +0.000 -> +1.234"
+std::string learned(const Metrics& first, const Metrics& last);
 
 }  // namespace dpo::run

@@ -74,10 +74,11 @@ class CheckpointWriter {
   void write(Snapshot snapshot, bool is_best);
   // Points LATEST, and BEST, to an existing checkpoint: the one that the run was resumed from.
   void link(std::int64_t examples, bool is_best);
-  // Throws if the last checkpoint has failed, on any rank; does not wait for it.
-  void check();
+  // Throws if the last checkpoint has failed, on any rank; does not wait for it. Both return whether a
+  // checkpoint was completed since the last call.
+  bool check();
   // Waits for the last checkpoint, and throws if it failed.
-  void finish();
+  bool finish();
 
  private:
   std::filesystem::path run_;

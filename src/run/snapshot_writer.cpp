@@ -123,14 +123,16 @@ void CheckpointWriter::link(std::int64_t examples, bool is_best) {
   if (is_best) point_link(run_ / kBest, step_folder(run_, examples));
 }
 
-void CheckpointWriter::check() {
-  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
+bool CheckpointWriter::check() {
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
+         finish();
 }
 
-void CheckpointWriter::finish() {
-  if (!writing_.valid()) return;
+bool CheckpointWriter::finish() {
+  if (!writing_.valid()) return false;
   try {
     writing_.get();
+    return true;
   } catch (const std::exception& error) {
     const std::string before =
         fs::exists(run_ / kLatest)

@@ -1,22 +1,39 @@
-// What training reports to its caller: messages, progress, failures, and stopping on a signal.
+// What training reports to its caller: events, progress, failures, and stopping on a signal.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/stop.h"
 #include "shard/mesh.h"
 
 namespace dpo::train {
 
-// Receives messages and progress while a run is prepared and trains.
+// Something that happens in a run.
+struct Event {
+  enum class Kind { start, update, evaluation, checkpoint, warning, message, end };
+
+  Kind kind = Kind::message;
+  std::string line{};  // for people and log.txt; an update without one is not logged
+  std::vector<std::pair<std::string, double>> numbers{};  // these two for programs
+  std::vector<std::pair<std::string, std::string>> texts{};
+};
+
+// Receives events and progress while a run is prepared and trains.
 struct Listener {
-  std::function<void(const std::string& line)> say;
+  std::function<void(const Event& event)> report;
   // `unit`: what is counted, such as batches or bytes.
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
       progress;
+
+  void say(const std::string& line) const { report({.line = line}); }
+  void warn(const std::string& text) const {
+    report({.kind = Event::Kind::warning, .line = "warning: " + text});
+  }
 };
 
 // Training cannot continue; the message says where and why. Exit status 2.

@@ -66,7 +66,7 @@ class Start(TinyRuns):
         """What only rank 0 prints appears once."""
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
-        for text in ("\nMemory", "run folder ", "update 1 ", "saving step-40"):
+        for text in ("\nneeds ", "run folder ", "update 1 ", "saving step-40"):
             self.assertEqual(done.stderr.count(text), 1, text + "\n" + done.stderr)
         self.assertEqual(len(self.updates(self.run_folder)), 10)
 

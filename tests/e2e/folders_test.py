@@ -221,7 +221,7 @@ class Folders(TinyRuns):
         self.check(done)
         last = [line for line in self.metrics(run) if "loss/eval" in line][-1]
         self.assertEqual(last["counters/examples"], 48)
-        self.assertRegex(done.stderr, r"done: 12 updates, 48 examples; evaluation: loss \S+ -> \S+, accuracy")
+        self.assertRegex(done.stderr, r"\ndone: 12 updates, 48 examples in \d+ s, .*\nevaluation: loss \S+ -> \S+, accuracy")
 
     def test_a_refused_plan_ends_with_the_reason(self):
         run = self.folder / "unplanned"

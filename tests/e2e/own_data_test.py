@@ -71,7 +71,7 @@ class OwnData(TinyRuns):
         file = self.rows("equal.jsonl", 200, rejected=lambda i: "Ā", chosen=lambda i: "ā" if i % 5 == 0 else "Ā")
         run = self.folder / "equal"
         done = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", "warmup_steps=20", f"local_run_dir={run}", "eval_every=null",
-                        "data.test_share=0")
+                        "data.test_share=0", "--verbose")
         self.check(done)
         self.assertIn("ok      warmup          20 of 50 updates", done.stderr)
         self.assertIn("warning: warmup: warmup_steps=20 is not less than the run's 10 updates", done.stderr)

@@ -103,5 +103,52 @@ TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {
     EXPECT_NE(text.find(piece), std::string::npos) << piece;
 }
 
+std::vector<std::string> banner_of(const std::string& line, const RunPaths& paths,
+                                   const TextStyle& style = {}) {
+  const Inputs in = inputs_of(line);
+  std::istringstream text(to_banner(make_plan(in), in, paths, style));
+  std::vector<std::string> lines;
+  for (std::string next; std::getline(text, next);) lines.push_back(next);
+  return lines;
+}
+
+TEST(Banner, IsFiveLines) {
+  const auto lines = banner_of(kReferenceDpo, {"runs/dpo", ""});
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0],
+            "train   loss=dpo, EleutherAI/pythia-2.8b (2.78B parameters), weights of sft/LATEST, reference "
+            "live");
+  EXPECT_EQ(lines[1], "data    hh: 160,800 pairs of about 210 tokens");
+  EXPECT_EQ(lines[2],
+            "how     5,025 updates of 32 pairs, FSDPTrainer (4 shards), 4 x a100-80gb, bfloat16 over float32 "
+            "weights, RMSprop");
+  EXPECT_TRUE(lines[3].starts_with("needs   ")) << lines[3];
+  EXPECT_NE(lines[3].find(" per GPU, about "), std::string::npos) << lines[3];
+  EXPECT_NE(lines[3].find(" evaluations of 256 pairs, "), std::string::npos) << lines[3];
+  EXPECT_EQ(lines[4], "writes  runs/dpo; Ctrl-C saves and stops, resume=runs/dpo continues");
+}
+
+TEST(Banner, SaysWhatIsDifferent) {
+  const auto resumed = banner_of("model=pythia28 loss=sft eval_every=null debug=true datasets=[nobody/has]",
+                                 {"runs/sft", "runs/sft/step-64"});
+  EXPECT_TRUE(resumed[0].ends_with("(2.78B parameters), resumed from runs/sft/step-64")) << resumed[0];
+  EXPECT_EQ(resumed[1], "data    nobody/has, not counted yet");
+  EXPECT_TRUE(resumed[3].ends_with(", no evaluation")) << resumed[3];
+  EXPECT_EQ(resumed[4], "writes  runs/sft, without checkpoints (debug=true)");
+}
+
+TEST(Banner, WrapsAtWords) {
+  for (const std::size_t width : {40, 77, 100})
+    for (const std::string& line : banner_of(kReferenceDpo, {"runs/dpo", ""}, {.width = width}))
+      EXPECT_LE(line.size(), width) << line;
+}
+
+TEST(Warnings, AreShownAlone) {
+  const Inputs in = inputs_of("model=pythia28 warmup_steps=100000 n_examples=64 --device cpu");
+  const std::string text = warnings_to_text(make_plan(in), {});
+  EXPECT_NE(text.find("  warning warmup "), std::string::npos) << text;
+  EXPECT_EQ(text.find("  ok "), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace dpo::plan
