@@ -30,8 +30,10 @@ ROUNDING = 2**-8  # the last bit of a bfloat16
 UPDATES = 10
 
 # 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
-MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8},
-          "qwen3": {"num_attention_heads": 8, "num_key_value_heads": 4}}
+GROUPED = {"num_attention_heads": 8, "num_key_value_heads": 4}
+MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": GROUPED | {"head_dim": 8}, "qwen3": GROUPED, "gemma2": GROUPED,
+          "gemma3_text": GROUPED, "phi3": GROUPED | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+          "olmo2": GROUPED, "granite": GROUPED, "cohere": GROUPED | {"use_qk_norm": True}}
 MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
           3: [{"shard": 3}, {"replica": 3}],
@@ -42,7 +44,7 @@ SETTINGS = {"plain": PLAIN, "recompute": PLAIN | {"recompute": True}, "accumulat
             "whole": PLAIN | {"microbatches": 3, "whole": True}, "AdamW": {"optimizer": "AdamW", "lr": 1e-4}}
 ALWAYS = ("plain", "AdamW")
 if not ALL:
-    del MODELS["qwen3"]
+    MODELS = {family: MODELS[family] for family in ("gpt2", "gpt_neox", "llama")}
     SETTINGS = {setting: SETTINGS[setting] for setting in ("plain", "whole", "AdamW")}
 
 

@@ -1,0 +1,45 @@
+#include <ATen/ops/layer_norm.h>
+
+#include "model/layer_parts.h"
+#include "model/tensor_parallel.h"
+
+namespace dpo::model {
+namespace cohere {
+
+at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
+  return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
+}
+
+at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  Heads heads = project_heads(config, w, x);
+  if (w.find("self_attn.q_norm.weight")) {
+    // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
+    const auto norm = [&](const char* name, const at::Tensor& of) {
+      return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
+          .mul(w(name))
+          .to(of.scalar_type());
+    };
+    heads.q = norm("self_attn.q_norm.weight", heads.q);
+    heads.k = norm("self_attn.k_norm.weight", heads.k);
+  }
+  return rotary_attention(config, w, heads, context);
+}
+
+// Attention and MLP read the same norm of the same input.
+at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                 const Context& context) {
+  const at::Tensor read = layer_norm(w, "input_layernorm", x, config.settings.norm_epsilon);
+  return x + attention(config, w, read, context) + gated_mlp(config, w, read);
+}
+
+// The logits' scale is applied to what they are computed from.
+at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
+  return layer_norm(head, "model.norm", x, config.settings.norm_epsilon) * config.settings.logit_multiplier;
+}
+
+}  // namespace cohere
+
+const BlockFunctions kCohere{cohere::embed, cohere::layer, cohere::final_norm};
+
+}  // namespace dpo::model
