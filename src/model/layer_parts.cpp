@@ -24,10 +24,8 @@ at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& n
 
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                       double epsilon) {
-  const at::Tensor bias = weights.bias(name);
   return copy_to_tensor_parallel(
-      weights, at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"),
-                              bias.defined() ? std::optional(bias) : std::nullopt, epsilon));
+      weights, at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"), weights(name + ".bias"), epsilon));
 }
 
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,

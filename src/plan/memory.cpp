@@ -142,8 +142,10 @@ std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t 
       {"log-sum-exp", 4 * to_double(s.heads), true},
       {"norm statistics", norms * statistics, false},
   };
-  // Four norms in float32, for which 16-bit inputs are copied; two have inputs that nothing else saves.
-  if (gemma) saved.push_back({"norm inputs", (element_bytes < 4 ? 16 : 8) * to_double(s.hidden), false});
+  if ((gemma || cohere) && element_bytes < 4)
+    saved.push_back({"norm inputs in float32", norms * 4 * to_double(s.hidden), false});
+  else if (gemma)
+    saved.push_back({"outputs before their norms", bytes(2 * s.hidden), false});
   if (olmo)
     saved.push_back({"queries and keys before their norms", bytes(s.query_width() + s.kv_width()), true});
   if (!one_norm) saved.push_back({olmo ? "MLP output" : "second norm", bytes(s.hidden), false});
