@@ -57,7 +57,7 @@ template <class Json>
 Json take_text_part(Json& object) {
   Json text = std::move(object["text_config"]);
   text["model_type"] = info_of(Family::gemma3).model_type;
-  text["architectures"] = {"Gemma3ForCausalLM"};
+  text["architectures"] = Json::array({"Gemma3ForCausalLM"});
   for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id",
                           "tie_word_embeddings", "quantization_config", "transformers_version"})
     if (object.contains(key) && !text.contains(key)) text[key] = object[key];

@@ -70,10 +70,14 @@ bool uses_window(const ConfigReader& in, Family family) {
   return !can_be_off || in.flag("use_sliding_window", false);
 }
 
-// "layer_types", of the families that have it.
+// "layer_types", of the families whose layers differ.
 const json* layer_types(const ConfigReader& in, const ModelShape& shape) {
+  using enum Family;
+  const Family family = shape.family;
+  const bool has_types = family == qwen2 || family == qwen3 || family == gemma2 || family == gemma3 ||
+                         family == olmo3 || family == smollm3;
   const json* types = in.find("layer_types");
-  if (!types || shape.family == Family::mistral || shape.family == Family::phi3) return nullptr;
+  if (!types || !has_types) return nullptr;
   if (!types->is_array() || static_cast<std::int64_t>(types->size()) < shape.layers)
     in.fail(fmt::format("'layer_types' is not a list with a kind for each of the {} layers", shape.layers));
   for (const json& type : *types)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "model/tables/config_object.h"
 
 namespace dpo::model {
 namespace {
@@ -138,6 +139,11 @@ TEST(Settings, TheTextPartOfAModelForImages) {
   EXPECT_EQ(config.settings.rotary.theta, 1e6);
   EXPECT_EQ(config.settings.window_rotary->factor, 1);
   EXPECT_EQ(config.settings.window_rotary->theta, 1e4);
+  const std::string alone =
+      text_part_of(R"({"model_type": "gemma3", "eos_token_id": [1, 106], )" + text + "}");
+  EXPECT_EQ(parse_model_config(alone, "m").shape.vocabulary, 262208);
+  EXPECT_NE(alone.find("\"architectures\": [\n    \"Gemma3ForCausalLM\""), std::string::npos) << alone;
+  EXPECT_NE(alone.find("106"), std::string::npos);
   EXPECT_NE(settings_message(R"("model_type": "gemma3")").find("'text_config' is missing"),
             std::string::npos);
 }
