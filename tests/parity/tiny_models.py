@@ -36,7 +36,7 @@ SETTINGS = {
     "qwen2": {**LLAMA_LIKE, "tie_word_embeddings": True},
     "qwen3": {**LLAMA_LIKE, "head_dim": 16},
     "gemma2": {**LLAMA_LIKE, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 9, "pad_token_id": 0,
-               "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+               "attn_logit_softcapping": 2.0, "final_logit_softcapping": 8.0},
     "gemma3_text": {**LLAMA_LIKE, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 9, "pad_token_id": 0,
                     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
                     "rope_parameters": {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
