@@ -15,10 +15,10 @@ const char* defaults_of(Family family) {
     case Family::gpt_neox:
     case Family::gptj:
     case Family::llama:
+    case Family::granite: break;
     case Family::mistral:
     case Family::qwen2:
-    case Family::qwen3:
-    case Family::granite: break;
+    case Family::qwen3: return R"({"sliding_window": 4096})";
     case Family::gemma2:
       return R"({"num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256,
         "sliding_window": 4096, "final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0,

@@ -148,9 +148,8 @@ void read_factors(const ConfigReader& in, const ModelShape& shape, Settings& set
 }
 
 void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
-  if (kind == LayerKind::gpt2) {
-    if (in.flag("add_cross_attention", false)) in.fail("'add_cross_attention' is not supported");
-  }
+  if (kind == LayerKind::gpt2 && in.flag("add_cross_attention", false))
+    in.fail("'add_cross_attention' is not supported");
   if (kind == LayerKind::gemma && in.flag("use_bidirectional_attention", false))
     in.fail("'use_bidirectional_attention' is not supported");
   if (in.find("quantization_config"))
