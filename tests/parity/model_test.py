@@ -154,7 +154,7 @@ VARIANTS = [
     ("gemma2", {}), ("gemma2", {"tie_word_embeddings": False, "attention_bias": True, "num_hidden_layers": 4}),
     ("gemma3_text", {}), ("gemma3_text", {"sliding_window": 2, "layer_types": None, "rope_parameters": None}),
     ("phi3", {}), ("phi3", {"num_key_value_heads": 6, "tie_word_embeddings": True, "original_max_position_embeddings": 2}),
-    ("olmo2", {}), ("olmo2", {"num_key_value_heads": 6, "attention_bias": True}),
+    ("olmo2", {}), ("olmo2", {"num_key_value_heads": 6, "tie_word_embeddings": True}),
     ("olmo3", {}), ("smollm3", {}), ("smollm3", {"no_rope_layers": [0, 1, 0], "use_sliding_window": True, "sliding_window": 5}),
     ("granite", {}), ("granite", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
     ("cohere", {}), ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
