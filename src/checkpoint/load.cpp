@@ -17,6 +17,7 @@
 #include "checkpoint/read_tensors.h"
 #include "hub/cache.h"
 #include "model/init.h"
+#include "model/tables/config_object.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -59,10 +60,14 @@ LoadedModel open_config(const std::string& name_or_path) {
     opened.folder = model_folder(name_or_path);
     file = opened.folder / "config.json";
   }
-  opened.config_json = read_text_file(file, "the model's configuration");
-  opened.config = model::parse_model_config(opened.config_json, file.string());
+  const std::string whole = read_text_file(file, "the model's configuration");
+  opened.config = model::parse_model_config(whole, file.string());
+  opened.config_json = model::text_part_of(whole);
   opened.table = model::tensor_table(opened.config.shape);
   opened.notes = opened.config.settings.notes;
+  if (opened.config_json != whole)
+    opened.notes.push_back(
+        fmt::format("{}: a model for images and text: only its text part is used", file.string()));
   opened.other_files = read_other_files(opened.folder);
   return opened;
 }

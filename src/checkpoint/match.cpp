@@ -53,6 +53,11 @@ class Matcher {
   // The table's name for a stored tensor, if any.
   std::optional<std::string> canonical(const std::string& stored_name) const {
     std::string name = without_wrappers(stored_name);
+    for (const auto& [old, current] : table_.old_prefixes)
+      if (name.starts_with(old)) {
+        name.replace(0, old.size(), current);
+        break;
+      }
     for (const std::string& candidate : {name, table_.base_prefix + name}) {
       if (wanted_.contains(candidate)) return candidate;
       for (const auto& [old, current] : table_.old_names)
@@ -67,11 +72,16 @@ class Matcher {
     });
   }
 
+  bool is_of_another_part(const std::string& name) const {
+    return std::any_of(table_.other_parts.begin(), table_.other_parts.end(),
+                       [&](const std::string& beginning) { return name.starts_with(beginning); });
+  }
+
   void assign(std::size_t number) {
     const StoredTensor& tensor = stored_[number];
     const auto name = canonical(tensor.name);
     if (!name) {
-      if (!is_buffer(tensor.name)) unknown_.push_back(tensor.name);
+      if (!is_buffer(tensor.name) && !is_of_another_part(tensor.name)) unknown_.push_back(tensor.name);
       return;
     }
     const auto [at, is_new] = found_.emplace(*name, number);

@@ -38,6 +38,25 @@ std::vector<std::int32_t> branch_starts(const data::Forest& forest) {
   return starts;
 }
 
+// The length of each tree's longest sequence, for each of its tokens.
+std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
+  std::vector<std::int32_t> lengths(forest.tokens.size());
+  const auto fill = [&](std::int32_t begin, std::int32_t end, std::int32_t value) {
+    std::fill(lengths.begin() + begin, lengths.begin() + end, value);
+  };
+  for (std::size_t t = 0; t + 1 < forest.prompt_starts.size(); ++t) {
+    const auto first = static_cast<std::size_t>(forest.tree_responses[t]),
+               last = static_cast<std::size_t>(forest.tree_responses[t + 1]);
+    std::int32_t longest = 0;
+    for (std::size_t r = first; r < last; ++r)
+      longest = std::max(longest, forest.response_starts[r + 1] - forest.response_starts[r]);
+    longest += forest.prompt_starts[t + 1] - forest.prompt_starts[t];
+    fill(forest.prompt_starts[t], forest.prompt_starts[t + 1], longest);
+    fill(forest.response_starts[first], forest.response_starts[last], longest);
+  }
+  return lengths;
+}
+
 }  // namespace
 
 Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device) {
@@ -47,13 +66,20 @@ Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device
   Batch batch;
   batch.tokens = long_tensor(forest.tokens, device);
   batch.positions = long_tensor(forest.positions, device);
+  const std::vector<std::int32_t> lengths = tree_lengths(forest);
+  batch.lengths = long_tensor(lengths, device);
   batch.rows = long_tensor(forest.rows, device);
   batch.targets = long_tensor(forest.targets, device);
   if (!forest.row_weights.empty()) batch.row_weights = at::tensor(forest.row_weights, at::kFloat).to(device);
   batch.row_starts = forest.row_starts;
-  batch.layout = std::make_shared<const ops::ForestLayout>(ops::ForestLayout{
-      ops::make_segments(std::move(sequences), device), ops::make_segments(branch_starts(forest), device),
-      ops::make_segments(forest.prompt_starts, device)});
+  ops::ForestLayout layout{ops::make_segments(std::move(sequences), device),
+                           ops::make_segments(branch_starts(forest), device),
+                           ops::make_segments(forest.prompt_starts, device),
+                           {}};
+  const auto longest = std::ranges::max_element(lengths);
+  if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
+    layout.window = ops::make_window(layout, shape.window);
+  batch.layout = std::make_shared<const ops::ForestLayout>(std::move(layout));
   return batch;
 }
 
@@ -64,10 +90,15 @@ Batch to_device(const Batch& batch, at::Device device) {
   };
   Batch there = batch;
   for (at::Tensor* tensor :
-       {&there.tokens, &there.positions, &there.rows, &there.targets, &there.row_weights})
+       {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights})
     if (tensor->defined()) *tensor = tensor->to(device);
-  there.layout = std::make_shared<const ops::ForestLayout>(ops::ForestLayout{
-      segments(batch.layout->sequences), segments(batch.layout->branches), segments(batch.layout->prompts)});
+  ops::ForestLayout layout{segments(batch.layout->sequences),
+                           segments(batch.layout->branches),
+                           segments(batch.layout->prompts),
+                           {}};
+  if (const auto& window = batch.layout->window)
+    layout.window = {window->keys.to(device), segments(window->segments)};
+  there.layout = std::make_shared<const ops::ForestLayout>(std::move(layout));
   return there;
 }
 

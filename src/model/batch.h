@@ -15,6 +15,7 @@ namespace dpo::model {
 struct Batch {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
+  at::Tensor lengths;    // int64 [tokens]: of the longest sequence of each token's tree
   std::shared_ptr<const ops::ForestLayout> layout;
 
   // For the head; see data::Forest.

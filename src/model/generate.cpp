@@ -51,21 +51,24 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
 // The context of some tokens on every device that has layers.
 class Contexts {
  public:
-  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions, Attention attention)
+  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions, at::Tensor lengths,
+           Attention attention)
       : model_(model),
         tokens_(std::move(tokens)),
         positions_(std::move(positions)),
+        lengths_(std::move(lengths)),
         attention_(std::move(attention)) {}
 
   Context& on(at::Device device) {
     for (Context& context : made_)
       if (context.tokens.device() == device) return context;
-    return made_.emplace_back(make_context(model_, tokens_.to(device), positions_.to(device), attention_));
+    return made_.emplace_back(
+        make_context(model_, tokens_.to(device), positions_.to(device), lengths_.to(device), attention_));
   }
 
  private:
   const Model& model_;
-  at::Tensor tokens_, positions_;
+  at::Tensor tokens_, positions_, lengths_;
   Attention attention_;
   std::deque<Context> made_;  // a deque, since references must stay valid
 };
@@ -88,7 +91,7 @@ at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   const at::Tensor hidden = model.functions.final_norm(model.config, *head, x.to(store.device(last)));
-  const at::Tensor logits = linear(hidden, *matrix, head_bias(*head)).to(at::kFloat);
+  const at::Tensor logits = head_logits(model, *head, *matrix, hidden).to(at::kFloat);
   return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 
@@ -114,6 +117,7 @@ class Generation {
   at::Tensor choose(const at::Tensor& logits);
   void mark_prompts();
   bool accept(ActiveSample& sample, data::Token token);
+  std::int64_t end_of_context(const Prompt& prompt) const;
   void drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens);
 
   const Model& model_;
@@ -130,8 +134,8 @@ class Generation {
 // Computes the prompts; returns the logits of the samples' first tokens.
 at::Tensor Generation::begin() {
   const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, store_.device(0));
-  cache_.emplace(model_.config.shape, batch.layout->prompts, model_.attention_scale());
-  Contexts contexts(model_, batch.tokens, batch.positions,
+  cache_.emplace(model_, batch.layout->prompts);
+  Contexts contexts(model_, batch.tokens, batch.positions, batch.lengths,
                     std::bind_front(&KvCache::attend_prompts, &*cache_));
   const at::Tensor logits = logits_of(model_, store_, contexts, batch.rows);
   std::vector<std::int64_t> prompt_of;
@@ -162,7 +166,8 @@ at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   std::vector<std::int64_t> positions;
   for (ActiveSample& sample : active_) positions.push_back(sample.position++);
   cache_->add_token();
-  Contexts contexts(model_, tokens, at::tensor(positions, at::kLong),
+  const at::Tensor at_positions = at::tensor(positions, at::kLong);
+  Contexts contexts(model_, tokens, at_positions, at_positions + 1,
                     std::bind_front(&KvCache::attend_token, &*cache_));
   return logits_of(model_, store_, contexts, {});
 }
@@ -191,7 +196,16 @@ bool Generation::accept(ActiveSample& sample, data::Token token) {
     return false;
   }
   return static_cast<std::int64_t>(result.tokens.size()) < options_.max_new_tokens &&
-         sample.position + 1 < model_.config.shape.context;
+         sample.position + 1 < end_of_context(prompts_[static_cast<std::size_t>(sample.prompt)]);
+}
+
+// With longrope the keys of a prompt change when the text outgrows the original context; it ends there.
+std::int64_t Generation::end_of_context(const Prompt& prompt) const {
+  const Rotary& rotary = model_.config.settings.rotary;
+  const bool is_short = static_cast<std::int64_t>(prompt.tokens.size()) <= rotary.original_context;
+  const std::int64_t context = model_.config.shape.context;
+  return rotary.scaling == Rotary::Scaling::longrope && is_short ? std::min(context, rotary.original_context)
+                                                                 : context;
 }
 
 void Generation::drop_finished(const std::vector<std::int64_t>& kept, at::Tensor& tokens) {

@@ -30,15 +30,17 @@ class DeviceSegments {
 
 }  // namespace
 
-KvCache::KvCache(const ModelShape& shape, ops::Segments prompts, double scale)
-    : scale_(scale), prompts_(std::move(prompts)), layers_(static_cast<std::size_t>(shape.layers)) {}
+KvCache::KvCache(const Model& model, ops::Segments prompts)
+    : model_(model),
+      prompts_(std::move(prompts)),
+      layers_(static_cast<std::size_t>(model.config.shape.layers)) {}
 
 at::Tensor KvCache::attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v) {
   layers_[layer].prompt_k = ops::for_decoding(k);
   layers_[layer].prompt_v = ops::for_decoding(v);
   const DeviceSegments prompts(prompts_, q.device());
-  return ops::attend(q, k, v, *prompts, *prompts, /*causal=*/true, scale_).out;
+  return ops::attend(q, k, v, *prompts, *prompts, /*causal=*/true, model_.attention_options(layer)).out;
 }
 
 void KvCache::begin(std::span<const std::int64_t> prompts) {
@@ -80,7 +82,7 @@ at::Tensor KvCache::attend_token(std::size_t layer, const at::Tensor& q, const a
   cached.own_v.select(2, own_tokens_ - 1).copy_(v);
   return ops::decode_attention(q, {cached.prompt_k, cached.prompt_v, cached.own_k, cached.own_v, own_tokens_},
                                *DeviceSegments(samples_, q.device()), *DeviceSegments(prompts_, q.device()),
-                               scale_);
+                               model_.attention_options(layer));
 }
 
 void KvCache::keep(std::span<const std::int64_t> samples) {

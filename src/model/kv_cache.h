@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/tables/shape.h"
+#include "model/model.h"
 #include "ops/segments.h"
 
 namespace dpo::model {
@@ -15,7 +15,7 @@ namespace dpo::model {
 // samples' new tokens, equally many for every sample. The samples of one prompt are adjacent.
 class KvCache {
  public:
-  KvCache(const ModelShape& shape, ops::Segments prompts, double scale);
+  KvCache(const Model& model, ops::Segments prompts);
 
   // Attention within the prompts; caches the keys and values of this layer.
   at::Tensor attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
@@ -39,7 +39,7 @@ class KvCache {
   void group_samples();
   void grow(std::int64_t capacity);
 
-  double scale_;
+  const Model& model_;
   ops::Segments prompts_, samples_;
   std::vector<std::int64_t> prompt_of_;  // of each sample
   std::vector<Layer> layers_;

@@ -38,6 +38,22 @@ at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const
   return at::rms_norm(x, {x.size(-1)}, copy_to_tensor_parallel(weights, weights(name + ".weight")), epsilon);
 }
 
+at::Tensor output_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                       double epsilon) {
+  return at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon);
+}
+
+at::Tensor wide_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                     std::int64_t width, double epsilon) {
+  if (!weights.tensor_group) return output_norm(weights, name, x, epsilon);
+  const at::Tensor wide = x.to(at::kFloat);
+  // Every rank's heads use the sum, so its gradient is summed over ranks too.
+  const at::Tensor squares = copy_to_tensor_parallel(
+      weights, reduce_from_tensor_parallel(weights, wide.square().sum(-1, /*keepdim=*/true)));
+  const at::Tensor scale = (squares / static_cast<double>(width) + epsilon).rsqrt();
+  return (wide * scale * weights(name + ".weight")).to(x.scalar_type());
+}
+
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   switch (activation) {
     case Activation::gelu: return at::gelu(x);
@@ -48,8 +64,43 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   return at::silu(x);
 }
 
+Heads project_heads(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
+  if (!weights.find("self_attn.qkv_proj.weight")) {
+    const auto heads = [&](const char* name) { return split_heads(config, linear(weights, name, x)); };
+    return {heads("self_attn.q_proj"), heads("self_attn.k_proj"), heads("self_attn.v_proj")};
+  }
+  const at::Tensor qkv = split_heads(config, linear(weights, "self_attn.qkv_proj", x));
+  const std::int64_t all = config.shape.heads + 2 * config.shape.kv_heads;
+  const std::int64_t q = qkv.size(1) * config.shape.heads / all;  // on this rank
+  const std::int64_t kv = (qkv.size(1) - q) / 2;
+  return {qkv.narrow(1, 0, q), qkv.narrow(1, q, kv), qkv.narrow(1, q + kv, kv)};
+}
+
+at::Tensor rotary_attention(const ModelConfig& config, const BlockWeights& weights, const Heads& heads,
+                            const Context& context) {
+  const at::Tensor out =
+      context.attend(apply_rotary(config, heads.q, context), apply_rotary(config, heads.k, context), heads.v);
+  return row_parallel_linear(weights, "self_attn.o_proj", out.flatten(1));
+}
+
+at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
+  at::Tensor gate, up;
+  if (weights.find("mlp.gate_up_proj.weight")) {
+    const std::vector<at::Tensor> both = linear(weights, "mlp.gate_up_proj", x).chunk(2, -1);
+    gate = both[0];
+    up = both[1];
+  } else {
+    gate = linear(weights, "mlp.gate_proj", x);
+    up = linear(weights, "mlp.up_proj", x);
+  }
+  return row_parallel_linear(weights, "mlp.down_proj", activate(gate, config.settings.activation) * up);
+}
+
 at::Tensor apply_rotary(const ModelConfig& config, const at::Tensor& x, const Context& context) {
-  return ops::apply_rotary(x, context.cos, context.sin, config.settings.rotary.interleaved);
+  if (!config.is_rotated(context.layer)) return x;
+  const bool own = config.settings.window_rotary && config.is_windowed(context.layer);
+  const Angles& angles = own ? context.window_angles : context.angles;
+  return ops::apply_rotary(x, angles.cos, angles.sin, config.settings.rotary.interleaved);
 }
 
 at::Tensor split_heads(const ModelConfig& config, const at::Tensor& x) {

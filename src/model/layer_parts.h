@@ -26,7 +26,30 @@ at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const 
 at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                      double epsilon);
 
+// The RMSNorm of something that tensor-parallel ranks have whole and do not use in different ways, such as
+// the output of attention or MLP.
+at::Tensor output_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                       double epsilon);
+
+// The RMSNorm over all heads together, of which tensor-parallel ranks have different ones. x is
+// [tokens, width], of `width` elements on all ranks.
+at::Tensor wide_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                     std::int64_t width, double epsilon);
+
 at::Tensor activate(const at::Tensor& x, Activation activation);
+
+// Queries, keys and values of a layer, [tokens, heads, head_dim]; the matrices may be fused into one.
+struct Heads {
+  at::Tensor q, k, v;
+};
+Heads project_heads(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x);
+
+// Attention with rotary embeddings, if the layer has them, and its output projection.
+at::Tensor rotary_attention(const ModelConfig& config, const BlockWeights& weights, const Heads& heads,
+                            const Context& context);
+
+// down(activation(gate(x)) * up(x)); gate and up may be fused into one matrix.
+at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x);
 
 // Queries or keys with rotary position embedding.
 at::Tensor apply_rotary(const ModelConfig& config, const at::Tensor& x, const Context& context);

@@ -1,9 +1,10 @@
 #include "model/model.h"
 
-#include <cmath>
-
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+
+#include "ops/log_probs.h"
 
 namespace dpo::model {
 namespace {
@@ -13,15 +14,34 @@ const BlockFunctions& functions_of(LayerKind kind) {
     case LayerKind::gpt2: return kGpt2;
     case LayerKind::gpt_neox: return kGptNeox;
     case LayerKind::gptj: return kGptj;
+    case LayerKind::gemma: return kGemma;
+    case LayerKind::olmo2: return kOlmo2;
+    case LayerKind::cohere: return kCohere;
     case LayerKind::llama: break;
   }
   return kLlama;
 }
 
+at::Tensor angles_of(const at::Tensor& positions, const std::vector<float>& frequencies) {
+  return at::outer(positions.to(at::kFloat), at::tensor(frequencies, at::kFloat).to(positions.device()));
+}
+
+Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::Tensor& lengths) {
+  if (rotary.dim == 0) return {};
+  at::Tensor angles = angles_of(positions, rotary_frequencies(rotary));
+  if (rotary.scaling == Rotary::Scaling::longrope)
+    angles = at::where(lengths.gt(rotary.original_context).unsqueeze(1),
+                       angles_of(positions, rotary_frequencies(rotary, /*is_long=*/true)), angles);
+  return {angles.cos().mul_(rotary.attention_factor), angles.sin().mul_(rotary.attention_factor)};
+}
+
 }  // namespace
 
-double Model::attention_scale() const {
-  return config.settings.scaled_attention ? 1 / std::sqrt(static_cast<double>(config.shape.head_dim)) : 1;
+ops::AttentionOptions Model::attention_options(std::size_t layer) const {
+  const Settings& settings = config.settings;
+  const double divisor = settings.inverse_layer_scale ? static_cast<double>(layer + 1) : 1;
+  return {settings.attention_scale / divisor, settings.attention_cap,
+          config.is_windowed(layer) ? config.shape.window : 0};
 }
 
 Model make_model(const ModelConfig& config) {
@@ -30,14 +50,12 @@ Model make_model(const ModelConfig& config) {
 }
 
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
-                     Attention attention) {
-  Context context{tokens, positions, {}, {}, 0, std::move(attention)};
-  if (const Rotary& rotary = model.config.settings.rotary; rotary.dim > 0) {
-    const at::Tensor frequencies = at::tensor(rotary_frequencies(rotary), at::kFloat).to(tokens.device());
-    const at::Tensor angles = at::outer(positions.to(at::kFloat), frequencies);
-    context.cos = angles.cos();
-    context.sin = angles.sin();
-  }
+                     const at::Tensor& lengths, Attention attention) {
+  const Settings& settings = model.config.settings;
+  Context context{tokens, positions, make_angles(settings.rotary, positions, lengths),
+                  {},     0,         std::move(attention)};
+  if (settings.window_rotary)
+    context.window_angles = make_angles(*settings.window_rotary, positions, lengths);
   return context;
 }
 
@@ -59,6 +77,11 @@ HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& hea
   const bool is_tied = block + 1 != store.blocks();
   if (is_tied) lease_.emplace(store, block, next);
   matrix_ = {head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device())};
+}
+
+at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
+                       const at::Tensor& hidden) {
+  return ops::capped(linear(hidden, matrix, head_bias(head)), model.config.settings.logit_cap);
 }
 
 at::Tensor head_bias(const BlockWeights& head) { return head.bias("lm_head"); }

@@ -8,6 +8,7 @@
 #include "model/tables/settings.h"
 #include "model/tables/table.h"
 #include "model/weights.h"
+#include "ops/attention.h"
 
 namespace dpo::model {
 
@@ -15,11 +16,17 @@ namespace dpo::model {
 using Attention = std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                            const at::Tensor& v)>;
 
+// Of every token, for rotary embeddings: float32 [tokens, pairs]; undefined without them.
+struct Angles {
+  at::Tensor cos, sin;
+};
+
 // What a layer needs to know besides its weights and its input.
 struct Context {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
-  at::Tensor cos, sin;   // float32 [tokens, pairs]; undefined for models without rotary embeddings
+  Angles angles;
+  Angles window_angles;  // of layers with a window, where theirs differ
   std::size_t layer = 0;
   Attention attention;
 
@@ -36,7 +43,7 @@ struct BlockFunctions {
   at::Tensor (*final_norm)(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x);
 };
 
-extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama;
+extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama, kGemma, kOlmo2, kCohere;
 
 // A model without its weights.
 struct Model {
@@ -47,14 +54,16 @@ struct Model {
   TensorTable trained;
   BlockFunctions functions;
 
-  double attention_scale() const;
+  // Of a layer, counted from 0.
+  ops::AttentionOptions attention_options(std::size_t layer) const;
 };
 
 Model make_model(const ModelConfig& config);
 
-// The context of tokens at these positions, for the first layer.
+// The context of tokens at these positions, for the first layer. `lengths`, int64 [tokens]: of the longest
+// sequence that each token is part of.
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
-                     Attention attention);
+                     const at::Tensor& lengths, Attention attention);
 
 // The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);
@@ -62,6 +71,10 @@ std::size_t head_matrix_block(const Model& model);
 // That matrix (or its gradient), and the head's bias, undefined if the block has none.
 at::Tensor head_matrix(const Model& model, const BlockWeights& block);
 at::Tensor head_bias(const BlockWeights& head);
+
+// The logits of normed hidden states, with the model's cap if it has one.
+at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
+                       const at::Tensor& hidden);
 
 // The head's matrix while it is in use. A tied one belongs to the embedding's block.
 class HeadMatrix {

@@ -15,10 +15,10 @@ namespace dpo::model {
 namespace {
 
 Context forest_context(const Model& model, const Batch& batch) {
-  return make_context(model, batch.tokens, batch.positions,
-                      [layout = batch.layout, scale = model.attention_scale()](
-                          std::size_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-                        return ops::forest_attention(q, k, v, layout, scale);
+  return make_context(model, batch.tokens, batch.positions, batch.lengths,
+                      [layout = batch.layout, &model](std::size_t layer, const at::Tensor& q,
+                                                      const at::Tensor& k, const at::Tensor& v) {
+                        return ops::forest_attention(q, k, v, layout, model.attention_options(layer));
                       });
 }
 
@@ -73,7 +73,8 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
           batch.row_starts,
           options.chunk_rows,
           batch.row_weights,
-          first_vocabulary_row(head, model.config.shape.vocabulary)};
+          first_vocabulary_row(head, model.config.shape.vocabulary),
+          model.config.settings.logit_cap};
 }
 
 ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
@@ -230,7 +231,7 @@ at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   const Lease head(store, last, std::nullopt);
   const HeadMatrix matrix(model, store, *head, std::nullopt);
   x = model.functions.final_norm(model.config, *head, to_device(x, store.device(last)));
-  return gather_logits(*head, linear(x, *matrix, head_bias(*head)), model.config.shape.vocabulary);
+  return gather_logits(*head, head_logits(model, *head, *matrix, x), model.config.shape.vocabulary);
 }
 
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,

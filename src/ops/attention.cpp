@@ -26,14 +26,19 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
+// LibTorch's kernels for GPUs have no soft cap, and the memory-efficient one's backward pass has no window.
+bool needs_products(const AttentionCall& call) {
+  return call.q.is_cpu() || call.options.soft_cap > 0 || (call.options.window > 0 && !is_half(call.q));
+}
+
 }  // namespace
 
 AttentionOutput attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
-                       const Segments& keys, bool causal, double scale) {
-  const AttentionCall call{q, k, v, queries, keys, causal, scale};
-  AttentionOutput result = q.is_cpu()   ? attend_cpu(call)
-                           : is_half(q) ? attend_flash(call)
-                                        : attend_efficient(call);
+                       const Segments& keys, bool causal, const AttentionOptions& options) {
+  const AttentionCall call{q, k, v, queries, keys, causal, options};
+  AttentionOutput result = needs_products(call) ? attend_by_products(call)
+                           : is_half(q)         ? attend_flash(call)
+                                                : attend_efficient(call);
   if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined()) {
     result.out.index_fill_(0, no_keys, 0);
     result.lse.index_fill_(1, no_keys, kNoKeys);
@@ -43,11 +48,11 @@ AttentionOutput attend(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 
 AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const AttentionOutput& total, const Segments& queries,
-                                   const Segments& keys, bool causal, double scale) {
-  const AttentionCall call{q, k, v, queries, keys, causal, scale};
-  AttentionGradients result = q.is_cpu()   ? attend_cpu_backward(call, grad_out, total)
-                              : is_half(q) ? attend_flash_backward(call, grad_out, total)
-                                           : attend_efficient_backward(call, grad_out, total);
+                                   const Segments& keys, bool causal, const AttentionOptions& options) {
+  const AttentionCall call{q, k, v, queries, keys, causal, options};
+  AttentionGradients result = needs_products(call) ? attend_by_products_backward(call, grad_out, total)
+                              : is_half(q)         ? attend_flash_backward(call, grad_out, total)
+                                                   : attend_efficient_backward(call, grad_out, total);
   if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined())
     result.q.index_fill_(0, no_keys, 0);
   return result;

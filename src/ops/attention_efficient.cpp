@@ -46,7 +46,7 @@ AttentionOutput attend_efficient(const AttentionCall& call) {
   const auto result = at::_efficient_attention_forward(
       call.q.unsqueeze(0), per_head(call.k, call.groups()), per_head(call.v, call.groups()), /*bias=*/{},
       call.queries.device_starts, call.keys.device_starts, call.queries.longest, call.keys.longest,
-      /*dropout_p=*/0, call.causal ? kCausal : kNoMask, /*compute_log_sumexp=*/true, call.scale);
+      /*dropout_p=*/0, call.causal ? kCausal : kNoMask, /*compute_log_sumexp=*/true, call.options.scale);
   const TokenIndex tokens = token_index(call.queries, call.q);
   const at::Tensor lse = std::get<1>(result).transpose(1, 2).index({tokens.segment, tokens.position});
   return {std::get<0>(result).squeeze(0), lse.t().contiguous()};
@@ -66,7 +66,7 @@ AttentionGradients attend_efficient_backward(const AttentionCall& call, const at
       per_head(call.v, call.groups()), /*bias=*/{}, total.out.unsqueeze(0), call.queries.device_starts,
       call.keys.device_starts, call.queries.longest, call.keys.longest, lse.transpose(1, 2).contiguous(),
       /*dropout_p=*/0, no_dropout, no_dropout, call.causal ? kCausal : kNoMask, /*bias_requires_grad=*/false,
-      call.scale);
+      call.options.scale);
   return {std::get<0>(result).squeeze(0), per_group(std::get<1>(result), call.groups()),
           per_group(std::get<2>(result), call.groups())};
 }

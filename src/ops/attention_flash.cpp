@@ -21,13 +21,22 @@ at::Tensor unpadded(const at::Tensor& x, std::int64_t head_dim) {
   return x.size(-1) == head_dim ? x : x.narrow(-1, 0, head_dim).contiguous();
 }
 
+std::optional<std::int64_t> keys_before(const AttentionCall& call) {
+  return call.options.window > 0 ? std::optional(call.options.window - 1) : std::nullopt;
+}
+
+std::optional<std::int64_t> keys_after(const AttentionCall& call) {
+  return call.options.window > 0 ? std::optional<std::int64_t>(0) : std::nullopt;
+}
+
 }  // namespace
 
 AttentionOutput attend_flash(const AttentionCall& call) {
   const auto result =
       at::_flash_attention_forward(padded(call.q), padded(call.k), padded(call.v), call.queries.device_starts,
                                    call.keys.device_starts, call.queries.longest, call.keys.longest,
-                                   /*dropout_p=*/0, call.causal, /*return_debug_mask=*/false, call.scale);
+                                   /*dropout_p=*/0, call.causal, /*return_debug_mask=*/false,
+                                   call.options.scale, keys_before(call), keys_after(call));
   return {unpadded(std::get<0>(result), call.q.size(-1)), std::get<1>(result)};
 }
 
@@ -38,7 +47,8 @@ AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Te
   const auto [dq, dk, dv] = at::_flash_attention_backward(
       padded(grad_out), padded(call.q), padded(call.k), padded(call.v), padded(total.out),
       total.lse.contiguous(), call.queries.device_starts, call.keys.device_starts, call.queries.longest,
-      call.keys.longest, /*dropout_p=*/0, call.causal, no_dropout, at::Tensor(), call.scale);
+      call.keys.longest, /*dropout_p=*/0, call.causal, no_dropout, at::Tensor(), call.options.scale,
+      keys_before(call), keys_after(call));
   const std::int64_t head_dim = call.q.size(-1);
   return {unpadded(dq, head_dim), unpadded(dk, head_dim), unpadded(dv, head_dim)};
 }

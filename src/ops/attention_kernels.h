@@ -10,21 +10,22 @@ struct AttentionCall {
   const Segments& queries;
   const Segments& keys;
   bool causal;
-  double scale;
+  AttentionOptions options;
 
   std::int64_t groups() const { return q.size(1) / k.size(1); }
 };
 
-AttentionOutput attend_cpu(const AttentionCall& call);
-AttentionGradients attend_cpu_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                       const AttentionOutput& total);
+// The CPU; and on every device soft caps, and windows in float32.
+AttentionOutput attend_by_products(const AttentionCall& call);
+AttentionGradients attend_by_products_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                               const AttentionOutput& total);
 
 // CUDA in bfloat16 and float16.
 AttentionOutput attend_flash(const AttentionCall& call);
 AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                          const AttentionOutput& total);
 
-// CUDA in float32.
+// CUDA in float32, without a window.
 AttentionOutput attend_efficient(const AttentionCall& call);
 AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                              const AttentionOutput& total);

@@ -1,4 +1,4 @@
-// The softmax of attention on the CPU and its gradient, between the matrix products: one pass over each row.
+// The softmax of attention and its gradient, between the matrix products: on the CPU one pass over each row.
 #pragma once
 
 #include <algorithm>
@@ -6,28 +6,37 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/attention.h"
+
 namespace dpo::ops {
 
-// How many keys, from the first, a row of scores may attend to. Rows are ordered by query, then by the
-// `group` heads that share a key head.
+// Which keys a row of scores may attend to. Rows are ordered by query, then by the `group` heads that share a
+// key head.
 struct AttentionMask {
-  std::int64_t first_query = 0;
+  std::int64_t last_key = 0;  // of the first query, if `causal`; may be beyond the keys or before them
   std::int64_t group = 1;
   bool causal = false;
+  std::int64_t window = 0;  // see AttentionOptions
 
-  std::int64_t keys(std::int64_t row, std::int64_t all) const {
-    return causal ? std::min(all, first_query + row / group + 1) : all;
+  struct Keys {
+    std::int64_t begin, end;
+  };
+  Keys keys(std::int64_t row, std::int64_t all) const {
+    if (!causal) return {0, all};
+    const std::int64_t end = last_key + row / group + 1;
+    return {window > 0 ? std::max<std::int64_t>(0, end - window) : 0, std::min(all, end)};
   }
 };
 
 // scores is [heads, rows, keys], float32 or float64 and contiguous. In place: each row becomes the softmax of
-// scale times its unmasked scores, and 0 elsewhere. lse, [heads, rows], receives the log-sum-exp.
-void softmax_rows(const at::Tensor& scores, const AttentionMask& mask, double scale, const at::Tensor& lse);
+// its unmasked scores, scaled and capped, and 0 elsewhere. lse, [heads, rows], receives the log-sum-exp.
+void softmax_rows(const at::Tensor& scores, const AttentionMask& mask, const AttentionOptions& options,
+                  const at::Tensor& lse);
 
 // Recomputes the softmax from a known lse, and turns `grads`, the gradient of each attention weight, into
 // that of each product of query and key. `delta`, [heads, rows], is the sum of weight times gradient over the
 // row.
 void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const AttentionMask& mask,
-                           double scale, const at::Tensor& lse, const at::Tensor& delta);
+                           const AttentionOptions& options, const at::Tensor& lse, const at::Tensor& delta);
 
 }  // namespace dpo::ops

@@ -1,5 +1,6 @@
 #include "ops/decode_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/tensor.h>
 
 #include "ops/attention.h"
 #include "ops/vector_loops.h"
@@ -48,7 +50,7 @@ struct Rows {
 struct HeadTask {
   const float* q;
   Rows parts[2];  // the prompt's and the sample's own
-  float scale;
+  float scale, soft_cap;
   std::int64_t head_dim;
   float* scores;  // room for one number per key
   float* out;
@@ -60,6 +62,7 @@ DPO_INLINE void attend_head(const HeadTask& task) {
   for (const Rows& part : task.parts)
     for (std::int64_t i = 0; i < part.count; ++i, ++score) {
       *score = task.scale * dot(task.q, part.keys + i * part.stride, task.head_dim);
+      if (task.soft_cap > 0) *score = task.soft_cap * std::tanh(*score / task.soft_cap);
       greatest = std::max(greatest, *score);
     }
   float sum = 0;
@@ -87,6 +90,23 @@ auto attend_head_here() { return attend_head_plain; }
 
 #undef DPO_INLINE
 
+// How many of a sample's own keys, from the last, and of its prompt's its new token sees.
+struct Reach {
+  std::int64_t own, prompt;
+};
+
+Reach reach_of(const DecodeKeys& keys, const AttentionOptions& options) {
+  if (options.window == 0) return {keys.own_tokens, std::numeric_limits<std::int64_t>::max()};
+  const std::int64_t own = std::min(keys.own_tokens, options.window);
+  return {own, options.window - own};
+}
+
+// The last `most` rows.
+Rows last_rows(const Rows& rows, std::int64_t most) {
+  const std::int64_t count = std::min(rows.count, most), skipped = (rows.count - count) * rows.stride;
+  return {rows.keys + skipped, rows.values + skipped, count, rows.stride};
+}
+
 Rows prompt_rows(const DecodeKeys& keys, const Segments& prompts, std::size_t prompt, std::int64_t kv_head) {
   const std::int64_t start = prompts.starts[prompt], stride = keys.prompt_k.stride(0);
   const std::int64_t offset = start * stride + kv_head * keys.prompt_k.stride(1);
@@ -108,7 +128,8 @@ std::vector<std::size_t> prompt_of_samples(const Segments& samples) {
 }
 
 at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
-                      const Segments& prompts, double scale) {
+                      const Segments& prompts, const AttentionOptions& options) {
+  const Reach reach = reach_of(keys, options);
   const at::Tensor queries = q.to(at::kFloat).contiguous();
   const at::Tensor out = at::empty(queries.sizes(), queries.options());
   const std::int64_t heads = q.size(1), head_dim = q.size(2), groups = heads / keys.own_k.size(1);
@@ -121,28 +142,50 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
         std::vector<float> scores(static_cast<std::size_t>(most_keys));
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t sample = i / heads, kv_head = i % heads / groups;
-          attend_here({queries.const_data_ptr<float>() + i * head_dim,
-                       {prompt_rows(keys, prompts, prompt_of[static_cast<std::size_t>(sample)], kv_head),
-                        own_rows(keys, sample, kv_head)},
-                       static_cast<float>(scale),
-                       head_dim,
-                       scores.data(),
-                       out.mutable_data_ptr<float>() + i * head_dim});
+          attend_here(
+              {queries.const_data_ptr<float>() + i * head_dim,
+               {last_rows(prompt_rows(keys, prompts, prompt_of[static_cast<std::size_t>(sample)], kv_head),
+                          reach.prompt),
+                last_rows(own_rows(keys, sample, kv_head), reach.own)},
+               static_cast<float>(options.scale),
+               static_cast<float>(options.soft_cap),
+               head_dim,
+               scores.data(),
+               out.mutable_data_ptr<float>() + i * head_dim});
         }
       });
   return out.to(q.scalar_type());
 }
 
 // Attention to the samples' own keys, equally many for every sample: one batched matrix product.
-AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, double scale) {
+AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, const AttentionOptions& options) {
+  const std::int64_t seen = reach_of(keys, options).own;
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
-  const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, 0, keys.own_tokens); };
+  const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, keys.own_tokens - seen, seen); };
   const at::Tensor scores =
-      at::matmul(queries, filled(keys.own_k).transpose(2, 3)).to(at::kFloat).mul_(scale);
+      at::matmul(queries, filled(keys.own_k).transpose(2, 3)).to(at::kFloat).mul_(options.scale);
+  if (options.soft_cap > 0) scores.div_(options.soft_cap).tanh_().mul_(options.soft_cap);
   const at::Tensor lse = at::logsumexp(scores, -1, /*keepdim=*/true);
   const at::Tensor weights = (scores - lse).exp_().to(q.scalar_type());
   return {at::matmul(weights, filled(keys.own_v)).flatten(1, 2), lse.flatten(1).t().contiguous()};
+}
+
+// Attention to the last `most` keys of each prompt.
+AttentionOutput attend_prompt_ends(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
+                                   const Segments& prompts, std::int64_t most,
+                                   const AttentionOptions& options) {
+  std::vector<std::int64_t> tokens;
+  std::vector<std::int32_t> starts{0};
+  for (std::size_t p = 0; p + 1 < prompts.starts.size(); ++p) {
+    const std::int64_t end = prompts.starts[p + 1];
+    for (std::int64_t t = std::max<std::int64_t>(prompts.starts[p], end - most); t < end; ++t)
+      tokens.push_back(t);
+    starts.push_back(static_cast<std::int32_t>(tokens.size()));
+  }
+  const at::Tensor index = at::tensor(tokens, at::kLong).to(q.device());
+  return attend(q, keys.prompt_k.index_select(0, index), keys.prompt_v.index_select(0, index), samples,
+                make_segments(std::move(starts), q.device()), /*causal=*/false, options);
 }
 
 }  // namespace
@@ -154,10 +197,16 @@ at::Tensor for_decoding(const at::Tensor& prompts) {
 }
 
 at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
-                            const Segments& prompts, double scale) {
-  if (q.is_cpu()) return decode_cpu(q, keys, samples, prompts, scale);
-  AttentionOutput all = attend_own(q, keys, scale);
-  merge(all, attend(q, keys.prompt_k, keys.prompt_v, samples, prompts, /*causal=*/false, scale));
+                            const Segments& prompts, const AttentionOptions& options) {
+  if (q.is_cpu()) return decode_cpu(q, keys, samples, prompts, options);
+  AttentionOutput all = attend_own(q, keys, options);
+  const std::int64_t reach = reach_of(keys, options).prompt;
+  AttentionOptions of_prompts = options;
+  of_prompts.window = 0;
+  if (reach >= prompts.longest)
+    merge(all, attend(q, keys.prompt_k, keys.prompt_v, samples, prompts, /*causal=*/false, of_prompts));
+  else if (reach > 0)
+    merge(all, attend_prompt_ends(q, keys, samples, prompts, reach, of_prompts));
   return all.out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/attention.h"
 #include "ops/segments.h"
 
 namespace dpo::ops {
@@ -20,6 +21,6 @@ at::Tensor for_decoding(const at::Tensor& prompts);
 // Attention of one token for each sample; q and the result are [samples, heads, head_dim]. The samples of
 // segment i of `samples` continue prompt i of `prompts`. Not differentiable.
 at::Tensor decode_attention(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
-                            const Segments& prompts, double scale);
+                            const Segments& prompts, const AttentionOptions& options);
 
 }  // namespace dpo::ops

@@ -1,12 +1,21 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/attention.h"
 #include "ops/segments.h"
 
 namespace dpo::ops {
+
+// The keys of attention within a window: every prompt's, then for every response the last ones of its prompt
+// that its window reaches and its own, as one sequence.
+struct WindowKeys {
+  at::Tensor keys;    // int64: the token of each
+  Segments segments;  // of each of ForestLayout::sequences
+};
 
 // The order of a forest's tokens: those of all prompts, then those of all responses.
 struct ForestLayout {
@@ -14,13 +23,18 @@ struct ForestLayout {
   Segments branches;   // the responses of each tree, counted from the first response token ...
   Segments prompts;    // ... which attend to all of that tree's prompt
 
+  std::optional<WindowKeys> window;  // if some sequence is longer than the model's window
+
   std::int64_t prompt_tokens() const { return prompts.tokens(); }
   std::int64_t response_tokens() const { return branches.tokens(); }
 };
 
-// Causal attention of every token within its sequence; a response's sequence includes its prompt.
+WindowKeys make_window(const ForestLayout& layout, std::int64_t window);
+
+// Causal attention of every token within its sequence; a response's sequence includes its prompt. A window is
+// ignored if layout->window is not set: then every sequence is within it.
 // q is [tokens, heads, head_dim]; k and v may have fewer heads (grouped). Differentiable.
 at::Tensor forest_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::shared_ptr<const ForestLayout>& layout, double scale);
+                            const std::shared_ptr<const ForestLayout>& layout, AttentionOptions options);
 
 }  // namespace dpo::ops

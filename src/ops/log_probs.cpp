@@ -32,8 +32,14 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
 
 // The matrix product in the precision of the weights; everything after it is in float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
-  return at::linear(part(input.hidden, chunk), input.matrix,
-                    input.bias.defined() ? std::optional(input.bias) : std::nullopt);
+  return capped(at::linear(part(input.hidden, chunk), input.matrix,
+                           input.bias.defined() ? std::optional(input.bias) : std::nullopt),
+                input.logit_cap);
+}
+
+// The derivative of capped logits by the product; undefined if it is 1.
+at::Tensor slope_of(const HeadInput& input, const at::Tensor& logits) {
+  return input.logit_cap > 0 ? 1 - (logits / input.logit_cap).square() : at::Tensor();
 }
 
 at::Tensor lengths_of(const HeadInput& input) {
@@ -57,6 +63,12 @@ at::TensorOptions upcast_options(const HeadInput& input) {
 }
 
 }  // namespace
+
+at::Tensor capped(const at::Tensor& x, double cap) {
+  if (cap == 0) return x;
+  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+  return wide.div_(cap).tanh_().mul_(cap);
+}
 
 ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
   const auto options = upcast_options(input);
@@ -107,8 +119,11 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
   if (matrix_gradient.defined() && chunks.size() > 1 && matrix_gradient.element_size() < 4)
     sum = at::zeros(matrix_gradient.sizes(), matrix_gradient.options().dtype(at::kFloat));
   for (const Chunk& chunk : chunks) {
-    at::Tensor gradient = score_rows_backward(logits_of(input, chunk), part(input.targets, chunk),
-                                              part(lse, chunk), part(by_row, chunk), input.first_row);
+    at::Tensor logits = logits_of(input, chunk);
+    const at::Tensor slope = slope_of(input, logits);
+    at::Tensor gradient = score_rows_backward(std::move(logits), part(input.targets, chunk), part(lse, chunk),
+                                              part(by_row, chunk), input.first_row);
+    if (slope.defined()) gradient.mul_(slope);  // of the product, no longer of the capped logits
     if (bias_gradient.defined()) bias_gradient.add_(gradient.sum(0));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);

@@ -21,7 +21,11 @@ struct HeadInput {
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
   // With a vocabulary sharded over tensor-parallel ranks: the first row of this rank's shard.
   std::optional<std::int64_t> first_row = {};
+  double logit_cap = 0;  // see capped()
 };
+
+// cap * tanh(x / cap), in float32 or better; x itself if cap is 0. x may be overwritten.
+at::Tensor capped(const at::Tensor& x, double cap);
 
 struct ResponseScores {
   at::Tensor log_probs;        // float32 [responses], the weighted sum over the response's tokens

@@ -126,19 +126,29 @@ double Memory::total() const {
 // What our layers save; fused ones may save less, never more.
 std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
-  const bool gated = s.layer_kind() == model::LayerKind::llama;
-  const bool one_norm = s.layer_kind() == model::LayerKind::gptj;
-  const double statistics = gated ? 4 : 8;  // float32: inverse standard deviation; layer norm also the mean
+  using Kind = model::LayerKind;
+  const Kind kind = s.layer_kind();
+  const bool gemma = kind == Kind::gemma, olmo = kind == Kind::olmo2, cohere = kind == Kind::cohere;
+  const bool gated = kind == Kind::llama || gemma || olmo || cohere;
+  const bool one_norm = kind == Kind::gptj || cohere;
+  const double norms = one_norm ? 1 : gemma ? 4 : 2;
+  const double statistics = gated && !cohere ? 4 : 8;  // float32: inverse deviation; layer norm also the mean
   std::vector<SavedTensor> saved = {
       {"layer input", bytes(s.hidden), false},
-      {"first norm", bytes(s.hidden), false},
+      {olmo ? "attention projection" : "first norm", bytes(s.hidden), false},
       {"queries", bytes(s.query_width()), true},
       {"keys and values", bytes(2 * s.kv_width()), true},
       {"attention output", bytes(s.query_width()), true},
       {"log-sum-exp", 4 * to_double(s.heads), true},
-      {"norm statistics", (one_norm ? 1 : 2) * statistics, false},
+      {"norm statistics", norms * statistics, false},
   };
-  if (!one_norm) saved.push_back({"second norm", bytes(s.hidden), false});
+  if ((gemma || cohere) && element_bytes < 4)
+    saved.push_back({"norm inputs in float32", norms * 4 * to_double(s.hidden), false});
+  else if (gemma)
+    saved.push_back({"outputs before their norms", bytes(2 * s.hidden), false});
+  if (olmo)
+    saved.push_back({"queries and keys before their norms", bytes(s.query_width() + s.kv_width()), true});
+  if (!one_norm) saved.push_back({olmo ? "MLP output" : "second norm", bytes(s.hidden), false});
   if (!s.parallel_residual) saved.push_back({"residual between", bytes(s.hidden), false});
   saved.push_back({"MLP inner", bytes((gated ? 3 : 2) * s.ffn), true});
   return saved;

@@ -3,7 +3,7 @@
     mesh_test.py RANKS [cpu|cuda]
 
 Every mesh of RANKS ranks, for GPT-2 (tied), GPT-NeoX and Llama (grouped heads), with and without recomputation, accumulation
-and whole gradients; sizes that do not divide, batches with fewer trees than ranks. On cuda all ranks share one GPU, over MPI.
+and whole gradients, and for one model of most other families; sizes that do not divide, batches with fewer trees than ranks. On cuda all ranks share one GPU, over MPI.
 """
 
 import json
@@ -30,8 +30,10 @@ ROUNDING = 2**-8  # the last bit of a bfloat16
 UPDATES = 10
 
 # 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
-MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8},
-          "qwen3": {"num_attention_heads": 8, "num_key_value_heads": 4}}
+GROUPED = {"num_attention_heads": 8, "num_key_value_heads": 4}
+MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": GROUPED | {"head_dim": 8}, "qwen3": GROUPED, "gemma2": GROUPED,
+          "gemma3_text": GROUPED, "phi3": GROUPED | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+          "olmo2": GROUPED, "granite": GROUPED, "cohere": GROUPED | {"use_qk_norm": True}}
 MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
           3: [{"shard": 3}, {"replica": 3}],
@@ -41,8 +43,9 @@ PLAIN = {"optimizer": "SGD", "lr": 0.05}
 SETTINGS = {"plain": PLAIN, "recompute": PLAIN | {"recompute": True}, "accumulated": PLAIN | {"microbatches": 2},
             "whole": PLAIN | {"microbatches": 3, "whole": True}, "AdamW": {"optimizer": "AdamW", "lr": 1e-4}}
 ALWAYS = ("plain", "AdamW")
+EVERY_SETTING = ("gpt2", "gpt_neox", "llama")
 if not ALL:
-    del MODELS["qwen3"]
+    MODELS = {family: MODELS[family] for family in EVERY_SETTING}
     SETTINGS = {setting: SETTINGS[setting] for setting in ("plain", "whole", "AdamW")}
 
 
@@ -108,7 +111,7 @@ def exact(folder, models):
                                                   for family in MODELS for setting in ALWAYS]}, folder / "one")
     cases = [{"name": name_of(family, mesh, setting), "family": family, "mesh": mesh, **base(family, setting)}
              for family in MODELS for mesh in MESHES[RANKS] for setting in SETTINGS
-             if family != "qwen3" or setting == "plain"]
+             if family in EVERY_SETTING or setting == "plain"]
     found = run(RANKS, {"batches": data, "cases": cases}, folder / "many")
     for case in cases:
         alone = expected[f"{case['family']} {'AdamW' if case['optimizer'] == 'AdamW' else 'plain'}"]

@@ -21,6 +21,8 @@ void check_config(const ModelConfig& config) {
   if (shape.heads % shape.kv_heads != 0) fail("heads that cannot be shared");
   const auto& rotary = config.settings.rotary;
   if (rotary.dim < 0 || rotary.dim > shape.head_dim || rotary.dim % 2 != 0) fail("rotated dimensions");
+  for (const float frequency : dpo::model::rotary_frequencies(rotary))
+    if (!std::isfinite(frequency)) fail("a frequency that is not finite");
   if (!std::isfinite(config.settings.norm_epsilon) || !std::isfinite(config.settings.initializer_range))
     fail("a number that is none");
 }
@@ -54,6 +56,14 @@ const std::string kSeeds[] = {
     R"({"model_type": "qwen3", "num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 64, "head_dim": 8,
         "num_attention_heads": 4, "vocab_size": 13, "max_position_embeddings": 16, "use_sliding_window": true,
         "sliding_window": 8, "rope_parameters": {"type": "linear", "factor": 2}, "initializer_range": 0.02})",
+    R"({"model_type": "gemma3", "text_config": {"num_hidden_layers": 2, "hidden_size": 16, "vocab_size": 13,
+        "layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {"full_attention":
+        {"rope_type": "yarn", "factor": 8.0, "beta_fast": 32, "truncate": false}}}, "eos_token_id": [1]})",
+    R"({"model_type": "phi3", "num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 64,
+        "num_attention_heads": 4, "vocab_size": 13, "max_position_embeddings": 16, "rope_scaling": {"type": "su",
+        "short_factor": [1, 1.5], "long_factor": [2, 4]}, "original_max_position_embeddings": 8})",
+    R"({"model_type": "smollm3", "num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 64,
+        "num_attention_heads": 4, "vocab_size": 13, "max_position_embeddings": 16, "no_rope_layers": [0, 1]})",
 };
 
 const std::string kTokens[] = {"{",

@@ -6,13 +6,14 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import tiny_models
@@ -145,7 +146,41 @@ VARIANTS = [
     ("llama", {"num_key_value_heads": 1, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
     ("mistral", {}), ("qwen2", {}), ("qwen2", {"tie_word_embeddings": False}),
     ("qwen3", {}), ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+    ("llama", {"rope_parameters": tiny_models.YARN_ROPE}),
+    ("llama", {"rope_parameters": {**tiny_models.YARN_ROPE, "truncate": False, "mscale": 1.0, "mscale_all_dim": 0.5}}),
+    ("llama", {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}),
+    ("mistral", {"sliding_window": 7}), ("qwen2", {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1}),
+    ("gemma2", {}), ("gemma2", {"tie_word_embeddings": False, "attention_bias": True, "num_hidden_layers": 4}),
+    ("gemma3_text", {}), ("gemma3_text", {"sliding_window": 2, "layer_types": None, "rope_parameters": None}),
+    ("phi3", {}), ("phi3", {"num_key_value_heads": 6, "tie_word_embeddings": True, "original_max_position_embeddings": 2}),
+    ("olmo2", {}), ("olmo2", {"num_key_value_heads": 6, "tie_word_embeddings": True}),
+    ("olmo3", {}), ("smollm3", {}), ("smollm3", {"no_rope_layers": [0, 1, 0], "use_sliding_window": True, "sliding_window": 5}),
+    ("granite", {}), ("granite", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
+    ("cohere", {}), ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
 ]
+
+
+def check_text_part():
+    """The text part of a Gemma 3 for images and text, from files as transformers writes them and as the hub has them."""
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+    torch.manual_seed(0)
+    vision = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}
+    config = Gemma3Config(text_config=tiny_models.config("gemma3_text").to_dict(), vision_config=vision,
+                          image_token_index=130, boi_token_index=129, eoi_token_index=128)
+    model = Gemma3ForConditionalGeneration(config).to(DEVICE).eval()
+    examples = random_examples(8, 128)
+    rows, _, _, gradients = by_transformers(model, examples)
+    gradients = {name.replace("model.language_model.", "model."): x for name, x in gradients.items()}
+    for prefix in (None, "language_model.model.", "model.language_model."):
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            if prefix:
+                file = Path(folder, "model.safetensors")
+                state = {re.sub("^(language_model.model|model.language_model).", prefix, name): x for name, x in load_file(file).items()}
+                save_file(state, file, {"format": "pt"})
+            our_rows, _, _, ours = by_probe(folder, examples)
+        assert worst_error(our_rows, rows) < LOGITS and max(error(ours[n], gradients[n]) for n in gradients) < GRADIENTS
 
 
 def check_gpt2_small():
@@ -176,6 +211,7 @@ def main():
     ours, theirs = (sum(x * x for x in errors) ** 0.5 for errors in zip(*bfloat16))
     print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
     assert ours <= 1.1 * theirs
+    check_text_part()
     if ALL:
         check_gpt2_small()
     return 0

@@ -22,6 +22,8 @@ GPT2_LIKE = {"n_embd": 48, "n_inner": 176, "n_layer": 3, "n_head": 4, "vocab_siz
              "bos_token_id": 1, "eos_token_id": 2}
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+YARN_ROPE = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 24,
+             "beta_fast": 4.0, "beta_slow": 1.0}
 
 SETTINGS = {
     "gpt2": GPT2_LIKE,
@@ -33,6 +35,23 @@ SETTINGS = {
     "mistral": {**LLAMA_LIKE, "head_dim": 12, "sliding_window": None},
     "qwen2": {**LLAMA_LIKE, "tie_word_embeddings": True},
     "qwen3": {**LLAMA_LIKE, "head_dim": 16},
+    "gemma2": {**LLAMA_LIKE, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 9, "pad_token_id": 0,
+               "attn_logit_softcapping": 2.0, "final_logit_softcapping": 8.0},
+    "gemma3_text": {**LLAMA_LIKE, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 9, "pad_token_id": 0,
+                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                    "rope_parameters": {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+                                        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}},
+    "phi3": {**LLAMA_LIKE, "pad_token_id": 0, "sliding_window": 20, "original_max_position_embeddings": 80,
+             "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
+                                 "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 3.0, 5.0]}},
+    "olmo2": {**LLAMA_LIKE, "pad_token_id": 0},
+    "olmo3": {**LLAMA_LIKE, "pad_token_id": 0, "num_hidden_layers": 4, "sliding_window": 9,
+              "rope_parameters": {"full_attention": YARN_ROPE, "sliding_attention": {"rope_type": "default",
+                                                                                     "rope_theta": 5e5}}},
+    "smollm3": {**LLAMA_LIKE, "pad_token_id": 0, "no_rope_layer_interval": 2},
+    "granite": {**LLAMA_LIKE, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.2,
+                "logits_scaling": 8.0},
+    "cohere": {**LLAMA_LIKE, "pad_token_id": 0},
 }
 FAMILIES = list(SETTINGS)
 

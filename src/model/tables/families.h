@@ -15,14 +15,22 @@ struct FamilyTable {
   std::vector<TensorInfo> head;
   std::string head_name;    // of the head's matrix, also if it is tied to the embedding's
   std::string base_prefix;  // see TensorTable
-  std::vector<std::pair<std::string, std::string>> old_names;  // see TensorTable
-  std::vector<std::string> buffers;                            // see TensorTable
+  std::vector<std::pair<std::string, std::string>> old_names;     // see TensorTable
+  std::vector<std::pair<std::string, std::string>> old_prefixes;  // see TensorTable
+  std::vector<std::string> buffers;                               // see TensorTable
+  std::vector<std::string> other_parts;                           // see TensorTable
 };
 
 FamilyTable gpt2_table(const ModelShape& shape);
 FamilyTable gpt_neox_table(const ModelShape& shape);
 FamilyTable gptj_table(const ModelShape& shape);
-FamilyTable llama_table(const ModelShape& shape);  // Llama, Mistral, Qwen2, Qwen3
+FamilyTable llama_table(const ModelShape& shape);  // Llama, Mistral, Qwen, Phi-3, SmolLM3, Granite
+FamilyTable gemma_table(const ModelShape& shape);
+FamilyTable olmo2_table(const ModelShape& shape);
+FamilyTable cohere_table(const ModelShape& shape);
+
+// Llama's names outside of the layers, without tensors in the layers yet.
+FamilyTable llama_like_table(const ModelShape& shape);
 
 // The vocabulary is split by rows, in the embedding and in the head alike.
 inline TensorInfo embedding_tensor(std::string name, const ModelShape& s) {
@@ -51,5 +59,10 @@ inline TensorInfo split_outputs(std::string name, std::int64_t out, std::int64_t
 inline TensorInfo split_inputs(std::string name, std::int64_t out, std::int64_t in) {
   return {std::move(name), {out, in}, 1, true};
 }
+
+// The matrices of Llama's attention and of its gated MLP, and the biases of both that the shape names.
+void add_attention(FamilyTable& table, const ModelShape& shape);
+void add_gated_mlp(FamilyTable& table, const ModelShape& shape);
+void add_biases(FamilyTable& table, const ModelShape& shape);
 
 }  // namespace dpo::model

@@ -9,8 +9,8 @@ FamilyTable gpt2_table(const ModelShape& s) {
     tensor.transposed = true;
     return tensor;
   };
-  const auto sections = [](TensorInfo tensor) {  // queries, then keys, then values
-    tensor.sections = 3;
+  const auto sections = [&s](TensorInfo tensor) {  // queries, then keys, then values
+    tensor.sections = {s.hidden, s.hidden, s.hidden};
     return tensor;
   };
   const auto inputs = [](std::string name, std::int64_t in, std::int64_t out) {

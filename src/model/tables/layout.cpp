@@ -18,20 +18,26 @@ std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
   return std::accumulate(begin, end, std::int64_t{1}, std::multiplies<>());
 }
 
-LocalTensor whole(const TensorInfo& tensor) { return {tensor.shape, 0, tensor.count(), tensor.count(), 0}; }
+LocalTensor whole(const TensorInfo& tensor) { return {tensor.shape, {{0, tensor.count()}}}; }
 
-// The split dimension has `sections` parts of equal size, each of which is split over the ranks. Only a
-// tensor with one range per rank (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
+// Each section of the split dimension is split over the ranks by itself. Only a tensor without sections (the
+// vocabulary's rows) may be split unevenly; the last rank then has fewer.
 LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
   const auto dimension = tensor.shape.begin() + *tensor.split;
   const std::int64_t inner = product(dimension + 1, tensor.shape.end());
-  const std::int64_t section = *dimension / tensor.sections;
-  const std::int64_t share = (section + layout.tensor_ranks - 1) / layout.tensor_ranks;
-  const std::int64_t begin = std::min(section, layout.tensor_rank * share);
-  const std::int64_t size = std::min(section, begin + share) - begin;
-  LocalTensor local{tensor.shape, begin * inner, size * inner, section * inner, 0};
-  local.shape[static_cast<std::size_t>(*tensor.split)] = size * tensor.sections;
+  LocalTensor local{
+      tensor.shape, {}, product(tensor.shape.begin(), dimension), /*stride=*/*dimension * inner, 0};
+  std::int64_t sum = 0, passed = 0;
+  for (const std::int64_t section : tensor.sections.empty() ? std::vector{*dimension} : tensor.sections) {
+    const std::int64_t share = (section + layout.tensor_ranks - 1) / layout.tensor_ranks;
+    const std::int64_t begin = std::min(section, layout.tensor_rank * share);
+    const std::int64_t size = std::min(section, begin + share) - begin;
+    local.ranges.push_back({(passed + begin) * inner, size * inner});
+    sum += size;
+    passed += section;
+  }
+  local.shape[static_cast<std::size_t>(*tensor.split)] = sum;
   return local;
 }
 
@@ -61,16 +67,16 @@ std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
   std::vector<Piece> pieces;
   for (std::size_t t = 0; t < local.tensors.size(); ++t) {
     const LocalTensor& tensor = local.tensors[t];
-    if (tensor.length == 0) continue;
-    const std::int64_t ranges = tensor.count() / tensor.length;
-    for (std::int64_t range = 0; range < ranges; ++range) {
-      const std::int64_t start = tensor.start + range * tensor.length;  // in the buffer
-      const std::int64_t begin = std::max(start, own_begin);
-      const std::int64_t end = std::min(start + tensor.length, own_end);
-      if (begin < end)
-        pieces.push_back(
-            {t, tensor.first + range * tensor.stride + (begin - start), begin - own_begin, end - begin});
-    }
+    std::int64_t start = tensor.start;  // of a range, in the buffer
+    for (std::int64_t repeat = 0; repeat < tensor.repeats; ++repeat)
+      for (const Range& range : tensor.ranges) {
+        const std::int64_t begin = std::max(start, own_begin);
+        const std::int64_t end = std::min(start + range.count, own_end);
+        if (begin < end)
+          pieces.push_back(
+              {t, range.from + repeat * tensor.stride + (begin - start), begin - own_begin, end - begin});
+        start += range.count;
+      }
   }
   return pieces;
 }

@@ -14,14 +14,18 @@ struct Layout {
   std::int64_t shard_rank = 0, shard_ranks = 1;
 };
 
-// A tensor as a tensor-parallel rank holds it: ranges of consecutive elements of the whole tensor, of equal
-// length and stride, packed one after the other.
+// Consecutive elements of a tensor.
+struct Range {
+  std::int64_t from = 0, count = 0;
+};
+
+// A tensor as a tensor-parallel rank holds it: ranges of consecutive elements of the whole tensor, packed one
+// after the other. The same ranges repeat `repeats` times, `stride` elements apart.
 struct LocalTensor {
   std::vector<std::int64_t> shape;
-  std::int64_t first = 0;   // element of the whole tensor that the first range begins with
-  std::int64_t length = 0;  // of a range
-  std::int64_t stride = 0;  // from the beginning of a range to that of the next
-  std::int64_t start = 0;   // where the tensor begins in the block's flat buffer
+  std::vector<Range> ranges;
+  std::int64_t repeats = 1, stride = 0;
+  std::int64_t start = 0;  // where the tensor begins in the block's flat buffer
 
   std::int64_t count() const;
 };
@@ -45,11 +49,6 @@ struct Piece {
 
 // Everything that this rank holds of a block, in the order of the buffer.
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout);
-
-// Consecutive elements of a tensor.
-struct Range {
-  std::int64_t from = 0, count = 0;
-};
 
 // All pieces of one tensor: in a rank's buffer they are contiguous.
 struct HeldTensor {

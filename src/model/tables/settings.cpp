@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
+#include "model/tables/config_object.h"
 #include "model/tables/config_reader.h"
 
 namespace dpo::model {
@@ -22,7 +22,10 @@ Keys keys_of(LayerKind kind) {
     case LayerKind::gpt2:
     case LayerKind::gptj: return {"layer_norm_epsilon", "activation_function", "gelu_new", 1e-5};
     case LayerKind::gpt_neox: return {"layer_norm_eps", "hidden_act", "gelu", 1e-5};
-    case LayerKind::llama: break;
+    case LayerKind::cohere: return {"layer_norm_eps", "hidden_act", "silu", 1e-5};
+    case LayerKind::gemma: return {"rms_norm_eps", "hidden_activation", "gelu_pytorch_tanh", 1e-6};
+    case LayerKind::llama:
+    case LayerKind::olmo2: break;
   }
   return {"rms_norm_eps", "hidden_act", "silu", 1e-6};
 }
@@ -40,117 +43,137 @@ Activation read_activation(const ConfigReader& in, const Keys& keys) {
                   key, name));
 }
 
-// "rope_parameters", which files of transformers before version 5 call "rope_scaling".
-const json& rotary_object(const ConfigReader& in) {
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const json* value = in.find(key);
-    if (!value) continue;
-    if (!value->is_object()) in.fail(fmt::format("'{}' is not an object", key));
-    for (const auto& [name, member] : value->items())
-      if (member.is_object())
-        in.fail(fmt::format("'{}' has rotary embeddings by kind of layer ('{}'), which is not supported", key,
-                            name));
-    return *value;
-  }
-  static const json nothing = json::object();
-  return nothing;
-}
-
-void read_scaling(Rotary& rotary, const ConfigReader& rope, std::int64_t context) {
-  const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
-  if (type == "default") return;
-  if (type != "linear" && type != "llama3")
-    rope.fail(fmt::format(
-        "rotary embeddings of type '{}' are not supported (supported: default, linear, llama3)", type));
-  rotary.scaling = type == "linear" ? Rotary::Scaling::linear : Rotary::Scaling::llama3;
-  rotary.factor = rope.number("factor", 0);
-  if (rotary.factor < 1) rope.fail("the rotary embedding's 'factor' is missing or below 1");
-  if (type == "linear") return;
-  rotary.low_frequency_factor = rope.number("low_freq_factor", 1);
-  rotary.high_frequency_factor = rope.number("high_freq_factor", 4);
-  rotary.original_context = rope.optional_size("original_max_position_embeddings").value_or(context);
-  if (rotary.high_frequency_factor <= rotary.low_frequency_factor || rotary.low_frequency_factor <= 0)
-    rope.fail(
-        "the rotary embedding's 'high_freq_factor' must be above its 'low_freq_factor', and both above 0");
-}
-
-Rotary read_gptj_rotary(const ConfigReader& in, const ModelShape& shape) {
-  Rotary rotary;
-  rotary.interleaved = true;
-  rotary.dim = in.optional_size("rotary_dim").value_or(64);
-  if (rotary.dim > shape.head_dim || rotary.dim % 2 != 0)
-    in.fail(fmt::format("'rotary_dim' is {}, expected an even number up to the head's {}", rotary.dim,
-                        shape.head_dim));
-  return rotary;
-}
-
-Rotary read_modern_rotary(const ConfigReader& in, const ModelShape& shape) {
-  const ConfigReader rope(rotary_object(in), in.origin());
-  const bool neox = shape.layer_kind() == LayerKind::gpt_neox;
-  Rotary rotary;
-  rotary.theta = rope.number("rope_theta", in.number(neox ? "rotary_emb_base" : "rope_theta", 10000));
-  const double part = rope.number(
-      "partial_rotary_factor", neox ? in.number("rotary_pct", 0.25) : in.number("partial_rotary_factor", 1));
-  rotary.dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * part);
-  if (part > 1 || rotary.dim < 2 || rotary.dim % 2 != 0 || rotary.theta <= 0)
-    in.fail(fmt::format("rotary embeddings over {} of a head's {} dimensions with base {} are not valid",
-                        rotary.dim, shape.head_dim, rotary.theta));
-  read_scaling(rotary, rope, shape.context);
-  return rotary;
-}
-
-Rotary read_rotary(const ConfigReader& in, const ModelShape& shape) {
-  switch (shape.layer_kind()) {
-    case LayerKind::gpt2: return {};
-    case LayerKind::gptj: return read_gptj_rotary(in, shape);
-    case LayerKind::gpt_neox:
-    case LayerKind::llama: break;
-  }
-  return read_modern_rotary(in, shape);
-}
-
-bool has_window(const ConfigReader& in, Family family) {
+// Whether a layer attends within the window, if config.json does not list the kinds of layers.
+bool is_windowed_layer(const ConfigReader& in, const Settings& settings, Family family, std::int64_t layer) {
   switch (family) {
-    case Family::mistral: return true;
+    case Family::mistral:
+    case Family::phi3: return true;
     case Family::qwen2:
-    case Family::qwen3: return in.flag("use_sliding_window", false);
+    case Family::qwen3: return static_cast<double>(layer) >= in.number("max_window_layers", 28);
+    case Family::gemma2: return layer % 2 == 0;
+    case Family::gemma3:
+    case Family::olmo3: return (layer + 1) % in.size("sliding_window_pattern") != 0;
+    case Family::smollm3: return settings.unrotated[static_cast<std::size_t>(layer)];
     case Family::gpt2:
     case Family::gpt_neox:
     case Family::gptj:
-    case Family::llama: break;
+    case Family::llama:
+    case Family::olmo2:
+    case Family::granite:
+    case Family::cohere: break;
   }
   return false;
 }
 
-// Only sequences longer than the window need it.
-void apply_window(const ConfigReader& in, ModelShape& shape, std::vector<std::string>& notes) {
-  if (!has_window(in, shape.family)) return;
+bool uses_window(const ConfigReader& in, Family family) {
+  const bool can_be_off = family == Family::qwen2 || family == Family::qwen3 || family == Family::smollm3;
+  return !can_be_off || in.flag("use_sliding_window", false);
+}
+
+// "layer_types", of the families whose layers differ.
+const json* layer_types(const ConfigReader& in, const ModelShape& shape) {
+  using enum Family;
+  const Family family = shape.family;
+  const bool has_types = family == qwen2 || family == qwen3 || family == gemma2 || family == gemma3 ||
+                         family == olmo3 || family == smollm3;
+  const json* types = in.find("layer_types");
+  if (!types || !has_types) return nullptr;
+  if (!types->is_array() || static_cast<std::int64_t>(types->size()) < shape.layers)
+    in.fail(fmt::format("'layer_types' is not a list with a kind for each of the {} layers", shape.layers));
+  for (const json& type : *types)
+    if (type != "full_attention" && type != "sliding_attention")
+      in.fail(
+          "'layer_types' has a kind of layer that is not supported (supported: full_attention, "
+          "sliding_attention)");
+  return types;
+}
+
+void read_windows(const ConfigReader& in, ModelShape& shape, Settings& settings) {
+  const json* types = layer_types(in, shape);
+  std::vector<bool> windowed(static_cast<std::size_t>(shape.layers));
+  bool any = false;
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    windowed[i] = types ? (*types)[i] == "sliding_attention"
+                        : is_windowed_layer(in, settings, shape.family, static_cast<std::int64_t>(i));
+    any = any || windowed[i];
+  }
+  if (!any || !uses_window(in, shape.family)) return;
   const auto window = in.optional_size("sliding_window");
-  if (!window || *window >= shape.context) return;
-  notes.push_back(
-      fmt::format("{}: attention over a sliding window is not supported, so sequences are limited to "
-                  "the window's {} tokens, within which it makes no difference",
-                  in.origin(), *window));
-  shape.context = *window;
+  if (!window && !settings.window_rotary) return;
+  settings.windowed = std::move(windowed);  // also says which of two rotary embeddings a layer has
+  shape.window = window.value_or(0);
+}
+
+// SmolLM3: "no_rope_layers" is 1 for a layer that has rotary embeddings.
+void read_unrotated(const ConfigReader& in, const ModelShape& shape, Settings& settings) {
+  if (shape.family != Family::smollm3) return;
+  const json* list = in.find("no_rope_layers");
+  if (list && (!list->is_array() || static_cast<std::int64_t>(list->size()) < shape.layers))
+    in.fail(
+        fmt::format("'no_rope_layers' is not a list with a number for each of the {} layers", shape.layers));
+  const std::int64_t interval = list ? 1 : in.size("no_rope_layer_interval");
+  settings.unrotated.resize(static_cast<std::size_t>(shape.layers));
+  for (std::size_t i = 0; i < settings.unrotated.size(); ++i)
+    settings.unrotated[i] = list ? (*list)[i] == 0 : (static_cast<std::int64_t>(i) + 1) % interval == 0;
+}
+
+// The factor of attention scores before the softmax.
+double read_attention_scale(const ConfigReader& in, const ModelShape& shape) {
+  const double usual = 1 / std::sqrt(static_cast<double>(shape.head_dim));
+  if (shape.family == Family::gpt2) return in.flag("scale_attn_weights", true) ? usual : 1;
+  if (shape.family == Family::granite) return in.number("attention_multiplier", 1);
+  if (shape.layer_kind() != LayerKind::gemma) return usual;
+  const double scalar = in.number("query_pre_attn_scalar", 0);
+  if (scalar <= 0) in.fail("'query_pre_attn_scalar' is missing or 0");
+  return 1 / std::sqrt(scalar);
+}
+
+// Caps and multipliers of single families.
+void read_factors(const ConfigReader& in, const ModelShape& shape, Settings& settings) {
+  settings.attention_scale = read_attention_scale(in, shape);
+  if (shape.family == Family::gpt2)
+    settings.inverse_layer_scale = in.flag("scale_attn_by_inverse_layer_idx", false);
+  if (shape.layer_kind() == LayerKind::gemma) {
+    settings.embedding_multiplier = std::sqrt(static_cast<double>(shape.hidden));
+    settings.logit_cap = in.number("final_logit_softcapping", 0);
+  }
+  if (shape.family == Family::gemma2) settings.attention_cap = in.number("attn_logit_softcapping", 0);
+  if (shape.family == Family::cohere) settings.logit_multiplier = in.number("logit_scale", 1);
+  if (shape.family != Family::granite) return;
+  settings.embedding_multiplier = in.number("embedding_multiplier", 1);
+  settings.residual_multiplier = in.number("residual_multiplier", 1);
+  const double divisor = in.number("logits_scaling", 1);
+  if (divisor <= 0) in.fail("'logits_scaling' is 0, expected a number above 0");
+  settings.logit_multiplier = 1 / divisor;
 }
 
 void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
-  if (kind == LayerKind::gpt2) {
-    for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
-      if (in.flag(key, false)) in.fail(fmt::format("'{}' is not supported", key));
-  }
+  if (kind == LayerKind::gpt2 && in.flag("add_cross_attention", false))
+    in.fail("'add_cross_attention' is not supported");
+  if (kind == LayerKind::gemma && in.flag("use_bidirectional_attention", false))
+    in.fail("'use_bidirectional_attention' is not supported");
   if (in.find("quantization_config"))
     in.fail("'quantization_config': quantized weights are not supported; use the original model");
 }
 
-// Only Llama and its relatives have a padding row. A negative id counts from the end, as in Python. An id
+// GPT-2, GPT-NeoX and GPT-J have no padding row. A negative id counts from the end, as in Python. An id
 // beyond the vocabulary belongs to a tokenizer that was changed later.
 std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const ModelShape& shape) {
   const json* value = in.find("pad_token_id");
-  if (shape.layer_kind() != LayerKind::llama || !value || !value->is_number_integer()) return std::nullopt;
+  const LayerKind kind = shape.layer_kind();
+  const bool has_row = kind != LayerKind::gpt2 && kind != LayerKind::gpt_neox && kind != LayerKind::gptj;
+  if (!has_row || !value || !value->is_number_integer()) return std::nullopt;
   const auto id = value->get<std::int64_t>();
   if (id < -shape.vocabulary || id >= shape.vocabulary) return std::nullopt;
   return id < 0 ? id + shape.vocabulary : id;
+}
+
+// With YaRN sequences may be as long as its factor says: the key for the context often stays as it was.
+void extend_context(ModelShape& shape, const Rotary& rotary) {
+  if (rotary.scaling != Rotary::Scaling::yarn) return;
+  constexpr double kLongest = 1 << 24;
+  const double stretched = rotary.factor * static_cast<double>(rotary.original_context);
+  shape.context = std::max(shape.context, static_cast<std::int64_t>(std::min(stretched, kLongest)));
 }
 
 // Preference training compares likelihoods, to which dropout would add noise.
@@ -166,7 +189,7 @@ void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
 
 ModelConfig parse_model_config(std::string_view config_json, const std::string& origin) {
   ModelConfig config{parse_shape(config_json, origin), {}};
-  const json object = json::parse(config_json);
+  const json object = parse_config_object(config_json, origin);
   const ConfigReader in(object, origin);
   Settings& settings = config.settings;
   const LayerKind kind = config.shape.layer_kind();
@@ -175,31 +198,15 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   settings.norm_epsilon = in.number(keys.epsilon, keys.default_epsilon);
   settings.activation = read_activation(in, keys);
   settings.rotary = read_rotary(in, config.shape);
-  settings.scaled_attention = kind != LayerKind::gpt2 || in.flag("scale_attn_weights", true);
+  if (has_two_rotaries(config.shape.family)) settings.window_rotary = read_window_rotary(in, config.shape);
+  read_unrotated(in, config.shape, settings);
+  read_windows(in, config.shape, settings);
+  read_factors(in, config.shape, settings);
   settings.initializer_range = in.number("initializer_range", 0.02);
   settings.padding_row = read_padding_row(in, config.shape);
-  apply_window(in, config.shape, settings.notes);
+  extend_context(config.shape, settings.rotary);
   note_dropout(in, settings.notes);
   return config;
-}
-
-std::vector<float> rotary_frequencies(const Rotary& rotary) {
-  std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < rotary.dim; i += 2) {
-    const auto exponent = static_cast<float>(i) / static_cast<float>(rotary.dim);
-    float frequency = 1.0F / std::pow(static_cast<float>(rotary.theta), exponent);
-    if (rotary.scaling == Rotary::Scaling::linear) frequency /= static_cast<float>(rotary.factor);
-    if (rotary.scaling == Rotary::Scaling::llama3) {
-      // Long waves are stretched, short ones stay, those between are blended.
-      const double wavelength = 2 * std::numbers::pi / frequency;
-      const auto context = static_cast<double>(rotary.original_context);
-      const double low = rotary.low_frequency_factor, high = rotary.high_frequency_factor;
-      const double blend = std::clamp((context / wavelength - low) / (high - low), 0.0, 1.0);
-      frequency = static_cast<float>((1 - blend) * frequency / rotary.factor + blend * frequency);
-    }
-    frequencies.push_back(frequency);
-  }
-  return frequencies;
 }
 
 }  // namespace dpo::model

@@ -6,31 +6,25 @@
 #include <string_view>
 #include <vector>
 
+#include "model/tables/rotary.h"
 #include "model/tables/shape.h"
 
 namespace dpo::model {
 
 enum class Activation { gelu, gelu_tanh, relu, silu };
 
-// Rotary position embedding.
-struct Rotary {
-  enum class Scaling { none, linear, llama3 };
-
-  std::int64_t dim = 0;      // how many of a head's first dimensions are rotated; 0: none
-  bool interleaved = false;  // pairs are adjacent dimensions (GPT-J); otherwise one of each half
-  double theta = 10000;
-  Scaling scaling = Scaling::none;
-  double factor = 1;
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // of llama3
-  std::int64_t original_context = 0;                           // of llama3
-};
-
 // What a config.json says besides the sizes.
 struct Settings {
   double norm_epsilon = 1e-5;
   Activation activation{};
   Rotary rotary;
-  bool scaled_attention = true;  // by 1 / sqrt(head_dim)
+  std::optional<Rotary> window_rotary;  // of layers with a window, where theirs differs
+  std::vector<bool> unrotated;          // layers without rotary embedding; empty: none
+  std::vector<bool> windowed;           // layers that attend within ModelShape::window; empty: none
+  double attention_scale = 1;
+  bool inverse_layer_scale = false;         // GPT-2: also divided by the layer's number, from 1
+  double attention_cap = 0, logit_cap = 0;  // c * tanh(x / c) of attention scores and logits; 0: none
+  double embedding_multiplier = 1, residual_multiplier = 1, logit_multiplier = 1;
   double initializer_range = 0.02;
   std::optional<std::int64_t> padding_row;  // of the embedding; zeros in a new model
   std::vector<std::string> notes;           // what is ignored, for the user
@@ -39,12 +33,14 @@ struct Settings {
 struct ModelConfig {
   ModelShape shape;
   Settings settings;
+
+  bool is_windowed(std::size_t layer) const { return !settings.windowed.empty() && settings.windowed[layer]; }
+  bool is_rotated(std::size_t layer) const {
+    return settings.unrotated.empty() || !settings.unrotated[layer];
+  }
 };
 
 // Parses a config.json. A feature that is not supported is a UserError that names it.
 ModelConfig parse_model_config(std::string_view config_json, const std::string& origin);
-
-// The frequency of each rotated pair of dimensions, as transformers computes it.
-std::vector<float> rotary_frequencies(const Rotary& rotary);
 
 }  // namespace dpo::model

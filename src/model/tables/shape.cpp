@@ -1,6 +1,6 @@
 #include "model/tables/shape.h"
 
-#include "base/nearest.h"
+#include "model/tables/config_object.h"
 #include "model/tables/config_reader.h"
 
 namespace dpo::model {
@@ -47,8 +47,11 @@ ModelShape read_modern(const ConfigReader& in, Family family) {
     constexpr std::int64_t kQwen3HeadDim = 128;  // where its configuration leaves it out
     s.head_dim =
         in.optional_size("head_dim").value_or(family == Family::qwen3 ? kQwen3HeadDim : s.hidden / s.heads);
-    s.attention_bias = in.flag("attention_bias", false);
-    s.mlp_bias = in.flag("mlp_bias", false);
+    const bool may_have_biases = family != Family::phi3;
+    s.attention_bias = may_have_biases && in.flag("attention_bias", false);
+    s.mlp_bias = may_have_biases && info_of(family).layers == LayerKind::llama && in.flag("mlp_bias", false);
+    s.parallel_residual = family == Family::cohere;
+    s.query_key_norm = family == Family::cohere && in.flag("use_qk_norm", false);
   }
   return s;
 }
@@ -61,34 +64,21 @@ void check_heads(const ModelShape& s, const ConfigReader& in) {
     in.fail(fmt::format("a hidden size of {} cannot be split over {} heads", s.hidden, s.heads));
 }
 
-Family read_family(const json& object, const ConfigReader& in) {
-  const auto it = object.find("model_type");
-  if (it == object.end() || !it->is_string()) in.fail("'model_type' is missing or not a string");
-  const std::string type = it->get<std::string>();
-  std::vector<std::string> known;
-  for (const Family family : all_families()) {
-    if (type == info_of(family).model_type) return family;
-    known.emplace_back(info_of(family).model_type);
-  }
-  std::string list;
-  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  in.fail(fmt::format("model_type '{}' is not supported (supported: {}){}", type, list,
-                      did_you_mean(type, known)));
-}
-
 }  // namespace
 
 ModelShape parse_shape(std::string_view config_json, const std::string& origin) {
-  const json object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  const json object = parse_config_object(config_json, origin);
   const ConfigReader in(object, origin);
-  if (!object.is_object()) in.fail("not a JSON object");
-  const Family family = read_family(object, in);
+  const Family family = family_of(object, origin);
   ModelShape shape;
   switch (info_of(family).layers) {
     case LayerKind::gpt2: shape = read_gpt2_like(in, family, /*tied=*/true); break;
     case LayerKind::gptj: shape = read_gpt2_like(in, family, /*tied=*/false); break;
     case LayerKind::gpt_neox:
-    case LayerKind::llama: shape = read_modern(in, family); break;
+    case LayerKind::llama:
+    case LayerKind::gemma:
+    case LayerKind::olmo2:
+    case LayerKind::cohere: shape = read_modern(in, family); break;
   }
   check_heads(shape, in);
   // The tensor table grows with them, and no real model comes near.

@@ -11,10 +11,26 @@ namespace dpo::model {
 
 // Every switch over these two enumerations is without a default, which the compiler checks (-Werror=switch):
 // a family that is forgotten somewhere does not compile.
-enum class Family { gpt2, gpt_neox, gptj, llama, mistral, qwen2, qwen3 };
+enum class Family {
+  gpt2,
+  gpt_neox,
+  gptj,
+  llama,
+  mistral,
+  qwen2,
+  qwen3,
+  gemma2,
+  gemma3,
+  phi3,
+  olmo2,
+  olmo3,
+  smollm3,
+  granite,
+  cohere
+};
 
 // What a layer is made of. Families of one kind differ in biases, norms and settings only.
-enum class LayerKind { gpt2, gpt_neox, gptj, llama };
+enum class LayerKind { gpt2, gpt_neox, gptj, llama, gemma, olmo2, cohere };
 
 struct FamilyInfo {
   const char* model_type = nullptr;  // in config.json
@@ -31,12 +47,23 @@ constexpr FamilyInfo info_of(Family family) {
     case Family::mistral: return {"mistral", "Mistral", LayerKind::llama};
     case Family::qwen2: return {"qwen2", "Qwen2", LayerKind::llama};
     case Family::qwen3: return {"qwen3", "Qwen3", LayerKind::llama};
+    case Family::gemma2: return {"gemma2", "Gemma 2", LayerKind::gemma};
+    case Family::gemma3: return {"gemma3_text", "Gemma 3", LayerKind::gemma};
+    case Family::phi3: return {"phi3", "Phi-3", LayerKind::llama};
+    case Family::olmo2: return {"olmo2", "OLMo 2", LayerKind::olmo2};
+    case Family::olmo3: return {"olmo3", "OLMo 3", LayerKind::olmo2};
+    case Family::smollm3: return {"smollm3", "SmolLM3", LayerKind::llama};
+    case Family::granite: return {"granite", "Granite", LayerKind::llama};
+    case Family::cohere: return {"cohere", "Cohere", LayerKind::cohere};
   }
   return {};
 }
 
 // All enumerators of Family.
 std::vector<Family> all_families();
+
+// Layers with a sliding window rotate by other angles than those without.
+constexpr bool has_two_rotaries(Family family) { return family == Family::gemma3 || family == Family::olmo3; }
 
 // The sizes that a Hugging Face config.json gives.
 struct ModelShape {
@@ -49,10 +76,12 @@ struct ModelShape {
   std::int64_t head_dim = 0;
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;  // the longest sequence
+  std::int64_t window = 0;   // of layers with sliding-window attention (which, the settings say); 0: none
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
   bool parallel_residual = false;  // attention and MLP read the same input
+  bool query_key_norm = false;     // Cohere: layer norms of queries and keys
 
   LayerKind layer_kind() const { return info_of(family).layers; }
   std::int64_t query_width() const { return heads * head_dim; }

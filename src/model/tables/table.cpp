@@ -20,6 +20,9 @@ FamilyTable family_table(const ModelShape& shape) {
     case LayerKind::gpt2: return gpt2_table(shape);
     case LayerKind::gpt_neox: return gpt_neox_table(shape);
     case LayerKind::gptj: return gptj_table(shape);
+    case LayerKind::gemma: return gemma_table(shape);
+    case LayerKind::olmo2: return olmo2_table(shape);
+    case LayerKind::cohere: return cohere_table(shape);
     case LayerKind::llama: break;
   }
   return llama_table(shape);
@@ -73,7 +76,9 @@ TensorTable tensor_table(const ModelShape& shape) {
   table.head_name = family.head_name;
   table.base_prefix = family.base_prefix;
   table.old_names = family.old_names;
+  table.old_prefixes = family.old_prefixes;
   table.buffers = family.buffers;
+  table.other_parts = family.other_parts;
   return table;
 }
 

@@ -21,7 +21,8 @@ struct TensorInfo {
   std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank has all
   bool multiplies_tokens = false;   // a matrix that every token is multiplied by (embeddings are looked up)
   Init init = Init::normal;
-  int sections = 1;         // of the split dimension, each split by itself: queries, keys and values
+  std::vector<std::int64_t> sections =
+      {};                   // of the split dimension, each split by itself: queries, keys, values
   bool transposed = false;  // a matrix that is stored [in, out]
 
   std::int64_t count() const;
@@ -48,8 +49,10 @@ struct TensorTable {
   std::int64_t head_matmul_count = 0;     // vocabulary x hidden, tied or not
   std::string embedding_name, head_name;  // of the two matrices that may be tied
   std::string base_prefix;                // "transformer."; files of the model without its head leave it out
-  std::vector<std::pair<std::string, std::string>> old_names;  // a name in some files, the name here
-  std::vector<std::string> buffers;  // suffixes of names in older files that are not parameters
+  std::vector<std::pair<std::string, std::string>> old_names;     // a name in some files, the name here
+  std::vector<std::pair<std::string, std::string>> old_prefixes;  // the same for beginnings of names
+  std::vector<std::string> buffers;      // suffixes of names in older files that are not parameters
+  std::vector<std::string> other_parts;  // beginnings of names of what is not read: a tower for images
 
   std::int64_t count() const;              // all parameters
   std::int64_t body_matmul_count() const;  // parameters of the layers' matrices

@@ -86,6 +86,17 @@ TEST(Match, AcceptsTheNewNameOfAnOldHead) {
   EXPECT_TRUE(problems_of(table, stored).empty());
 }
 
+TEST(Match, FindsTheTextPartOfAModelForImages) {
+  const auto table = model::tensor_table(shape(true, model::Family::gemma3));
+  for (const char* prefix : {"language_model.model.", "model.language_model."}) {
+    auto stored = stored_of(table);
+    for (StoredTensor& tensor : stored) tensor.name.replace(0, std::string("model.").size(), prefix);
+    stored.push_back({"vision_tower.vision_model.head.bias", Dtype::F32, {1}, {}, 0, 0, 0});
+    stored.push_back({"multi_modal_projector.weight", Dtype::F32, {1}, {}, 0, 0, 0});
+    EXPECT_TRUE(problems_of(table, stored).empty()) << prefix;
+  }
+}
+
 TEST(Match, SettlesTiedHeads) {
   const auto table = model::tensor_table(shape(true));
   auto stored = stored_of(table);

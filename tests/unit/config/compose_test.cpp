@@ -58,10 +58,17 @@ TEST(Compose, TheCommandLineOfTheOriginal) {
 }
 
 TEST(Compose, EveryPreset) {
-  const std::pair<const char*, const char*> models[] = {
-      {"gpt2-large", "gpt2-large"},           {"gpt2-xl", "gpt2-xl"},
-      {"gptj", "EleutherAI/gpt-j-6b"},        {"llama7b", "huggyllama/llama-7b"},
-      {"pythia28", "EleutherAI/pythia-2.8b"}, {"pythia69", "EleutherAI/pythia-6.9b"}};
+  const std::pair<const char*, const char*> models[] = {{"gpt2-large", "gpt2-large"},
+                                                        {"gpt2-xl", "gpt2-xl"},
+                                                        {"gptj", "EleutherAI/gpt-j-6b"},
+                                                        {"llama7b", "huggyllama/llama-7b"},
+                                                        {"pythia28", "EleutherAI/pythia-2.8b"},
+                                                        {"pythia69", "EleutherAI/pythia-6.9b"},
+                                                        {"gemma3-1b", "google/gemma-3-1b-it"},
+                                                        {"gemma3-4b", "google/gemma-3-4b-it"},
+                                                        {"phi4", "microsoft/phi-4"},
+                                                        {"olmo2-7b", "allenai/OLMo-2-1124-7B"},
+                                                        {"smollm3", "HuggingFaceTB/SmolLM3-3B"}};
   for (const auto& [preset, name] : models)
     EXPECT_EQ(run({std::string("model=") + preset}).model.name_or_path, name);
   EXPECT_EQ(run({"model=blank_model", "model.name_or_path=m"}).model.name_or_path, "m");

@@ -38,6 +38,25 @@ const std::string kGpt2Config =
     R"({"model_type": "gpt2", "n_embd": 36, "n_layer": 2, "n_head": 3, "vocab_size": 89, "n_positions": 64,
         "initializer_range": 0.3})";
 
+// With windows, caps, two rotary embeddings, layers without one, and longrope.
+std::vector<std::string> other_configs() {
+  const std::string sizes = R"(, "hidden_size": 40, "intermediate_size": 72, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 97, "max_position_embeddings": 64,
+      "initializer_range": 0.3, "pad_token_id": null)";
+  return {
+      R"({"model_type": "gemma2", "head_dim": 20, "sliding_window": 7, "attn_logit_softcapping": 3.0,
+              "final_logit_softcapping": 20.0)" +
+          sizes + "}",
+      R"({"model_type": "gemma3_text", "head_dim": 20, "sliding_window": 5, "sliding_window_pattern": 2)" +
+          sizes + "}",
+      R"({"model_type": "phi3", "original_max_position_embeddings": 56, "sliding_window": 9, "rope_scaling":
+              {"type": "longrope", "short_factor": [1, 1, 2, 2, 3], "long_factor": [2, 3, 4, 5, 6]})" +
+          sizes + "}",
+      R"({"model_type": "olmo3", "sliding_window": 6)" + sizes + "}",
+      R"({"model_type": "smollm3")" + sizes + "}",
+      R"({"model_type": "cohere", "use_qk_norm": true, "logit_scale": 0.5)" + sizes + "}"};
+}
+
 const std::vector<Tokens> kTexts = {{5, 17, 3}, {8}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {60, 61}};
 
 std::vector<Prompt> prompts_of(const std::vector<Tokens>& texts) {
@@ -89,12 +108,14 @@ Tokens greedy_without_cache(const Loaded& loaded, Tokens text, std::size_t count
 }
 
 TEST(Generate, TheCacheChangesNothing) {
-  for (const std::string& config : {kLlamaConfig, kGpt2Config}) {
+  const auto check = [](const std::string& config, std::size_t tokens) {
     const Loaded loaded = make(config);
-    const std::vector<Generated> results = generated(loaded, kTexts, greedy(40));
+    const auto results = generated(loaded, kTexts, greedy(static_cast<std::int64_t>(tokens)));
     for (std::size_t i = 0; i < kTexts.size(); ++i)
-      EXPECT_EQ(results[i].tokens, greedy_without_cache(loaded, kTexts[i], 40)) << config << i;
-  }
+      EXPECT_EQ(results[i].tokens, greedy_without_cache(loaded, kTexts[i], tokens)) << config << i;
+  };
+  for (const std::string& config : {kLlamaConfig, kGpt2Config}) check(config, 40);
+  for (const std::string& config : other_configs()) check(config, 16);
 }
 
 TEST(Generate, ThePenaltyCountsPromptAndText) {

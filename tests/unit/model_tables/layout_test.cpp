@@ -25,7 +25,8 @@ std::vector<ModelShape> shapes() {
         shape.family = family;
         shape.vocabulary = vocabulary;
         shape.tied_embeddings = tied;
-        if (family == Family::llama || family == Family::qwen3) shape.heads = 8;  // two queries per key
+        if (family == Family::llama || family == Family::qwen3 || family == Family::phi3)
+          shape.heads = 8;  // two queries per key
         all.push_back(shape);
       }
   return all;
@@ -137,9 +138,28 @@ TEST(Layout, SectionsAreSplitByThemselves) {
   const Block layer = tensor_table(shape).blocks[1];
   const LocalTensor weight = local_block(layer, {1, 2, 0, 1}).tensors[2];
   EXPECT_EQ(weight.shape, (std::vector<std::int64_t>{24, 36}));
-  EXPECT_EQ(weight.first, 12);
-  EXPECT_EQ(weight.length, 12);
-  EXPECT_EQ(weight.stride, 24);
+  EXPECT_EQ(weight.repeats, 24);
+  EXPECT_EQ(weight.stride, 72);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(weight.ranges.at(i).from, 12 + 24 * static_cast<std::int64_t>(i));
+    EXPECT_EQ(weight.ranges.at(i).count, 12);
+  }
+}
+
+// In Phi-3 they have different sizes.
+TEST(Layout, SectionsMayDiffer) {
+  ModelShape shape = shapes().front();
+  shape.family = Family::phi3;
+  shape.heads = 8;
+  const Block layer = tensor_table(shape).blocks[1];
+  ASSERT_EQ(layer.tensors[1].name, "model.layers.0.self_attn.qkv_proj.weight");
+  const LocalTensor weight = local_block(layer, {1, 2, 0, 1}).tensors[1];
+  EXPECT_EQ(weight.shape, (std::vector<std::int64_t>{48, 24}));
+  const std::int64_t expected[][2] = {{24, 24}, {48 + 12, 12}, {72 + 12, 12}};  // rows
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(weight.ranges.at(i).from, expected[i][0] * 24);
+    EXPECT_EQ(weight.ranges.at(i).count, expected[i][1] * 24);
+  }
 }
 
 TEST(Layout, TheLastRankMayHaveNothingOfASmallVocabulary) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "model/tables/config_object.h"
 
 namespace dpo::model {
 namespace {
@@ -34,7 +35,7 @@ TEST(Settings, AreThoseOfTheFamilyWhereAConfigSaysNothing) {
   const Settings gpt2 = parse(kGpt2).settings;
   EXPECT_EQ(gpt2.activation, Activation::gelu_tanh);
   EXPECT_EQ(gpt2.rotary.dim, 0);
-  EXPECT_TRUE(gpt2.scaled_attention);
+  EXPECT_EQ(gpt2.attention_scale, 0.5);
 }
 
 TEST(Settings, RotaryParametersHaveAnOldKeyAndANewOne) {
@@ -74,13 +75,15 @@ TEST(Settings, RefuseUnsupportedFeaturesByName) {
   };
   const Case cases[] = {
       {kLlama + R"(, "hidden_act": "swiglu2")", "'hidden_act' is 'swiglu2', which is not supported"},
-      {kLlama + R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4})", "type 'yarn' are not supported"},
+      {kLlama + R"(, "rope_scaling": {"rope_type": "ntk", "factor": 4})",
+       "type 'ntk' are not supported (supported: default, dynamic, linear, llama3, longrope, yarn)"},
+      {kLlama + R"(, "rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [1]})",
+       "'short_factor' is not a list of 8 numbers"},
       {kLlama + R"(, "rope_scaling": {"rope_type": "linear"})", "'factor' is missing or below 1"},
       {kLlama + R"(, "rope_scaling": 3)", "'rope_scaling' is not an object"},
       {kLlama + R"(, "rope_parameters": {"full_attention": {"rope_theta": 1}})", "by kind of layer"},
       {kLlama + R"(, "quantization_config": {"bits": 4})", "quantized weights are not supported"},
       {kGpt2 + R"(, "add_cross_attention": true)", "'add_cross_attention' is not supported"},
-      {kGpt2 + R"(, "scale_attn_by_inverse_layer_idx": true)", "is not supported"},
   };
   for (const Case& c : cases)
     EXPECT_NE(settings_message(c.members).find(c.expected), std::string::npos) << settings_message(c.members);
@@ -93,16 +96,56 @@ TEST(Settings, MayBeNestedDeeply) {
             std::string::npos);
 }
 
-TEST(Settings, DropoutIsReportedAndAWindowLimitsTheLength) {
+TEST(Settings, DropoutIsReported) {
   const auto notes = parse(kGpt2 + R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.0)").settings.notes;
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0], "m: dropout is ignored (attn_pdrop 0.1)");
-  std::string mistral = kLlama;
-  mistral.replace(mistral.find("llama"), 5, "mistral");
-  const ModelConfig windowed = parse(mistral + R"(, "sliding_window": 4096)");
-  EXPECT_EQ(windowed.shape.context, 4096);
-  EXPECT_EQ(windowed.settings.notes.size(), 1u);
-  EXPECT_EQ(parse(mistral + R"(, "sliding_window": null)").shape.context, 8192);
+}
+
+std::string with_type(const std::string& type) {
+  std::string config = kLlama;
+  return config.replace(config.find("llama"), 5, type);
+}
+
+TEST(Settings, WindowsAreOfSomeLayers) {
+  const auto layers = [](const ModelConfig& config) {
+    std::string kinds;
+    for (std::size_t i = 0; i < 6; ++i) kinds += config.is_windowed(i) ? 'w' : '-';
+    return kinds;
+  };
+  const std::string window = R"(, "sliding_window": 16, "num_hidden_layers": 6)";
+  EXPECT_EQ(layers(parse(with_type("mistral") + window)), "wwwwww");
+  EXPECT_EQ(parse(with_type("mistral") + window).shape.window, 16);
+  EXPECT_EQ(parse(with_type("mistral") + R"(, "sliding_window": null)").shape.window, 0);
+  EXPECT_EQ(layers(parse(with_type("qwen2") + window)), "------");
+  const std::string used = window + R"(, "use_sliding_window": true, "max_window_layers": 4)";
+  EXPECT_EQ(layers(parse(with_type("qwen2") + used)), "----ww");
+  EXPECT_EQ(layers(parse(with_type("gemma2") + window)), "w-w-w-");
+  EXPECT_EQ(layers(parse(with_type("gemma3_text") + window)), "wwwww-");
+  EXPECT_EQ(layers(parse(with_type("olmo3") + window)), "www-ww");
+  const std::string listed =
+      R"(, "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"])";
+  EXPECT_EQ(parse(with_type("gemma2") + listed).settings.windowed, (std::vector<bool>{false, true}));
+}
+
+TEST(Settings, TheTextPartOfAModelForImages) {
+  const std::string text = R"("text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+    "model_type": "gemma3_text", "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "sliding_window": 1024})";
+  const ModelConfig config = parse(R"("model_type": "gemma3", "vision_config": {}, )" + text);
+  EXPECT_EQ(config.shape.family, Family::gemma3);
+  EXPECT_EQ(config.shape.vocabulary, 262208);
+  EXPECT_EQ(config.settings.rotary.factor, 8);
+  EXPECT_EQ(config.settings.rotary.theta, 1e6);
+  EXPECT_EQ(config.settings.window_rotary->factor, 1);
+  EXPECT_EQ(config.settings.window_rotary->theta, 1e4);
+  const std::string alone =
+      text_part_of(R"({"model_type": "gemma3", "eos_token_id": [1, 106], )" + text + "}");
+  EXPECT_EQ(parse_model_config(alone, "m").shape.vocabulary, 262208);
+  EXPECT_NE(alone.find("\"architectures\": [\n    \"Gemma3ForCausalLM\""), std::string::npos) << alone;
+  EXPECT_NE(alone.find("106"), std::string::npos);
+  EXPECT_NE(settings_message(R"("model_type": "gemma3")").find("'text_config' is missing"),
+            std::string::npos);
 }
 
 TEST(Settings, ThePaddingRowIsOfTheFamiliesThatHaveOne) {

@@ -45,7 +45,27 @@ TEST(TensorTable, CountsTheParametersThatTheModelsArePublishedWith) {
       {"Qwen--Qwen2.5-7B", 7'615'616'512},
       {"Qwen--Qwen3-0.6B", 596'049'920},
       {"Qwen--Qwen3-1.7B", 1'720'574'976},
+      {"Qwen--Qwen3-4B", 4'022'468'096},
       {"Qwen--Qwen3-8B", 8'190'735'360},
+      {"google--gemma-2-2b-it", 2'614'341'888},
+      {"google--gemma-2-9b-it", 9'241'705'984},
+      {"google--gemma-2-27b-it", 27'227'128'320},
+      {"google--gemma-3-270m-it", 268'098'176},
+      {"google--gemma-3-1b-it", 999'885'952},
+      {"google--gemma-3-4b-it", 3'880'263'168},  // the text part, here and below
+      {"google--gemma-3-12b-it", 11'766'034'176},
+      {"google--gemma-3-27b-it", 27'009'346'304},
+      {"microsoft--Phi-3-mini-4k-instruct", 3'821'079'552},
+      {"microsoft--phi-4", 14'659'507'200},
+      {"allenai--OLMo-2-0425-1B", 1'484'916'736},
+      {"allenai--OLMo-2-1124-7B", 7'298'617'344},
+      {"allenai--OLMo-2-1124-13B", 13'716'198'400},
+      {"allenai--Olmo-3-1025-7B", 7'298'011'136},
+      {"HuggingFaceTB--SmolLM3-3B", 3'075'098'624},
+      {"ibm-granite--granite-3.3-2b-instruct", 2'533'539'840},
+      {"ibm-granite--granite-3.3-8b-instruct", 8'170'864'640},
+      {"CohereLabs--aya-23-8B", 8'028'033'024},
+      {"CohereLabs--c4ai-command-r-v01", 34'980'831'232},
   };
   for (const Case& c : cases) EXPECT_EQ(tensor_table(shipped(c.name)).count(), c.parameters) << c.name;
 }

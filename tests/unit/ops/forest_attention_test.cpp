@@ -23,7 +23,7 @@ struct Forest {
 };
 
 // Trees of 0 to 12 prompt tokens and 1 to 8 responses of 1 to 20 tokens, or `stretch` times as many.
-Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch) {
+Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch, std::int64_t window) {
   const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
   std::vector<std::int32_t> prompts{0}, branches{0}, sequences{0};
   std::vector<std::vector<std::int32_t>> responses;
@@ -42,27 +42,37 @@ Forest random_forest(std::mt19937& random, at::Device device, int trees, int str
     }
   }
   at::Tensor allowed = at::zeros({sequences.back(), sequences.back()}, at::kBool);
+  at::Tensor positions = at::zeros({sequences.back()}, at::kLong);
   std::int64_t sequence = trees;
   for (std::size_t i = 0; i + 1 < sequences.size(); ++i)
-    for (std::int32_t q = sequences[i]; q < sequences[i + 1]; ++q)
+    for (std::int32_t q = sequences[i]; q < sequences[i + 1]; ++q) {
       allowed[q].narrow(0, sequences[i], q - sequences[i] + 1).fill_(true);
+      positions[q] = q - sequences[i];
+    }
   for (std::size_t t = 0; t < responses.size(); ++t)
     for (std::size_t r = 0; r < responses[t].size(); ++r, ++sequence)
       for (std::int32_t q = sequences[static_cast<std::size_t>(sequence)];
-           q < sequences[static_cast<std::size_t>(sequence) + 1]; ++q)
+           q < sequences[static_cast<std::size_t>(sequence) + 1]; ++q) {
         allowed[q].narrow(0, prompts[t], prompts[t + 1] - prompts[t]).fill_(true);
-  const auto layout = std::make_shared<const ForestLayout>(ForestLayout{
-      make_segments(sequences, device), make_segments(branches, device), make_segments(prompts, device)});
-  return {layout, allowed.to(device)};
+        positions[q] += prompts[t + 1] - prompts[t];
+      }
+  ForestLayout layout{
+      make_segments(sequences, device), make_segments(branches, device), make_segments(prompts, device), {}};
+  if (window > 0) {
+    layout.window = make_window(layout, window);
+    allowed = allowed.logical_and(positions.unsqueeze(1) - positions.unsqueeze(0) < window);
+  }
+  return {std::make_shared<const ForestLayout>(std::move(layout)), allowed.to(device)};
 }
 
 at::Tensor dense_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& allowed, double scale) {
+                           const at::Tensor& allowed, const AttentionOptions& options) {
   const std::int64_t groups = q.size(1) / k.size(1);
   const auto by_head = [](const at::Tensor& x) { return x.transpose(0, 1); };
   const at::Tensor keys = by_head(k.repeat_interleave(groups, 1)),
                    values = by_head(v.repeat_interleave(groups, 1));
-  const at::Tensor scores = at::matmul(by_head(q), keys.transpose(1, 2)) * scale;
+  at::Tensor scores = at::matmul(by_head(q), keys.transpose(1, 2)) * options.scale;
+  if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
   return at::matmul(at::softmax(scores.masked_fill(allowed.logical_not(), -INFINITY), -1), values)
       .transpose(0, 1);
 }
@@ -72,13 +82,15 @@ struct Case {
   at::ScalarType dtype;
   double tolerance;
   int stretch = 1;
+  std::int64_t window = 0;
+  double soft_cap = 0;
 };
 
 // Ours in the case's precision against dense attention in float64 over the same, rounded, inputs.
 void check_attention(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
                      unsigned seed) {
   std::mt19937 random(seed);
-  const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6), c.stretch);
+  const Forest forest = random_forest(random, c.device, 1 + static_cast<int>(seed % 6), c.stretch, c.window);
   const std::int64_t tokens = forest.layout->sequences.tokens();
   const auto options = at::TensorOptions().device(c.device).dtype(c.dtype);
   const auto input = [&](std::int64_t count) {
@@ -86,12 +98,12 @@ void check_attention(const Case& c, std::int64_t heads, std::int64_t kv_heads, s
   };
   const at::Tensor q = input(heads), k = input(kv_heads), v = input(kv_heads);
   const at::Tensor grad = at::randn({tokens, heads, head_dim}, options);
-  const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
-  const at::Tensor out = forest_attention(q, k, v, forest.layout, scale);
+  const AttentionOptions attention{1 / std::sqrt(static_cast<double>(head_dim)), c.soft_cap, c.window};
+  const at::Tensor out = forest_attention(q, k, v, forest.layout, attention);
   const auto grads = torch::autograd::grad({out}, {q, k, v}, {grad});
   const auto exact = [](const at::Tensor& x) { return x.detach().to(at::kDouble).requires_grad_(); };
   const at::Tensor eq = exact(q), ek = exact(k), ev = exact(v);
-  const at::Tensor expected = dense_attention(eq, ek, ev, forest.allowed, scale);
+  const at::Tensor expected = dense_attention(eq, ek, ev, forest.allowed, attention);
   const auto expected_grads = torch::autograd::grad({expected}, {eq, ek, ev}, {grad.to(at::kDouble)});
   EXPECT_LT(relative_error(out, expected), c.tolerance) << "seed " << seed;
   for (std::size_t i = 0; i < grads.size(); ++i)
@@ -114,6 +126,25 @@ TEST(ForestAttention, EqualsDenseAttentionOfLongTexts) { check_many({at::kCPU, a
 TEST(ForestAttention, IsCloseInBfloat16) { check_many({at::kCPU, at::kBFloat16, 1e-2}); }
 TEST(ForestAttention, IsCloseInFloat16) { check_many({at::kCPU, at::kHalf, 2e-3}); }
 
+// A response's window reaches into its own prompt.
+TEST(ForestAttention, WithinAWindow) {
+  for (const std::int64_t window : {1, 5, 1000}) check_many({at::kCPU, at::kDouble, 1e-12, 1, window});
+  check_many({at::kCPU, at::kFloat, 1e-5, 5, 40});
+  check_many({at::kCPU, at::kBFloat16, 1e-2, 1, 6});
+}
+TEST(ForestAttention, WithSoftCaps) {
+  check_many({at::kCPU, at::kDouble, 1e-12, 1, 0, 0.7});
+  check_many({at::kCPU, at::kFloat, 1e-5, 5, 40, 1.5});
+}
+TEST(ForestAttention, OnCudaWithinAWindowAndWithSoftCaps) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const std::int64_t window : {2, 5, 30, 1000})
+    for (const double cap : {0.0, 1.5}) {
+      check_many({at::kCUDA, at::kFloat, 1e-5, 4, window, cap});
+      check_many({at::kCUDA, at::kBFloat16, 1e-2, 4, window, cap});
+    }
+}
+
 TEST(ForestAttention, OnCudaInFloat32) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_many({at::kCUDA, at::kFloat, 1e-5});
@@ -133,13 +164,14 @@ TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
   const std::vector<std::int32_t> prompts{0, 2000}, branches{0, 1200}, sequences{0, 2000, 2500, 2600, 3200};
   const auto layout = std::make_shared<const ForestLayout>(ForestLayout{make_segments(sequences, at::kCUDA),
                                                                         make_segments(branches, at::kCUDA),
-                                                                        make_segments(prompts, at::kCUDA)});
+                                                                        make_segments(prompts, at::kCUDA),
+                                                                        {}});
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const auto options = at::TensorOptions().device(at::kCUDA).dtype(dtype);
     const auto input = [&] { return at::randn({3200, 8, 80}, options).requires_grad_(); };
     const at::Tensor q = input(), k = input(), v = input(), grad = at::randn({3200, 8, 80}, options);
     const auto once = [&] {
-      return torch::autograd::grad({forest_attention(q, k, v, layout, 0.1)}, {q, k, v}, {grad});
+      return torch::autograd::grad({forest_attention(q, k, v, layout, {.scale = 0.1})}, {q, k, v}, {grad});
     };
     const auto first = once();
     for (int i = 0; i < 20; ++i) {

@@ -93,8 +93,8 @@ TEST(Context, OfTheModelIsLongEnough) {
   expect_finding("model=pythia28 max_length=4096", "context", Verdict::error,
                  "max_length=4096 exceeds the model's context of 2048 tokens");
   expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error, "context of 1024 tokens");
-  expect_finding("model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 max_length=4097", "context",
-                 Verdict::error, "context of 4096 tokens");  // its window
+  expect_finding("model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 max_length=32769", "context",
+                 Verdict::error, "context of 32768 tokens");  // not its window
   expect_finding("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
 }
 

@@ -1,4 +1,5 @@
-// CPU: matrix products over a few queries of a segment at a time, so that memory stays linear in tokens.
+// Matrix products over a few queries of a segment at a time, so that memory stays linear in tokens: on the
+// CPU, and for what LibTorch's kernels for GPUs do not have.
 //
 // LibTorch has flash attention for the CPU too, but in bfloat16 it compiles and caches a kernel for every new
 // shape. Segments are as long as texts are, so it kept compiling, and memory grew with every step.
@@ -28,9 +29,13 @@ Range range_of(const Segments& segments, std::int64_t i) {
   return {segments.starts[index], segments.starts[index + 1] - segments.starts[index]};
 }
 
-// Calls work(i) for every segment, each thread taking the next one: their lengths differ widely.
-void for_each_segment(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  if (count == 1) return work(0);  // then the products themselves divide the work
+// Calls work(i) for every segment; on the CPU each thread takes the next one: their lengths differ widely.
+void for_each_segment(const AttentionCall& call, const std::function<void(std::int64_t)>& work) {
+  const std::int64_t count = call.queries.count();
+  if (count == 1 || !call.q.is_cpu()) {  // then the products themselves divide the work
+    for (std::int64_t i = 0; i < count; ++i) work(i);
+    return;
+  }
   std::atomic<std::int64_t> next = 0;
   at::parallel_for(0, std::min<std::int64_t>(count, at::get_num_threads()), 1,
                    [&](std::int64_t, std::int64_t) {
@@ -39,7 +44,8 @@ void for_each_segment(std::int64_t count, const std::function<void(std::int64_t)
                    });
 }
 
-constexpr std::int64_t kQueries = 64;  // at a time: their scores stay in the cache
+// Queries at a time: on the CPU their scores stay in the cache.
+std::int64_t queries_at_a_time(const AttentionCall& call) { return call.q.is_cpu() ? 64 : 1024; }
 
 at::ScalarType computed_type(const at::Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -65,12 +71,20 @@ at::Tensor lse_view_of(const at::Tensor& lse, Range range, std::int64_t kv_heads
   return lse.narrow(1, range.start, range.length).unflatten(0, {kv_heads, -1}).transpose(1, 2);
 }
 
-// Calls work(queries of a block, number of keys that they may see) for the queries of a segment.
+// Calls work(queries of a block, the keys that some of them may see, mask) for the queries of a segment.
 template <class Work>
-void for_each_block(std::int64_t queries, std::int64_t keys, bool causal, const Work& work) {
-  for (std::int64_t start = 0; start < queries; start += kQueries) {
-    const Range block{start, std::min(kQueries, queries - start)};
-    work(block, causal ? block.start + block.length : keys);
+void for_each_block(const AttentionCall& call, Range queries, Range keys, const Work& work) {
+  const std::int64_t most = queries_at_a_time(call), window = call.options.window;
+  const std::int64_t before = keys.length - queries.length;  // keys before the first query's own
+  for (std::int64_t start = 0; start < queries.length; start += most) {
+    const Range block{start, std::min(most, queries.length - start)};
+    Range seen{0, keys.length};
+    if (call.causal) {
+      const std::int64_t end = before + block.start + block.length;
+      seen.start = window > 0 ? std::max<std::int64_t>(0, before + block.start + 1 - window) : 0;
+      seen.length = end - seen.start;
+    }
+    work(block, seen, AttentionMask{before + block.start - seen.start, call.groups(), call.causal, window});
   }
 }
 
@@ -78,14 +92,15 @@ void attend_segment(const AttentionCall& call, Range queries, Range keys, const 
   const std::int64_t kv_heads = call.k.size(1), group = call.groups();
   const at::Tensor q = rows_of(call.q, queries, kv_heads);
   const at::Tensor k = rows_of(call.k, keys, kv_heads), v = rows_of(call.v, keys, kv_heads);
-  for_each_block(queries.length, keys.length, call.causal, [&](Range block, std::int64_t seen) {
+  for_each_block(call, queries, keys, [&](Range block, Range seen, const AttentionMask& mask) {
+    const auto visible = [&](const at::Tensor& x) { return x.narrow(1, seen.start, seen.length); };
     const at::Tensor scores =
-        at::bmm(q.narrow(1, block.start * group, block.length * group), k.narrow(1, 0, seen).transpose(1, 2));
+        at::bmm(q.narrow(1, block.start * group, block.length * group), visible(k).transpose(1, 2));
     const at::Tensor lse = at::empty({kv_heads, block.length, group}, scores.options());
-    softmax_rows(scores, {block.start, group, call.causal}, call.scale, lse);
+    softmax_rows(scores, mask, call.options, lse);
     const Range tokens{queries.start + block.start, block.length};
     view_of(result.out, tokens, kv_heads)
-        .copy_(at::bmm(scores, v.narrow(1, 0, seen)).unflatten(1, {block.length, group}));
+        .copy_(at::bmm(scores, visible(v)).unflatten(1, {block.length, group}));
     lse_view_of(result.lse, tokens, kv_heads).copy_(lse);
   });
 }
@@ -98,15 +113,15 @@ void attend_segment_backward(const AttentionCall& call, Range queries, Range key
   const at::Tensor delta = (grad * rows_of(total.out, queries, kv_heads)).sum(-1);
   const at::Tensor lse = lse_view_of(total.lse, queries, kv_heads).flatten(1);
   at::Tensor dk = at::zeros(k.sizes(), k.options()), dv = at::zeros(v.sizes(), v.options());
-  for_each_block(queries.length, keys.length, call.causal, [&](Range block, std::int64_t seen) {
+  for_each_block(call, queries, keys, [&](Range block, Range seen, const AttentionMask& mask) {
     const auto rows = [&](const at::Tensor& x) {
       return x.narrow(1, block.start * group, block.length * group);
     };
-    const auto visible = [&](const at::Tensor& x) { return x.narrow(1, 0, seen); };
+    const auto visible = [&](const at::Tensor& x) { return x.narrow(1, seen.start, seen.length); };
     const at::Tensor weights = at::bmm(rows(q), visible(k).transpose(1, 2));
     const at::Tensor grads = at::bmm(rows(grad), visible(v).transpose(1, 2));
-    softmax_rows_backward(weights, grads, {block.start, group, call.causal}, call.scale,
-                          rows(lse).contiguous(), rows(delta).contiguous());
+    softmax_rows_backward(weights, grads, mask, call.options, rows(lse).contiguous(),
+                          rows(delta).contiguous());
     visible(dv).baddbmm_(weights.transpose(1, 2), rows(grad));
     visible(dk).baddbmm_(grads.transpose(1, 2), rows(q));
     view_of(result.q, {queries.start + block.start, block.length}, kv_heads)
@@ -118,24 +133,24 @@ void attend_segment_backward(const AttentionCall& call, Range queries, Range key
 
 }  // namespace
 
-AttentionOutput attend_cpu(const AttentionCall& call) {
+AttentionOutput attend_by_products(const AttentionCall& call) {
   const std::int64_t tokens = call.q.size(0), heads = call.q.size(1);
   AttentionOutput result{at::zeros({tokens, heads, call.q.size(2)}, call.q.options()),
                          at::full({heads, tokens}, -std::numeric_limits<double>::infinity(),
                                   call.q.options().dtype(computed_type(call.q)))};
-  for_each_segment(call.queries.count(), [&](std::int64_t i) {
+  for_each_segment(call, [&](std::int64_t i) {
     const Range queries = range_of(call.queries, i), keys = range_of(call.keys, i);
     if (queries.length > 0 && keys.length > 0) attend_segment(call, queries, keys, result);
   });
   return result;
 }
 
-AttentionGradients attend_cpu_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                       const AttentionOutput& total) {
+AttentionGradients attend_by_products_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                               const AttentionOutput& total) {
   AttentionGradients result{at::zeros(call.q.sizes(), call.q.options()),
                             at::zeros(call.k.sizes(), call.k.options()),
                             at::zeros(call.v.sizes(), call.v.options())};
-  for_each_segment(call.queries.count(), [&](std::int64_t i) {
+  for_each_segment(call, [&](std::int64_t i) {
     const Range queries = range_of(call.queries, i), keys = range_of(call.keys, i);
     if (queries.length > 0 && keys.length > 0)
       attend_segment_backward(call, queries, keys, grad_out, total, result);

@@ -1,0 +1,58 @@
+// Gemma 2 and 3: norms before and after attention and MLP, which multiply by 1 + weight.
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include "model/layer_parts.h"
+#include "model/tensor_parallel.h"
+
+namespace dpo::model {
+namespace gemma {
+
+// In float32 until the end: 1 + weight would lose most of a 16-bit weight.
+at::Tensor norm(const at::Tensor& weight, const at::Tensor& x, double epsilon) {
+  return at::rms_norm(x.to(at::kFloat), {x.size(-1)}, weight.to(at::kFloat) + 1, epsilon).to(x.scalar_type());
+}
+
+at::Tensor input_norm(const ModelConfig& config, const BlockWeights& w, const char* name,
+                      const at::Tensor& x) {
+  return copy_to_tensor_parallel(w, norm(w(name), x, config.settings.norm_epsilon));
+}
+
+at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
+  const at::Tensor x = embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
+  // The model was trained with the multiplier rounded to the weights' dtype.
+  return x * at::scalar_tensor(config.settings.embedding_multiplier, x.options());
+}
+
+at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  Heads heads = project_heads(config, w, x);
+  if (w.find("self_attn.q_norm.weight")) {
+    const auto head_norm = [&](const char* name, const at::Tensor& of) {
+      return norm(copy_to_tensor_parallel(w, w(name)), of, config.settings.norm_epsilon);
+    };
+    heads.q = head_norm("self_attn.q_norm.weight", heads.q);
+    heads.k = head_norm("self_attn.k_norm.weight", heads.k);
+  }
+  return rotary_attention(config, w, heads, context);
+}
+
+at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                 const Context& context) {
+  const double epsilon = config.settings.norm_epsilon;
+  const at::Tensor attended =
+      attention(config, w, input_norm(config, w, "input_layernorm.weight", x), context);
+  const at::Tensor y = x + norm(w("post_attention_layernorm.weight"), attended, epsilon);
+  const at::Tensor inner = gated_mlp(config, w, input_norm(config, w, "pre_feedforward_layernorm.weight", y));
+  return y + norm(w("post_feedforward_layernorm.weight"), inner, epsilon);
+}
+
+at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
+  return input_norm(config, head, "model.norm.weight", x);
+}
+
+}  // namespace gemma
+
+const BlockFunctions kGemma{gemma::embed, gemma::layer, gemma::final_norm};
+
+}  // namespace dpo::model

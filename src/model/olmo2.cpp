@@ -1,0 +1,40 @@
+// OLMo 2 and 3: norms after attention and MLP instead of before.
+#include "model/layer_parts.h"
+#include "model/tensor_parallel.h"
+
+namespace dpo::model {
+namespace olmo2 {
+
+at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
+  return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
+}
+
+at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  Heads heads = project_heads(config, w, x);
+  const auto norm = [&](const char* name, const at::Tensor& of, std::int64_t width) {
+    return split_heads(config, wide_norm(w, name, of.flatten(1), width, config.settings.norm_epsilon));
+  };
+  heads.q = norm("self_attn.q_norm", heads.q, config.shape.query_width());
+  heads.k = norm("self_attn.k_norm", heads.k, config.shape.kv_width());
+  return rotary_attention(config, w, heads, context);
+}
+
+at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                 const Context& context) {
+  const double epsilon = config.settings.norm_epsilon;
+  const at::Tensor attended = attention(config, w, copy_to_tensor_parallel(w, x), context);
+  const at::Tensor y = x + output_norm(w, "post_attention_layernorm", attended, epsilon);
+  const at::Tensor inner = gated_mlp(config, w, copy_to_tensor_parallel(w, y));
+  return y + output_norm(w, "post_feedforward_layernorm", inner, epsilon);
+}
+
+at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
+  return rms_norm(head, "model.norm", x, config.settings.norm_epsilon);
+}
+
+}  // namespace olmo2
+
+const BlockFunctions kOlmo2{olmo2::embed, olmo2::layer, olmo2::final_norm};
+
+}  // namespace dpo::model
