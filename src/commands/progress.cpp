@@ -69,12 +69,13 @@ std::string progress_bar(const std::string& what, double share, const std::strin
   const std::string bar =
       fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %  {}", "", filled, "", kWidth - filled, 100 * share, text);
   const std::size_t room = columns > bar.size() ? columns - bar.size() : 0;
-  std::string_view name = what;
-  while (columns_of(name) > (name.size() < what.size() ? std::max<std::size_t>(room, 3) - 3 : room)) do
-      name.remove_prefix(1);  // the end of a path says more
-    while (!name.empty() && continues_character(name.front()));
-  const bool is_cut = name.size() < what.size();
-  return cut_to_columns(fmt::format("{}{}{}", is_cut && room > 3 ? "..." : "", name, bar), columns);
+  const std::string whole = replace_invalid_utf8(what);
+  if (columns_of(whole) <= room) return whole + bar;
+  constexpr std::string_view kCut = "...";
+  std::string_view name = whole;  // cut at its beginning: the end of a path says more
+  while (columns_of(name) + kCut.size() > std::max(room, kCut.size()))
+    name.remove_prefix(code_point_at(name, 0).length);
+  return cut_to_columns(fmt::format("{}{}{}", room > kCut.size() ? kCut : "", name, bar), columns);
 }
 
 }  // namespace dpo::commands

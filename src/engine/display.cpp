@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -69,6 +70,13 @@ std::string shown(const Event& event) {
   return fmt::format("\033[{}m{}\033[0m{}", colour, line.substr(0, end), line.substr(end));
 }
 
+// Whole numbers without a fraction; NaN and infinity become null.
+nlohmann::ordered_json number(double value) {
+  constexpr double kExact = 1e15;
+  if (std::round(value) == value && std::abs(value) < kExact) return std::llround(value);
+  return value;
+}
+
 void print_json(const Event& event) {
   const char* const name = name_of(event.kind);
   if (!name || (event.kind == Event::Kind::update && event.line.empty())) return;
@@ -76,7 +84,7 @@ void print_json(const Event& event) {
   nlohmann::ordered_json line = {{"event", name}, {"time", time.count()}};
   if (event.kind == Event::Kind::warning) line["message"] = event.line.substr(event.line.find(' ') + 1);
   for (const auto& [key, text] : event.texts) line[key] = text;
-  for (const auto& [key, value] : event.numbers) line[key] = value;
+  for (const auto& [key, value] : event.numbers) line[key] = number(value);
   if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // it may be the same one
   fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   std::fflush(stdout);

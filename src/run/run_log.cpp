@@ -171,10 +171,10 @@ std::string learned(const Metrics& first, const Metrics& last) {
   const auto add = [&](const char* name, const std::string& metric, const char* format) {
     const double before = value_of(first, metric), after = value_of(last, metric);
     if (!std::isfinite(after)) return;
-    const auto shown = [format](double value) { return fmt::format(fmt::runtime(format), value); };
-    const bool changed = std::isfinite(before) && before != after;
-    changes.push_back(changed ? fmt::format("{} {} -> {}", name, shown(before), shown(after))
-                              : fmt::format("{} {}", name, shown(after)));
+    const std::string from = fmt::format(fmt::runtime(format), before);
+    const std::string to = fmt::format(fmt::runtime(format), after);
+    const bool changed = std::isfinite(before) && from != to;
+    changes.push_back(fmt::format("{} {}{}", name, changed ? from + " -> " : "", to));
   };
   add("loss", "loss/eval", "{:.4f}");
   add("accuracy", "rewards_eval/accuracies", "{:.3f}");

@@ -120,7 +120,7 @@ class Runs(OnTheHub):
         sft = self.train("model=pythia28", "datasets=[hh]", "loss=sft", "exp_name=anthropic_dpo_pythia28", "local_run_dir=sft",
                          "gradient_accumulation_steps=2", "batch_size=64", "eval_batch_size=32", "trainer=FSDPTrainer",
                          "sample_during_eval=false", "model.fsdp_policy_mp=bfloat16")
-        self.assertIn("Plan: loss=sft, EleutherAI/pythia-2.8b", sft.stderr)
+        self.assertIn("train   loss=sft, EleutherAI/pythia-2.8b", sft.stderr)
         self.assertFalse(list(self.cache.rglob("pytorch_model.bin")))
         before = len(self.hub.log)
         self.train("model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=anthropic_dpo_pythia28",
