@@ -51,7 +51,7 @@ SETTINGS = {
     "smollm3": {**LLAMA_LIKE, "pad_token_id": 0, "no_rope_layer_interval": 2},
     "granite": {**LLAMA_LIKE, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.2,
                 "logits_scaling": 8.0},
-    "cohere": {**LLAMA_LIKE, "pad_token_id": 0},
+    "cohere": {**LLAMA_LIKE, "pad_token_id": 0, "logit_scale": 0.5},
 }
 FAMILIES = list(SETTINGS)
 
@@ -64,7 +64,8 @@ def config(family: str, **changes):
 def model(family: str, seed: int = 0, dtype: str = "float32", **changes):
     """Every number is random, also those that a new model begins with as zeros or ones."""
     torch.manual_seed(seed)
-    made = AutoModelForCausalLM.from_config(config(family, **changes))
+    # Not every attention of transformers has soft caps; this one has.
+    made = AutoModelForCausalLM.from_config(config(family, **changes), attn_implementation="eager")
     with torch.no_grad():
         for parameter in made.parameters():
             centre = 1.0 if parameter.dim() == 1 and bool((parameter == 1).all()) else 0.0
