@@ -45,10 +45,23 @@ Target target_of(const std::string& name, bool small) {
   if (!repository)
     throw UserError(
         fmt::format("'{}' is not a name on the Hugging Face hub; expected ORG/NAME, ORG/NAME@REVISION, "
-                    "datasets/ORG/NAME, hh, shp or se",
+                    "datasets/ORG/NAME, datasets/ORG/NAME:PART, hh, shp or se",
                     config::shown(name)));
-  if (!data_sets.empty()) return {*repository, {Need::data, data_sets.front().is_needed}};
+  if (!data_sets.empty()) return {*repository, {Need::data, data_sets.front().choose}};
   return {*repository, {small ? Need::tokenizer : Need::weights}};
+}
+
+std::string tokenizer_name(const config::RunConfig& run) {
+  return run.model.tokenizer_name_or_path.value_or(run.model.name_or_path);
+}
+
+// Those that are not files or folders of this machine.
+std::vector<data::HubDataSet> data_sets_of(const config::RunConfig& run) {
+  std::vector<data::HubDataSet> data_sets = data::hub_data_sets(run);
+  std::error_code none;
+  std::erase_if(data_sets,
+                [&](const data::HubDataSet& data) { return std::filesystem::exists(data.name, none); });
+  return data_sets;
 }
 
 void describe(CLI::App& command, FetchArguments& arguments) {
@@ -120,19 +133,26 @@ void fetch_for_plan(const config::RunConfig& run, const hub::Listener& listener)
     hub::fetch_missing(RepositoryKind::Model, run.model.name_or_path, {Need::config}, listener);
 }
 
+hub::Commits find_commits(const config::RunConfig& run, hub::Commits known, const hub::Listener& listener) {
+  std::vector<hub::Target> targets = {{RepositoryKind::Model, run.model.name_or_path, {Need::weights}},
+                                      {RepositoryKind::Model, tokenizer_name(run), {Need::tokenizer}}};
+  for (const data::HubDataSet& data : data_sets_of(run))
+    targets.push_back({RepositoryKind::Dataset, data.repository, {Need::data, data.choose}});
+  return hub::find_commits(targets, std::move(known), listener);
+}
+
 void fetch_tokenizer(const config::RunConfig& run, const hub::Listener& listener) {
-  hub::fetch_missing(RepositoryKind::Model, run.model.tokenizer_name_or_path.value_or(run.model.name_or_path),
-                     {Need::tokenizer}, listener);
+  hub::fetch_missing(RepositoryKind::Model, tokenizer_name(run), {Need::tokenizer}, listener);
 }
 
 void fetch_data(const config::RunConfig& run, const hub::Listener& listener) {
-  for (const data::HubDataSet& data : data::hub_data_sets(run))
-    hub::fetch_missing(RepositoryKind::Dataset, data.repository, {Need::data, data.is_needed}, listener);
+  for (const data::HubDataSet& data : data_sets_of(run))
+    hub::fetch_missing(RepositoryKind::Dataset, data.repository, {Need::data, data.choose}, listener);
 }
 
-void fetch_weights(const config::RunConfig& run, const hub::Listener& listener) {
+void fetch_weights(const config::RunConfig& run, bool from_elsewhere, const hub::Listener& listener) {
   hub::fetch_missing(RepositoryKind::Model, run.model.name_or_path,
-                     {run.model.archive ? Need::config : Need::weights}, listener);
+                     {from_elsewhere ? Need::config : Need::weights}, listener);
 }
 
 Command fetch_command() { return make_command<FetchArguments>("fetch", run_fetch); }

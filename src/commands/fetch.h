@@ -21,10 +21,14 @@ std::filesystem::path tokenizer_folder_of(const std::string& name_or_path);
 // What a plan of a run needs: the model's config.json, unless its sizes are built in.
 void fetch_for_plan(const config::RunConfig& run, const hub::Listener& listener);
 
+// The commits of all that a run reads from the hub, beside those that are known already.
+hub::Commits find_commits(const config::RunConfig& run, hub::Commits known, const hub::Listener& listener);
+
 void fetch_tokenizer(const config::RunConfig& run, const hub::Listener& listener);
 void fetch_data(const config::RunConfig& run, const hub::Listener& listener);
 
-// The weights that a run starts from; only config.json if model.archive has them.
-void fetch_weights(const config::RunConfig& run, const hub::Listener& listener);
+// The weights that a run starts from; only config.json if they come from elsewhere (model.archive, or a
+// checkpoint).
+void fetch_weights(const config::RunConfig& run, bool from_elsewhere, const hub::Listener& listener);
 
 }  // namespace dpo::commands

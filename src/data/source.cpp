@@ -222,6 +222,7 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
                       : source.format == Source::Format::Columns ? read_own_source(source, config)
                                                                  : read_in_order(source, config);
   if (texts.prompts.empty()) fail_empty(source, texts);
+  texts.notes.insert(texts.notes.begin(), source.notes.begin(), source.notes.end());
   return texts;
 }
 

@@ -28,6 +28,7 @@ struct Source {
   std::vector<std::filesystem::path> files;
   bool by_hash = false;  // the files have both splits: a hash of the prompt decides
   bool chat = false;     // the rows are conversations
+  std::vector<std::string> notes{};
   Truncation truncation() const {
     return format == Format::Hh || chat ? Truncation::KeepEnd : Truncation::KeepStart;
   }
@@ -40,10 +41,12 @@ bool begins_with_chat(const Source& source, const config::RunConfig& config);
 // it.
 std::vector<Source> find_sources(const config::RunConfig& config, Split split);
 
-// A data set of the configuration that is not a file or folder it names: a repository of the hub.
+// A data set of the configuration that is a repository of the hub, unless there is a file or folder `name`.
 struct HubDataSet {
-  std::string repository;                                       // ORG/NAME, maybe with @REVISION
-  std::function<bool(const std::string& path)> is_needed = {};  // of its files
+  std::string name;        // as in `datasets`
+  std::string repository;  // ORG/NAME, maybe with @REVISION
+  // Of all files of the repository, those that are needed. A choice that the user has to make is a UserError.
+  std::function<std::vector<std::string>(const std::vector<std::string>& paths)> choose = {};
 };
 
 std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config);

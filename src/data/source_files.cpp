@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "base/utf8.h"
 #include "config/text.h"
 #include "data/source.h"
+#include "data/split_names.h"
 #include "hub/cache.h"
 
 namespace dpo::data {
@@ -38,14 +38,26 @@ bool is_data_file(const fs::path& file) {
   return is_row_file(file) && name != "dataset_infos.json" && name != "dataset_info.json";
 }
 
-// All data files below a folder, sorted by path, as the `datasets` library reads them.
+bool is_hidden(const fs::path& name) { return name.string().starts_with('.'); }
+
+// The data files of a repository, as row_files finds them in its folder.
+std::vector<std::string> data_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  std::copy_if(paths.begin(), paths.end(), std::back_inserter(files), [](const fs::path& path) {
+    return is_data_file(path) && std::none_of(path.begin(), path.end(), is_hidden);
+  });
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// All data files below a folder, sorted by path.
 Files row_files(const fs::path& folder) {
   Files files;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, fs::directory_options::follow_directory_symlink, error),
        end;
        !error && at != end; at.increment(error)) {
-    const bool hidden = at->path().filename().string().starts_with('.');
+    const bool hidden = is_hidden(at->path().filename());
     if (hidden && at->is_directory()) at.disable_recursion_pending();
     if (!hidden && !at->is_directory() && is_data_file(at->path())) files.push_back(at->path());
   }
@@ -54,21 +66,10 @@ Files row_files(const fs::path& folder) {
   return files;
 }
 
-// Whether `word` is a word of the path of a file below `base`.
-bool has_word(const fs::path& file, const fs::path& base, std::string_view word) {
-  const std::string name = file.lexically_relative(base).string();
-  for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_ascii_letter(name[at - 1]);
-    const std::size_t end = at + word.size();
-    if (begins && (end == name.size() || !is_ascii_letter(name[end]))) return true;
-  }
-  return false;
-}
-
 Files with_word(const Files& files, const fs::path& base, std::string_view word) {
   Files found;
   std::copy_if(files.begin(), files.end(), std::back_inserter(found),
-               [&](const fs::path& file) { return has_word(file, base, word); });
+               [&](const fs::path& file) { return has_word(file.lexically_relative(base).string(), word); });
   return found;
 }
 
@@ -79,7 +80,6 @@ struct SplitFiles {
 };
 
 SplitFiles split_by_name(const Files& files, const fs::path& base) {
-  constexpr std::array<std::string_view, 5> kTestWords = {"test", "validation", "valid", "dev", "eval"};
   SplitFiles split{files, {}};
   for (const std::string_view word : kTestWords) {
     const Files found = with_word(files, base, word);
@@ -103,13 +103,49 @@ Source in_folder(Source source, const fs::path& folder) {
   return source;
 }
 
-// A data set in the Hugging Face cache: its own files, or else the hub's Parquet copy.
-std::optional<fs::path> cached_data(const std::string& name) {
-  const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, name);
-  if (snapshot && !row_files(*snapshot).empty()) return snapshot;
-  const auto copy =
-      hub::cached_snapshot(hub::RepositoryKind::Dataset, fmt::format("{}@{}", name, hub::kParquetRevision));
-  return copy ? copy : snapshot;
+// A data set in the Hugging Face cache.
+struct CachedData {
+  fs::path snapshot;
+  std::vector<std::string> files;  // its data files: by the list of the commit, else those that are there
+};
+
+std::vector<std::string> files_of(const hub::Repository& repository, const fs::path& snapshot) {
+  std::vector<std::string> paths;
+  if (const auto tree = hub::cached_tree(repository, snapshot.filename()))
+    for (const hub::HubFile& file : *tree) paths.push_back(file.path);
+  else
+    for (const fs::path& file : row_files(snapshot)) paths.push_back(file.lexically_relative(snapshot));
+  return data_files(paths);
+}
+
+// Its own files, or else the hub's Parquet copy.
+std::optional<CachedData> cached_data(const std::string& name) {
+  std::optional<CachedData> found;
+  for (const std::string& revision : {name, fmt::format("{}@{}", name, hub::kParquetRevision)})
+    if (const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Dataset, revision))
+      if (!found || found->files.empty())
+        found = {*snapshot,
+                 files_of(*hub::parse_repository(hub::RepositoryKind::Dataset, revision), *snapshot)};
+  return found;
+}
+
+Source in_cache(Source source, const CachedData& cached, const HubName& name) {
+  HubFiles chosen = choose_files(name, cached.files);
+  source.by_hash = chosen.train.empty() || chosen.test.empty();
+  const bool takes_test = source.by_hash ? chosen.train.empty() : source.split == Split::Test;
+  for (const std::string& path : takes_test ? chosen.test : chosen.train)
+    source.files.push_back(cached.snapshot / path);
+  const auto is_missing = [](const fs::path& file) {
+    std::error_code none;
+    return !fs::exists(file, none);
+  };
+  if (source.files.empty() || std::any_of(source.files.begin(), source.files.end(), is_missing))
+    throw UserError(fmt::format("datasets: '{}': {} has {} of its files; download it with '{}'",
+                                config::shown(source.name), cached.snapshot.string(),
+                                source.files.empty() ? "none" : "only some",
+                                hub::fetch_command(hub::RepositoryKind::Dataset, source.name)));
+  source.notes = std::move(chosen.notes);
+  return source;
 }
 
 // hh and shp: the files called train or test, in any sub-folder. se: all files, from which the split is
@@ -135,8 +171,8 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
           fmt::format("dataset_paths.{}: there is no folder {}", known.name, config::shown(*path)));
     return in_known_folder(std::move(source), *path, known);
   }
-  if (const auto snapshot = cached_data(known.repository))
-    return in_known_folder(std::move(source), *snapshot, known);
+  if (const auto cached = cached_data(known.repository))
+    return in_known_folder(std::move(source), cached->snapshot, known);
   throw UserError(
       fmt::format("datasets: '{}' is not on this machine: {} is not in the Hugging Face cache ({}); "
                   "download it with '{}', or give its folder: dataset_paths.{}=DIR",
@@ -157,8 +193,9 @@ Source find_files(const std::string& name, Split split, const config::RunConfig&
     source.by_hash = true;
     return source;
   }
-  if (const auto snapshot = cached_data(name)) return in_folder(std::move(source), *snapshot);
-  if (!hub::may_be_on_the_hub(name))
+  const HubName on_hub = HubName::parse(name);
+  if (const auto cached = cached_data(on_hub.repository)) return in_cache(std::move(source), *cached, on_hub);
+  if (!hub::may_be_on_the_hub(on_hub.repository))
     throw UserError(fmt::format("datasets: there is no file or folder '{}'", config::shown(name)));
   const std::string fetch =
       name.find('/') != std::string::npos
@@ -194,14 +231,25 @@ std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config) {
   for (const std::string& name : config.datasets) {
     const auto known =
         std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return k.name == name; });
-    if (known == kKnown.end() && name.find('/') != std::string::npos)
-      data_sets.push_back({name, [](const std::string& path) { return is_data_file(path); }});
-    if (known == kKnown.end() || config.dataset_paths.*known->path) continue;
-    const bool all = known->format == Source::Format::Se;
-    data_sets.push_back({known->repository, [all](const std::string& path) {
-                           return is_data_file(path) &&
-                                  (all || has_word(path, "", "train") || has_word(path, "", "test"));
-                         }});
+    if (known != kKnown.end()) {
+      const bool all = known->format == Source::Format::Se;
+      const auto choose = [all](const std::vector<std::string>& paths) {
+        std::vector<std::string> files = data_files(paths);
+        if (!all)
+          std::erase_if(files, [](const std::string& path) {
+            return !has_word(path, "train") && !has_word(path, "test");
+          });
+        return files;
+      };
+      if (!(config.dataset_paths.*known->path)) data_sets.push_back({name, known->repository, choose});
+    } else if (name.find('/') != std::string::npos) {
+      const HubName on_hub = HubName::parse(name);
+      data_sets.push_back({name, on_hub.repository, [on_hub](const std::vector<std::string>& paths) {
+                             HubFiles files = choose_files(on_hub, data_files(paths));
+                             files.train.insert(files.train.end(), files.test.begin(), files.test.end());
+                             return files.train;
+                           }});
+    }
   }
   return data_sets;
 }

@@ -43,7 +43,9 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
     if (first) commands::print_notes(resolved.notes);
     config::RunConfig run = resolved.values;
     run.debug = true;  // nothing is saved
-    once_per_machine(world, [&](bool) { commands::fetch_for_plan(run, commands::shown_downloads()); });
+    once_per_machine(world, [&](bool shown) {
+      commands::fetch_for_plan(run, shown ? commands::shown_downloads() : hub::Listener{});
+    });
     const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
     const plan::Plan plan = plan::assess(in);
     if (first && !plan.fits())

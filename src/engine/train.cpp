@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/files.h"
 #include "base/output_files.h"
 #include "base/shell.h"
 #include "base/stop.h"
@@ -61,6 +63,26 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
     throw UserError(
         "reference=auto or model.fsdp_policy_mp=auto resolves differently here and on rank 0; "
         "set reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
+}
+
+// The commits of the run that is resumed, as its plan.json has them.
+hub::Commits commits_of(const run::Start& start) try {
+  const fs::path file = start.folder / "plan.json";
+  std::error_code none;
+  if (!start.checkpoint || !fs::exists(file, none)) return {};
+  const auto plan = nlohmann::json::parse(read_text_file(file, "the plan of the run"), nullptr, false);
+  return plan.is_object() ? plan.value("commits", hub::Commits{}) : hub::Commits{};
+} catch (const nlohmann::json::exception&) {
+  return {};
+}
+
+// All machines load the same files: rank 0 finds the commits of what is on the hub.
+hub::Commits agree_on_commits(const config::RunConfig& config, const run::Start& start, comm::Group& all) {
+  nlohmann::json found = nlohmann::json::object();
+  if (all.rank() == 0) found = commands::find_commits(config, commits_of(start), commands::shown_downloads());
+  const auto commits = nlohmann::json::parse(comm::broadcast_text(all, found.dump(), 0)).get<hub::Commits>();
+  hub::use_commits(commits);
+  return commits;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -157,6 +179,13 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   return judged;
 }
 
+// The configuration for the trackers.
+std::string shown_config(const config::Resolved& resolved, const hub::Commits& commits) {
+  auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
+  if (!commits.empty()) shown["commits"] = commits;
+  return shown.dump();
+}
+
 // Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
@@ -199,7 +228,8 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   folder.log(log);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
-  folder.start_trackers(resolved.values, config::to_json(resolved));
+  folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
+  for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
   report(start_event(prepared, in, folder.path()), folder, listener);
   return run_in_folder(prepared, folder, listener);
 }
@@ -255,13 +285,15 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   if (first) run::check_trackers(resolved.values);
   const run::Start start = agree_on_start(resolved.values, *world.all);
   for (const std::string& note : start.notes) early.say("note: " + note);
+  const hub::Commits commits = agree_on_commits(resolved.values, start, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_for_plan(resolved.values, shown);
     commands::fetch_tokenizer(resolved.values, shown);
   });
   // Notes about the data are printed when it is tokenized.
-  const plan::Inputs in =
+  plan::Inputs in =
       plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
+  in.commits = commits;
   const plan::Plan plan = plan::make_plan(in);
   world.all->barrier();  // no rank tokenizes while another one still counts
   if (first) display.show_plan(plan, in, start);
@@ -270,7 +302,8 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   if (stop_requested()) throw Stopped();
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(resolved.values, shown);
-    commands::fetch_weights(resolved.values, shown);
+    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none;
+    commands::fetch_weights(resolved.values, resolved.values.model.archive || from_checkpoint, shown);
   });
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};

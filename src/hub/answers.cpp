@@ -167,8 +167,16 @@ std::string origin_of(const std::string& url) {
   return origin;
 }
 
+std::string shown_url(const std::string& url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t path = scheme == std::string::npos ? scheme : url.find('/', scheme + 3);
+  if (path == std::string::npos) return origin_of(url);
+  return origin_of(url) + url.substr(path, url.find_first_of("?#", path) - path);
+}
+
 std::string resolve_redirect(const std::string& url, const std::string& location) {
-  if (location.find("://") != std::string::npos) return location;
+  const std::size_t scheme = location.find("://");
+  if (scheme != std::string::npos && location.find_first_of("/?#") > scheme) return location;
   if (location.starts_with("//")) return url.substr(0, url.find("//")) + location;
   if (location.starts_with('/')) return origin_of(url) + location;
   return url.substr(0, url.rfind('/') + 1) + location;

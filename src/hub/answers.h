@@ -65,6 +65,9 @@ std::string describe(const Repository& repository);
 // "https://host:port" of an address, in lower case.
 std::string origin_of(const std::string& url);
 
+// An address for messages: without user and password, and without the query, which may be a signature.
+std::string shown_url(const std::string& url);
+
 // The address of a redirect, which may be relative to `url`.
 std::string resolve_redirect(const std::string& url, const std::string& location);
 

@@ -5,16 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
-#include "base/stop.h"
 
 namespace dpo::hub {
 namespace {
@@ -23,6 +20,17 @@ namespace fs = std::filesystem;
 
 fs::path tree_path(const Repository& repository, const std::string& commit) {
   return folder_of(repository) / "trees" / (commit + ".json");
+}
+
+void try_to_write(const fs::path& path, const std::string& text) try {
+  make_folder(path.parent_path());
+  write_file(path, text);
+} catch (const UserError&) {
+}
+
+Commits& used_commits() {
+  static Commits commits;
+  return commits;
 }
 
 }  // namespace
@@ -44,14 +52,23 @@ std::string folder_name(const Repository& repository) {
 
 fs::path folder_of(const Repository& repository) { return cache_folder() / folder_name(repository); }
 
-std::optional<std::string> cached_commit(const Repository& repository) {
-  if (is_commit(repository.revision)) return repository.revision;
+void use_commits(Commits commits) {
+  std::erase_if(commits, [](const auto& item) { return !is_commit(item.second); });
+  used_commits() = std::move(commits);
+}
+
+std::optional<std::string> cached_branch(const Repository& repository) {
   const fs::path ref = folder_of(repository) / "refs" / repository.revision;
   std::error_code none;
   if (!fs::is_regular_file(ref, none)) return std::nullopt;
   const std::string commit = read_text_file(ref, "Hugging Face cache", 200);
-  const bool hex = !commit.empty() && commit.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return hex ? std::optional(commit) : std::nullopt;
+  return is_commit(commit) ? std::optional(commit) : std::nullopt;
+}
+
+std::optional<std::string> cached_commit(const Repository& repository) {
+  if (is_commit(repository.revision)) return repository.revision;
+  const auto used = used_commits().find(fetch_name(repository));
+  return used != used_commits().end() ? std::optional(used->second) : cached_branch(repository);
 }
 
 std::optional<fs::path> cached_snapshot(RepositoryKind kind, const std::string& name) {
@@ -71,16 +88,15 @@ std::optional<std::vector<HubFile>> cached_tree(const Repository& repository, co
 }
 
 void write_tree(const Repository& repository, const std::string& commit, const std::vector<HubFile>& files) {
-  const fs::path path = tree_path(repository, commit);
-  make_folder(path.parent_path());
-  write_file(path, print_cached_tree(files));
+  try_to_write(tree_path(repository, commit), print_cached_tree(files));
+  // Python's tools call a repository without this folder corrupt.
+  std::error_code none;
+  fs::create_directories(folder_of(repository) / "snapshots", none);
 }
 
 void write_ref(const Repository& repository, const std::string& commit) {
-  if (repository.revision == commit || cached_commit(repository) == commit) return;
-  const fs::path path = folder_of(repository) / "refs" / repository.revision;
-  make_folder(path.parent_path());
-  write_file(path, commit);
+  if (repository.revision == commit || cached_branch(repository) == commit) return;
+  try_to_write(folder_of(repository) / "refs" / repository.revision, commit);
 }
 
 void link_blob(const Repository& repository, const std::string& commit, const std::string& path,
@@ -92,25 +108,26 @@ void link_blob(const Repository& repository, const std::string& commit, const st
   const fs::path target = (folder_of(repository) / "blobs" / etag).lexically_relative(link.parent_path());
   fs::remove(link, failed);  // a link to contents that were removed
   fs::create_symlink(target, link, failed);
+  // A file system without links; the Python client does the same.
+  if (failed == std::errc::operation_not_permitted || failed == std::errc::operation_not_supported)
+    fs::rename(folder_of(repository) / "blobs" / etag, link, failed);
   if (failed && !fs::exists(link))
     throw UserError(
         fmt::format("Hugging Face cache: cannot create the link {}: {}", link.string(), failed.message()));
 }
 
-BlobLock::BlobLock(const Repository& repository, const std::string& etag) {
+BlobLock::BlobLock(const Repository& repository, const std::string& etag, const std::function<void()>& wait) {
   const fs::path path = cache_folder() / ".locks" / folder_name(repository) / (etag + ".lock");
   make_folder(path.parent_path());
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
   if (descriptor_ < 0)
     throw UserError(
         fmt::format("Hugging Face cache: cannot open {}: {}", path.string(), std::strerror(errno)));
-  // Without locks (some network disks) nothing breaks: two processes then write the same bytes.
-  while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-    if (stop_requested()) {
-      ::close(descriptor_);
-      throw Stopped();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  try {
+    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) wait();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
   }
 }
 

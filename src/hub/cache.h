@@ -6,6 +6,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +22,17 @@ namespace dpo::hub {
 std::string folder_name(const Repository& repository);
 std::filesystem::path folder_of(const Repository& repository);
 
-// The commit of a repository's revision by the cache; nullopt if that does not know it.
+// Commits of repositories, by the names that 'dpo fetch' takes.
+using Commits = std::map<std::string, std::string>;
+
+// From now on these commits are used, whatever branches and tags say: all processes of a run, and a run that
+// is resumed, load the same files.
+void use_commits(Commits commits);
+
+// The commit of a branch or tag by the cache; nullopt if that does not know it.
+std::optional<std::string> cached_branch(const Repository& repository);
+
+// The commit of a repository's revision, by use_commits, else by the cache.
 std::optional<std::string> cached_commit(const Repository& repository);
 
 // The cached files of a repository, ORG/NAME or ORG/NAME@REVISION; nullopt if it is not cached. They are
@@ -29,8 +41,8 @@ std::optional<std::filesystem::path> cached_snapshot(RepositoryKind kind, const 
 
 // All files of a commit; nullopt if the list is not cached.
 std::optional<std::vector<HubFile>> cached_tree(const Repository& repository, const std::string& commit);
+// These do nothing if the cache cannot be written: they only save requests.
 void write_tree(const Repository& repository, const std::string& commit, const std::vector<HubFile>& files);
-
 void write_ref(const Repository& repository, const std::string& commit);
 
 // Creates a folder of the cache, with its parents.
@@ -41,10 +53,11 @@ void link_blob(const Repository& repository, const std::string& commit, const st
                const std::string& etag);
 
 // Excludes other processes that download the same contents; waits for them. The Python client uses the same
-// lock.
+// lock. Some network disks have no locks: nobody is excluded there.
 class BlobLock {
  public:
-  BlobLock(const Repository& repository, const std::string& etag);
+  // `wait` is called again and again while another process has the lock; it may throw.
+  BlobLock(const Repository& repository, const std::string& etag, const std::function<void()>& wait);
   ~BlobLock();
   BlobLock(const BlobLock&) = delete;
   BlobLock& operator=(const BlobLock&) = delete;

@@ -1,7 +1,5 @@
 #include "hub/client.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <thread>
@@ -14,16 +12,6 @@
 
 namespace dpo::hub {
 namespace {
-
-// A signal ends the wait.
-void sleep_for(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  while (Clock::now() < end) {
-    if (stop_requested()) throw Stopped();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-}
 
 bool is_of_hugging_face(const std::string& origin) {
   return origin == "https://huggingface.co" || origin == "https://hf.co";
@@ -49,6 +37,22 @@ std::string Client::token_for(const std::string& url) const {
   return origin == origin_of(endpoint_) || is_of_hugging_face(origin) ? token_ : "";
 }
 
+// A signal ends the wait.
+void Client::sleep_for(double seconds) const {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    if (stop_requested()) throw Stopped();
+    if (cancelled_) throw http::Cancelled();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (Clock::now() < end);
+}
+
+void Client::wait_for_other(const std::string& path) {
+  say_once(fmt::format("waiting for another process that downloads {} of {}", path, to_string(repository_)));
+  sleep_for(0);
+}
+
 void Client::wait_or_throw(int failures, const http::Answer* answer, const http::NetworkError* failed,
                            const std::string& url) {
   // A network that has worked may work again.
@@ -58,9 +62,14 @@ void Client::wait_or_throw(int failures, const http::Answer* answer, const http:
   if (!seconds && answer && direction_ == Direction::upload && answer->status == 403 &&
       !token_for(url).empty())
     throw NoAccess{*answer};
-  if (!seconds)
-    throw UserError(answer ? explain_refusal(*answer, repository_, url, !token_.empty(), direction_)
-                           : explain(*failed, repository_, url, direction_));
+  if (!seconds) {
+    std::string why = answer ? explain_refusal(*answer, repository_, url, !token_.empty(), direction_)
+                             : explain(*failed, repository_, url, direction_);
+    const bool unavailable = answer ? answer->status == 429 || answer->status >= 500
+                                    : failed->kind != http::NetworkError::Kind::certificate;
+    if (unavailable) throw HubUnavailable(std::move(why));
+    throw UserError(std::move(why));
+  }
   constexpr double kWorthSaying = 5;
   if (answer && *seconds >= kWorthSaying)
     say_once(fmt::format("{} answers with HTTP status {}: waiting for {:.0f} s", origin_of(url),
@@ -80,6 +89,7 @@ http::Answer Client::send(http::Connection& connection, http::Request& request,
   for (int failures = 0, redirects = 0;;) {
     http::Answer answer;
     request.token = token_for(request.url);
+    if (!request.cancelled) request.cancelled = &cancelled_;
     try {
       answer = connection.send(request);
     } catch (const http::NetworkError& error) {

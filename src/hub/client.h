@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "http/http.h"
 #include "hub/answers.h"
 #include "hub/repository.h"
@@ -18,6 +19,11 @@ namespace dpo::hub {
 struct Listener {
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // in bytes
   std::function<void(const std::string& note)> say;
+};
+
+// The hub cannot be reached, or has a problem: what is in the cache may suffice.
+struct HubUnavailable : UserError {
+  using UserError::UserError;
 };
 
 // Where the content of a file is.
@@ -62,18 +68,25 @@ class Client {
   // The token for a request: hosts other than the hub's never see it.
   std::string token_for(const std::string& url) const;
 
+  // Waits a little for another process that downloads a file.
+  void wait_for_other(const std::string& path);
+
   const Repository& repository() const { return repository_; }
+  // Ends the requests and waits of all threads, with http::Cancelled.
+  std::atomic<bool>& cancelled() { return cancelled_; }
 
  private:
   void say_once(const std::string& note);
+  void sleep_for(double seconds) const;
 
   Repository repository_;
   const Listener& listener_;
   Direction direction_;
   std::string endpoint_, token_;
   std::atomic<bool> reached_ = false;  // there was an answer
-  std::mutex mutex_;                   // of said_
-  std::string said_;                   // so that the threads say it once
+  std::atomic<bool> cancelled_ = false;
+  std::mutex mutex_;  // of said_
+  std::string said_;  // so that the threads say it once
 };
 
 }  // namespace dpo::hub

@@ -24,7 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kConnections = 8;
 constexpr std::int64_t kChunk = 8 << 20;      // one request
 constexpr std::int64_t kAhead = 16 * kChunk;  // received before what precedes it, and kept in memory
-constexpr const char* kSuffix = ".64706f00.incomplete";  // the Python client's has a random number here
 
 // The server answers with the whole file although a part was requested.
 struct NoRanges {};
@@ -37,9 +36,8 @@ bool begins_at(const http::Answer& answer, std::int64_t begin) {
 // The content of one file, on its way into the cache.
 class BlobDownload {
  public:
-  BlobDownload(Client& client, const std::string& commit, const HubFile& file, Meter& meter,
-               std::atomic<bool>& cancelled)
-      : client_(client), commit_(commit), file_(file), meter_(meter), cancelled_(cancelled) {}
+  BlobDownload(Client& client, const std::string& commit, const HubFile& file, Meter& meter)
+      : client_(client), commit_(commit), file_(file), meter_(meter), cancelled_(client.cancelled()) {}
 
   void run(http::Connection& connection);
 
@@ -92,11 +90,10 @@ void BlobDownload::run(http::Connection& connection) {
     throw UserError(fmt::format("{}: {} has {} bytes, but the list of files says {}; try again",
                                 to_string(client_.repository()), file_.path, location_.size, file_.size));
   const std::string etag = location_.etag;
-  const BlobLock lock(client_.repository(), etag);
+  const BlobLock lock(client_.repository(), etag, [&] { client_.wait_for_other(file_.path); });
   if (link_if_cached(etag)) return;  // by another process, meanwhile
   const fs::path blob = folder_of(client_.repository()) / "blobs" / etag;
-  const fs::path path = blob.string() + kSuffix;
-  PartialFile partial(path, file_.hash(), file_.size);
+  PartialFile partial(blob, file_.hash(), file_.size);
   count(partial.size());
   for (int attempt = 0;; ++attempt) {
     receive_content(connection, partial);
@@ -104,13 +101,13 @@ void BlobDownload::run(http::Connection& connection) {
     count(-counted_);
     partial.restart();
     if (attempt == 0) continue;  // the beginning may have been of an earlier download
-    fs::remove(path);
+    partial.remove();
     throw UserError(
         fmt::format("{}: {} was downloaded twice, and its content does not match its hash {}: something "
                     "between here and {} changes it; try another network, or check HF_ENDPOINT and the proxy",
                     to_string(client_.repository()), file_.path, file_.hash(), origin_of(url())));
   }
-  partial.rename_to(blob);
+  partial.finish();
   link_blob(client_.repository(), commit_, file_.path, etag);
 }
 
@@ -258,16 +255,17 @@ void check_space(const fs::path& folder, std::int64_t needed) {
 }
 
 // What other programs leave out of backups.
-void mark_as_cache(const fs::path& folder) {
+void mark_as_cache(const fs::path& folder) try {
   std::error_code none;
   if (fs::exists(folder / "CACHEDIR.TAG", none)) return;
   write_file(folder / "CACHEDIR.TAG",
              "Signature: 8a477f597d28d172789f06886806bc55\n"
              "# This file is a cache directory tag. See https://bford.info/cachedir/\n");
+} catch (const UserError&) {  // in the folder of another user
 }
 
 void download_small(Client& client, const std::string& commit, std::span<const HubFile> files, Meter& meter) {
-  std::atomic<bool> cancelled = false;
+  std::atomic<bool>& cancelled = client.cancelled();
   std::atomic<std::size_t> next = 0;
   for_each_parallel(
       std::min(kConnections, files.size()),
@@ -275,7 +273,7 @@ void download_small(Client& client, const std::string& commit, std::span<const H
         http::Connection connection;
         try {
           for (std::size_t i = next++; i < files.size() && !cancelled; i = next++)
-            BlobDownload(client, commit, files[i], meter, cancelled).run(connection);
+            BlobDownload(client, commit, files[i], meter).run(connection);
         } catch (const http::Cancelled&) {  // another thread has the reason
         } catch (...) {
           cancelled = true;
@@ -304,8 +302,9 @@ void download_files(Client& client, const std::string& commit, const std::vector
     all += file.size;
     (file.size <= kChunk ? small : large).push_back(file);
     if (fs::exists(folder / "blobs" / file.hash(), none)) continue;
-    const auto partial = fs::file_size(folder / "blobs" / (file.hash() + kSuffix), none);
-    needed += file.size - (none ? 0 : static_cast<std::int64_t>(partial));
+    const auto partial = find_partial(folder / "blobs" / file.hash());
+    const auto size = partial ? fs::file_size(*partial, none) : 0;
+    needed += file.size - (none ? 0 : static_cast<std::int64_t>(size));
   }
   if (small.empty() && large.empty()) return;
   make_folder(folder / "blobs");
@@ -314,8 +313,7 @@ void download_files(Client& client, const std::string& commit, const std::vector
   Meter meter(listener, "downloading " + to_string(client.repository()), all);
   download_small(client, commit, small, meter);
   http::Connection connection;
-  std::atomic<bool> cancelled = false;
-  for (const HubFile& file : large) BlobDownload(client, commit, file, meter, cancelled).run(connection);
+  for (const HubFile& file : large) BlobDownload(client, commit, file, meter).run(connection);
 }
 
 }  // namespace dpo::hub

@@ -55,9 +55,14 @@ std::vector<HubFile> needed_files(const std::vector<HubFile>& files, const Wante
     return std::find_if(files.begin(), files.end(), [&](const HubFile& file) { return file.path == name; });
   };
   std::vector<HubFile> needed;
+  if (wanted.need == Need::data) {
+    std::vector<std::string> paths;
+    for (const HubFile& file : files) paths.push_back(file.path);
+    for (const std::string& path : wanted.choose(paths)) needed.push_back(*find(path));
+    return needed;
+  }
   for (const HubFile& file : files)
-    if (wanted.need == Need::data ? wanted.is_data(file.path) : is_small_model_file(file.path))
-      needed.push_back(file);
+    if (is_small_model_file(file.path)) needed.push_back(file);
   if (wanted.need == Need::weights)
     for (const std::string& name :
          weight_files([&](const std::string& wanted_name) { return find(wanted_name) != files.end(); }, read))

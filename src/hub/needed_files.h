@@ -13,11 +13,12 @@ namespace dpo::hub {
 // downloaded together.
 enum class Need { config, tokenizer, weights, data };
 
-using IsDataFile = std::function<bool(const std::string& path)>;
+// Chooses the data files among all files of a repository.
+using ChooseData = std::function<std::vector<std::string>(const std::vector<std::string>& paths)>;
 
 struct Wanted {
   Need need = Need::weights;
-  IsDataFile is_data{};  // with Need::data: whether a file of the repository belongs to the data
+  ChooseData choose{};  // with Need::data
 };
 
 // Whether a model needs a file besides its weights.

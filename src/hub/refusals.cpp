@@ -9,8 +9,8 @@ namespace dpo::hub {
 namespace {
 
 std::string page_of(const Repository& repository) {
-  return fmt::format("{}/{}{}", endpoint(), repository.kind == RepositoryKind::Dataset ? "datasets/" : "",
-                     repository.id);
+  return fmt::format("{}/{}{}", shown_url(endpoint()),
+                     repository.kind == RepositoryKind::Dataset ? "datasets/" : "", repository.id);
 }
 
 const char* kept(Direction direction) {
@@ -35,8 +35,8 @@ std::string explain_missing(const Repository& repository, const std::string& wha
 
 std::string explain_limit(const http::Answer& answer, bool has_token) {
   const std::string wait = answer.header("retry-after");
-  return fmt::format("{} limits the number of requests (HTTP status 429): try again {}{}", endpoint(),
-                     wait.empty() ? "in a few minutes" : fmt::format("in {} s", wait),
+  return fmt::format("{} limits the number of requests (HTTP status 429): try again {}{}",
+                     shown_url(endpoint()), wait.empty() ? "in a few minutes" : fmt::format("in {} s", wait),
                      has_token ? "" : fmt::format("; with a token the limits are higher: {}", kLogIn));
 }
 
@@ -61,22 +61,25 @@ std::string explain_refusal(const http::Answer& answer, const Repository& reposi
   const std::string what = describe(repository);
   const std::string code = answer.header("x-error-code"), message = reason_of(answer);
   if (code == "GatedRepo") return explain_gated(repository, what, has_token);
+  if (code == "RevisionNotFound" && is_commit(repository.revision))
+    return fmt::format("'{}' has no commit {} any more: '{}' downloads the newest", repository.id,
+                       repository.revision, fetch_command(repository.kind, repository.id));
   if (code == "RevisionNotFound")
     return fmt::format("'{}' has no revision '{}': {}/tree/main lists its branches and tags", repository.id,
                        repository.revision, page_of(repository));
-  if (code == "EntryNotFound") return fmt::format("{}: the file is not on the hub: {}", what, url);
+  if (code == "EntryNotFound") return fmt::format("{}: the file is not on the hub: {}", what, shown_url(url));
   if (message == "Access to this resource is disabled.")
     return fmt::format("{}: the hub has disabled access to it; see {}", what, page_of(repository));
   if (message == "Invalid credentials in Authorization header")
     return fmt::format("{} rejects your token: check HF_TOKEN, or log in again with 'hf auth login'",
-                       endpoint());
+                       shown_url(endpoint()));
   if (code == "RepoNotFound" || answer.status == 401 || answer.status == 404)
     return explain_missing(repository, what, has_token);
   if (answer.status == 429) return explain_limit(answer, has_token);
   if (answer.status >= 500)
     return fmt::format("{}: {} has a problem (HTTP status {}): try again later; {}", what, origin_of(url),
                        answer.status, kept(direction));
-  return fmt::format("{}: {} answered with HTTP status {}{}", what, url, answer.status,
+  return fmt::format("{}: {} answered with HTTP status {}{}", what, shown_url(url), answer.status,
                      message.empty() ? "" : ": " + message);
 }
 

@@ -17,10 +17,14 @@ bool is_allowed(char c) {
   return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.' || c == '/';
 }
 
-// It becomes a path in the cache.
+// As in git. It becomes a path in the cache.
 bool is_revision(const std::string& text) {
   constexpr std::size_t kLongest = 200;
-  return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), is_allowed) &&
+  const auto allowed = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte > ' ' && byte != 0x7F && std::string_view("~^:?*[\\").find(c) == std::string_view::npos;
+  };
+  return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), allowed) &&
          text.front() != '/' && text.back() != '/' && text.find("..") == std::string::npos &&
          text.find("//") == std::string::npos;
 }
@@ -44,6 +48,10 @@ std::optional<Repository> parse_repository(RepositoryKind kind, const std::strin
 
 std::string to_string(const Repository& repository) {
   return repository.revision == "main" ? repository.id : repository.id + "@" + repository.revision;
+}
+
+std::string fetch_name(const Repository& repository) {
+  return (repository.kind == RepositoryKind::Dataset ? "datasets/" : "") + to_string(repository);
 }
 
 bool is_commit(const std::string& text) {

@@ -26,6 +26,9 @@ std::optional<Repository> parse_repository(RepositoryKind kind, const std::strin
 // "org/name", or "org/name@revision" if that is not the main branch.
 std::string to_string(const Repository& repository);
 
+// The same as 'dpo fetch' takes it: with "datasets/" before a data set.
+std::string fetch_name(const Repository& repository);
+
 // Whether a text is the name of a commit: 40 hexadecimal digits.
 bool is_commit(const std::string& text);
 

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+#include <regex>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "base/files.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
@@ -30,10 +34,25 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+// A folder that a variable names, with ~, $NAME and ${NAME} in it expanded: job files often keep them.
+std::string expanded(const std::string& text) {
+  static const std::regex name(R"(\$(?:(\w+)|\{(\w+)\}))");
+  std::string path;
+  std::sregex_iterator at(text.begin(), text.end(), name), end;
+  auto rest = text.begin();
+  for (; at != end; ++at) {
+    path.append(rest, (*at)[0].first);
+    rest = (*at)[0].second;
+    const char* const value = std::getenv(((*at)[1].str() + (*at)[2].str()).c_str());
+    path += value ? value : (*at)[0].str();
+  }
+  return expand_home(path.append(rest, text.end()));
+}
+
 fs::path home_of_hugging_face() {
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return expand_home(home);
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return expanded(home);
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-    return fs::path(expand_home(cache)) / "huggingface";
+    return fs::path(expanded(cache)) / "huggingface";
   const std::string home = variable("HOME");
   return fs::path(home.empty() ? "." : home) / ".cache" / "huggingface";
 }
@@ -43,6 +62,9 @@ fs::path home_of_hugging_face() {
 std::string endpoint() {
   std::string url = variable("HF_ENDPOINT");
   if (url.empty()) url = "https://huggingface.co";
+  if (!url.starts_with("http://") && !url.starts_with("https://"))
+    throw UserError(
+        fmt::format("HF_ENDPOINT={}: expected an address that begins with https:// or http://", url));
   while (url.ends_with('/')) url.pop_back();
   return url;
 }
@@ -52,7 +74,7 @@ std::string token() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
     if (const std::string value = trimmed(variable(name)); !value.empty()) return value;
   const std::string named = variable("HF_TOKEN_PATH");
-  const fs::path file = named.empty() ? home_of_hugging_face() / "token" : fs::path(expand_home(named));
+  const fs::path file = named.empty() ? home_of_hugging_face() / "token" : fs::path(expanded(named));
   std::error_code none;
   return fs::exists(file, none) ? trimmed(read_text_file(file, "the Hugging Face token", 1u << 16)) : "";
 }
@@ -64,7 +86,7 @@ bool is_offline() {
 
 fs::path cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
-    if (const std::string folder = variable(name); !folder.empty()) return expand_home(folder);
+    if (const std::string folder = variable(name); !folder.empty()) return expanded(folder);
   return home_of_hugging_face() / "hub";
 }
 

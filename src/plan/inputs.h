@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct Inputs {
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
   HostInfo host;
+  std::map<std::string, std::string> commits{};  // of what a run reads from the hub, by name
 };
 
 // What the loss takes as one example.

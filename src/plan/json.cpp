@@ -113,6 +113,7 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
                  {"checkpoints", plan.disk.checkpoints},
                  {"total_bytes", number(std::round(plan.disk.total()))}};
   out["resolved"] = resolved(plan, in);
+  if (!in.commits.empty()) out["commits"] = in.commits;
   out["notes"] = in.machine.notes;
   if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.update}};
   return out.dump(2) + "\n";

@@ -80,7 +80,7 @@ fs::path new_run_folder(const config::RunConfig& config) {
 void check_trackers(const config::RunConfig& config) { mlflow_of(config); }
 
 RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::function<void()>& check)
-    : path_(std::move(path)) {
+    : path_(std::move(path)), examples_(run_state.examples), evaluated_(run_state.evaluated) {
   std::error_code failed;
   fs::create_directories(path_, failed);
   if (failed) throw UserError(fmt::format("cannot create {}: {}", path_.string(), failed.message()));
@@ -88,15 +88,17 @@ RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::functi
   if (check) check();
   remove_incomplete_checkpoints(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  if (fs::exists(file)) write_lines(file, lines_until(read_metrics(file), run_state));
-  metrics_.open(file, std::ios::app);
-  if (!metrics_) throw UserError(fmt::format("cannot write {}", file.string()));
+  metrics_.emplace(file, fs::exists(file) ? lines_until(read_metrics(file), run_state) : "");
+  if (!metrics_->is_written()) throw UserError(fmt::format("cannot write {}", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);
 }
 
 void RunFolder::start_trackers(const config::RunConfig& config, std::string config_json) {
-  track::Settings settings{
-      .folder = path_, .config = std::move(config_json), .tensorboard = config.tensorboard};
+  track::Settings settings{.folder = path_,
+                           .config = std::move(config_json),
+                           .tensorboard = config.tensorboard,
+                           .examples = examples_,
+                           .evaluated = evaluated_};
   const char* const mode = std::getenv("WANDB_MODE");
   const bool disabled = mode && std::string_view(mode) == "disabled";
   if (config.wandb.enabled && !config.debug && !disabled)  // as in the original
@@ -116,7 +118,7 @@ bool RunFolder::log(const std::string& line) {
 bool RunFolder::add_metrics(const Metrics& metrics) {
   if (!writes_) return true;
   const bool tracked = trackers_.add(row_of(metrics));
-  return add_line(metrics_, to_json_line(metrics)) && tracked;
+  return metrics_->append(to_json_line(metrics) + "\n") && tracked;
 }
 
 std::vector<Metrics> RunFolder::history() const {
@@ -155,8 +157,14 @@ bool RunFolder::write_samples(std::int64_t examples, std::span<const Sample> pol
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
 }
 
-bool RunFolder::flush() { return trackers_.flush(); }
+bool RunFolder::flush() {
+  const bool tracked = trackers_.flush();
+  return (!writes_ || metrics_->append("")) && tracked;
+}
 
-bool RunFolder::finish(int exit_status) { return trackers_.finish(exit_status); }
+bool RunFolder::finish(int exit_status) {
+  const bool tracked = trackers_.finish(exit_status);
+  return (!writes_ || metrics_->append("")) && tracked;
+}
 
 }  // namespace dpo::run

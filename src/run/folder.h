@@ -12,6 +12,7 @@
 #include "run/metrics.h"
 #include "run/samples.h"
 #include "run/state_files.h"
+#include "track/append_file.h"
 #include "track/trackers.h"
 #include "train/records.h"
 
@@ -58,7 +59,9 @@ class RunFolder {
   std::filesystem::path path_;
   bool writes_ = true;
   std::optional<RunLock> lock_;
-  std::ofstream metrics_, log_;
+  std::int64_t examples_ = 0, evaluated_ = -1;  // of the checkpoint that the run is resumed from
+  std::optional<track::AppendFile> metrics_;
+  std::ofstream log_;
   track::Trackers trackers_;
 };
 

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "checkpoint/read_tensors.h"
+#include "comm/group.h"
+#include "comm/sockets.h"
 #include "config/evaluation.h"
 #include "config/text.h"
 #include "data/end_of_turn.h"
@@ -113,11 +115,26 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   return data;
 }
 
+// Machines may have different files under the same name.
+void check_same_on_ranks(const Identity& own, comm::Group& all) {
+  std::string text;
+  for (const auto& [key, value] : own) text += fmt::format("{}: {}\n", key, value);
+  const std::string first = comm::broadcast_text(all, text, 0);
+  if (first == text) return;
+  const std::size_t at = std::ranges::mismatch(first, text).in1 - first.begin();
+  const std::size_t begin = at == 0 ? 0 : first.rfind('\n', at - 1) + 1;
+  const auto line = [begin](const std::string& of) { return of.substr(begin, of.find('\n', begin) - begin); };
+  throw UserError(
+      fmt::format("{} has other files than rank 0, or another configuration: here '{}', there '{}'",
+                  comm::host_name(), line(text), line(first)));
+}
+
 // The state of the checkpoint, or of a new run. The reference's identity is not known yet.
 RunState initial_run_state(const RunData& data, const std::optional<fs::path>& checkpoint,
                            const shard::Mesh& mesh) {
   const auto updates = static_cast<std::int64_t>(data.training.size());
   const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
+  check_same_on_ranks(now, *mesh.all);
   RunState run_state;
   if (checkpoint) {
     if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ constexpr std::string_view kSuffix = ".dpo";  // a file of another program is no
 
 // Field numbers of the messages in TensorBoard's event.proto, summary.proto and tensor.proto.
 namespace event {
-constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
 namespace summary {
 constexpr int kValue = 1;
@@ -97,21 +97,9 @@ std::string sample_text(const SampleText& sample) {
   return text;
 }
 
-std::string config_event(const std::string& config) {
+std::string config_event(std::int64_t step, const std::string& config) {
   const std::string readable = nlohmann::ordered_json::parse(config).dump(2);
-  return make_event(0, Message().text(summary::kValue, text_value(kConfigTag, as_code(readable))));
-}
-
-struct OldEvent {
-  std::int64_t step = 0;
-  std::string tag;  // of the first value
-  std::string bytes;
-};
-
-OldEvent old_event(std::string_view bytes) {
-  const std::string_view first = field_of(field_of(bytes, event::kSummary).bytes, summary::kValue).bytes;
-  return {static_cast<std::int64_t>(field_of(bytes, event::kStep).value),
-          std::string(field_of(first, value::kTag).bytes), std::string(bytes)};
+  return make_event(step, Message().text(summary::kValue, text_value(kConfigTag, as_code(readable))));
 }
 
 // Our event files, the oldest first.
@@ -126,66 +114,48 @@ std::vector<fs::path> event_files(const fs::path& folder) {
   return files;
 }
 
-std::vector<OldEvent> read_events(const std::vector<fs::path>& files) {
-  std::vector<OldEvent> events;
+// The last step in the files; -1 if there is none.
+std::int64_t last_step(const std::vector<fs::path>& files) {
+  std::int64_t last = -1;
   for (const fs::path& file : files) try {
       const MappedFile mapped(file, "a TensorBoard event file");
       const auto bytes = mapped.bytes();
       for (const std::string_view record :
            tf_records({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
-        events.push_back(old_event(record));
-    } catch (const std::exception&) {  // its rows are added again from the history
+        if (!field_of(record, event::kSummary).bytes.empty())
+          last = std::max(last, static_cast<std::int64_t>(field_of(record, event::kStep).value));
+    } catch (const std::exception&) {  // empty, or not readable
     }
-  return events;
+  return last;
 }
 
-// The events of the history: those that a file has, with their time, and the others as they would be written
-// now. Histograms and samples belong to the evaluation at their step.
-std::vector<std::string> events_of(std::span<const Row> history, std::vector<OldEvent> old) {
-  using Key = std::pair<std::int64_t, std::string>;
-  std::set<Key> rows, written;
-  std::set<std::string> row_names;
-  std::set<std::int64_t> evaluations;
-  for (const Row& row : history) {
-    rows.emplace(row.step, row.values.front().first);
-    row_names.insert(row.values.front().first);
-    if (row.is_evaluation) evaluations.insert(row.step);
-  }
-  const auto belongs = [&](const OldEvent& event) {
-    if (event.tag.empty() || event.tag == kConfigTag) return false;  // they are written anew
-    if (row_names.contains(event.tag)) return rows.contains({event.step, event.tag});
-    return evaluations.contains(event.step);
-  };
-  std::vector<OldEvent> events;
-  for (OldEvent& event : old)
-    if (belongs(event) && written.emplace(event.step, event.tag).second) events.push_back(std::move(event));
-  Row before{.step = -1};
-  for (const Row& row : history) {
-    if (written.emplace(row.step, row.values.front().first).second)
-      events.push_back({row.step, row.values.front().first, scalar_event(without_repeated(row, before))});
-    before = row;
-  }
-  std::ranges::stable_sort(events, {}, &OldEvent::step);
-  std::vector<std::string> all;
-  for (OldEvent& event : events) all.push_back(std::move(event.bytes));
-  return all;
+// Readers forget what earlier files have from this step on.
+std::string restart_event(std::int64_t step) {
+  constexpr int kStatus = 1, kStart = 1;
+  return Message()
+      .real(event::kWallTime, seconds_since_1970())
+      .number(event::kStep, step)
+      .text(event::kSessionLog, Message().number(kStatus, kStart).bytes())
+      .bytes();
 }
 
-// The first event of a file; that of the oldest file has the time when the run started.
-std::string version_event(const std::vector<OldEvent>& old) {
-  if (!old.empty() && !field_of(old.front().bytes, event::kFileVersion).bytes.empty())
-    return old.front().bytes;
+std::string version_event() {
   return Message()
       .real(event::kWallTime, seconds_since_1970())
       .text(event::kFileVersion, "brain.Event:2")
       .bytes();
 }
 
-std::string file_name() {
+// Readers take the files by name: a new one comes after those that are there.
+std::string file_name(const std::vector<fs::path>& files) {
+  auto time = static_cast<std::int64_t>(seconds_since_1970());
+  if (!files.empty()) {
+    const std::string newest = files.back().filename().string();
+    time = std::max<std::int64_t>(time, std::atoll(newest.c_str() + kPrefix.size()) + 1);
+  }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("{}{:010}.{}.{}.0{}", kPrefix, static_cast<std::int64_t>(seconds_since_1970()),
-                     host.data(), ::getpid(), kSuffix);
+  return fmt::format("{}{:010}.{}.{}.0{}", kPrefix, time, host.data(), ::getpid(), kSuffix);
 }
 
 class TensorBoard : public Tracker {
@@ -217,8 +187,6 @@ class TensorBoard : public Tracker {
   bool flush() override { return file_.append(""); }
   bool finish(int) override { return flush(); }
 
-  bool is_written() const { return file_.is_written(); }
-
  private:
   AppendFile file_;
   Row last_;
@@ -226,20 +194,22 @@ class TensorBoard : public Tracker {
 
 }  // namespace
 
+// A run that is resumed gets a new file, and the others stay as they are: TensorBoard follows files that
+// grow, but not those that are replaced.
 std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, std::span<const Row> history) {
   const fs::path folder = settings.folder / "tensorboard";
-  const std::vector<fs::path> old_files = event_files(folder);
-  std::vector<OldEvent> old = read_events(old_files);
-  std::string contents = tf_record(version_event(old)) + tf_record(config_event(settings.config));
-  for (const std::string& event : events_of(history, std::move(old))) contents += tf_record(event);
-  const fs::path path = folder / file_name();
-  auto tracker = std::make_unique<TensorBoard>(path, std::move(contents),
-                                               history.empty() ? Row{.step = -1} : history.back());
-  std::error_code none;
-  if (tracker->is_written())
-    for (const fs::path& file : old_files)
-      if (file != path) fs::remove(file, none);
-  return tracker;
+  const std::vector<fs::path> files = event_files(folder);
+  // An evaluation at the last step may come after the checkpoint.
+  const std::int64_t start = settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
+  const std::int64_t first = std::min(last_step(files) + 1, start);  // of the rows that no file has
+  std::string contents = tf_record(version_event()) + tf_record(restart_event(start)) +
+                         tf_record(config_event(settings.examples, settings.config));
+  Row before{.step = -1};
+  for (const Row& row : history) {
+    if (row.step >= first) contents += tf_record(scalar_event(without_repeated(row, before)));
+    before = row;
+  }
+  return std::make_unique<TensorBoard>(folder / file_name(files), std::move(contents), std::move(before));
 }
 
 }  // namespace dpo::track

@@ -66,14 +66,16 @@ struct Settings {
   bool tensorboard = false;
   std::optional<WandbSettings> wandb{};
   std::optional<MlflowSettings> mlflow{};
+  // Of the checkpoint that the run is resumed from: where it is, and the step of its last evaluation.
+  std::int64_t examples = 0, evaluated = -1;
 };
 
 // All trackers of a run.
 class Trackers {
  public:
   Trackers() = default;  // none
-  // `history`: the rows up to the checkpoint that a run is resumed from. Later ones, which will be logged
-  // again, are removed from the trackers' files, and those that a file does not have are added.
+  // `history`: the rows up to the checkpoint that a run is resumed from; those that a tracker's files do not
+  // have are added to them. Later ones, which will be logged again, are dropped.
   Trackers(const Settings& settings, std::span<const Row> history);
 
   bool add(const Row& row);

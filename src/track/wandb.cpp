@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <random>
-#include <set>
 #include <string_view>
 
 #include <fmt/chrono.h>
@@ -99,22 +98,20 @@ std::optional<OldRun> newest_run(const fs::path& run) {
   return std::nullopt;
 }
 
-// The rows of the history. Their time, and the histograms and samples of evaluations, are in the old file. An
-// update and an evaluation at the same step are one row, as in W&B itself.
-std::map<std::int64_t, Items> rows_of(std::span<const Row> history, const OldRun& old) {
+// The rows up to the checkpoint, of the history and of the old file, which has their time, histograms,
+// samples and infinite values. An update and an evaluation at the same step are one row, as in W&B itself.
+std::map<std::int64_t, Items> rows_of(std::span<const Row> history, const OldRun& old,
+                                      const Settings& settings) {
   std::map<std::int64_t, Items> rows;
-  std::set<std::int64_t> evaluations;
-  for (const Row& row : history) {
-    merge(rows[row.step], items_of(row));
-    if (row.is_evaluation) evaluations.insert(row.step);
+  for (const Row& row : history) merge(rows[row.step], items_of(row));
+  for (const auto& [step, items] : old.rows) {
+    if (step > settings.examples) continue;
+    // An evaluation at the last step may come after the checkpoint.
+    const bool belongs = step < settings.examples || settings.evaluated == step;
+    for (const auto& [key, json] : items)
+      if (belongs || (key.starts_with("_") && rows.contains(step))) merge(rows[step], {{key, json}});
   }
-  for (auto& [step, items] : rows) {
-    if (const auto found = old.rows.find(step); found != old.rows.end())
-      for (const auto& [key, json] : found->second)
-        if (key.starts_with("_") || (json.starts_with("{") && evaluations.contains(step)))
-          merge(items, {{key, json}});
-    merge(items, time_items(step, old.run.started));
-  }
+  for (auto& [step, items] : rows) merge(items, time_items(step, old.run.started));
   return rows;
 }
 
@@ -157,9 +154,9 @@ class Wandb : public Tracker {
       policy.push_back({step, prompt, replace_invalid_utf8(sample.policy)});
       if (sample.reference) reference.push_back({step, prompt, replace_invalid_utf8(*sample.reference)});
     }
-    bool written = add_table(step, "policy_samples", policy);
-    if (!reference.empty()) written = add_table(step, "reference_samples", reference) && written;
-    return written && file_.is_written();
+    add_table(step, "policy_samples", policy);
+    if (!reference.empty()) add_table(step, "reference_samples", reference);
+    return write_tables() && file_.is_written();
   }
 
   bool flush() override {
@@ -167,12 +164,13 @@ class Wandb : public Tracker {
       for (const std::string& record : row_records(step_, row_)) append(record);
       row_.clear();
     }
-    return file_.append("");
+    return write_tables() && file_.append("");
   }
 
   bool finish(int exit_status) override {
-    flush();
-    return append(exit_record(exit_status, static_cast<std::int64_t>(seconds_since_1970() - run_.started)));
+    const bool flushed = flush();
+    return append(exit_record(exit_status, static_cast<std::int64_t>(seconds_since_1970() - run_.started))) &&
+           flushed;
   }
 
  private:
@@ -200,15 +198,12 @@ class Wandb : public Tracker {
   }
 
   // A table is a file of its own, which the row refers to.
-  bool add_table(std::int64_t step, const std::string& name, const ordered_json& rows) try {
+  void add_table(std::int64_t step, const std::string& name, const ordered_json& rows) {
     const std::string text = ordered_json{{"columns", {"step", "prompt", "sample"}}, {"data", rows}}.dump();
     Sha256 sum;
     sum.add(text);
     const std::string hash = to_hex(sum.finish());
     const std::string path = fmt::format("media/table/{}_{}_{}.table.json", name, step, hash.substr(0, 20));
-    const fs::path file = file_.path().parent_path() / "files" / path;
-    fs::create_directories(file.parent_path());
-    write_file(file, text);
     continue_row(step, {{name, ordered_json{{"_type", "table-file"},
                                             {"ncols", 3},
                                             {"nrows", rows.size()},
@@ -216,15 +211,28 @@ class Wandb : public Tracker {
                                             {"sha256", hash},
                                             {"size", text.size()}}
                                    .dump()}});
-    return true;
-  } catch (const std::exception&) {
-    return false;
+    tables_[file_.path().parent_path() / "files" / path] = text;
+  }
+
+  // Whether all tables are written; the others are tried again.
+  bool write_tables() {
+    std::erase_if(tables_, [](const auto& table) {
+      try {
+        fs::create_directories(table.first.parent_path());
+        write_file(table.first, table.second);
+        return true;
+      } catch (const std::exception&) {
+        return false;
+      }
+    });
+    return tables_.empty();
   }
 
   WandbRun run_;
   AppendFile file_;
   std::int64_t step_ = -1;  // of the row that is not written yet
   Items row_;
+  std::map<fs::path, std::string> tables_;  // that are not written yet
 };
 
 }  // namespace
@@ -240,7 +248,8 @@ std::unique_ptr<Tracker> open_wandb(const Settings& settings, std::span<const Ro
   }
   std::error_code none;
   fs::remove(fs::path(old.file) += ".synced", none);  // there will be more to upload
-  return std::make_unique<Wandb>(old.file, old.run, *settings.wandb, settings.config, rows_of(history, old));
+  return std::make_unique<Wandb>(old.file, old.run, *settings.wandb, settings.config,
+                                 rows_of(history, old, settings));
 }
 
 std::optional<fs::path> wandb_folder(const fs::path& run) {

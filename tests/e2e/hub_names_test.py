@@ -3,6 +3,8 @@
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -17,11 +19,21 @@ def hh_rows(count):
         for i in range(count)).encode())
 
 
+def pairs(name, count):
+    return "".join(json.dumps({"prompt": f"{name} {i}", "chosen": "a", "rejected": "b"}) + "\n" for i in range(count))
+
+
+def prompts(report):
+    return [sum(source["prompts"] for source in split["sources"]) for split in report["splits"].values()]
+
+
 class DataSets(OnTheHub):
-    def data(self, name, *more, **environment):
-        done = self.dpo("data", f"datasets=[{name}]", "model.tokenizer_name_or_path=org/it", "loss=dpo", "data.eos_in_text=keep",
-                        "--json", f"local_dirs=[{self.folder}]", *more, **environment)
-        return json.loads(done.stdout)
+    def command(self, name):
+        return ["data", f"datasets=[{name}]", "model.tokenizer_name_or_path=org/it", "loss=dpo", "data.eos_in_text=keep",
+                "--json", f"local_dirs=[{self.folder}]"]
+
+    def data(self, name, **environment):
+        return json.loads(self.dpo(*self.command(name), **environment).stdout)
 
     def setUp(self):
         super().setUp()
@@ -68,6 +80,45 @@ class DataSets(OnTheHub):
         self.data("org/script")
         self.assertEqual(len(self.hub.log), before)
 
+    def test_a_cache_with_some_of_the_files(self):
+        self.hub.add("dataset", "org/rows", {f"{split}-0000{i}-of-00002.jsonl": pairs(f"{split}{i}", 30)
+                                             for split in ("train", "test") for i in range(2)})
+        download = ("from huggingface_hub import hf_hub_download\n"
+                    "for split in ('train', 'test'):\n    hf_hub_download('org/rows', f'{split}-00000-of-00002.jsonl', repo_type='dataset')")
+        subprocess.run([sys.executable, "-c", download], env=self.environment, check=True, capture_output=True)
+        self.fetch("--small", "org/it")
+        partly = self.dpo(*self.command("org/rows"), HF_HUB_OFFLINE="1")
+        self.assertIn("data set 'org/rows' is used as it is in the cache, which may have only some of its files", partly.stderr)
+        self.assertEqual(prompts(json.loads(partly.stdout)), [30, 30])
+        self.assertEqual(prompts(self.data("org/rows")), [60, 60])
+        before = len(self.hub.log)
+        self.data("org/rows")
+        self.assertEqual(len(self.hub.log), before)
+        next(self.cache.rglob("train-00001*")).unlink()
+        self.assertIn("is not completely in the Hugging Face cache", self.refused(*self.command("org/rows"), HF_HUB_OFFLINE="1"))
+
+    def test_several_training_splits(self):
+        files = {f"data/{split}_{part}-00000-of-00001.jsonl": pairs(f"{split}{part}", 30)
+                 for split in ("train", "test") for part in ("gen", "prefs", "sft")}
+        self.hub.add("dataset", "org/uf", files)
+        message = self.refused(*self.command("org/uf"))
+        self.assertIn("'org/uf' has several configurations or training splits: choose one of org/uf:gen, org/uf:prefs, org/uf:sft",
+                      message)
+        self.assertFalse(list(self.cache.rglob("*.jsonl")))
+        self.assertEqual(prompts(self.data("org/uf:prefs")), [30, 30])
+        self.assertEqual(sorted(path.name for path in self.cache.rglob("*.jsonl")),
+                         ["test_prefs-00000-of-00001.jsonl", "train_prefs-00000-of-00001.jsonl"])
+        self.data("org/uf:prefs", HF_HUB_OFFLINE="1")
+        self.assertIn("has no such part; it has org/uf:gen", self.refused(*self.command("org/uf:none")))
+        self.assertEqual(prompts(self.data("org/uf:all")), [90, 90])
+        self.fetch("datasets/org/uf:sft")
+
+    def test_files_that_name_no_split(self):
+        self.hub.add("dataset", "org/rows", {"train.jsonl": pairs("a", 30), "test.jsonl": pairs("b", 30), "other/x.jsonl": "not rows"})
+        done = self.dpo(*self.command("org/rows"))
+        self.assertIn("not used, since other files are called train: other/x.jsonl", done.stderr)
+        self.assertFalse(list(self.cache.rglob("x.jsonl")))
+
     def test_no_data_files(self):
         self.hub.add("dataset", "org/empty", {"README.md": "x"}, "v1")
         self.assertIn("has no data files that dpo reads: expected", self.refused("fetch", "datasets/org/empty@v1"))
@@ -108,8 +159,8 @@ class Runs(OnTheHub):
         (source / "config.json").write_text(json.dumps(self.CONFIG))
         self.dpo("init", source, "tiny")
         files = {path.name: path.read_bytes() for path in (self.folder / "tiny").iterdir()}
-        self.hub.add("model", "EleutherAI/pythia-2.8b", files | OTHERS)
-        self.hub.add("dataset", "Anthropic/hh-rlhf", {f"{part}/{split}.jsonl.gz": hh_rows(96)
+        self.commits = {"EleutherAI/pythia-2.8b": self.hub.add("model", "EleutherAI/pythia-2.8b", files | OTHERS)}
+        self.commits["datasets/Anthropic/hh-rlhf"] = self.hub.add("dataset", "Anthropic/hh-rlhf", {f"{part}/{split}.jsonl.gz": hh_rows(96)
                                                       for part in ("harmless-base", "helpful-base") for split in ("train", "test")})
         self.hub.log.clear()
 
@@ -140,9 +191,33 @@ class Runs(OnTheHub):
     def test_two_ranks_download_once(self):
         self.train("model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=two", "batch_size=32",
                    "eval_batch_size=32", "trainer=FSDPTrainer", "mesh.shard=2", "sample_during_eval=false")
-        asked = [path for _, _, path, _ in self.hub.requests("store", "GET")]
-        self.assertEqual(len(asked), len(set(asked)))
-        self.assertGreaterEqual(len(asked), 2)
+        asked = [path for _, _, path, _ in self.hub.requests("hub") if "/revision/" in path or "/tree/" in path]
+        self.assertEqual(len(asked), 4, asked)  # the commit and the list of files, of model and data
+
+    def test_a_run_keeps_its_commits(self):
+        arguments = ["model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=x", "batch_size=32", "eval_batch_size=32",
+                     "sample_during_eval=false", "local_run_dir=run"]
+        self.train(*arguments)
+        run = self.folder / "run"
+        self.assertEqual(json.loads((run / "plan.json").read_text())["commits"], self.commits)
+        for name, commit in self.commits.items():
+            self.assertIn(f"{name} at commit {commit}", (run / "log.txt").read_text())
+        self.dpo("init", "source", "other", "--seed", 7)
+        self.hub.add("model", "EleutherAI/pythia-2.8b", {path.name: path.read_bytes() for path in (self.folder / "other").iterdir()})
+        self.hub.add("dataset", "Anthropic/hh-rlhf", {f"{split}.jsonl.gz": hh_rows(80) for split in ("train", "test")})
+        self.fetch("EleutherAI/pythia-2.8b", "hh")
+        self.train(*arguments, "resume=run")
+        shutil.rmtree(self.cache)
+        self.train(*arguments, "resume=run")
+        self.assertEqual(sorted(path.name for path in self.cache.glob("*/snapshots/*")), sorted(self.commits.values()))
+
+    def test_a_resumed_run_without_a_reference_needs_no_weights(self):
+        arguments = ["model=pythia28", "datasets=[hh]", "loss=sft", "exp_name=x", "batch_size=32", "eval_batch_size=32",
+                     "sample_during_eval=false", "local_run_dir=run"]
+        self.train(*arguments)
+        shutil.rmtree(self.cache)
+        self.train(*arguments, "resume=run")
+        self.assertFalse(list(self.cache.rglob("model.safetensors")))
 
     def test_other_commands(self):
         name = "EleutherAI/pythia-2.8b"

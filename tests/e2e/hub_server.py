@@ -161,6 +161,10 @@ class HubHandler(Handler):
         elif found := re.fullmatch(r"/api/(model|dataset)s/(.+)/tree/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
                 self.list_files(found[1], found[2], commit, query)
+        elif found := re.fullmatch(r"/api/resolve-cache/(model|dataset)s/(.+)/([0-9a-f]{40})/(.+)", path):
+            if commit := self.commit_of(*found.groups()[:3]):
+                data = self.world.commits[found[1], found[2], commit][urllib.parse.unquote(found[4])]
+                self.answer(200, data, {"X-Repo-Commit": commit, "ETag": f'"{git_sha1(data)}"'})
         elif found := re.fullmatch(r"/(datasets/)?(.+)/resolve/([^/]+)/(.+)", path):
             kind = "dataset" if found[1] else "model"
             if commit := self.commit_of(kind, found[2], found[3]):
@@ -187,8 +191,9 @@ class HubHandler(Handler):
         if data is None:
             return self.refuse(404, "EntryNotFound", commit)
         headers = {"X-Repo-Commit": commit}
-        if not LARGE.search(path):
-            return self.answer(200, data, headers | {"ETag": f'"{git_sha1(data)}"'})
+        if not LARGE.search(path):  # as the real hub
+            cached = f"/api/resolve-cache/{kind}s/{name}/{commit}/{urllib.parse.quote(path)}?from=https://hub"
+            return self.answer(307, headers=headers | {"ETag": f'"{git_sha1(data)}"', "Location": cached})
         sha256 = hashlib.sha256(data).hexdigest()
         size = self.world.sizes.get(path, len(data))
         return self.answer(302, headers=headers | {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(size),

@@ -1,8 +1,10 @@
 """Downloads into one cache with the Python client, on a network with faults, and what users are told."""
 
+import fcntl
 import gzip
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -74,6 +76,33 @@ class Caches(OnTheHub):
         self.assertNotEqual(old, new)
         self.assertEqual(self.cache.joinpath("models--org--it/refs/main").read_text(), new.name)
 
+    def test_what_is_missing_comes_from_the_cached_commit(self):
+        self.hub.add("model", "org/it", MODEL | SHARDED)
+        old = self.python("org/it", "model", "config.json", *SHARDED)
+        self.hub.add("model", "org/it", MODEL | SHARDED | {"generation_config.json": "{}"})
+        self.dpo("tokenize", "org/it")
+        self.assertTrue((old / "tokenizer.json").exists())
+        self.assertEqual([path.name for path in self.cache.joinpath("models--org--it/refs").iterdir()], ["main"])
+        self.assertEqual(self.cache.joinpath("models--org--it/refs/main").read_text(), old.name)
+        self.assertEqual(self.fetch("org/it", HF_HUB_OFFLINE="1"), [old])
+
+    def test_a_cache_without_files_that_are_not_needed(self):
+        self.hub.add("model", "org/it", MODEL | SHARDED | {"vocab.json": "{}"})
+        cached = self.python("org/it", "model", "config.json", "tokenizer*", *SHARDED)
+        for more in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
+            self.assertIn("model 'org/it' is used as it is in the cache, without vocab.json", self.dpo("tokenize", "org/it", **more).stderr)
+        self.assertEqual(self.fetch("org/it", HF_HUB_OFFLINE="1"), [cached])
+        self.assertNotIn("cache", self.dpo("tokenize", "org/it").stderr)
+        self.assertTrue((cached / "vocab.json").exists())
+
+    def test_a_commit_that_is_gone(self):
+        self.hub.add("model", "org/it", MODEL | SHARDED)
+        old = self.python("org/it", "model", "config.json")
+        self.hub.add("model", "org/it", MODEL | SHARDED | {"generation_config.json": "{}"})
+        del self.hub.commits["model", "org/it", old.name]
+        shutil.rmtree(self.cache / "models--org--it/trees")
+        self.assertIn("'dpo fetch org/it' downloads the newest", self.refused("tokenize", "org/it"))
+
     def test_revisions(self):
         main = self.hub.add("model", "org/it", MODEL | SHARDED)
         tag = self.hub.add("model", "org/it", MODEL | {"pytorch_model.bin": noise(100)}, "v1.0")
@@ -126,6 +155,30 @@ class Faults(OnTheHub):
         self.hub.faults = [("hub", "/revision/", (500, {}))] * 10
         self.assertIn("has a problem (HTTP status 500): try again later", self.refused("fetch", "org/big"))
 
+    def test_an_error_ends_the_waits_of_the_others(self):
+        self.hub.faults = [("hub", "/tokenizer.json", (429, {"Retry-After": "60"})),
+                           ("hub", "/resolve/", (404, {"X-Error-Code": "EntryNotFound"}))]
+        start = time.monotonic()
+        self.assertIn("the file is not on the hub", self.refused("fetch", "org/big"))
+        self.assertLess(time.monotonic() - start, 20)
+
+    def test_waiting_for_another_process_is_said(self):
+        (sha256,) = (name for name, data in self.hub.contents.items() if data == self.data)
+        lock = self.cache / ".locks/models--org--big" / f"{sha256}.lock"
+        lock.parent.mkdir(parents=True)
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with subprocess.Popen([PROGRAM, "fetch", "org/big"], env=self.environment, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                lines = []
+                while not lines or "waiting for another process that downloads model.safetensors of org/big" not in lines[-1]:
+                    lines.append(process.stderr.readline())
+                    self.assertTrue(lines[-1], lines)
+                fcntl.flock(file, fcntl.LOCK_UN)
+                process.stderr.read()
+        self.assertEqual(process.returncode, 0)
+        self.check()
+
     def test_connections_that_end_early(self):
         self.hub.cut_off = 3
         self.check()
@@ -175,8 +228,7 @@ class Faults(OnTheHub):
     def test_a_beginning_that_is_wrong_is_downloaded_again(self):
         self.test_so_does_sigkill()
         (blob,) = (path for path in self.cache.rglob("blobs/*") if path.stat().st_size == len(self.data))
-        blob.rename(blob.parent / f"{blob.name}.64706f00.incomplete")
-        partial = blob.parent / f"{blob.name}.64706f00.incomplete"
+        partial = blob.rename(blob.parent / f"{blob.name}.{socket.gethostname()}-0-0123abcd.incomplete")
         partial.write_bytes(b"x" * CHUNK)
         self.check()
 
@@ -235,6 +287,8 @@ class Messages(OnTheHub):
         message = self.refused("fetch", "org/it", HF_ENDPOINT="http://127.0.0.1:9")
         self.assertIn("cannot reach http://127.0.0.1:9: ", message)
         self.assertLess(time.monotonic() - start, 5)
+        self.assertIn("HF_ENDPOINT=127.0.0.1:9: expected an address that begins with https:// or http://",
+                      self.refused("fetch", "org/it", HF_ENDPOINT="127.0.0.1:9"))
 
     @unittest.skipUnless(shutil.which("openssl"), "no openssl")
     def test_certificates_are_checked(self):

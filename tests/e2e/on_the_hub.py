@@ -9,6 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from huggingface_hub import scan_cache_dir
+
 from hub_server import Hub
 from tiny_run import PROGRAM, make_tokenizer
 
@@ -52,6 +54,10 @@ class OnTheHub(unittest.TestCase):
         self.environment |= {"HF_ENDPOINT": self.hub.url, "HF_HUB_CACHE": str(self.cache), "HF_HOME": str(self.folder / "home"),
                              "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
+    def tearDown(self):
+        if self.cache.exists():
+            self.assertEqual(scan_cache_dir(self.cache).warnings, [])
+
     def dpo(self, *arguments, status=0, **more):
         done = subprocess.run([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               cwd=self.folder, env=self.environment | more)
@@ -71,7 +77,7 @@ class OnTheHub(unittest.TestCase):
         return Path(done.stdout.strip())
 
     def layout(self, cache):
-        """All of a cache: links by their targets, files by their bytes. Without the list of a commit's files."""
+        """All of a cache: links by their targets, files by their bytes."""
         found = {}
         for path in sorted(cache.rglob("*")):
             name = path.relative_to(cache).as_posix()

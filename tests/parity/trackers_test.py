@@ -74,8 +74,8 @@ class Trackers(TinyRuns):
             rows.setdefault(line[STEP], {}).update(line)
         return rows
 
-    def check_tensorboard(self, run):
-        events = tensorboard(run)
+    def check_tensorboard(self, run, events=None):
+        events = events or tensorboard(run)
         expected = {}
         for line in self.metrics(run):
             for name, value in line.items():
@@ -148,6 +148,7 @@ class Trackers(TinyRuns):
 
     def test_a_killed_and_resumed_run_has_each_step_once(self):
         run = self.folder / "killed"
+        live = None  # a TensorBoard that was started before the run was resumed
         for updates in (14, 17):
             process = subprocess.Popen(self.train_command(run, "resume=auto", *SAMPLES), stderr=subprocess.PIPE, text=True)
             with process.stderr as lines:
@@ -156,7 +157,9 @@ class Trackers(TinyRuns):
                     if updates == 0:
                         process.send_signal(signal.SIGKILL)
             self.assertEqual(process.wait(), -signal.SIGKILL)
+            live = live.Reload() if live else tensorboard(run)
         self.check(self.train(run, "resume=auto", *SAMPLES))
+        self.check_tensorboard(run, live.Reload())
         events = self.check_tensorboard(run)
         self.assertEqual([event.step for event in events.Histograms("eval_rewards/chosen")], [0, 40, 80, 120])
         self.assertEqual([event.step for event in events.Tensors("samples/1")], [0, 40, 80, 120])

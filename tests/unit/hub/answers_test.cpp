@@ -82,6 +82,9 @@ TEST(Addresses, HaveAnOrigin) {
   EXPECT_EQ(resolve_redirect("https://a/b/c", "d"), "https://a/b/d");
   EXPECT_EQ(resolve_redirect("https://a/b/c", "//x/d"), "https://x/d");
   EXPECT_EQ(resolve_redirect("https://a/b/c", "http://x/d"), "http://x/d");
+  EXPECT_EQ(resolve_redirect("https://a/b/c", "/d?from=http://x"), "https://a/d?from=http://x");
+  EXPECT_EQ(shown_url("https://user:secret@A/b/c?signature=1"), "https://a/b/c");
+  EXPECT_EQ(shown_url("https://user:secret@a"), "https://a");
   EXPECT_EQ(escape("refs/pr/1 ä", false), "refs%2Fpr%2F1%20%C3%A4");
   EXPECT_EQ(escape("a/b c", true), "a/b%20c");
 }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "hub/fetch.h"
 
@@ -50,6 +51,13 @@ TEST_F(Cache, DoesNotFollowARefThatIsNoCommit) {
   EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
 }
 
+TEST_F(Cache, KnowsWhatARevisionIs) {
+  for (const char* revision : {"v1.0+cu12", "pr#1", "a@b", "é", "refs/pr/1"})
+    EXPECT_TRUE(parse_repository(RepositoryKind::Model, std::string("a/b@") + revision)) << revision;
+  for (const char* revision : {"", "..", "a/../b", "/a", "a b", "a\nb", "a:b", "a~1"})
+    EXPECT_FALSE(parse_repository(RepositoryKind::Model, std::string("a/b@") + revision)) << revision;
+}
+
 TEST_F(Cache, KnowsWhatANameIs) {
   for (const char* name : {"gpt2", "EleutherAI/pythia-2.8b", "a_b/c.d"})
     EXPECT_TRUE(is_repository_name(name)) << name;
@@ -76,7 +84,25 @@ TEST_F(Cache, IsWhereTheVariablesSay) {
   unsetenv("HF_HUB_CACHE");
   setenv("HF_HOME", "/h", 1);
   EXPECT_EQ(cache_folder(), "/h/hub");
+  setenv("SCRATCH", "/s", 1);
+  setenv("HF_HOME", "$SCRATCH/${SCRATCH}x/$NO_SUCH_VARIABLE", 1);
+  EXPECT_EQ(cache_folder(), "/s//sx/$NO_SUCH_VARIABLE/hub");
   unsetenv("HF_HOME");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(cache_folder(), "/x/huggingface/hub");
+  setenv("HUGGINGFACE_HUB_CACHE", "/old", 1);
+  EXPECT_EQ(cache_folder(), "/old");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HUGGINGFACE_HUB_CACHE");
+}
+
+TEST_F(Cache, IsAllThereIsOffline) {
+  setenv("TRANSFORMERS_OFFLINE", "1", 1);
+  EXPECT_TRUE(is_offline());
+  setenv("HF_HUB_OFFLINE", "0", 1);
+  EXPECT_FALSE(is_offline());
+  unsetenv("HF_HUB_OFFLINE");
+  unsetenv("TRANSFORMERS_OFFLINE");
 }
 
 TEST_F(Cache, KnowsRevisions) {
@@ -86,7 +112,7 @@ TEST_F(Cache, KnowsRevisions) {
   EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
   EXPECT_EQ(cached_snapshot(RepositoryKind::Model, "a/b@v1"), snapshot);
   EXPECT_EQ(cached_snapshot(RepositoryKind::Model, "a/b@" + commit_), snapshot);
-  for (const char* name : {"a/b@", "a/b@../v1", "a/b@/v1", "a/b@v1@v1", "@v1"})
+  for (const char* name : {"a/b@", "a/b@../v1", "a/b@/v1", "@v1"})
     EXPECT_FALSE(parse_repository(RepositoryKind::Model, name)) << name;
   EXPECT_EQ(to_string(*parse_repository(RepositoryKind::Model, "a/b@refs/pr/1")), "a/b@refs/pr/1");
 }
@@ -103,7 +129,9 @@ TEST_F(Cache, IsLaidOutAsThePythonClientDoesIt) {
   EXPECT_FALSE(cached_tree(repository, commit_));
   write_tree(repository, commit_, {{"x", 3, commit_}});
   EXPECT_EQ(cached_tree(repository, commit_)->front().path, "x");
-  { const BlobLock lock(repository, "etag"); }
+  {
+    const BlobLock lock(repository, "etag", [] {});
+  }
   EXPECT_TRUE(fs::exists(folder_ / ".locks/datasets--a--b/etag.lock"));
 }
 
@@ -118,6 +146,8 @@ TEST_F(Cache, CanTellWhetherAModelIsComplete) {
   EXPECT_FALSE(has(Need::tokenizer));
   write(snapshot + "vocab.json", "{}");
   write(snapshot + "merges.txt", "");
+  EXPECT_FALSE(has(Need::tokenizer));  // the configuration of the tokenizer may be missing
+  write(snapshot + "tokenizer_config.json", "{}");
   EXPECT_TRUE(has(Need::tokenizer));
   EXPECT_FALSE(has(Need::weights));
   write(snapshot + "model.safetensors.index.json", R"({"weight_map": {"x": "model-1.safetensors"}})");
@@ -132,6 +162,30 @@ TEST_F(Cache, CanTellWhetherAModelIsComplete) {
   EXPECT_TRUE(has(Need::weights));
 }
 
+TEST_F(Cache, CannotTellWhetherADataSetIsCompleteWithoutItsList) {
+  const Repository data{RepositoryKind::Dataset, "a/b"};
+  const Wanted wanted{Need::data, [](const std::vector<std::string>& paths) { return paths; }};
+  write("datasets--a--b/refs/main", commit_);
+  write("datasets--a--b/snapshots/" + commit_ + "/one/train.jsonl", "");
+  EXPECT_FALSE(is_cached(data, wanted));
+  write_tree(data, commit_, {{"one/train.jsonl", 0, commit_}});
+  EXPECT_TRUE(is_cached(data, wanted));
+  write_tree(data, commit_, {{"one/train.jsonl", 0, commit_}, {"two/train.jsonl", 0, commit_}});
+  EXPECT_FALSE(is_cached(data, wanted));
+}
+
+TEST_F(Cache, UsesTheCommitsOfARun) {
+  const std::string other(40, 'b');
+  const Repository model{RepositoryKind::Model, "a/b"};
+  write("models--a--b/refs/main", commit_);
+  use_commits({{"a/b", other}, {"datasets/a/b", "../../x"}});
+  EXPECT_EQ(cached_commit(model), other);
+  EXPECT_EQ(cached_branch(model), commit_);
+  EXPECT_FALSE(cached_commit({RepositoryKind::Dataset, "a/b"}));
+  use_commits({});
+  EXPECT_EQ(cached_commit(model), commit_);
+}
+
 TEST_F(Cache, IsFilledByACommand) {
   if (!http::is_available()) GTEST_SKIP() << "built without libcurl";
   setenv("HF_HUB_OFFLINE", "0", 1);
@@ -144,11 +198,19 @@ TEST_F(Cache, IsFilledByACommand) {
 TEST_F(Cache, AndTokenFollowTheEnvironment) {
   setenv("HF_ENDPOINT", "http://mirror/", 1);
   EXPECT_EQ(endpoint(), "http://mirror");
+  setenv("HF_ENDPOINT", "mirror", 1);  // libcurl would take it for http and send the token in clear text
+  EXPECT_THROW(endpoint(), UserError);
   unsetenv("HF_ENDPOINT");
   EXPECT_EQ(endpoint(), "https://huggingface.co");
   setenv("HF_TOKEN", " hf_x\n", 1);
   EXPECT_EQ(token(), "hf_x");
+  setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
+  EXPECT_EQ(token(), "");
+  unsetenv("HF_HUB_DISABLE_IMPLICIT_TOKEN");
   unsetenv("HF_TOKEN");
+  setenv("HUGGING_FACE_HUB_TOKEN", "hf_old", 1);
+  EXPECT_EQ(token(), "hf_old");
+  unsetenv("HUGGING_FACE_HUB_TOKEN");
   write("token", "hf_y\n");
   setenv("HF_TOKEN_PATH", (folder_ / "token").c_str(), 1);
   EXPECT_EQ(token(), "hf_y");

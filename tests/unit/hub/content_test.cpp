@@ -1,6 +1,12 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -37,27 +43,54 @@ class Partial : public testing::Test {
     fs::create_directories(folder_);
   }
   ~Partial() override { fs::remove_all(folder_); }
-  fs::path path() const { return folder_ / "x.incomplete"; }
+
+  // The name of a file that another process left.
+  fs::path leftover(const std::string& host, int process = 0) const {
+    return folder_ / fmt::format("x.{}-{}-0123abcd.incomplete", host, process);
+  }
+  static std::string this_host() {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    return host.data();
+  }
+
   fs::path folder_;
+  fs::path blob() const { return folder_ / "x"; }
 };
 
-TEST_F(Partial, Continues) {
-  { PartialFile(path(), kSha256Sum, 6).append("hel"); }
-  PartialFile file(path(), kSha256Sum, 6);
+TEST_F(Partial, ContinuesWhatAnEndedProcessLeft) {
+  std::ofstream(leftover(this_host())) << "hel";
+  PartialFile file(blob(), kSha256Sum, 6);
   EXPECT_EQ(file.size(), 3);
   file.append("lo\n");
   EXPECT_TRUE(file.matches());
-  file.rename_to(folder_ / "x");
-  EXPECT_EQ(read_text_file(folder_ / "x", "test"), kHello);
-  EXPECT_FALSE(fs::exists(path()));
+  file.finish();
+  EXPECT_EQ(read_text_file(blob(), "test"), kHello);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
-TEST_F(Partial, StartsOverIfItIsTooLong) {
-  std::ofstream(path()) << "something else";
-  PartialFile file(path(), kGitSum, 6);
+TEST_F(Partial, DoesNotTouchWhatOthersMayBeWriting) {
+  for (const fs::path& theirs : {leftover(this_host(), ::getppid()), leftover("another-host"),
+                                 folder_ / "x.0123abcd.incomplete", folder_ / "xy.h-0-0.incomplete"})
+    std::ofstream(theirs) << "hel";
+  EXPECT_EQ(PartialFile(blob(), kSha256Sum, 6).size(), 0);
+  EXPECT_TRUE(fs::exists(leftover("another-host")));
+  fs::last_write_time(leftover("another-host"), fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(find_partial(blob()), leftover("another-host"));
+}
+
+TEST_F(Partial, StartsOverInANewFile) {
+  std::ofstream(leftover(this_host())) << "something else";
+  const int theirs = ::open(leftover(this_host()).c_str(), O_RDONLY | O_CLOEXEC);
+  PartialFile file(blob(), kGitSum, 6);
   EXPECT_EQ(file.size(), 0);
+  file.append("hallo\n");
+  file.restart();
   file.append(kHello);
   EXPECT_TRUE(file.matches());
+  std::array<char, 20> bytes{};
+  EXPECT_EQ(::read(theirs, bytes.data(), bytes.size()), 14);  // who has it open keeps what was in it
+  ::close(theirs);
 }
 
 TEST_F(Partial, ThatCannotBeWrittenSaysWhatToDo) {
@@ -67,7 +100,8 @@ TEST_F(Partial, ThatCannotBeWrittenSaysWhatToDo) {
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("HF_HUB_CACHE=DIR"), std::string::npos);
   }
-  PartialFile full("/dev/full", kGitSum, 6);
+  fs::create_symlink("/dev/full", leftover(this_host()));
+  PartialFile full(blob(), kGitSum, 6);
   try {
     full.append("hel");
     FAIL();

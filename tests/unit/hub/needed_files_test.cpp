@@ -46,7 +46,10 @@ TEST(NeededFiles, OfAPlanAreSmall) {
 }
 
 TEST(NeededFiles, OfADataSetAreItsData) {
-  const Wanted wanted{Need::data, [](const std::string& path) { return path.ends_with(".jsonl"); }};
+  const Wanted wanted{Need::data, [](const std::vector<std::string>& paths) {
+                        EXPECT_EQ(paths.size(), 3u);
+                        return std::vector{paths[1]};
+                      }};
   EXPECT_EQ(needed({"README.md", "a/train.jsonl", "b.py"}, wanted), "a/train.jsonl");
 }
 

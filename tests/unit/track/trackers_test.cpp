@@ -1,6 +1,8 @@
 #include "track/trackers.h"
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -21,11 +23,13 @@ using fuzz::TempFolder;
 Row update_at(std::int64_t step, double loss) { return {step, false, {{"loss/train", loss}, {"both", 1}}}; }
 Row evaluation_at(std::int64_t step, double loss) { return {step, true, {{"loss/eval", loss}, {"both", 1}}}; }
 
-Settings settings_in(const TempFolder& folder) {
+Settings settings_in(const TempFolder& folder, std::int64_t examples = 0, std::int64_t evaluated = -1) {
   return {.folder = folder.path(),
           .config = R"({"lr": 0.001, "loss": {"name": "dpo"}})",
           .tensorboard = true,
-          .wandb = WandbSettings{"tiny", "project", "team"}};
+          .wandb = WandbSettings{"tiny", "project", "team"},
+          .examples = examples,
+          .evaluated = evaluated};
 }
 
 std::string text_of(const fs::path& path) {
@@ -39,17 +43,25 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-// "STEP TAG" of every value in the event file of a run.
+// "STEP TAG" of every value that TensorBoard shows of a run, but for the configuration.
 std::vector<std::string> tensorboard_values(const TempFolder& folder) {
-  std::vector<std::string> values;
-  const auto files = files_in(folder.path() / "tensorboard");
-  EXPECT_EQ(files.size(), 1u);
-  const std::string file = text_of(files.at(0));
-  for (const std::string_view event : tf_records(file))
-    for (const Field& value : fields_of(field_of(event, 5).bytes))
-      values.push_back(std::to_string(field_of(event, 2).value) + " " +
-                       std::string(field_of(value.bytes, 1).bytes));
-  return values;
+  std::vector<std::pair<std::uint64_t, std::string>> values;
+  auto files = files_in(folder.path() / "tensorboard");
+  std::ranges::sort(files);
+  for (const fs::path& path : files) {
+    const std::string file = text_of(path);
+    for (const std::string_view event : tf_records(file)) {
+      const std::uint64_t step = field_of(event, 2).value;
+      if (!field_of(event, 7).bytes.empty())  // a restart
+        std::erase_if(values, [&](const auto& value) { return value.first >= step; });
+      for (const Field& value : fields_of(field_of(event, 5).bytes))
+        if (const std::string tag(field_of(value.bytes, 1).bytes); tag != "config")
+          values.emplace_back(step, tag);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [step, tag] : values) texts.push_back(std::to_string(step) + " " + tag);
+  return texts;
 }
 
 std::vector<std::string> wandb_file(const TempFolder& folder) {
@@ -91,9 +103,9 @@ TEST(Trackers, AResumedRunHasEachStepOnce) {
   }  // killed
   const fs::path run = *wandb_folder(folder.path());
   {
-    Trackers trackers(settings, std::vector<Row>{update_at(4, 0.5), evaluation_at(4, 0.6)});
-    EXPECT_EQ(tensorboard_values(folder), (Names{"0 config", "4 loss/train", "4 both", "4 loss/eval",
-                                                 "4 eval_tokens/chosen", "4 samples/1"}));
+    Trackers trackers(settings_in(folder, 4, 4), std::vector<Row>{update_at(4, 0.5), evaluation_at(4, 0.6)});
+    EXPECT_EQ(tensorboard_values(folder),
+              (Names{"4 loss/train", "4 both", "4 loss/eval", "4 eval_tokens/chosen", "4 samples/1"}));
     EXPECT_TRUE(trackers.add(update_at(6, 0.45)));  // another moment of the log interval
     EXPECT_TRUE(trackers.finish(0));
   }
@@ -117,22 +129,21 @@ TEST(Trackers, AnEvaluationThatWasStoppedJoinsItsUpdateWhenTheRunIsResumed) {
     trackers.finish(143);
   }
   {
-    Trackers trackers(settings_in(folder), history);
+    Trackers trackers(settings_in(folder, 4), history);
     trackers.add(evaluation_at(4, 0.6));  // killed before the next checkpoint
     trackers.add(update_at(6, 0.4));
   }
   EXPECT_EQ(wandb_rows(folder).at(4), (Names{"loss/train", "both", "loss/eval"}));
-  Trackers(settings_in(folder), history).finish(0);
+  Trackers(settings_in(folder, 4), history).finish(0);
   EXPECT_EQ(wandb_rows(folder),
             (std::map<std::int64_t, Names>{{2, {"loss/train", "both"}}, {4, {"loss/train", "both"}}}));
-  EXPECT_EQ(tensorboard_values(folder),
-            (Names{"0 config", "2 loss/train", "2 both", "4 loss/train", "4 both"}));
+  EXPECT_EQ(tensorboard_values(folder), (Names{"2 loss/train", "2 both", "4 loss/train", "4 both"}));
 }
 
 TEST(Trackers, ATrackerThatIsTurnedOnLaterGetsTheWholeHistory) {
   const TempFolder folder;
-  Trackers(settings_in(folder), std::vector<Row>{update_at(4, 0.5), update_at(8, 0.4)}).finish(0);
-  EXPECT_EQ(tensorboard_values(folder).size(), 5u);
+  Trackers(settings_in(folder, 8), std::vector<Row>{update_at(4, 0.5), update_at(8, 0.4)}).finish(0);
+  EXPECT_EQ(tensorboard_values(folder).size(), 4u);
   EXPECT_EQ(wandb_rows(folder).size(), 2u);
 }
 
@@ -159,8 +170,39 @@ TEST(Trackers, WhatCannotBeWrittenIsKeptAndWrittenLater) {
   EXPECT_FALSE(trackers.add(update_at(4, 0.5)));
   fs::remove(folder.path() / "tensorboard");
   EXPECT_TRUE(trackers.add(update_at(8, 0.4)));
+  EXPECT_EQ(tensorboard_values(folder), (Names{"4 loss/train", "4 both", "8 loss/train", "8 both"}));
+}
+
+TEST(Trackers, KeepWhatTheHistoryLacks) {
+  const TempFolder folder;
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  {
+    Trackers trackers(settings_in(folder), {});
+    trackers.add(update_at(2, 0.6));  // metrics.jsonl has lost this row, and has null for the next
+    trackers.add(update_at(4, kInfinite));
+    trackers.finish(143);
+  }
+  Trackers(settings_in(folder, 4), std::vector<Row>{{4, false, {{"both", 1}}}}).finish(0);
+  EXPECT_EQ(wandb_rows(folder).at(2), (Names{"loss/train", "both"}));
+  EXPECT_EQ(tensorboard_values(folder), (Names{"2 loss/train", "2 both", "4 both"}));
+  Trackers(settings_in(folder, 6), std::vector<Row>{{4, false, {{"both", 1}}}, update_at(6, 1)}).finish(0);
   EXPECT_EQ(tensorboard_values(folder),
-            (Names{"0 config", "4 loss/train", "4 both", "8 loss/train", "8 both"}));
+            (Names{"2 loss/train", "2 both", "4 both", "6 loss/train", "6 both"}));
+}
+
+TEST(Trackers, TablesThatCannotBeWrittenAreWrittenLater) {
+  const TempFolder folder;
+  Settings settings = settings_in(folder);
+  settings.tensorboard = false;
+  Trackers trackers(settings, {});
+  const fs::path media = *wandb_folder(folder.path()) / "files";
+  std::ofstream(media) << "a file where a folder is needed";
+  EXPECT_FALSE(trackers.add_samples(4, std::vector<SampleText>{{"p", "a", "r"}}));
+  EXPECT_FALSE(trackers.flush());
+  EXPECT_FALSE(trackers.finish(143));
+  fs::remove(media);
+  EXPECT_TRUE(trackers.finish(0));
+  EXPECT_EQ(files_in(media / "media/table").size(), 2u);
 }
 
 TEST(AppendFile, GrowsByRecordsAndReplacesWhatWasThere) {
