@@ -221,10 +221,11 @@ TEST_F(Load, WhatDoesNotExist) {
 
 TEST_F(Load, ANameInTheCache) {
   setenv("HF_HUB_CACHE", folder_.c_str(), 1);
-  const fs::path snapshot = folder_ / "models--org--name" / "snapshots" / "abc";
+  const std::string commit(40, 'a');
+  const fs::path snapshot = folder_ / "models--org--name" / "snapshots" / commit;
   fs::create_directories(snapshot);
   fs::create_directories(folder_ / "models--org--name" / "refs");
-  write("models--org--name/refs/main", "abc");
+  write("models--org--name/refs/main", commit);
   make(true);
   write_safetensors(snapshot / "model.safetensors", sources_);
   fs::copy(folder_ / "config.json", snapshot / "config.json");

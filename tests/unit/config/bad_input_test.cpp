@@ -104,7 +104,7 @@ const BadWords kBadWords[] = {
     {{"loss.name=dop"}, {"loss.name: got 'dop', expected one of sft, dpo, ipo", "did you mean 'dpo'?"}},
     // Presets.
     {{"model=pythia27"},
-     {"model: there is no preset 'pythia27', expected one of blank_model, gpt2-large",
+     {"model: there is no preset 'pythia27', expected one of blank_model, gemma3-1b",
       "(command line: model=pythia27); did you mean 'pythia28'?"}},
     {{"loss=koto"}, {"loss: there is no preset 'koto', expected one of aot, apo_down, "}},
     {{"model=../loss/dpo"}, {"model: there is no preset '../loss/dpo'"}},
@@ -125,7 +125,7 @@ const BadWords kBadWords[] = {
      {"loss.beta: required; set loss.beta=VALUE, where VALUE is a number > 0 (loss/dpo.yaml:2)"}},
     {{"exp_name=???"}, {"exp_name: required; set exp_name=VALUE", "(command line: exp_name="}},
     {{"model=blank_model"},
-     {"model.name_or_path: required", "choose a preset (model=NAME: gpt2-large",
+     {"model.name_or_path: required", "choose a preset (model=NAME: gemma3-1b",
       "set model.name_or_path=VALUE"}},
     // The grammar of arguments.
     {{"lr"}, {"lr: missing '='; expected KEY=VALUE (command line)"}},
@@ -263,7 +263,7 @@ TEST(BadInput, PresetsOfTheUsersOwn) {
             std::string::npos);
   EXPECT_NE(problems("model=d").find("model.foo: unknown key ("), std::string::npos);
   EXPECT_NE(problems("model=e").find("e.yaml: got [1] at the top level"), std::string::npos);
-  EXPECT_NE(problems("model=zz").find("expected one of a, b, blank_model, c, d, e, gpt2-large"),
+  EXPECT_NE(problems("model=zz").find("expected one of a, b, blank_model, c, d, e, gemma3-1b"),
             std::string::npos);
 }
 
