@@ -194,6 +194,21 @@ class Runs(OnTheHub):
         asked = [path for _, _, path, _ in self.hub.requests("hub") if "/revision/" in path or "/tree/" in path]
         self.assertEqual(len(asked), 4, asked)  # the commit and the list of files, of model and data
 
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    def test_ranks_must_have_the_same_data(self):
+        ranks = []
+        for rank, count in enumerate((96, 95)):
+            folder = self.folder / f"rank{rank}"
+            folder.mkdir()
+            (folder / "pairs.jsonl").write_text(pairs("p", count))
+            ranks += [":"] * rank + ["-np", "1", "-wdir", folder, PROGRAM, "train", f"model.name_or_path={self.folder}/tiny",
+                                     "datasets=[pairs.jsonl]", "loss=sft", "exp_name=x", "batch_size=32", "eval_every=null", "data.test_share=0",
+                                     "n_examples=64", "trainer=FSDPTrainer", "mesh.shard=2", f"local_dirs=[{self.folder}]"]
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        done = subprocess.run(["mpirun", "--oversubscribe", *map(str, ranks)], env=self.environment | root, capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "has other files than rank 0, or another configuration: here 'training data: 95 .*, there 'training data: 96")
+
     def test_a_run_keeps_its_commits(self):
         arguments = ["model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=x", "batch_size=32", "eval_batch_size=32",
                      "sample_during_eval=false", "local_run_dir=run"]
