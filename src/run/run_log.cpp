@@ -58,6 +58,7 @@ void RunLog::remember(const Metrics& evaluation) {
 }
 
 void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
+  say_tracker_notes();
   say(diagnosis_.after_loading(counts));
 }
 
