@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct PushArguments {
   std::string source, name, revision, card, base_model;
-  bool best = false, is_private = false, dry_run = false, overwrite_card = false;
+  bool best = false, is_private = false, dry_run = false, overwrite_card = false, replace = false;
 };
 
 // What is pushed: a folder with a model, and the run that it is of, if any.
@@ -156,7 +156,8 @@ void describe(CLI::App& command, PushArguments& arguments) {
       ->type_name("")
       ->required();
   command.add_flag("--best", arguments.best, "the run's best checkpoint (BEST) instead of its newest");
-  command.add_flag("--private", arguments.is_private, "create the repository so that only you can see it");
+  command.add_flag("--private", arguments.is_private,
+                   "create a private repository, and push only if it is private");
   command.add_option("--revision", arguments.revision, "branch, the same as ORG/NAME@BRANCH")
       ->type_name("BRANCH");
   command.add_flag("--dry-run", arguments.dry_run, "list the files, print the card, and send nothing");
@@ -168,7 +169,8 @@ void describe(CLI::App& command, PushArguments& arguments) {
                   "name on the hub of the model that the run started from, if that was a folder")
       ->type_name("ORG/NAME");
   command.add_flag("--overwrite-card", arguments.overwrite_card,
-                   "replace a README.md on the hub that dpo did not generate");
+                   "replace a README.md on the hub that dpo did not generate, or that was edited");
+  command.add_flag("--replace", arguments.replace, "replace a model on the hub that dpo did not push");
   command.footer(
       "Examples:\n"
       "  dpo push RUN ORG/NAME --dry-run > card.md\n"
@@ -198,14 +200,17 @@ int run_push(const PushArguments& arguments) {
     return 0;
   }
   handle_stop_signals();
-  const bool replaces_card = arguments.overwrite_card || !arguments.card.empty();
-  hub::PushOptions options{
-      .is_private = arguments.is_private,
-      .summary = fmt::format("Upload model with dpo push ({})", model.folder.filename().string()),
-      .card_mark = replaces_card ? "" : report::kCardMark};
+  hub::PushOptions options{.is_private = arguments.is_private,
+                           .replaces_model = arguments.replace,
+                           .replaces_any_card = arguments.overwrite_card || !arguments.card.empty(),
+                           .summary = "Upload model with dpo push",
+                           .is_generated = report::is_model_card,
+                           .is_unchanged = report::is_unchanged_card};
+  // The name of another folder is about this machine.
+  if (!model.run.empty()) options.summary += fmt::format(" ({})", model.folder.filename().string());
   try {
     const hub::Pushed pushed = hub::push(repository, std::move(files), options, shown_downloads());
-    if (pushed.files == 0)
+    if (pushed.files == 0 && pushed.removed == 0)
       fmt::print(stderr, "{} has all of it already\n", to_string(repository));
     else
       fmt::print(stderr, "pushed {} to {}; {} of large files sent\n",

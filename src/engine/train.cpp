@@ -90,7 +90,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 void finish(run::RunFolder& folder, int status, const train::Listener& listener) {
   const bool written = folder.finish(status);
   for (const std::string& note : folder.tracker_notes()) {
-    listener.report({.kind = train::Event::Kind::warning, .line = note});
+    listener.say(note);
     folder.log(note);
   }
   if (written) return;

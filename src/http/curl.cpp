@@ -1,6 +1,9 @@
 #include <curl/curl.h>
 
+#include <csignal>
+
 #include <algorithm>
+#include <ctime>
 #include <exception>
 #include <mutex>
 
@@ -114,6 +117,27 @@ NetworkError::Kind kind_of(CURLcode code, CURL* curl) {
   }
 }
 
+// Writing to a connection that the other side has closed raises SIGPIPE in this thread, which ends the
+// process unless it is blocked: OpenSSL does that below older versions of libcurl.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const std::timespec at_once{};
+    if (!sigismember(&before_, SIGPIPE)) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+};
+
 using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 
 HeaderList headers_of(const Request& request) {
@@ -132,7 +156,10 @@ bool is_available() { return true; }
 
 struct Connection::Handle {
   CURL* curl = curl_easy_init();
-  ~Handle() { curl_easy_cleanup(curl); }
+  ~Handle() {
+    const WithoutSigpipe blocked;
+    curl_easy_cleanup(curl);
+  }
 };
 
 Connection::Connection() {
@@ -146,6 +173,7 @@ Connection::~Connection() = default;
 
 Answer Connection::send(const Request& request, const BodySink& sink) {
   constexpr long kConnectSeconds = 10, kSlow = 100;  // bytes per second
+  const WithoutSigpipe blocked;
   CURL* const curl = handle_->curl;
   curl_easy_reset(curl);  // keeps the connections
   Exchange exchange{request, sink, {}, {}, 0};

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/utf8.h"
 
 namespace dpo::hub {
 namespace {
@@ -34,6 +35,18 @@ std::set<std::string> files_of_index(const std::string& text) {
 bool is_small_model_file(const std::string& path) {
   const bool named_template = path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
   return named_template || std::find(kSmallFiles.begin(), kSmallFiles.end(), path) != kSmallFiles.end();
+}
+
+bool is_safetensors_file(const std::string& path) {
+  if (path == "model.safetensors" || path == "model.safetensors.index.json") return true;
+  if (!path.starts_with("model-") || !path.ends_with(".safetensors")) return false;
+  const std::string rest = path.substr(6, path.size() - 6 - 12);
+  const std::size_t of = rest.find("-of-");
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_ascii_digit);
+  };
+  return of != rest.npos && is_number(std::string_view(rest).substr(0, of)) &&
+         is_number(std::string_view(rest).substr(of + 4));
 }
 
 std::vector<std::string> weight_files(const std::function<bool(const std::string&)>& has,

@@ -24,6 +24,9 @@ struct Wanted {
 // Whether a model needs a file besides its weights.
 bool is_small_model_file(const std::string& path);
 
+// model.safetensors, model-00001-of-00002.safetensors or their index.
+bool is_safetensors_file(const std::string& path);
+
 // The names of the files with a model's weights, in the order in which transformers looks for them:
 // safetensors, else PyTorch's, never both; an index comes before its files. Empty if there are none.
 // `has`: whether a file exists; `read`: the text of an index, "" if it is not there yet.

@@ -12,15 +12,16 @@
 #include "base/parallel.h"
 #include "base/sha256.h"
 #include "base/stop.h"
-#include "base/utf8.h"
 #include "hub/content_hash.h"
 #include "hub/download.h"
+#include "hub/needed_files.h"
 #include "hub/settings.h"
 
 namespace dpo::hub {
 namespace {
 
 constexpr long kPatience = 120;  // seconds; a commit takes a while
+constexpr int kAttempts = 5;     // to commit while others do
 constexpr const char* kCard = "README.md";
 const http::Headers kJson = {{"Content-Type", "application/json"}};
 
@@ -40,19 +41,6 @@ std::string content_of(const LocalFile& file, std::int64_t limit) {
   std::string content(static_cast<std::size_t>(std::min(file.size, limit)), '\0');
   ContentReader(file).read(0, content);
   return content;
-}
-
-// model.safetensors, model-00001-of-00002.safetensors or their index.
-bool is_weight_file(const std::string& path) {
-  if (path == "model.safetensors" || path == "model.safetensors.index.json") return true;
-  if (!path.starts_with("model-") || !path.ends_with(".safetensors")) return false;
-  const std::string rest = path.substr(6, path.size() - 6 - 12);
-  const std::size_t of = rest.find("-of-");
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && std::all_of(text.begin(), text.end(), is_ascii_digit);
-  };
-  return of != rest.npos && is_number(std::string_view(rest).substr(0, of)) &&
-         is_number(std::string_view(rest).substr(of + 4));
 }
 
 void hash_content(LocalFile& file, Meter& meter) {
@@ -95,12 +83,17 @@ class Push {
   std::string open_repository();
   void create_repository();
   void create_branch();
-  void keep_foreign_card(const std::string& commit);
-  Changes find_changes(const std::string& commit);
+  std::string visibility();
+  void require_private();
+  std::string read_card(const std::string& commit);
+  void keep_edited_card(const std::string& card);
+  void keep_other_model(const std::string& card, const std::vector<HubFile>& there, const Changes& changes);
+  Changes find_changes(const std::vector<HubFile>& there);
+  Changes allowed_changes(const std::string& commit);
   void hash_all();
   http::Answer post(const std::string& url, const std::string& body,
                     std::initializer_list<int> expected = {});
-  http::Answer commit(const Changes& changes, std::string& url);
+  http::Answer commit(const Changes& changes, const std::string& parent, std::string& url);
   void say(const std::string& note) const {
     if (listener_.say) listener_.say(note);
   }
@@ -110,7 +103,6 @@ class Push {
   const PushOptions& options_;
   const Listener& listener_;
   http::Connection connection_;
-  bool hashed_ = false;
 };
 
 http::Answer Push::post(const std::string& url, const std::string& body,
@@ -129,9 +121,27 @@ void Push::create_repository() {
   const http::Answer answer =
       post(client_.endpoint() + "/api/repos/create",
            print_new_repository(id.substr(0, slash), id.substr(slash + 1), options_.is_private), {409});
-  if (answer.is_success())
-    say(fmt::format("created the {} model {}/{}", options_.is_private ? "private" : "public",
-                    client_.endpoint(), id));
+  require_private();  // also one that somebody else has just created
+  if (!answer.is_success()) return;
+  const std::string found = visibility();
+  say(fmt::format("created the {}model {}/{}", found.empty() ? "" : found + " ", client_.endpoint(), id));
+}
+
+std::string Push::visibility() {
+  http::Request request{.url = fmt::format("{}/api/models/{}", client_.endpoint(), client_.repository().id),
+                        .patience_s = kPatience};
+  return visibility_in(client_.send(connection_, request).body);
+}
+
+void Push::require_private() {
+  if (!options_.is_private) return;
+  const std::string found = visibility();
+  if (found == "private") return;
+  throw UserError(fmt::format(
+      "{} exists and {}, so --private would not hide what is pushed: make it private at {}/{}/settings "
+      "first, or push without --private; nothing was sent",
+      describe(client_.repository()), found == "public" ? "is public" : "the hub does not say who can see it",
+      client_.endpoint(), client_.repository().id));
 }
 
 void Push::create_branch() {
@@ -141,30 +151,30 @@ void Push::create_branch() {
     say(fmt::format("created the branch '{}'", revision));
 }
 
-// The newest commit of the branch; what is missing is created.
+// The newest commit of the branch; what is missing is created, once the files are known to be whole.
 std::string Push::open_repository() {
   http::Request request{.url = client_.api_url("revision/" + escape(client_.repository().revision, false)),
                         .patience_s = kPatience};
   const http::Answer answer = client_.send(connection_, request, {404});
-  if (answer.is_success()) {
-    if (options_.is_private && is_public(answer.body))
-      throw UserError(fmt::format(
-          "{} exists and is public, so --private would not hide what is pushed: make it private at "
-          "{}/{}/settings first, or push without --private",
-          describe(client_.repository()), client_.endpoint(), client_.repository().id));
-    return parse_commit(answer.body, request.url);
-  }
-  if (answer.header("x-error-code") != "RevisionNotFound") create_repository();
+  const bool exists = answer.is_success() || answer.header("x-error-code") == "RevisionNotFound";
+  if (exists) require_private();
+  hash_all();
+  if (answer.is_success()) return parse_commit(answer.body, request.url);
+  if (!exists) create_repository();
   create_branch();
   return client_.find_commit();
 }
 
-// A card that was written by hand stays.
-void Push::keep_foreign_card(const std::string& commit) {
-  if (options_.card_mark.empty()) return;
+// README.md on the hub; "" if there is none.
+std::string Push::read_card(const std::string& commit) {
   http::Request request{.url = client_.file_url(commit, kCard), .patience_s = kPatience};
   const http::Answer answer = client_.send(connection_, request, {404});
-  if (answer.status == 404 || answer.body.find(options_.card_mark) != std::string::npos) return;
+  return answer.is_success() ? answer.body : "";
+}
+
+// A card that was written or edited by hand stays.
+void Push::keep_edited_card(const std::string& card) {
+  if (options_.replaces_any_card || card.empty() || options_.is_unchanged(card)) return;
   const std::size_t removed = std::erase_if(files_, [](const LocalFile& file) { return file.path == kCard; });
   if (removed > 0)
     say(fmt::format(
@@ -173,8 +183,24 @@ void Push::keep_foreign_card(const std::string& commit) {
         kCard));
 }
 
+// A name with a typo must not replace somebody's model.
+void Push::keep_other_model(const std::string& card, const std::vector<HubFile>& there,
+                            const Changes& changes) {
+  const bool changes_model =
+      !changes.removed.empty() ||
+      std::ranges::any_of(changes.files, [](const CommitFile& file) { return file.path != kCard; });
+  const auto weights = std::ranges::find_if(there, [](const HubFile& file) {
+    return file.path.ends_with(".safetensors") || file.path.ends_with(".bin") || file.path.ends_with(".gguf");
+  });
+  if (options_.replaces_model || !changes_model || weights == there.end() || options_.is_generated(card))
+    return;
+  throw UserError(
+      fmt::format("{} has a model that was not pushed by dpo ({}): check the name and the branch; --replace "
+                  "replaces that model",
+                  to_string(client_.repository()), weights->path));
+}
+
 void Push::hash_all() {
-  if (std::exchange(hashed_, true)) return;
   std::int64_t all = 0;
   for (const LocalFile& file : files_) all += file.size;
   Meter meter(listener_, "hashing", all);
@@ -182,19 +208,23 @@ void Push::hash_all() {
       files_.size(), [&](std::size_t i) { hash_content(files_[i], meter); }, 0, 1);
 }
 
-Push::Changes Push::find_changes(const std::string& commit) {
+Push::Changes Push::find_changes(const std::vector<HubFile>& there) {
   std::vector<Announced> announced;
   for (const LocalFile& file : files_)
     announced.push_back({file.path, file.size, content_of(file, kSampleBytes)});
   const std::string url = client_.api_url("preupload/" + escape(client_.repository().revision, false));
   const std::map<std::string, Wish> wishes = parse_preupload(post(url, print_preupload(announced)).body, url);
-  hash_all();
   Changes changes;
   std::set<std::string> pushed;
   for (const LocalFile& file : files_) {
     const auto wish = wishes.find(file.path);
     if (wish == wishes.end()) throw UserError(fmt::format("{}: the answer lacks {}", url, file.path));
     pushed.insert(file.path);
+    if (wish->second.ignored && is_safetensors_file(file.path))
+      throw UserError(
+          fmt::format("{}: the repository's .gitignore excludes {}, so the model would be without "
+                      "weights: change it first",
+                      to_string(client_.repository()), file.path));
     if (wish->second.ignored) {
       say(fmt::format("{} is not pushed: the repository's .gitignore excludes it", file.path));
       continue;
@@ -208,13 +238,23 @@ Push::Changes Push::find_changes(const std::string& commit) {
     std::string content = content_of(file, file.size);
     if (wish->second.hash != git_sha1(content)) changes.files.push_back({file.path, {}, std::move(content)});
   }
-  for (const HubFile& file : client_.list_files(commit))
-    if (is_weight_file(file.path) && !pushed.contains(file.path)) changes.removed.push_back(file.path);
+  for (const HubFile& file : there)
+    if (is_safetensors_file(file.path) && !pushed.contains(file.path)) changes.removed.push_back(file.path);
   return changes;
 }
 
-http::Answer Push::commit(const Changes& changes, std::string& url) {
-  const std::string body = print_commit(options_.summary, changes.files, changes.removed);
+// What is to be changed after `commit`. A UserError if that is somebody else's.
+Push::Changes Push::allowed_changes(const std::string& commit) {
+  const std::string card = read_card(commit);
+  keep_edited_card(card);
+  const std::vector<HubFile> there = client_.list_files(commit);
+  Changes changes = find_changes(there);
+  keep_other_model(card, there, changes);
+  return changes;
+}
+
+http::Answer Push::commit(const Changes& changes, const std::string& parent, std::string& url) {
+  const std::string body = print_commit(options_.summary, parent, changes.files, changes.removed);
   http::Request request{.url = client_.api_url("commit/" + escape(client_.repository().revision, false)),
                         .method = "POST",
                         .headers = {{"Content-Type", "application/x-ndjson"}},
@@ -228,25 +268,32 @@ http::Answer Push::commit(const Changes& changes, std::string& url) {
 
 Pushed Push::run() {
   std::string newest = open_repository();
-  keep_foreign_card(newest);
-  std::int64_t sent = 0;
-  std::size_t committed = 0;
+  Pushed pushed;
   // If the answer to a commit is lost, or is a failure, only another look shows whether it was made.
   for (int failures = 0;;) {
-    const Changes changes = find_changes(newest);
-    if (changes.files.empty() && changes.removed.empty())
-      return {{newest, fmt::format("{}/{}/commit/{}", client_.endpoint(), client_.repository().id, newest)},
-              committed,
-              sent};
-    sent += upload_contents(client_, changes.large, listener_);
+    const Changes changes = allowed_changes(newest);
+    if (changes.files.empty() && changes.removed.empty()) {
+      pushed.commit = {newest,
+                       fmt::format("{}/{}/commit/{}", client_.endpoint(), client_.repository().id, newest)};
+      return pushed;
+    }
+    pushed.sent += upload_contents(client_, changes.large, listener_);
     if (!changes.removed.empty())
       say(fmt::format("removes {}: weights that the model no longer has", fmt::join(changes.removed, ", ")));
-    committed = changes.files.size();
+    pushed.files = changes.files.size();
+    pushed.removed = changes.removed.size();
     std::string url;
     try {
-      const http::Answer answer = commit(changes, url);
-      if (answer.is_success()) return {parse_new_commit(answer.body, url), committed, sent};
-      client_.wait_or_throw(++failures, &answer, nullptr, url);
+      const http::Answer answer = commit(changes, newest, url);
+      if (answer.is_success()) {
+        pushed.commit = parse_new_commit(answer.body, url);
+        return pushed;
+      }
+      const bool is_outdated = answer.status == 412 && ++failures < kAttempts;
+      if (is_outdated)
+        say(fmt::format("{} has changed during the upload: looking again", to_string(client_.repository())));
+      else
+        client_.wait_or_throw(++failures, &answer, nullptr, url);
     } catch (const http::NetworkError& error) {
       client_.wait_or_throw(++failures, nullptr, &error, url);
     }

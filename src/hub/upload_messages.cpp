@@ -101,15 +101,15 @@ UploadPlace place_of(const json& object, std::int64_t size, const std::string& o
 }  // namespace
 
 std::string print_new_repository(const std::string& owner, const std::string& name, bool is_private) {
-  return printed({{"type", "model"},
-                  {"organization", owner},
-                  {"name", name},
-                  {"visibility", is_private ? "private" : "public"}});
+  json repository = {{"type", "model"}, {"organization", owner}, {"name", name}};
+  if (is_private) repository["visibility"] = "private";
+  return printed(repository);
 }
 
-bool is_public(std::string_view text) {
+std::string visibility_in(std::string_view text) {
   const json answer = json::parse(text, nullptr, false);
-  return answer.is_object() && answer.value("private", json()) == false;
+  if (!answer.is_object() || !answer.contains("private") || !answer["private"].is_boolean()) return "";
+  return answer["private"] ? "private" : "public";
 }
 
 std::string print_preupload(const std::vector<Announced>& files) {
@@ -166,13 +166,13 @@ std::string print_verification(const LargeObject& object) {
   return printed({{"oid", object.sha256}, {"size", object.size}});
 }
 
-std::string print_commit(const std::string& summary, const std::vector<CommitFile>& files,
-                         const std::vector<std::string>& removed) {
+std::string print_commit(const std::string& summary, const std::string& parent,
+                         const std::vector<CommitFile>& files, const std::vector<std::string>& removed) {
   std::string lines;
   const auto add = [&](const char* key, const json& value) {
     lines += printed({{"key", key}, {"value", value}}) + "\n";
   };
-  add("header", {{"summary", summary}, {"description", ""}});
+  add("header", {{"summary", summary}, {"description", ""}, {"parentCommit", parent}});
   for (const CommitFile& file : files)
     if (file.large.sha256.empty())
       add("file", {{"path", file.path}, {"content", base64(file.content)}, {"encoding", "base64"}});

@@ -12,10 +12,11 @@
 
 namespace dpo::hub {
 
+// If it need not be private, the owner's default decides: some organizations create private repositories.
 std::string print_new_repository(const std::string& owner, const std::string& name, bool is_private);
 
-// Whether an answer of /api/models/ID/revision/REVISION is of a repository that all can see.
-bool is_public(std::string_view json);
+// "private" or "public", as an answer of /api/models/ID says; "" if it does not say.
+std::string visibility_in(std::string_view json);
 
 // A file that is to be pushed.
 struct Announced {
@@ -72,8 +73,10 @@ struct CommitFile {
   std::string content = {};  // of others
 };
 
-std::string print_commit(const std::string& summary, const std::vector<CommitFile>& files,
-                         const std::vector<std::string>& removed);
+// `parent`: the commit that the changes were made for. If the branch has another one by then, the hub answers
+// with the status 412.
+std::string print_commit(const std::string& summary, const std::string& parent,
+                         const std::vector<CommitFile>& files, const std::vector<std::string>& removed);
 
 struct Commit {
   std::string id, url;

@@ -47,8 +47,7 @@ void RunLog::warn_unless(bool written) {
 }
 
 void RunLog::say_tracker_notes() {
-  for (const std::string& note : folder_.tracker_notes())
-    report({.kind = Event::Kind::warning, .line = note});
+  for (const std::string& note : folder_.tracker_notes()) report(train::said(note));
 }
 
 void RunLog::replay_history() {
@@ -64,6 +63,7 @@ void RunLog::remember(const Metrics& evaluation) {
 }
 
 void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
+  say_tracker_notes();
   warn(diagnosis_.after_loading(counts));
 }
 

@@ -63,7 +63,15 @@ class Mlflow : public Tracker {
         known_(std::move(known)),
         end_(file_.written()),
         sender_(settings.folder, run, &cancelled_),
-        thread_([this] { send_all(); }) {}
+        thread_([this] { send_all(); }) {
+    const std::string& uri = settings.mlflow->uri;
+    const std::lock_guard lock(mutex_);
+    notes_.push_back(fmt::format(
+        "MLflow: metrics, the configuration and samples (prompts and responses, with sample_during_eval) are "
+        "sent to {} ({})",
+        uri.substr(0, uri.find('/', uri.find("://") + 3)),
+        settings.mlflow->from_environment ? "MLFLOW_TRACKING_URI" : "mlflow.tracking_uri"));
+  }
 
   ~Mlflow() override {
     cancelled_ = true;
@@ -147,6 +155,10 @@ class Mlflow : public Tracker {
 
   // Why it failed; empty if it did not.
   std::string try_to_send(std::uint64_t end) try {
+    if (!lock_) {  // 'dpo track' may be sending the earlier part
+      lock_.emplace(settings_.folder / "mlflow");
+      sender_.reload(end);
+    }
     sender_.send_next(end);
     if (sender_.rejection().empty()) return "";
     const std::lock_guard lock(mutex_);
@@ -173,6 +185,7 @@ class Mlflow : public Tracker {
       changed_.notify_all();
     }
     thread_.join();
+    lock_.reset();
   }
 
   // Once the thread has ended.
@@ -182,9 +195,9 @@ class Mlflow : public Tracker {
           fmt::format("warning: MLflow at {}: {}; {} values were not sent: 'dpo track {}' sends them",
                       settings_.mlflow->uri, failure_.empty() ? "no answer yet" : failure_,
                       sender_.remaining(), settings_.folder.string()));
-    if (sender_.rejected_values() > 0)
-      notes_.push_back(fmt::format("warning: MLflow at {} did not accept {} values: {}",
-                                   settings_.mlflow->uri, sender_.rejected_values(), sender_.rejection()));
+    if (!sender_.rejection().empty())
+      notes_.push_back(fmt::format("warning: MLflow at {} did not accept {}: {}", settings_.mlflow->uri,
+                                   sender_.rejected(), sender_.rejection()));
   }
 
   const Settings settings_;
@@ -202,7 +215,9 @@ class Mlflow : public Tracker {
   std::vector<std::string> notes_;
 
   std::atomic<bool> cancelled_ = false;
-  MlflowSender sender_;  // of the thread, while it runs
+  // Of the thread, while it runs.
+  std::optional<RunLock> lock_;
+  MlflowSender sender_;
   std::thread thread_;
 };
 
@@ -249,11 +264,14 @@ std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::str
         fmt::format("{}: no run that was sent to MLflow: there is no mlflow/run.json in it; a run is "
                     "sent if mlflow.tracking_uri or MLFLOW_TRACKING_URI is set",
                     run.string()));
-  const RunLock lock(run);
+  const RunLock lock(run / "mlflow");
   auto state = read_mlflow_run(run);
   std::error_code none;
   const std::uint64_t end = fs::exists(mlflow_queue(run), none) ? fs::file_size(mlflow_queue(run)) : 0;
-  if (uri) move_to(*state, checked_mlflow_uri("--uri", *uri));
+  if (uri) {
+    move_to(*state, checked_mlflow_uri("--uri", *uri));
+    state->sent = 0;
+  }
   MlflowSender sender(run, *state);
   try {
     while (sender.sent() < end) sender.send_next(end);
@@ -261,9 +279,9 @@ std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::str
     throw UserError(fmt::format("MLflow at {}: {}; {} values are left to send: try again later", state->uri,
                                 error.what(), sender.remaining()));
   }
-  if (sender.rejected_values() > 0)
-    throw UserError(fmt::format("MLflow at {} did not accept {} values: {}", state->uri,
-                                sender.rejected_values(), sender.rejection()));
+  if (!sender.rejection().empty())
+    throw UserError(
+        fmt::format("MLflow at {} did not accept {}: {}", state->uri, sender.rejected(), sender.rejection()));
   return sender.sent_values();
 }
 

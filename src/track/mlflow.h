@@ -12,7 +12,8 @@
 namespace dpo::track {
 
 // Where to send a run, if the keys mlflow.* or the environment say so (MLFLOW_TRACKING_URI,
-// MLFLOW_EXPERIMENT_NAME). A UserError for a URI that is not of a server.
+// MLFLOW_EXPERIMENT_NAME). A key with a URI that is not of a server is a UserError; a variable like that does
+// not stop a run: `problem` says what is wrong with it.
 std::optional<MlflowSettings> mlflow_settings(const std::optional<std::string>& uri,
                                               const std::optional<std::string>& experiment,
                                               const std::string& name);
@@ -27,8 +28,8 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
 // The page of a run on the server, once the run is there.
 std::optional<std::string> mlflow_page(const std::filesystem::path& run);
 
-// Sends what is left in the queue of a run that has ended; with `uri` all of it, to another server. Returns
-// how many values. A UserError if the server does not answer.
+// Sends what is left in the queue of a run that has ended; with `uri` all of it, to that server. Returns how
+// many values. A UserError if the server does not answer. A run that is resumed meanwhile sends afterwards.
 std::int64_t send_mlflow_queue(const std::filesystem::path& run, const std::optional<std::string>& uri);
 
 }  // namespace dpo::track

@@ -1,6 +1,6 @@
 #include "track/mlflow_client.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -37,10 +37,10 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-std::string percent_encoded(std::string_view text) {
+std::string percent_encoded(std::string_view text, bool keep_slashes = false) {
   std::string encoded;
   for (const char c : text)
-    encoded += is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_'
+    encoded += is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || (c == '/' && keep_slashes)
                    ? std::string(1, c)
                    : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   return encoded;
@@ -73,7 +73,9 @@ std::string text_in(const ordered_json& json, const char* name) {
 std::string explanation(const http::Answer& answer) {
   constexpr std::size_t kLongest = 300;
   std::string text = fmt::format("HTTP status {}", answer.status);
-  const std::string message = text_in(json_of_answer(answer.body), "message");
+  std::string message = text_in(json_of_answer(answer.body), "message");
+  if (answer.header("content-type").starts_with("text/plain"))
+    message = answer.body.substr(0, answer.body.find('\n'));
   if (!message.empty()) text += ": " + message.substr(0, kLongest);
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
@@ -89,9 +91,17 @@ std::string explanation(const http::Answer& answer) {
   if (answer.is_redirect())
     throw MlflowUnavailable(fmt::format("it redirects to {}; try mlflow.tracking_uri with that address",
                                         answer.header("location")));
-  const bool is_temporary = answer.status == 408 || answer.status == 429 || answer.status >= 500;
-  if (is_temporary) throw MlflowUnavailable(explanation(answer));
-  throw MlflowRejected(text_in(json_of_answer(answer.body), "error_code"), explanation(answer));
+  // A proxy answers with 404, for instance, while the server restarts.
+  const std::string code = text_in(json_of_answer(answer.body), "error_code");
+  const bool may_pass = answer.status == 408 || answer.status == 429 || answer.status >= 500 ||
+                        (answer.status == 404 && code != kMissing) || code.empty();
+  if (may_pass) throw MlflowUnavailable(explanation(answer));
+  throw MlflowRejected(code, explanation(answer));
+}
+
+long patience() {
+  const long given = std::atol(environment("MLFLOW_HTTP_REQUEST_TIMEOUT").c_str());
+  return given > 0 ? given : 120;
 }
 
 ordered_json tags_of(const MlflowRun& run) {
@@ -108,26 +118,25 @@ ordered_json tags_of(const MlflowRun& run) {
 }  // namespace
 
 MlflowClient::MlflowClient(std::string uri, const std::atomic<bool>* cancelled)
-    : uri_(std::move(uri)), headers_(headers_for_mlflow()), cancelled_(cancelled) {}
+    : uri_(std::move(uri)), headers_(headers_for_mlflow()), patience_s_(patience()), cancelled_(cancelled) {}
 
 http::Answer MlflowClient::answer_to(const Call& call) {
   http::Request request{.url = uri_ + call.path,
                         .method = call.method,
                         .headers = headers_,
+                        .patience_s = call.patience_s > 0 ? call.patience_s : patience_s_,
                         .cancelled = cancelled_,
                         .ends_on_stop = false};
   if (!call.body.empty()) request.upload = http::upload_of(call.body);
-  try {
-    return connection_.send(request);
-  } catch (const http::NetworkError& error) {
-    throw MlflowUnavailable(error.what());
-  }
+  return connection_.send(request);
 }
 
-std::string MlflowClient::accepted(const Call& call) {
+std::string MlflowClient::accepted(const Call& call) try {
   http::Answer answer = answer_to(call);
   if (!answer.is_success()) refuse(answer);
   return std::move(answer.body);
+} catch (const http::NetworkError& error) {
+  throw MlflowUnavailable(error.what());
 }
 
 std::string MlflowClient::experiment_id(const std::string& name) {
@@ -139,7 +148,7 @@ std::string MlflowClient::experiment_id(const std::string& name) {
   try {
     return find();
   } catch (const MlflowRejected& missing) {
-    if (missing.code != "RESOURCE_DOES_NOT_EXIST") throw;
+    if (missing.code != kMissing) throw;
   }
   try {
     return ordered_json::parse(
@@ -184,16 +193,26 @@ void MlflowClient::send(const MlflowRun& run, const MlflowRequest& request) {
       accepted({"POST", "/api/2.0/mlflow/runs/log-batch", request.body});
       return;
     case MlflowRequest::Kind::status: accepted({"POST", "/api/2.0/mlflow/runs/update", request.body}); return;
-    case MlflowRequest::Kind::artifact: break;
+    case MlflowRequest::Kind::artifact: send_artifact(run, request); return;
   }
+}
+
+void MlflowClient::send_artifact(const MlflowRun& run, const MlflowRequest& request) try {
+  constexpr long kLongest = 30;  // seconds
   // mlflow-artifacts:/PATH or mlflow-artifacts://HOST/PATH; to other stores only Python clients write.
   if (!run.artifacts.starts_with(kProxied)) return;
   std::string path = run.artifacts.substr(kProxied.size());
   if (path.starts_with("//")) path.erase(0, std::min(path.find('/', 2), path.size()));
-  const http::Answer answer = answer_to(
-      {"PUT", fmt::format("/api/2.0/mlflow-artifacts/artifacts{}/{}", path, request.artifact), request.body});
+  const std::string address = percent_encoded(path + "/" + request.artifact, /*keep_slashes=*/true);
+  const http::Answer answer = answer_to({"PUT", "/api/2.0/mlflow-artifacts/artifacts" + address, request.body,
+                                         std::min(kLongest, patience_s_)});
+  unanswered_artifacts_ = 0;
   // A store of artifacts that fails must not keep metrics back.
   if (!answer.is_success()) throw MlflowRejected("", "artifacts: " + explanation(answer));
+} catch (const http::NetworkError& error) {
+  const bool is_down = error.kind != http::NetworkError::Kind::interrupted;
+  if (is_down || ++unanswered_artifacts_ == 1) throw MlflowUnavailable(error.what());
+  throw MlflowRejected("", fmt::format("artifacts: {}", error.what()));  // nor one that does not answer
 }
 
 }  // namespace dpo::track

@@ -60,8 +60,14 @@ ordered_json parse_line(std::string_view line) {
   return json.is_object() ? json : ordered_json::object();
 }
 
+// 0 if the line is damaged.
 std::size_t metrics_in(const ordered_json& line) {
-  return line.value("metrics", ordered_json::object()).size();
+  const auto has_number = [&](const char* name) {
+    return line.contains(name) && line.at(name).is_number_integer();
+  };
+  const auto found = line.find("metrics");
+  const bool is_whole = found != line.end() && found->is_object() && has_number("step") && has_number("time");
+  return is_whole ? found->size() : 0;
 }
 
 void add_metrics(ordered_json& all, const ordered_json& line) {
@@ -70,7 +76,7 @@ void add_metrics(ordered_json& all, const ordered_json& line) {
         {{"key", name}, {"value", value}, {"timestamp", line.at("time")}, {"step", line.at("step")}});
 }
 
-MlflowRequest single_request(const ordered_json& line, const std::string& run_id) {
+MlflowRequest single_request(const ordered_json& line, const std::string& run_id) try {
   if (line.contains("params")) {
     ordered_json parameters = ordered_json::array();
     for (const auto& [name, value] : line.at("params").items())
@@ -88,6 +94,8 @@ MlflowRequest single_request(const ordered_json& line, const std::string& run_id
     return {.kind = MlflowRequest::Kind::artifact,
             .artifact = line.at("artifact").get<std::string>(),
             .body = line.at("text").get<std::string>()};
+  return {};
+} catch (const ordered_json::exception&) {
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include <fmt/format.h>
+
 #include "base/files.h"
 
 namespace dpo::track {
@@ -35,12 +37,32 @@ void MlflowSender::send_next(std::uint64_t end) {
     client_.send(run_, request);
     sent_values_ += request.values;
   } catch (const MlflowRejected& error) {
+    if (error.code == kMissing) {  // the server has a new database: all of it is sent again
+      run_.sent = 0;
+      run_.id = run_.experiment_id = run_.artifacts = "";
+      throw MlflowUnavailable(error.what());
+    }
     rejected_values_ += request.values;
+    rejected_artifacts_ += request.kind == MlflowRequest::Kind::artifact ? 1 : 0;
     if (rejection_.empty()) rejection_ = error.what();
   }
   // A part of a line, of a damaged file, is skipped.
   run_.sent = request.bytes > 0 ? run_.sent + request.bytes : end;
   remember();
+}
+
+void MlflowSender::reload(std::uint64_t end) {
+  const auto state = read_mlflow_run(folder_);
+  if (!state || state->uri != run_.uri) return;
+  run_ = *state;
+  run_.sent = std::min(run_.sent, end);
+}
+
+std::string MlflowSender::rejected() const {
+  const std::string values = fmt::format("{} values", rejected_values_);
+  if (rejected_artifacts_ == 0) return values;
+  const std::string samples = fmt::format("the samples of {} evaluations", rejected_artifacts_);
+  return rejected_values_ == 0 ? samples : values + " and " + samples;
 }
 
 std::int64_t MlflowSender::remaining() const try {
@@ -50,7 +72,8 @@ std::int64_t MlflowSender::remaining() const try {
   return 0;
 }
 
-// Without it, on a full disk, a resumed run sends again what the server has; the server ignores that.
+// Without it, on a full disk, a resumed run sends again what the server has. With a database the server
+// ignores that; with a folder of files it keeps both.
 void MlflowSender::remember() const try { write_mlflow_run(folder_, run_); } catch (const std::exception&) {
 }
 

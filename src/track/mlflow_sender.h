@@ -19,10 +19,13 @@ class MlflowSender {
   // and then the same is sent with the next call.
   void send_next(std::uint64_t end);
 
+  // Reads in run.json what another process has sent of the queue.
+  void reload(std::uint64_t end);
+
   std::uint64_t sent() const { return run_.sent; }  // bytes of the queue
   std::int64_t sent_values() const { return sent_values_; }
-  // What the server did not accept, and its first reason. It is not sent again.
-  std::int64_t rejected_values() const { return rejected_values_; }
+  // What the server did not accept ("5 values"), and its first reason. It is not sent again.
+  std::string rejected() const;
   const std::string& rejection() const { return rejection_; }
   // Values in the queue that are not sent yet.
   std::int64_t remaining() const;
@@ -33,7 +36,7 @@ class MlflowSender {
   std::filesystem::path folder_;
   MlflowRun run_;
   MlflowClient client_;
-  std::int64_t sent_values_ = 0, rejected_values_ = 0;
+  std::int64_t sent_values_ = 0, rejected_values_ = 0, rejected_artifacts_ = 0;
   std::string rejection_;
 };
 

@@ -61,9 +61,21 @@ std::optional<MlflowSettings> mlflow_settings(const std::optional<std::string>& 
                                               const std::string& name) {
   const auto from_environment = variable("MLFLOW_TRACKING_URI");
   if (!uri && !from_environment) return std::nullopt;
-  return MlflowSettings{uri ? checked_mlflow_uri("mlflow.tracking_uri", *uri)
-                            : checked_mlflow_uri("MLFLOW_TRACKING_URI", *from_environment),
-                        experiment.value_or(variable("MLFLOW_EXPERIMENT_NAME").value_or(kExperiment)), name};
+  MlflowSettings settings{
+      .uri = {},
+      .experiment = experiment.value_or(variable("MLFLOW_EXPERIMENT_NAME").value_or(kExperiment)),
+      .name = name,
+      .from_environment = !uri};
+  if (uri) {
+    settings.uri = checked_mlflow_uri("mlflow.tracking_uri", *uri);
+    return settings;
+  }
+  try {
+    settings.uri = checked_mlflow_uri("MLFLOW_TRACKING_URI", *from_environment);
+  } catch (const UserError& error) {
+    settings.problem = error.what();
+  }
+  return settings;
 }
 
 }  // namespace dpo::track

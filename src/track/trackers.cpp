@@ -1,6 +1,9 @@
 #include "track/trackers.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "track/mlflow.h"
 #include "track/tensorboard.h"
@@ -22,7 +25,17 @@ bool for_all(const std::vector<std::unique_ptr<Tracker>>& trackers, Call call) {
 Trackers::Trackers(const Settings& settings, std::span<const Row> history) {
   if (settings.tensorboard) all_.push_back(open_tensorboard(settings, history));
   if (settings.wandb) all_.push_back(open_wandb(settings, history));
-  if (settings.mlflow) all_.push_back(open_mlflow(settings, history));
+  if (settings.mlflow) start_mlflow(settings, history);
+}
+
+void Trackers::start_mlflow(const Settings& settings, std::span<const Row> history) {
+  std::string problem = settings.mlflow->problem;
+  try {
+    if (problem.empty()) all_.push_back(open_mlflow(settings, history));
+  } catch (const std::exception& error) {  // no more threads, for instance
+    problem = error.what();
+  }
+  if (!problem.empty()) notes_.push_back(fmt::format("warning: nothing is sent to MLflow: {}", problem));
 }
 
 bool Trackers::add(const Row& row) {
@@ -46,7 +59,7 @@ bool Trackers::finish(int exit_status) {
 }
 
 std::vector<std::string> Trackers::notes() {
-  std::vector<std::string> all;
+  std::vector<std::string> all = std::exchange(notes_, {});
   for (const auto& tracker : all_) std::ranges::move(tracker->notes(), std::back_inserter(all));
   return all;
 }

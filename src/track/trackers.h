@@ -58,6 +58,8 @@ struct MlflowSettings {
   // Between requests, before the first try after one that failed (then twice as long, and so on, up to
   // `longest_retry`), and for the server at the end.
   std::chrono::milliseconds interval{1000}, retry{5000}, longest_retry{60000}, finish{10000};
+  bool from_environment = false;
+  std::string problem{};  // why MLFLOW_TRACKING_URI, meant for other programs too, cannot be used
 };
 
 struct Settings {
@@ -86,7 +88,10 @@ class Trackers {
   std::vector<std::string> notes();
 
  private:
+  void start_mlflow(const Settings& settings, std::span<const Row> history);
+
   std::vector<std::unique_ptr<Tracker>> all_;
+  std::vector<std::string> notes_;
 };
 
 // Without what the row before has logged at the same step: an evaluation repeats the counters of the update

@@ -23,6 +23,11 @@ struct Event {
   std::vector<std::pair<std::string, std::string>> texts{};
 };
 
+// A line as an event: a warning if it says so.
+inline Event said(const std::string& line) {
+  return {.kind = line.starts_with("warning: ") ? Event::Kind::warning : Event::Kind::message, .line = line};
+}
+
 // Receives events and progress while a run is prepared and trains.
 struct Listener {
   std::function<void(const Event& event)> report;
@@ -30,7 +35,7 @@ struct Listener {
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
       progress;
 
-  void say(const std::string& line) const { report({.line = line}); }
+  void say(const std::string& line) const { report(said(line)); }
   void warn(const std::string& text) const {
     report({.kind = Event::Kind::warning, .line = "warning: " + text});
   }

@@ -56,6 +56,25 @@ class Cards(Pushes):
         self.assertIn("It was not evaluated during training.", card)
         self.assertNotIn("## Evaluation", card)
 
+    def test_an_edited_card_stays(self):
+        self.push()
+        files = dict(self.on_the_hub())
+        edited = files["README.md"].replace(b"library_name", b"license: mit\nlibrary_name")
+        self.hub.add("model", "org/it", files | {"README.md": edited})
+        self.write_run({**self.model, "model.safetensors": b"new"}, 640)
+        self.assertIn("or was edited: it stays as it is", self.push().stderr)
+        there = self.on_the_hub()
+        self.assertEqual((there["README.md"], there["model.safetensors"]), (edited, b"new"))
+        own = self.folder / "card.md"
+        own.write_bytes(edited)
+        self.push("--card", own)
+        self.push()
+        self.assertEqual(self.on_the_hub()["README.md"], edited)
+        self.push("--overwrite-card")
+        self.write_run({**self.model, **WHOLE}, 700)
+        self.push()  # as it was generated: replaced
+        self.assertIn(b"700 examples", self.on_the_hub()["README.md"])
+
     def test_a_card_of_someone_else_stays(self):
         self.push()
         files = dict(self.on_the_hub())

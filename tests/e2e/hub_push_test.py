@@ -133,7 +133,7 @@ class Contents(Pushes):
         self.push("--revision", "trial")
         self.assertEqual(set(self.on_the_hub()), {".gitattributes"})
         self.assertIn(b'"org/it", revision="trial"', self.on_the_hub(revision="trial")["README.md"])
-        self.push(name="org/it@trial")
+        self.assertIn("org/it@trial has all of it already", self.push(name="org/it@trial").stderr)
         self.assertIn("expected a branch", self.refused("--revision", "0" * 40))
 
     def test_folders(self):
@@ -160,7 +160,7 @@ class Contents(Pushes):
         weights = self.run_folder / "step-320/model.safetensors"
         weights.write_bytes(noise(20_000, 2))
         self.assertIn("the file is damaged: its SHA-256 is", self.refused())
-        self.assertEqual(self.sent(), [])
+        self.assertEqual(self.hub.requests(method="POST"), [])  # not even a repository is created
         (self.run_folder / "step-320/COMPLETE").unlink()
         self.assertIn("is not a complete checkpoint", self.refused())
 
@@ -263,6 +263,9 @@ class Faults(Pushes):
         self.hub.uploads.ignored = {"tokenizer_config.json"}
         self.assertIn("tokenizer_config.json is not pushed: the repository's .gitignore excludes it", self.push().stderr)
         self.assertNotIn("tokenizer_config.json", self.on_the_hub())
+        self.hub.uploads.ignored = {"model-00002-of-00006.safetensors"}
+        self.write_run(self.files | {"model-00002-of-00006.safetensors": noise(7)}, 700)
+        self.assertIn(".gitignore excludes model-00002-of-00006.safetensors, so the model would be without weights", self.refused())
 
     def test_progress(self):
         self.hub.uploads.rate = 60_000
@@ -295,7 +298,55 @@ class Refusals(Pushes):
         self.push("--private")
         self.push("--private")
         self.hub.uploads.private.clear()
-        self.assertIn("model 'org/it' exists and is public, so --private would not hide what is pushed", self.refused("--private"))
+        commits = len(self.hub.commits)
+        for more in ([], ["--revision", "trial"]):
+            self.assertIn("model 'org/it' exists and is public, so --private would not hide what is pushed", self.refused("--private", *more).replace("@trial", ""))
+        self.hub.uploads.says_visibility = False
+        self.assertIn("exists and the hub does not say who can see it", self.refused("--private"))
+        self.assertEqual((len(self.hub.commits), list(self.hub.repositories["model", "org/it"])), (commits, ["main"]))
+
+    def test_private_if_somebody_else_creates_the_repository(self):
+        self.hub.faults = [("hub", "/revision/", (404, {"X-Error-Code": "RepoNotFound"}))]
+        self.hub.add("model", "org/it", {".gitattributes": ""})
+        self.assertIn("exists and is public", self.refused("--private"))
+        self.assertEqual(set(self.on_the_hub()), {".gitattributes"})
+
+    def test_the_owner_decides_who_sees_a_new_repository(self):
+        self.hub.uploads.default = "private"
+        self.assertIn("created the private model", self.push().stderr)
+        self.hub.uploads.default = "public"
+        self.assertIn("created the public model", self.push(name="org/other").stderr)
+
+    def test_the_model_of_someone_else_stays(self):
+        theirs = {"README.md": "# Theirs", "config.json": "{}", "model.safetensors": noise(9)}
+        before = self.hub.add("model", "org/it", theirs)
+        self.assertIn("org/it has a model that was not pushed by dpo (model.safetensors): check the name and the branch; --replace", self.refused())
+        self.assertEqual((self.hub.repositories["model", "org/it"]["main"], self.sent()), (before, []))
+        self.push("--replace")
+        self.assertEqual(self.on_the_hub()["model.safetensors"], WHOLE["model.safetensors"])
+        self.assertEqual(self.on_the_hub()["README.md"], b"# Theirs")
+
+    def test_commits_of_others_during_the_upload(self):
+        self.push()
+        self.write_run({**self.model, "model.safetensors": noise(7)}, 640)
+        files = dict(self.on_the_hub()) | {"README.md": "# Written meanwhile", "model-00001-of-00001.safetensors": noise(3)}
+        self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files)]
+        refused = self.refused()
+        self.assertIn("org/it has changed during the upload: looking again", refused)
+        self.assertIn("has a model that was not pushed by dpo", refused)
+        self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files | {"notes.txt": "x"})]
+        self.push("--replace")
+        there = self.on_the_hub()
+        self.assertEqual((there["README.md"], there["notes.txt"], there["model.safetensors"]), (b"# Written meanwhile", b"x", noise(7)))
+        self.assertNotIn("model-00001-of-00001.safetensors", there)
+
+    def test_only_removals(self):
+        self.push()
+        self.hub.add("model", "org/it", dict(self.on_the_hub()) | {"model-00001-of-00001.safetensors": noise(3)})
+        done = self.push()
+        self.assertIn("removes model-00001-of-00001.safetensors", done.stderr)
+        self.assertNotIn("has all of it already", done.stderr)
+        self.check()
 
     def test_no_network(self):
         self.assertIn("HF_HUB_OFFLINE forbids requests to the hub", self.refused(HF_HUB_OFFLINE="1"))

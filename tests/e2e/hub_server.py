@@ -156,8 +156,10 @@ class HubHandler(Handler):
                                          "auth": {"accessToken": {"role": account["role"]}}}).encode())
         elif found := re.fullmatch(r"/api/(model|dataset)s/(.+)/revision/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
-                self.answer(200, json.dumps({"id": found[2], "sha": commit, "siblings": [],
-                                             "private": found[2] in self.world.uploads.private}).encode())
+                self.answer(200, json.dumps({"id": found[2], "sha": commit, "siblings": []}).encode())
+        elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)", path):
+            if self.commit_of("model", found[1], "main"):
+                self.answer(200, json.dumps(self.world.uploads.describe(found[1])).encode())
         elif found := re.fullmatch(r"/api/(model|dataset)s/(.+)/tree/([^/]+)", path):
             if commit := self.commit_of(*found.groups()):
                 self.list_files(found[1], found[2], commit, query)

@@ -23,6 +23,12 @@ class Uploads:
         self.arrived = {}         # SHA-256: bytes, not verified
         self.parts = {}           # (SHA-256, upload): {part: bytes}
         self.private = set()
+        self.default = "public"   # visibility of repositories that are created without one
+        self.says_visibility = True
+        self.before_commit = []   # functions: what others do during an upload, once each
+
+    def describe(self, name):
+        return {"id": name} | ({"private": name in self.private} if self.says_visibility else {})
 
     def receive(self, request):
         """The body of a request; None if it ends early."""
@@ -74,7 +80,7 @@ def create_repository(request):
         return None
     if ("model", name) in world.repositories:
         return send_json(request, {"error": "You already created this model repo", "url": f"{world.url}/{name}"}, 409)
-    if asked.get("visibility") == "private":
+    if asked.get("visibility", world.uploads.default) == "private":
         world.uploads.private.add(name)
     world.add("model", name, {".gitattributes": "*.safetensors filter=lfs\n"})
     return send_json(request, {"url": f"{world.url}/{name}", "name": name})
@@ -169,11 +175,15 @@ def verify(request):
 
 def commit(request, name, revision):
     if not may_write(request, name):
-        return
+        return None
     world = request.world
+    if world.uploads.before_commit:
+        world.uploads.before_commit.pop(0)()
     files = dict(files_of(request, name, revision))
     for line in map(json.loads, request.body.splitlines()):
         value = line["value"]
+        if line["key"] == "header" and value.get("parentCommit") not in (None, world.repositories["model", name][revision]):
+            return send_json(request, {"error": "A commit has happened since"}, 412)
         if line["key"] == "file":
             assert value["encoding"] == "base64"
             files[value["path"]] = base64.b64decode(value["content"])

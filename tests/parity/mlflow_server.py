@@ -58,7 +58,7 @@ class RealServer:
 
 class TestServer(http.server.ThreadingHTTPServer):
     """Speaks as much of the interface as dpo needs, and keeps what it accepts. `fail(path)` may return a status to answer with,
-    and may take its time."""
+    or status and code, and may take its time."""
 
     def __init__(self, port=0, fail=lambda path: None):
         super().__init__(("127.0.0.1", port), Handler)
@@ -87,7 +87,7 @@ class TestServer(http.server.ThreadingHTTPServer):
         if path == "runs/search":
             return {"runs": self.runs} if self.runs else {}
         if path == "runs/create":
-            self.runs.append({"info": {"run_id": f"run{len(self.runs)}", "artifact_uri": "mlflow-artifacts:/5/run"}})
+            self.runs.append({"info": {"run_id": f"run{len(self.runs)}", "artifact_uri": "mlflow-artifacts:/5 #/run"}})
             return {"run": self.runs[-1]}
         if path == "runs/log-batch":
             self.metrics += [(metric["step"], metric["key"], metric["value"]) for metric in sent.get("metrics", [])]
@@ -113,7 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.removeprefix(API)
         status = self.server.fail(path)
         if status:
-            answer = {"error_code": "SOME_ERROR", "message": "as the test asked"}
+            status, code = status if isinstance(status, tuple) else (status, "SOME_ERROR")
+            answer = {"error_code": code, "message": "as the test asked"}
         elif self.command == "PUT":
             self.server.uploads[self.path] = body
             answer = {}

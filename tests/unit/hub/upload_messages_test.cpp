@@ -108,12 +108,14 @@ TEST(Commits, AreLinesOfJson) {
   files[0].content = "abc";
   files[1].path = "w";
   files[1].large = {kSum, 10};
-  const std::string body = print_commit("it", files, {"old"});
+  const std::string body = print_commit("it", "before", files, {"old"});
   std::vector<json> lines;
   std::istringstream stream(body);
   for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(lines[0], (json{{"key", "header"}, {"value", {{"summary", "it"}, {"description", ""}}}}));
+  EXPECT_EQ(lines[0],
+            (json{{"key", "header"},
+                  {"value", {{"summary", "it"}, {"description", ""}, {"parentCommit", "before"}}}}));
   EXPECT_EQ(lines[1]["value"], (json{{"path", "a"}, {"content", "YWJj"}, {"encoding", "base64"}}));
   EXPECT_EQ(lines[2], (json{{"key", "lfsFile"},
                             {"value", {{"path", "w"}, {"algo", "sha256"}, {"oid", kSum}, {"size", 10}}}}));

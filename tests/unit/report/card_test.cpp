@@ -34,9 +34,21 @@ TEST(Card, SaysWhatTheRunShows) {
   EXPECT_TRUE(has(card, "| 3200 | 0.2500 | 0.750 | 1.500 |\n"));
   EXPECT_TRUE(has(card, "| learning rate | `1e-6` |\n"));
   EXPECT_TRUE(has(card, "```sh\ndpo train loss=ipo\n```\n"));
-  EXPECT_TRUE(has(card, kCardMark));
+  EXPECT_TRUE(is_model_card(card) && is_unchanged_card(card));
   EXPECT_FALSE(has(card, "datasets:"));
   EXPECT_FALSE(has(card, "chat_template"));
+}
+
+TEST(Card, ShowsWhetherItWasEdited) {
+  const std::string card = model_card({.repository = "me/it", .run = some_run()});
+  std::string edited = card;
+  edited.replace(edited.find("# it"), 4, "# It");
+  for (const std::string& text : {edited, card + "more\n", "x" + card}) {
+    EXPECT_TRUE(is_model_card(text));
+    EXPECT_FALSE(is_unchanged_card(text));
+  }
+  EXPECT_FALSE(is_model_card("# Mine\n"));
+  EXPECT_FALSE(is_unchanged_card(""));
 }
 
 TEST(Card, SaysThatNothingWasMeasured) {

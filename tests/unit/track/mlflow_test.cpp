@@ -53,6 +53,16 @@ std::vector<std::string> queue_of(const TempFolder& folder) {
 
 using Names = std::vector<std::string>;
 
+TEST(MlflowRequest, SkipsDamagedLines) {
+  for (const std::string line :
+       {R"({"metrics": {"m": 1}})", R"({"metrics": {"m": 1}, "step": "x", "time": 1})",
+        R"({"metrics": 3, "step": 1, "time": 1})", R"({"artifact": 1, "text": 2})", R"({"status": "RUNNED"})",
+        "{", "3"}) {
+    EXPECT_EQ(next_request(line + "\n", "run").kind, MlflowRequest::Kind::none) << line;
+    EXPECT_TRUE(queued_rows(line + "\n").empty()) << line;
+  }
+}
+
 TEST(MlflowRequest, ContainsAtMostAThousandMetrics) {
   std::string lines;
   for (int step = 0; step < 100; ++step) lines += metrics_line(update_with(step, 24), 1700000000000);
@@ -223,6 +233,12 @@ TEST(MlflowSettings, TheEnvironmentIsUsedWhereKeysAreNull) {
   EXPECT_EQ(mlflow_settings(std::nullopt, std::nullopt, "tiny")->experiment, "mine");
   EXPECT_EQ(mlflow_settings("http://other", "x", "tiny")->uri, "http://other");
   EXPECT_EQ(mlflow_settings("http://other", "x", "tiny")->experiment, "x");
+  // Of a variable that is meant for other programs only a warning comes.
+  ::setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db", 1);
+  const std::string problem = mlflow_settings(std::nullopt, std::nullopt, "tiny")->problem;
+  EXPECT_TRUE(problem.starts_with("MLFLOW_TRACKING_URI=sqlite:///mlflow.db: expected the address"))
+      << problem;
+  EXPECT_EQ(mlflow_settings("http://other", "x", "tiny")->problem, "");
   ::setenv("MLFLOW_TRACKING_URI", "", 1);
   EXPECT_FALSE(mlflow_settings(std::nullopt, std::nullopt, "tiny"));
   ::unsetenv("MLFLOW_TRACKING_URI");
