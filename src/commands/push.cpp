@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/sha256.h"
 #include "base/stop.h"
 #include "base/user_path.h"
 #include "commands/commands.h"
@@ -76,6 +77,21 @@ std::vector<hub::HubFile> files_in(const fs::path& folder) {
   return files;
 }
 
+// Writes config.json and tokenizer_config.json without the name of the folder that the model was loaded from,
+// which versions of transformers put there.
+void remove_origin(hub::LocalFile& file) {
+  std::string text = read_text_file(file.file, "the model's configuration", std::size_t{1} << 30);
+  Sha256 hash;
+  hash.add(text);
+  const bool is_damaged = !file.sha256.empty() && to_hex(hash.finish()) != file.sha256;
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (is_damaged || !json.is_object()) return;  // push() says so
+  if (json.erase("_name_or_path") + json.erase("name_or_path") == 0) return;
+  text = json.dump(2) + "\n";
+  const auto size = static_cast<std::int64_t>(text.size());
+  file = {.path = file.path, .text = std::move(text), .size = size};
+}
+
 // The files of the model, and no others: not the optimizer's state, nothing of the run.
 std::vector<hub::LocalFile> model_files(const fs::path& folder) {
   std::error_code none;
@@ -101,6 +117,7 @@ std::vector<hub::LocalFile> model_files(const fs::path& folder) {
                      .file = folder / file.path,
                      .size = file.size,
                      .sha256 = entry.is_object() ? entry.value("sha256", "") : ""});
+    if (file.path == "config.json" || file.path == "tokenizer_config.json") remove_origin(files.back());
   }
   return files;
 }

@@ -61,6 +61,14 @@ json value_of(const json& tree, const std::string& key) {
   return tree.contains(at) ? tree[at] : json();
 }
 
+// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder.
+std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name) {
+  const auto repository = hub::parse_repository(kind, name);
+  if (!repository || !hub::may_be_on_the_hub(name)) return "";
+  const bool known = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
+  return known || hub::cached_snapshot(kind, name) ? repository->id : "";
+}
+
 // A text as a value of an override.
 std::string override_text(const std::string& text) {
   const std::string shown = without_folders(text);
@@ -142,14 +150,6 @@ std::vector<report::Evaluation> evaluations_of(const report::MetricLog& log, std
   return evaluations;
 }
 
-// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder.
-std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name) {
-  const auto repository = hub::parse_repository(kind, name);
-  if (!repository || !hub::may_be_on_the_hub(name)) return "";
-  const bool known = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
-  return known || hub::cached_snapshot(kind, name) ? repository->id : "";
-}
-
 void add_data(const config::RunConfig& config, report::CardRun& run) {
   for (const std::string& name : config.datasets) {
     run.data.push_back(without_folders(name));
@@ -167,13 +167,14 @@ void add_data(const config::RunConfig& config, report::CardRun& run) {
 }  // namespace
 
 std::string without_folders(const std::string& path) {
-  const bool may_be_a_name = hub::parse_repository(hub::RepositoryKind::Model, path).has_value();
-  if (path.find('/') == path.npos || (may_be_a_name && path.front() != '.')) return path;
+  const bool is_on_the_hub = !name_on_the_hub(hub::RepositoryKind::Model, path).empty() ||
+                             !name_on_the_hub(hub::RepositoryKind::Dataset, path).empty();
+  if (path.find('/') == path.npos || is_on_the_hub) return path;
   const fs::path whole = fs::path(path).lexically_normal();
   const fs::path last = whole.has_filename() ? whole : whole.parent_path();
   const std::string name = last.filename().string();
   const bool is_checkpoint = name == kLatest || name == kBest || name.starts_with("step-");
-  return is_checkpoint ? (last.parent_path().filename() / name).string() : name;
+  return is_checkpoint ? "RUN/" + name : name;
 }
 
 report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const std::string& base_model,
@@ -205,6 +206,8 @@ report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const 
                     config.model.name_or_path));
   add_data(config, facts);
   std::error_code none;
+  if (config.best_metric && fs::equivalent(run / kBest, checkpoint, none))
+    facts.chosen_by = *config.best_metric;
   if (fs::exists(run / "metrics.jsonl", none)) {
     const report::MetricLog log(run / "metrics.jsonl");
     facts.evaluations = evaluations_of(log, facts.examples);

@@ -16,8 +16,8 @@ report::CardRun read_run(const std::filesystem::path& run, const std::filesystem
                          const std::string& base_model, const std::string& exp_name,
                          std::vector<std::string>& notes);
 
-// A path without its folders, which are about this machine. What may be a name on the hub, ORG/NAME, stays as
-// it is, and a checkpoint keeps the name of its run: sft/LATEST.
+// A path without its folders, which are about this machine; a checkpoint is shown as RUN/LATEST. A name on
+// the hub, ORG/NAME, stays as it is if it is built in or in the Hugging Face cache: else it may be a folder.
 std::string without_folders(const std::string& path);
 
 }  // namespace dpo::commands

@@ -27,9 +27,9 @@ void describe(CLI::App& command, TrackArguments& arguments) {
 }
 
 int run_track(const TrackArguments& arguments) {
-  const std::int64_t sent = track::send_mlflow_queue(arguments.run, arguments.uri);
-  fmt::print(stderr, "sent {}\n", plural(sent, "value"));
-  if (const auto page = track::mlflow_page(arguments.run)) fmt::print("{}\n", *page);
+  const track::MlflowSent sent = track::send_mlflow_queue(arguments.run, arguments.uri);
+  fmt::print(stderr, "sent {}\n", plural(sent.values, "value"));
+  fmt::print("{}\n", sent.page);
   return 0;
 }
 

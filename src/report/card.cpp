@@ -70,7 +70,10 @@ std::string change(const char* what, double first, double last, int digits) {
   return fmt::format("{} {:.{}f} → {:.{}f}", what, first, digits, last, digits);
 }
 
-// "On 256 held-out examples: loss 0.6931 → 0.3169, reward accuracy 0.000 → 1.000."
+// Before the first update policy and reference are the same model: its accuracy, 0, is no result.
+bool all_rewards_are_0(const Evaluation& e) { return e.examples == 0 && e.accuracy == 0 && e.margin == 0; }
+
+// "On 256 held-out examples: loss 0.6931 → 0.3169, reward accuracy 0.750."
 std::string result_of(const CardRun& run) {
   if (run.evaluations.empty()) return "It was not evaluated during training.";
   const Evaluation &first = run.evaluations.front(), &last = run.evaluations.back();
@@ -80,7 +83,8 @@ std::string result_of(const CardRun& run) {
                   run.eval_examples > 0 ? plural(run.eval_examples, "held-out example") : "held-out examples",
                   change("loss", first.loss, last.loss, 4));
   if (first.accuracy && last.accuracy)
-    text += ", " + change("reward accuracy", *first.accuracy, *last.accuracy, 3);
+    text += ", " + change("reward accuracy", all_rewards_are_0(first) ? *last.accuracy : *first.accuracy,
+                          *last.accuracy, 3);
   text +=
       run.evaluations.size() == 1
           ? fmt::format(", evaluated once, after {} examples", count(last.examples))
@@ -88,6 +92,8 @@ std::string result_of(const CardRun& run) {
   if (last.examples < static_cast<double>(run.examples))
     text += fmt::format("; this model was trained on {} more and not evaluated after that",
                         plural(run.examples - static_cast<std::int64_t>(last.examples), "example"));
+  if (!run.chosen_by.empty())
+    text += fmt::format(". This checkpoint was chosen by {} on the same examples", code(run.chosen_by));
   return text + ".";
 }
 
@@ -109,9 +115,8 @@ std::string usage_of(const CardFacts& facts) {
       "tokenizer = AutoTokenizer.from_pretrained({0})\nmodel = "
       "AutoModelForCausalLM.from_pretrained({0})\n```\n{1}",
       name,
-      facts.has_chat_template
-          ? "\nThe tokenizer has the chat template of the training: use `tokenizer.apply_chat_template`.\n"
-          : "");
+      facts.has_chat_template ? "\nThe tokenizer has a chat template, for `tokenizer.apply_chat_template`.\n"
+                              : "");
 }
 
 // At most a dozen, evenly chosen, with the first and the last.
@@ -137,9 +142,11 @@ std::string evaluation_table(const CardRun& run) {
     text += preferences ? fmt::format(" {} | {} |\n", number(e.accuracy), number(e.margin)) : "\n";
   }
   const Evaluation& first = run.evaluations.front();
+  if (const std::size_t shown = some_of(run.evaluations).size(); shown < run.evaluations.size())
+    text += fmt::format("\n{} of {} evaluations are shown.\n", shown, run.evaluations.size());
   if (preferences)
     text += "\nReward accuracy is the share of pairs whose chosen response has the higher implicit reward.";
-  if (first.examples == 0 && first.accuracy == 0 && first.margin == 0)
+  if (all_rewards_are_0(first))
     text += " Before the first update policy and reference are the same model, so all rewards are 0.";
   return text + (preferences ? "\n\n" : "\n");
 }
@@ -163,10 +170,10 @@ std::string model_card(const CardFacts& facts) {
   text += "## Limits\n\n";
   if (facts.run)
     text += fmt::format(
-        "The figures above are all that the run measured{}. The model was not tested for safety, "
-        "truthfulness "
-        "or other tasks. License and limits of the model that it was trained from, and of the data, apply.\n",
-        facts.run->evaluations.empty() ? "" : ", on held-out examples of the same data");
+        "The run {}; the model was not tested for safety, truthfulness or other tasks. License and limits of "
+        "the model that it was trained from, and of the data, apply.\n",
+        facts.run->evaluations.empty() ? "did not evaluate it"
+                                       : "evaluated it only on held-out examples of the same data");
   else
     text += "No evaluation is recorded with this model.\n";
   return with_mark(text);

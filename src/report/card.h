@@ -25,8 +25,9 @@ struct CardRun {
   std::int64_t examples = 0, updates = 0;
   std::int64_t eval_examples = 0;
   std::vector<Evaluation> evaluations = {};  // the last one is of this model, unless `examples` is larger
+  std::string chosen_by = {};                // the metric of the evaluations, if one chose this checkpoint
   std::vector<std::pair<std::string, std::string>> settings = {};
-  std::string command = {};  // that repeats the run; without paths of this machine
+  std::string command = {};  // with the settings of the run; without paths of this machine
 };
 
 struct CardFacts {

@@ -52,11 +52,14 @@ void move_to(MlflowRun& run, const std::string& uri) {
   run.id = run.experiment_id = run.artifacts = "";
 }
 
+std::string page_of(const MlflowRun& run) {
+  return fmt::format("{}/#/experiments/{}/runs/{}", run.uri, run.experiment_id, run.id);
+}
+
 class Mlflow : public Tracker {
  public:
   // `last`: the last row before the run was resumed. `known`: rows in the queue that the run may log again.
-  Mlflow(const Settings& settings, const MlflowRun& run, std::string queue, Row last,
-         std::set<std::pair<std::int64_t, std::string>> known)
+  Mlflow(const Settings& settings, const MlflowRun& run, std::string queue, Row last, std::set<RowName> known)
       : settings_(settings),
         file_(mlflow_queue(settings.folder), std::move(queue)),
         last_(std::move(last)),
@@ -81,7 +84,7 @@ class Mlflow : public Tracker {
   bool add(const Row& row) override {
     const Row fresh = without_repeated(row, last_);
     last_ = row;
-    if (known_.contains({row.step, row.values.front().first})) return file_.is_written();
+    if (known_.contains(name_of(fresh))) return file_.is_written();
     return append(metrics_line(fresh, milliseconds_since_1970()));
   }
 
@@ -203,7 +206,7 @@ class Mlflow : public Tracker {
   const Settings settings_;
   AppendFile file_;
   Row last_;
-  const std::set<std::pair<std::int64_t, std::string>> known_;
+  const std::set<RowName> known_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -239,8 +242,8 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
   auto known = queued_rows(queue);
   Row last{.step = -1};
   for (const Row& row : history) {
-    if (!known.contains({row.step, row.values.front().first}))
-      queue += metrics_line(without_repeated(row, last), now);
+    const Row fresh = without_repeated(row, last);
+    if (!known.contains(name_of(fresh))) queue += metrics_line(fresh, now);
     last = row;
   }
   // The others are not logged again.
@@ -255,10 +258,10 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
 std::optional<std::string> mlflow_page(const fs::path& run) {
   const auto state = read_mlflow_run(run);
   if (!state || state->id.empty()) return std::nullopt;
-  return fmt::format("{}/#/experiments/{}/runs/{}", state->uri, state->experiment_id, state->id);
+  return page_of(*state);
 }
 
-std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::string>& uri) {
+MlflowSent send_mlflow_queue(const fs::path& run, const std::optional<std::string>& uri) {
   if (!read_mlflow_run(run))
     throw UserError(
         fmt::format("{}: no run that was sent to MLflow: there is no mlflow/run.json in it; a run is "
@@ -268,11 +271,12 @@ std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::str
   auto state = read_mlflow_run(run);
   std::error_code none;
   const std::uint64_t end = fs::exists(mlflow_queue(run), none) ? fs::file_size(mlflow_queue(run)) : 0;
+  const std::string own = state->uri;
   if (uri) {
     move_to(*state, checked_mlflow_uri("--uri", *uri));
     state->sent = 0;
   }
-  MlflowSender sender(run, *state);
+  MlflowSender sender(run, *state, nullptr, state->uri == own);
   try {
     while (sender.sent() < end) sender.send_next(end);
   } catch (const MlflowUnavailable& error) {
@@ -282,7 +286,7 @@ std::int64_t send_mlflow_queue(const fs::path& run, const std::optional<std::str
   if (!sender.rejection().empty())
     throw UserError(
         fmt::format("MLflow at {} did not accept {}: {}", state->uri, sender.rejected(), sender.rejection()));
-  return sender.sent_values();
+  return {sender.sent_values(), page_of(sender.run())};
 }
 
 }  // namespace dpo::track

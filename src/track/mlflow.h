@@ -28,8 +28,14 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
 // The page of a run on the server, once the run is there.
 std::optional<std::string> mlflow_page(const std::filesystem::path& run);
 
-// Sends what is left in the queue of a run that has ended; with `uri` all of it, to that server. Returns how
-// many values. A UserError if the server does not answer. A run that is resumed meanwhile sends afterwards.
-std::int64_t send_mlflow_queue(const std::filesystem::path& run, const std::optional<std::string>& uri);
+struct MlflowSent {
+  std::int64_t values = 0;
+  std::string page;
+};
+
+// Sends what is left in the queue of a run that has ended; with `uri` all of it, to that server: the rest for
+// its own server stays in the queue. A UserError if the server does not answer. A run that is resumed
+// meanwhile sends afterwards.
+MlflowSent send_mlflow_queue(const std::filesystem::path& run, const std::optional<std::string>& uri);
 
 }  // namespace dpo::track

@@ -173,11 +173,21 @@ std::string parameter_lines(const std::string& config) {
   return lines;
 }
 
-std::set<std::pair<std::int64_t, std::string>> queued_rows(std::string_view queue) {
-  std::set<std::pair<std::int64_t, std::string>> rows;
+RowName name_of(const Row& row) {
+  const auto found =
+      std::ranges::find_if(row.values, [](const auto& value) { return std::isfinite(value.second); });
+  return {row.step, found == row.values.end() ? "" : found->first};
+}
+
+std::set<RowName> queued_rows(std::string_view queue) {
+  std::set<RowName> rows;
   for_lines(queue, [&](std::string_view line) {
     const ordered_json json = parse_line(line);
-    if (metrics_in(json) > 0) rows.emplace(json.at("step"), json.at("metrics").begin().key());
+    if (metrics_in(json) == 0) return true;
+    RowName name(json.at("step"), "");
+    for (const auto& [metric, value] : json.at("metrics").items())
+      if (name.second.empty() && value.is_number()) name.second = metric;
+    rows.insert(std::move(name));
     return true;
   });
   return rows;

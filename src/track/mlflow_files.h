@@ -38,8 +38,10 @@ std::string status_line(std::string_view status, std::int64_t time);
 // line, as the server accepts them.
 std::string parameter_lines(const std::string& config);
 
-// What identifies the rows in the queue: step and first name.
-std::set<std::pair<std::int64_t, std::string>> queued_rows(std::string_view queue);
+// What identifies a row: its step and the name of its first number. metrics.jsonl has no NaN.
+using RowName = std::pair<std::int64_t, std::string>;
+RowName name_of(const Row& row);
+std::set<RowName> queued_rows(std::string_view queue);
 // Metrics and parameters in these lines.
 std::int64_t count_values(std::string_view lines);
 

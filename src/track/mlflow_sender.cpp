@@ -24,8 +24,12 @@ std::string read_lines(const std::filesystem::path& path, std::uint64_t begin, s
 
 }  // namespace
 
-MlflowSender::MlflowSender(std::filesystem::path folder, MlflowRun run, const std::atomic<bool>* cancelled)
-    : folder_(std::move(folder)), run_(std::move(run)), client_(run_.uri, cancelled) {}
+MlflowSender::MlflowSender(std::filesystem::path folder, MlflowRun run, const std::atomic<bool>* cancelled,
+                           bool keeps_state)
+    : folder_(std::move(folder)),
+      run_(std::move(run)),
+      client_(run_.uri, cancelled),
+      keeps_state_(keeps_state) {}
 
 void MlflowSender::send_next(std::uint64_t end) {
   if (run_.id.empty()) {
@@ -74,7 +78,9 @@ std::int64_t MlflowSender::remaining() const try {
 
 // Without it, on a full disk, a resumed run sends again what the server has. With a database the server
 // ignores that; with a folder of files it keeps both.
-void MlflowSender::remember() const try { write_mlflow_run(folder_, run_); } catch (const std::exception&) {
+void MlflowSender::remember() const try {
+  if (keeps_state_) write_mlflow_run(folder_, run_);
+} catch (const std::exception&) {
 }
 
 }  // namespace dpo::track

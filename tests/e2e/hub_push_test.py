@@ -317,37 +317,6 @@ class Refusals(Pushes):
         self.hub.uploads.default = "public"
         self.assertIn("created the public model", self.push(name="org/other").stderr)
 
-    def test_the_model_of_someone_else_stays(self):
-        theirs = {"README.md": "# Theirs", "config.json": "{}", "model.safetensors": noise(9)}
-        before = self.hub.add("model", "org/it", theirs)
-        self.assertIn("org/it has a model that was not pushed by dpo (model.safetensors): check the name and the branch; --replace", self.refused())
-        self.assertEqual((self.hub.repositories["model", "org/it"]["main"], self.sent()), (before, []))
-        self.push("--replace")
-        self.assertEqual(self.on_the_hub()["model.safetensors"], WHOLE["model.safetensors"])
-        self.assertEqual(self.on_the_hub()["README.md"], b"# Theirs")
-
-    def test_commits_of_others_during_the_upload(self):
-        self.push()
-        self.write_run({**self.model, "model.safetensors": noise(7)}, 640)
-        files = dict(self.on_the_hub()) | {"README.md": "# Written meanwhile", "model-00001-of-00001.safetensors": noise(3)}
-        self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files)]
-        refused = self.refused()
-        self.assertIn("org/it has changed during the upload: looking again", refused)
-        self.assertIn("has a model that was not pushed by dpo", refused)
-        self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files | {"notes.txt": "x"})]
-        self.push("--replace")
-        there = self.on_the_hub()
-        self.assertEqual((there["README.md"], there["notes.txt"], there["model.safetensors"]), (b"# Written meanwhile", b"x", noise(7)))
-        self.assertNotIn("model-00001-of-00001.safetensors", there)
-
-    def test_only_removals(self):
-        self.push()
-        self.hub.add("model", "org/it", dict(self.on_the_hub()) | {"model-00001-of-00001.safetensors": noise(3)})
-        done = self.push()
-        self.assertIn("removes model-00001-of-00001.safetensors", done.stderr)
-        self.assertNotIn("has all of it already", done.stderr)
-        self.check()
-
     def test_no_network(self):
         self.assertIn("HF_HUB_OFFLINE forbids requests to the hub", self.refused(HF_HUB_OFFLINE="1"))
         message = self.refused(HF_ENDPOINT="http://127.0.0.1:9")

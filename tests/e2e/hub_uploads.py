@@ -23,6 +23,7 @@ class Uploads:
         self.arrived = {}         # SHA-256: bytes, not verified
         self.parts = {}           # (SHA-256, upload): {part: bytes}
         self.private = set()
+        self.summaries = []       # of commits
         self.default = "public"   # visibility of repositories that are created without one
         self.says_visibility = True
         self.before_commit = []   # functions: what others do during an upload, once each
@@ -195,6 +196,7 @@ def commit(request, name, revision):
             del files[value["path"]]
         else:
             assert line["key"] == "header" and value["summary"], line
+            world.uploads.summaries.append(value["summary"])
     made = world.add("model", name, files, revision)
     if world.take_from(world.uploads, "lost_commits"):
         request.close_connection = True

@@ -129,8 +129,12 @@ class Failures(unittest.TestCase):
         self.assertEqual(track(run.folder).stderr, "sent 0 values\n")
         # Another server gets all of it.
         other = self.serve()
-        self.assertEqual(track(run.folder, "--uri", other.url).returncode, 0)
+        self.assertEqual(track(run.folder, "--uri", other.url).stdout, f"{other.url}/#/experiments/5/runs/run0\n")
         self.assertEqual(self.sent(other), losses(*range(4, 4000, 4)))
+        # The run still belongs to the first one, which can get all of it again.
+        self.assertEqual(track(run.folder).stdout, f"{server.url}/#/experiments/5/runs/run0\n")
+        self.assertEqual(track(run.folder, "--uri", server.url).returncode, 0)
+        self.assertEqual(self.sent(back)[-1:], losses(3996))
 
     def test_a_killed_run_is_continued_by_the_resumed_one(self):
         server = self.serve(fail=lambda path: 503)

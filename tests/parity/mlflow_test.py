@@ -105,7 +105,9 @@ class Real(TinyRuns):
         self.assertEqual(self.server.history(run, "counters/examples")[-1], (6000, 6000))
         self.assertEqual(len(self.server.history(run, "counters/examples")), 1501)
         self.assertEqual(run["info"]["status"], "KILLED")
-        # A run that is resumed is running again.
+        # A run that is resumed is running again, and found again, even if the server's answer to its creation was lost.
+        state = self.folder / "probe/mlflow/run.json"
+        state.write_text(json.dumps(json.loads(state.read_text()) | {"run_id": ""}))
         probe = Probe(self.folder / "probe", self.server.url)
         probe.do("open")
         probe.wait_for(lambda: self.server.runs("probe")[0]["info"]["status"] == "RUNNING")

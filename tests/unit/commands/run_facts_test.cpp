@@ -6,14 +6,16 @@ namespace dpo::commands {
 namespace {
 
 TEST(WithoutFolders, KeepsNamesAndHidesFolders) {
-  for (const char* name : {"hh", "pairs.jsonl", "org/name", "org/name@v1", "sft/LATEST"})
+  for (const char* name : {"hh", "pairs.jsonl", "EleutherAI/pythia-2.8b", "EleutherAI/pythia-2.8b@v0"})
     EXPECT_EQ(without_folders(name), name);
+  EXPECT_EQ(without_folders("acme-contract/pairs.jsonl"), "pairs.jsonl");
+  EXPECT_EQ(without_folders("runs/base-of-alice"), "base-of-alice");  // not known to be on the hub
   EXPECT_EQ(without_folders("/home/alice/pairs.jsonl"), "pairs.jsonl");
   EXPECT_EQ(without_folders("~/models/base/"), "base");
   EXPECT_EQ(without_folders("../base"), "base");
   EXPECT_EQ(without_folders("./base"), "base");
-  EXPECT_EQ(without_folders(".cache/alice/sft_2026/LATEST"), "sft_2026/LATEST");
-  EXPECT_EQ(without_folders("/runs/alice/sft/step-320"), "sft/step-320");
+  EXPECT_EQ(without_folders(".cache/alice/sft_2026/LATEST"), "RUN/LATEST");
+  EXPECT_EQ(without_folders("sft/step-320"), "RUN/step-320");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(Card, SaysWhatTheRunShows) {
       "[org/base](https://huggingface.co/org/base), trained by preference optimization with the loss `ipo` "
       "on "
       "`pairs.jsonl`: 3,200 examples, 100 updates. On 256 held-out examples: loss 0.5000 → 0.2500, reward "
-      "accuracy 0.000 → 0.750, evaluated after 0 and 3,200 examples.\n"))
+      "accuracy 0.750, evaluated after 0 and 3,200 examples.\n"))
       << card;
   EXPECT_TRUE(has(card, "| 3200 | 0.2500 | 0.750 | 1.500 |\n"));
   EXPECT_TRUE(has(card, "| learning rate | `1e-6` |\n"));
@@ -67,6 +67,13 @@ TEST(Card, SaysThatTheLastUpdatesWereNotEvaluated) {
                   "; this model was trained on 1 example more and not evaluated after that."));
 }
 
+TEST(Card, SaysWhatChoseTheCheckpoint) {
+  CardRun run = some_run();
+  run.chosen_by = "loss/eval";
+  EXPECT_TRUE(has(model_card({.repository = "me/it", .run = run}),
+                  " examples. This checkpoint was chosen by `loss/eval` on the same examples.\n"));
+}
+
 TEST(Card, OfSftHasNoRewards) {
   CardRun run = some_run();
   run.loss = "sft";
@@ -86,6 +93,7 @@ TEST(Card, ShowsADozenEvaluations) {
   for (std::size_t at = card.find(" | 1.0000 |"); at != card.npos; at = card.find(" | 1.0000 |", at + 1))
     ++rows;
   EXPECT_EQ(rows, 12u);
+  EXPECT_TRUE(has(card, "12 of 101 evaluations are shown."));
   EXPECT_TRUE(has(card, "| 0 | 1.0000 |"));
   EXPECT_TRUE(has(card, "| 3200 | 1.0000 |"));
 }

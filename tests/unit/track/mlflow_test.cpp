@@ -1,5 +1,6 @@
 #include "track/mlflow.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -195,6 +196,14 @@ TEST(Mlflow, WhatIsNotARunIsNotSent) {
   const TempFolder folder;
   EXPECT_THROW(send_mlflow_queue(folder.path(), std::nullopt), UserError);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Mlflow, ARowWithNanIsQueuedOnce) {
+  const TempFolder folder;
+  Trackers(mlflow_in(folder), {}).add({4, false, {{"loss/train", std::nan("")}, {"counter", 1}}});
+  const std::vector<Row> history = {{4, false, {{"counter", 1}}}};  // metrics.jsonl has null for it
+  { const Trackers resumed(mlflow_in(folder), history); }
+  EXPECT_EQ(queue_of(folder), (Names{"params", "4 loss/train", "4 counter", "RUNNING"}));
 }
 
 std::string refusal_of(const std::string& uri) {
