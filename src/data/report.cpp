@@ -111,7 +111,7 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
     if (c.dropped[i] > 0)
       text += fmt::format("    dropped by data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
   if (c.turns_dropped > 0)
-    text += fmt::format("    too long: first turns of the conversation dropped in {:.1f} % of examples\n",
+    text += fmt::format("    too long: turns of the conversation dropped in {:.1f} % of examples\n",
                         100 * share(c.turns_dropped, c.examples));
   if (c.boundaries_moved > 0)
     text += fmt::format(
