@@ -102,6 +102,15 @@ TEST(Completion, NumbersThePartsFromOne) {
             {"parts", {{{"partNumber", 1}, {"etag", "\"x\""}}, {{"partNumber", 2}, {"etag", "\"y\""}}}}}));
 }
 
+TEST(Repositories, ArePrivateOnlyIfTheHubSaysSo) {
+  EXPECT_EQ(json::parse(print_new_repository("me", "it", true))["visibility"], "private");
+  EXPECT_FALSE(json::parse(print_new_repository("me", "it", false)).contains("visibility"));
+  EXPECT_EQ(visibility_in(R"({"private": true})"), "private");
+  EXPECT_EQ(visibility_in(R"({"private": false})"), "public");
+  for (const char* answer : {"{}", R"({"private": "yes"})", "[]", "<html>", ""})
+    EXPECT_EQ(visibility_in(answer), "") << answer;
+}
+
 TEST(Commits, AreLinesOfJson) {
   std::vector<CommitFile> files(2);
   files[0].path = "a";
