@@ -116,7 +116,7 @@ class Demonstration {
         shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
         command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_)),
         shell_command({"dpo", "sample", (folder_ / "dpo" / kLatest).string(), "--prompts",
-                             (folder_ / "preferences" / "test.jsonl").string()}));
+                       (folder_ / "preferences" / "test.jsonl").string()}));
   }
 
   void make_model() const {
