@@ -89,12 +89,13 @@ ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::em
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
-    return std::ranges::find(trained.tensors, trained.prefix + name, &TensorInfo::name) !=
-           trained.tensors.end();
+    return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
+      return tensor.stack.empty() ? tensor.name == full : tensor.stack == name;
+    });
   };
-  BlockWeights leaves{weights.flat, {}, weights.tensor_group};
-  for (const NamedTensor& named : weights.tensors)
-    leaves.tensors.push_back(
+  BlockWeights leaves{weights.flat, {}, {}, weights.tensor_group};
+  for (const NamedTensor& named : weights.operands)
+    leaves.operands.push_back(
         {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
   return leaves;
 }
@@ -104,7 +105,7 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
   std::vector<at::Tensor> inputs;
-  for (const NamedTensor& named : saved.weights.tensors)
+  for (const NamedTensor& named : saved.weights.operands)
     if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
   if (saved.input.defined()) inputs.push_back(saved.input);
   std::vector<at::Tensor> found;
@@ -112,8 +113,8 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     found = torch::autograd::grad({saved.output}, inputs, {output_gradient}, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   BlockWeights& sums = gradients.gradients(block);
-  for (std::size_t i = 0; i < sums.tensors.size(); ++i)
-    if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
+  for (std::size_t i = 0; i < sums.operands.size(); ++i)
+    if (found[i].defined()) sums.operands[i].tensor.add_(found[i]);
   return saved.input.defined() ? found.back() : at::Tensor();
 }
 

@@ -16,11 +16,11 @@ using model::Block;
 using model::BlockKind;
 
 // A block as the fullest rank of the mesh holds it.
-model::LocalBlock block_on_rank(const Workload& w, const Block& block) {
+model::BlockSize block_on_rank(const Workload& w, const Block& block) {
   model::Layout layout;
   layout.tensor_ranks = w.mesh.tensor;
   layout.shard_ranks = w.mesh.shard;
-  return model::local_block(block, layout);
+  return model::block_size(block, layout);
 }
 
 double unsharded_on_rank(const Workload& w, const Block& block) {
