@@ -43,7 +43,7 @@ struct BlockFunctions {
   at::Tensor (*final_norm)(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x);
 };
 
-extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama, kGemma, kOlmo2, kCohere;
+extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama, kGemma, kOlmo2, kCohere, kMixture;
 
 // A model without its weights.
 struct Model {

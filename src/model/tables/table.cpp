@@ -28,6 +28,7 @@ FamilyTable family_table(const ModelShape& shape) {
     case LayerKind::gemma: return gemma_table(shape);
     case LayerKind::olmo2: return olmo2_table(shape);
     case LayerKind::cohere: return cohere_table(shape);
+    case LayerKind::mixture: return mixture_table(shape);
     case LayerKind::llama: break;
   }
   return llama_table(shape);
