@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
+from transformers.core_model_loading import revert_weight_conversion
 
 import tiny_models
 
@@ -68,10 +69,12 @@ def by_transformers(model, examples):
     weights = torch.tensor([w for e in examples for w in e["weights"]], device=model.device)
     model.zero_grad()
     (weights * log_probs).sum().backward()
-    # As files call them: the head of GPT-NeoX has another name in memory.
+    # As files call them: the head of GPT-NeoX has another name in memory, as have experts.
     gradients = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
     if "gpt_neox.embed_in.weight" in gradients and "lm_head.weight" in gradients:
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
+    if any(".experts." in name for name in gradients):  # in memory they are stacked
+        gradients = revert_weight_conversion(model, gradients)
     lengths = attention.sum(1).tolist()
     rows = [logits[i, :n].detach().float().cpu() for i, n in enumerate(lengths)]
     return rows, log_probs.detach().float().cpu(), entropy.detach().cpu(), gradients
@@ -158,6 +161,9 @@ VARIANTS = [
     ("olmo3", {}), ("smollm3", {}), ("smollm3", {"no_rope_layers": [0, 1, 0], "use_sliding_window": True, "sliding_window": 5}),
     ("granite", {}), ("granite", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
     ("cohere", {}), ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
+    ("mixtral", {}), ("mixtral", {"sliding_window": 7, "tie_word_embeddings": True, "num_experts_per_tok": 1}),
+    ("qwen3_moe", {}), ("qwen3_moe", {"norm_topk_prob": False, "attention_bias": True, "use_sliding_window": True, "sliding_window": 7}),
+    ("olmoe", {}), ("olmoe", {"norm_topk_prob": True, "num_key_value_heads": 6, "tie_word_embeddings": True}),
 ]
 
 
@@ -207,6 +213,9 @@ def main():
             examples = random_examples(number, 131)
             check_float32(name[:28], folder, examples)
             check_float32("  recomputed", folder, examples, recompute=True)
+            if family in tiny_models.EXPERTS:  # rounding would send some tokens to other experts: here every token goes to all
+                every = {"num_experts_per_tok": tiny_models.EXPERTS[family]}
+                tiny_models.make(family, folder, seed=number, **{**changes, **every})
             bfloat16.append(check_bfloat16("", folder, random_examples(100 + number, 131, count=16)))
     ours, theirs = (sum(x * x for x in errors) ** 0.5 for errors in zip(*bfloat16))
     print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
