@@ -161,7 +161,7 @@ VARIANTS = [
     ("olmo3", {}), ("smollm3", {}), ("smollm3", {"no_rope_layers": [0, 1, 0], "use_sliding_window": True, "sliding_window": 5}),
     ("granite", {}), ("granite", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
     ("cohere", {}), ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
-    ("mixtral", {}), ("mixtral", {"sliding_window": 7, "tie_word_embeddings": True, "num_experts_per_tok": 1}),
+    ("mixtral", {}), ("mixtral", {"sliding_window": 7, "tie_word_embeddings": True, "num_experts_per_tok": 3}),
     ("qwen3_moe", {}), ("qwen3_moe", {"norm_topk_prob": False, "attention_bias": True, "use_sliding_window": True, "sliding_window": 7}),
     ("olmoe", {}), ("olmoe", {"norm_topk_prob": True, "num_key_value_heads": 6, "tie_word_embeddings": True}),
 ]
