@@ -25,11 +25,12 @@ struct Routing {
 };
 
 // Mixtral's softmax over the chosen experts is that over all, scaled so that the chosen ones add up to 1.
-Routing route(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
+Routing route(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x, const Context& context) {
   const bool mixtral = config.shape.family == Family::mixtral;
   const at::Tensor logits = linear(w, mixtral ? "block_sparse_moe.gate" : "mlp.gate", x);
   const at::Tensor probabilities = at::softmax(logits, -1, at::kFloat);
   auto [weights, experts] = at::topk(probabilities, config.shape.experts_per_token);
+  if (context.on_routing) context.on_routing(probabilities, experts);
   if (config.settings.norm_topk_prob) weights = weights / weights.sum(-1, /*keepdim=*/true);
   return {experts, weights.to(x.scalar_type())};
 }
@@ -66,8 +67,9 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
 
 // Tensor-parallel ranks have a part of every expert. All of them route every token, in the same way, so the
 // router's gradients need no sum over ranks: only what enters the experts' parts does.
-at::Tensor split_mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
-  Routing routing = route(config, w, x);
+at::Tensor split_mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                     const Context& context) {
+  Routing routing = route(config, w, x, context);
   routing.weights = copy_to_tensor_parallel(w, routing.weights);
   return reduce_from_tensor_parallel(w, mlp(config, w, copy_to_tensor_parallel(w, x), routing));
 }
@@ -81,7 +83,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   const double epsilon = config.settings.norm_epsilon;
   const auto attention = config.shape.family == Family::olmoe ? wide_normed_attention : head_normed_attention;
   const at::Tensor y = x + attention(config, w, rms_norm(w, "input_layernorm", x, epsilon), context);
-  return y + split_mlp(config, w, output_norm(w, "post_attention_layernorm", y, epsilon));
+  return y + split_mlp(config, w, output_norm(w, "post_attention_layernorm", y, epsilon), context);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

@@ -80,13 +80,16 @@ def by_transformers(model, examples):
     return rows, log_probs.detach().float().cpu(), entropy.detach().cpu(), gradients
 
 
-def by_probe(folder, examples, dtype="float32", recompute=False, logits=True):
+def answer_of(folder, examples, **settings):
     with tempfile.TemporaryDirectory() as scratch:
         request, answer = Path(scratch, "request.json"), Path(scratch, "answer.safetensors")
-        request.write_text(json.dumps({"dtype": dtype, "device": DEVICE, "recompute": recompute, "logits": logits,
-                                       "examples": examples}))
+        request.write_text(json.dumps({"dtype": "float32", "device": DEVICE, "examples": examples, **settings}))
         subprocess.run([PROBE, folder, request, answer], check=True)
-        found = load_file(answer)
+        return load_file(answer)
+
+
+def by_probe(folder, examples, dtype="float32", recompute=False, logits=True):
+    found = answer_of(folder, examples, dtype=dtype, recompute=recompute, logits=logits)
     rows = [found.pop(f"logits.{i}.{j}") for i, e in enumerate(examples) for j in range(len(e["responses"]))] if logits else []
     gradients = {name.removeprefix("gradient."): x for name, x in found.items() if name.startswith("gradient.")}
     return rows, found["log_probs"], found["entropy"], gradients
@@ -167,6 +170,30 @@ VARIANTS = [
 ]
 
 
+def check_balance_loss(family):
+    """The balance loss and its gradients. Prompts are not shared: a forest has a shared one once, a padded batch several times."""
+    coefficient = 3.0
+    draw = random.Random(9)
+    ids = lambda: [draw.randrange(3, 131) for _ in range(draw.randint(2, 20))]
+    examples = [{"prompt": ids(), "responses": [ids()], "weights": [draw.uniform(-1, 1)]} for _ in range(6)]
+    for recompute in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_models.make(family, folder, seed=5)
+            model = load(folder)
+            _, _, _, plain = by_transformers(model, examples)
+            ids_, attention, _ = (x.to(model.device) for x in padded(examples))
+            model.zero_grad()
+            loss = model(input_ids=ids_, attention_mask=attention, output_router_logits=True).aux_loss
+            loss.backward()
+            balance = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
+            balance = revert_weight_conversion(model, balance)
+            found = answer_of(folder, examples, recompute=recompute, router_aux_loss_coef=coefficient)
+        wanted = {name: plain[name] + coefficient * balance.get(name, 0) for name in plain}
+        worst = max(error(found[f"gradient.{name}"], wanted[name]) for name in wanted)
+        print(f"{family:28} balance loss {loss.item():.4f}, ours {found['aux_loss'].item():.4f}  worst gradient {worst:.1e}")
+        assert abs(found["aux_loss"].item() - loss.item()) < 1e-5 * loss.item() and worst < GRADIENTS
+
+
 def check_text_part():
     """The text part of a Gemma 3 for images and text, from files as transformers writes them and as the hub has them."""
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration
@@ -221,6 +248,8 @@ def main():
     print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
     assert ours <= 1.1 * theirs
     check_text_part()
+    for family in tiny_models.EXPERTS if ALL else ["mixtral"]:
+        check_balance_loss(family)
     if ALL:
         check_gpt2_small()
     return 0

@@ -36,6 +36,7 @@ TEST(Compose, DefaultsAreTheOriginals) {
   EXPECT_EQ(config.loss.name, Loss::sft);
   EXPECT_EQ(config.model.policy_dtype, Dtype::float32);
   EXPECT_FALSE(config.model.reference_dtype);
+  EXPECT_FALSE(config.model.router_aux_loss_coef);
 }
 
 TEST(Compose, TheCommandLineOfTheOriginal) {
