@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ShardedStoreTest,
 
 // A rank without examples takes part in every exchange.
 TEST(ShardedStore, AnEmptyForestAsksForTheSameBlocks) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : {"gpt2", "llama", "mixtral"}) {
     const MadeModel made = make_model(family);
     const auto exchanges = [&](const data::Forest& forest) {
       Mesh mesh;
