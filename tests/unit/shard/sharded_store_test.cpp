@@ -85,7 +85,7 @@ TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ShardedStoreTest,
-                         testing::Combine(testing::Values("gpt2", "llama"), testing::Bool()));
+                         testing::Combine(testing::Values("gpt2", "llama", "mixtral"), testing::Bool()));
 
 // A rank without examples takes part in every exchange.
 TEST(ShardedStore, AnEmptyForestAsksForTheSameBlocks) {
