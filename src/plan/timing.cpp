@@ -158,7 +158,9 @@ TokenThreshold token_threshold(const Workload& w) {
   // The backward pass gathers and reduce-scatters these bytes per parameter, and computes 4 operations per
   // parameter and token.
   const double bytes = to_double(w.precision.weights + w.precision.reduction);
-  const double scale_well = bytes / 4 * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
+  // Of a mixture of experts all parameters are gathered, but a token is multiplied by the active ones only.
+  const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
+  const double scale_well = idle * bytes / 4 * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
   return {scale_well, scale_well / to_double(w.mesh.ranks())};
 }
 
@@ -180,11 +182,12 @@ double sampling_seconds(const Workload& w) {
   const double new_tokens =
       std::max(0.0, to_double(run.max_length) - (w.example.mean - w.example.response_mean));
   const double parameters = to_double(w.in.table->count()) / to_double(w.mesh.tensor);
+  const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
   const double seconds_per_byte =
       std::max(1 / w.machine.device.memory_bandwidth, ring_share(w.mesh.shard) / shard_bus(w));
   const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(w.in).examples));
-  return new_tokens * parameters *
-         std::max(to_double(w.precision.weights) * seconds_per_byte, 2 * texts / flops_per_second(w));
+  return new_tokens * std::max(parameters * to_double(w.precision.weights) * seconds_per_byte,
+                               active * 2 * texts / flops_per_second(w));
 }
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,
