@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "report/html.h"
+
 namespace dpo::report {
 namespace {
 
@@ -102,28 +104,6 @@ std::string to_svg(const Chart& chart) {
   }
   return svg + fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text></svg>)",
                            (kLeft + kWidth - kRight) / 2, kHeight - 6, escape(chart.x));
-}
-
-std::string escape(std::string_view text) {
-  std::string html;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&': html += "&amp;"; break;
-      case '<': html += "&lt;"; break;
-      case '>': html += "&gt;"; break;
-      case '"': html += "&quot;"; break;
-      case '\'': html += "&#39;"; break;
-      case '\n':
-      case '\t': html += c; break;
-      default:
-        if (byte < 0x20 || byte == 0x7F)
-          html += "·";
-        else
-          html += c;
-    }
-  }
-  return html;
 }
 
 }  // namespace dpo::report

@@ -23,7 +23,4 @@ std::string to_svg(const Chart& chart);
 // Round numbers that divide [low, high] into a handful of steps.
 std::vector<double> ticks(double low, double high);
 
-// Text as HTML: special characters are escaped, control characters become a middle dot.
-std::string escape(std::string_view text);
-
 }  // namespace dpo::report

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "report/html.h"
+
 namespace dpo::report {
 namespace {
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
+#include "report/html.h"
 #include "report/page.h"
 
 namespace dpo::report {
@@ -17,6 +19,43 @@ TEST(Escape, LeavesNothingThatHtmlWouldRead) {
   EXPECT_EQ(escape("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c&#39;");
   EXPECT_EQ(escape("é\n"), "é\n");
   EXPECT_EQ(escape(std::string_view("\0\x1b\x7f", 3)), "···");
+}
+
+// Whatever the bytes are, the result neither opens a tag nor ends an attribute, and is valid UTF-8.
+TEST(Escape, HoldsForEveryByteAndPairOfBytes) {
+  for (int first = 0; first < 256; ++first)
+    for (int second = 0; second < 256; ++second) {
+      const std::string text = {static_cast<char>(first), static_cast<char>(second)};
+      const std::string html = escape(text);
+      EXPECT_EQ(html.find_first_of("<>\"'"), html.npos) << first << " " << second;
+      for (std::size_t at = html.find('&'); at != html.npos; at = html.find('&', at + 1)) {
+        const std::string entity = html.substr(at, html.find(';', at) + 1 - at);
+        EXPECT_TRUE(entity == "&amp;" || entity == "&lt;" || entity == "&gt;" || entity == "&quot;" ||
+                    entity == "&#39;")
+            << html;
+      }
+      EXPECT_TRUE(is_valid_utf8(html)) << first << " " << second;
+    }
+}
+
+TEST(Clip, KeepsWholeCharactersAndCountsTheRest) {
+  EXPECT_EQ(beginning_of("äöü", 3), "äöü");
+  EXPECT_EQ(beginning_of("äöü!", 3), "äöü … (1 character more)");
+  EXPECT_EQ(end_of("äöü!", 2), "(2 characters before) … ü!");
+  EXPECT_EQ(beginning_of(std::string(1'000'000, 'x'), 2), "xx … (999,998 characters more)");
+}
+
+TEST(Thinning, KeepsTheEndsAndTheMeans) {
+  EXPECT_EQ(some_of(3, 5), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(some_of(10'000, 3), (std::vector<std::size_t>{0, 4999, 9999}));
+  EXPECT_TRUE(some_of(0, 2).empty());
+  std::vector<Point> points;
+  for (int i = 0; i < 1000; ++i) points.push_back({i * 2.0, i % 2 == 0 ? 1.0 : 3.0});
+  const std::vector<Point> means = means_of(points, 100);
+  ASSERT_EQ(means.size(), 100u);
+  EXPECT_EQ(means.front().x, 9);  // of 0, 2, ... 18
+  for (const Point& mean : means) EXPECT_EQ(mean.y, 2);
+  EXPECT_EQ(means_of(points, 1000).size(), 1000u);
 }
 
 TEST(Ticks, AreRoundNumbersWithinTheRange) {
@@ -70,7 +109,8 @@ TEST(MetricLog, GivesAMetricAgainstTheExamples) {
                          "{\"counters/examples\": 64, \"loss/eval\": 2}\n"
                          "{\"counters/examples\": 64, \"loss/train\": null}\n"
                          "{\"counters/exam";
-  const std::vector<Point> points = MetricLog(file).points("loss/train");
+  const MetricLog log(file);
+  const std::vector<Point>& points = log.points("loss/train");
   fs::remove(file);
   ASSERT_EQ(points.size(), 1u);
   EXPECT_EQ(points[0].x, 32);
