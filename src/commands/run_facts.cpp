@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -134,22 +131,6 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   return settings;
 }
 
-std::vector<report::Evaluation> evaluations_of(const report::MetricLog& log, std::int64_t examples) {
-  std::map<double, report::Evaluation> by_examples;
-  for (const report::Point& point : log.points("loss/eval"))
-    if (point.x <= static_cast<double>(examples)) by_examples[point.x] = {point.x, point.y};
-  const auto add = [&](const char* name, std::optional<double> report::Evaluation::*value) {
-    for (const report::Point& point : log.points(name))
-      if (const auto found = by_examples.find(point.x); found != by_examples.end())
-        found->second.*value = point.y;
-  };
-  add("rewards_eval/accuracies", &report::Evaluation::accuracy);
-  add("rewards_eval/margins", &report::Evaluation::margin);
-  std::vector<report::Evaluation> evaluations;
-  for (const auto& [x, evaluation] : by_examples) evaluations.push_back(evaluation);
-  return evaluations;
-}
-
 void add_data(const config::RunConfig& config, report::CardRun& run) {
   for (const std::string& name : config.datasets) {
     run.data.push_back(without_folders(name));
@@ -210,9 +191,8 @@ report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const 
     facts.chosen_by = *config.best_metric;
   if (fs::exists(run / "metrics.jsonl", none)) {
     const report::MetricLog log(run / "metrics.jsonl");
-    facts.evaluations = evaluations_of(log, facts.examples);
-    if (const auto counted = log.points("counters/eval_examples"); !counted.empty())
-      facts.eval_examples = std::llround(counted.back().y);
+    facts.evaluations = report::evaluations_of(log, static_cast<double>(facts.examples));
+    facts.eval_examples = report::evaluated_examples(log);
   }
   const Settings changed = changed_keys(resolved);
   facts.settings = settings_of(config, changed, facts.examples, facts.updates);

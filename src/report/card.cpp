@@ -7,7 +7,6 @@
 
 #include "base/quantity.h"
 #include "base/sha256.h"
-#include "report/metric_log.h"
 
 namespace dpo::report {
 namespace {
@@ -71,9 +70,6 @@ std::string change(const char* what, double first, double last, int digits) {
   if (first == last) return fmt::format("{} {:.{}f}", what, last, digits);
   return fmt::format("{} {:.{}f} → {:.{}f}", what, first, digits, last, digits);
 }
-
-// Before the first update policy and reference are the same model: its accuracy, 0, is no result.
-bool all_rewards_are_0(const Evaluation& e) { return e.examples == 0 && e.accuracy == 0 && e.margin == 0; }
 
 // "On 256 held-out examples: loss 0.6931 → 0.3169, reward accuracy 0.750."
 std::string result_of(const CardRun& run) {
