@@ -127,10 +127,12 @@ std::string values_of(const Curve& curve) {
 
 std::string legend_of(const Chart& chart) {
   std::string html = "<ul class=\"legend\">";
-  for (std::size_t i = 0; i < chart.curves.size(); ++i)
+  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
+    if (chart.curves[i].points.empty()) continue;
     html += fmt::format(
         R"(<li class="c{}"><svg viewBox="0 0 24 8" aria-hidden="true"><polyline class="curve" points="0,4 24,4"/></svg>{}</li>)",
         i % kMostCurves, escape(chart.curves[i].name));
+  }
   return html + "</ul>";
 }
 
