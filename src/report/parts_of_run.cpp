@@ -27,6 +27,8 @@ std::string name_of_score(Score score) {
   return "loss";
 }
 
+std::string scores_text(Score score) { return name_of_score(score) + (score == Score::loss ? "es" : "s"); }
+
 std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.folder / "eval"; }
 
 // The last line that says something, for the summary of an example.
@@ -76,7 +78,7 @@ void add_examples_of(Page& page, const std::vector<Change>& changes, Score score
 // A chart of some evaluations' scores; of those in which all are equal, as before the first update, there is
 // nothing to see.
 Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& steps, Score score) {
-  Chart chart{fmt::format("distribution of the {}s", name_of_score(score)), name_of_score(score), {}};
+  Chart chart{"distribution of the " + scores_text(score), name_of_score(score), {}};
   std::vector<std::pair<std::int64_t, std::vector<double>>> shown;
   double low = 0, high = 0;
   for (const std::size_t i : some_of(steps.size(), kDistributions)) {
@@ -102,7 +104,7 @@ void add_distribution(Page& page, const LoadedRun& run) {
   const Score score = score_of_evaluation(last);
   const Chart chart = distribution_of(run, steps, score);
   if (last.empty() || chart.curves.empty()) return;
-  page.add_heading(fmt::format("Distribution of the {}s", name_of_score(score)));
+  page.add_heading("Distribution of the " + scores_text(score));
   const auto wrong = std::ranges::count_if(scores_of(last, score), [](double value) { return value <= 0; });
   std::string text = fmt::format("The share of held-out examples by their {}.", name_of_score(score));
   if (score == Score::margin)
