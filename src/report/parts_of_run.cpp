@@ -13,6 +13,7 @@ namespace dpo::report {
 namespace {
 
 constexpr std::size_t kExamplesShown = 10;  // in each list
+constexpr std::size_t kResponsesShown = 4;  // of a ranking
 constexpr std::size_t kPromptsShown = 8, kMomentsShown = 4;
 constexpr std::size_t kDistributions = 3, kBars = 30;
 
@@ -57,7 +58,7 @@ void add_example(Page& page, const Change& change, Score score, const ExampleTex
   if (text) {
     page.add_quotes(std::vector<Quote>{{"prompt", end_of(text->prompt, kTextCharacters)}});
     std::vector<Quote> responses;
-    for (std::size_t i = 0; i < text->responses.size(); ++i) {
+    for (const std::size_t i : some_of(text->responses.size(), kResponsesShown)) {
       const bool good = text->responses.size() > 1 ? i == 0 : change.desirable;
       responses.push_back({title_of_response(i, text->responses.size(), change.desirable),
                            beginning_of(text->responses[i], kTextCharacters), good ? Tone::good : Tone::bad});
