@@ -66,7 +66,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     values.forEach((value, i) => { if (Math.abs(value - x) < Math.abs(values[best] - x)) best = i; });
     return best;
   };
-  const text = (value) => Number(value.toPrecision(5)).toLocaleString("en");
+  const text = (value, digits) => value.toLocaleString("en", { maximumSignificantDigits: digits });
   let at = -1;
   const show = (index) => {
     at = Math.min(Math.max(index, 0), xs.length - 1);
@@ -76,9 +76,9 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     cursor.style.visibility = "visible";
     const values = curves.map((curve) => {
       const point = curve.points[nearest(curve.points.map((p) => p[0]), xs[at])];
-      return curve.name + " " + text(point[1]);
+      return curve.name + " " + text(point[1], 5);
     });
-    shown.textContent = plot.dataset.x + " " + text(xs[at]) + ": " + values.join(", ");
+    shown.textContent = plot.dataset.x + " " + text(xs[at], 7) + ": " + values.join(", ");
   };
   plot.addEventListener("pointermove", (event) => {
     const box = plot.getBoundingClientRect();

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,18 @@ TIME = "2026-11-17 04:25:00  "
 
 def lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def luminance(colour):
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, two):
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
 
 
 class Reports(unittest.TestCase):
@@ -178,6 +191,20 @@ class Reports(unittest.TestCase):
         for part in ("Did it learn? Yes: on held-out examples, the loss fell from 3.0000 to 2.0000 in 100 examples",
                      "Distribution of the losses", "Examples with the highest loss", "loss 4.9000 → 3.9000"):
             self.assertIn(part, page.text)
+
+    def test_contrast(self):
+        """WCAG: text at least 4.5 to 1 against page and boxes, curves 3 to 1; light and dark."""
+        self.make_run("colours")
+        style = "".join(self.report("colours").code["style"])
+        themes = [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)]
+        self.assertEqual(len(themes), 2)
+        for colours in themes:
+            self.assertEqual(set(themes[0]), set(colours))
+            for name, colour in colours.items():
+                if name in ("page", "box", "line", "grid"):
+                    continue
+                for background in (colours["page"], colours["box"]):
+                    self.assertGreaterEqual(contrast(colour, background), 3 if re.fullmatch(r"c\d", name) else 4.5, (name, background))
 
     def test_runs_compared(self):
         self.make_run("one", keys=["lr=1e-6"])
