@@ -71,7 +71,8 @@ std::vector<Point> histogram(const std::vector<double>& values, double low, doub
   for (std::size_t i = 0; i <= bins; ++i) bars.push_back({low + static_cast<double>(i) * width, 0});
   for (const double value : values) {
     const double bin = std::floor((value - low) / width);
-    const auto at = static_cast<std::size_t>(std::clamp(bin, 0.0, static_cast<double>(bins - 1)));
+    const double last = static_cast<double>(bins - 1);
+    const auto at = bin > 0 ? static_cast<std::size_t>(std::min(bin, last)) : 0;  // also if it is NaN
     bars[at].y += 1 / static_cast<double>(values.size());
   }
   return bars;

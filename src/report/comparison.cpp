@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -79,8 +79,7 @@ Table differences_of(const Runs& runs) {
     for (const std::string& name : facts.data) set("data " + name, "used");
   }
   for (const auto& [name, values] : settings) {
-    if (std::ranges::all_of(values, [&](const std::string& value) { return value == values.front(); }))
-      continue;
+    if (std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end()) continue;
     table.rows.push_back({Cell{name}});
     for (const std::string& value : values) table.rows.back().push_back(Cell{value});
   }
@@ -106,10 +105,10 @@ void add_samples_of_all(Page& page, const Runs& runs) {
   std::vector<std::map<std::string, SampleLine>> samples;
   for (const LoadedRun& run : runs) samples.push_back(last_samples(run));
   std::size_t shown = 0;
-  for (const auto& [prompt, line] : samples.front()) {
-    const std::string& key = prompt;  // lambdas cannot capture a structured binding
+  for (const auto& sample : samples.front()) {
+    const std::string& prompt = sample.first;
     const bool in_all =
-        std::ranges::all_of(samples, [&](const auto& of_run) { return of_run.contains(key); });
+        std::ranges::all_of(samples, [&](const auto& of_run) { return of_run.contains(prompt); });
     if (!in_all || shown == kShown) continue;
     if (shown++ == 0) {
       page.add_heading("Samples");

@@ -11,7 +11,7 @@
 namespace dpo::report {
 namespace {
 
-std::string count_text(double count) { return with_commas(std::llround(count)); }
+std::string count_text(double count) { return with_commas(whole_number(count)); }
 
 std::string held_out(const MetricLog& log, const std::string& noun) {
   const std::int64_t count = evaluated_examples(log);
@@ -90,7 +90,7 @@ std::vector<Evaluation> evaluations_of(const MetricLog& log, double most) {
 
 std::int64_t evaluated_examples(const MetricLog& log) {
   const std::vector<Point>& counted = log.points("counters/eval_examples");
-  return counted.empty() ? 0 : std::llround(counted.back().y);
+  return counted.empty() ? 0 : whole_number(counted.back().y);
 }
 
 bool all_rewards_are_0(const Evaluation& evaluation) {

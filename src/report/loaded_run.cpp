@@ -36,7 +36,7 @@ void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<s
       fmt::format("the held-out loss was lowest after {} examples: {:.4f}, and is now {:.4f}. The run may be "
                   "longer than useful; "
                   "best_metric=loss/eval keeps the best checkpoint.",
-                  with_commas(std::llround(best.examples)), best.loss, last.loss));
+                  with_commas(whole_number(best.examples)), best.loss, last.loss));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ LoadedRun::LoadedRun(const RunSource& run)
 
 std::int64_t LoadedRun::last_counter(const std::string& name) const {
   const std::vector<Point>& points = log.points("counters/" + name);
-  return points.empty() ? 0 : std::llround(points.back().y);
+  return points.empty() ? 0 : whole_number(points.back().y);
 }
 
 std::string status_of(const LoadedRun& run) {

@@ -1,6 +1,7 @@
 #include "report/metric_log.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,8 @@ const std::vector<Point>& MetricLog::points(const std::string& name) const {
   const auto found = points_.find(name);
   return found == points_.end() ? kNone : found->second;
 }
+
+std::int64_t whole_number(double number) { return std::llround(std::clamp(number, -1e15, 1e15)); }
 
 std::vector<std::size_t> some_of(std::size_t count, std::size_t most) {
   std::vector<std::size_t> indices;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -25,6 +26,9 @@ class MetricLog {
  private:
   std::map<std::string, std::vector<Point>> points_;
 };
+
+// A number of a file as a whole one; beyond 1e15 it is cut.
+std::int64_t whole_number(double number);
 
 // At most `most` (2 or more) of `count` indices, evenly chosen, with the first and the last.
 std::vector<std::size_t> some_of(std::size_t count, std::size_t most);

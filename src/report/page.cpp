@@ -35,10 +35,10 @@ std::string hash_of(std::string_view text) {
   unsigned bits = 0;
   int held = 0;  // bits that are not written yet
   for (const std::byte byte : hash.finish()) {
-    bits = (bits << 8 | std::to_integer<unsigned>(byte)) & 0xFFFF;
-    for (held += 8; held >= 6; held -= 6) digits += kDigits[bits >> (held - 6) & 0x3F];
+    bits = ((bits << 8) | std::to_integer<unsigned>(byte)) & 0xFFFF;
+    for (held += 8; held >= 6; held -= 6) digits += kDigits[(bits >> (held - 6)) & 0x3F];
   }
-  digits += kDigits[bits << (6 - held) & 0x3F];  // 32 bytes leave 4 bits
+  digits += kDigits[(bits << (6 - held)) & 0x3F];  // 32 bytes leave 4 bits
   return fmt::format("'sha256-{}='", digits);
 }
 

@@ -29,7 +29,7 @@ double largest_of(const std::vector<Point>& points) {
   return largest;
 }
 
-std::string whole(double number) { return with_commas(std::llround(number)); }
+std::string whole(double number) { return with_commas(whole_number(number)); }
 std::string seconds_text(double seconds) { return fmt::format("{:.3g} s", seconds); }
 std::string hours_text(double hours) { return rough_duration(hours * 3600); }
 std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }

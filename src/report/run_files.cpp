@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <functional>
 
@@ -28,11 +29,16 @@ std::string text_at(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// Whether a value is a number with which one can calculate: differences of larger ones may be infinite.
+bool is_usable_number(const json& value) {
+  return value.is_number() && std::abs(value.get<double>()) < 1e100;
+}
+
 std::vector<double> numbers_at(const json& object, const char* name) {
   std::vector<double> numbers;
   if (const auto found = object.find(name); found != object.end() && found->is_array())
     for (const json& number : *found)
-      if (number.is_number()) numbers.push_back(number.get<double>());
+      if (is_usable_number(number)) numbers.push_back(number.get<double>());
   return numbers;
 }
 
@@ -60,7 +66,7 @@ std::vector<EvaluatedExample> read_evaluation(const fs::path& file) {
     EvaluatedExample example{.example = example_at(line),
                              .logps = numbers_at(line, "logps"),
                              .rewards = numbers_at(line, "rewards")};
-    if (const auto loss = line.find("loss"); loss != line.end() && loss->is_number())
+    if (const auto loss = line.find("loss"); loss != line.end() && is_usable_number(*loss))
       example.loss = loss->get<double>();
     if (const auto good = line.find("desirable"); good != line.end() && good->is_boolean())
       example.desirable = good->get<bool>();
@@ -104,10 +110,11 @@ std::vector<std::int64_t> steps_in(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size())
       continue;
-    const char *const begin = name.data() + kBegin.size(), *const end =
-                                                               name.data() + name.size() - kEnd.size();
+    const char* const begin = name.data() + kBegin.size();
+    const char* const end = name.data() + name.size() - kEnd.size();
     std::int64_t step = 0;
-    if (const auto parsed = std::from_chars(begin, end, step); parsed.ec == std::errc() && parsed.ptr == end)
+    if (const auto parsed = std::from_chars(begin, end, step);
+        parsed.ec == std::errc() && parsed.ptr == end && step >= 0)
       steps.push_back(step);
   }
   std::ranges::sort(steps);

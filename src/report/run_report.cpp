@@ -1,7 +1,5 @@
 #include "report/run_report.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "base/quantity.h"
@@ -84,7 +82,7 @@ void add_evaluations(Page& page, const LoadedRun& run) {
   Table table{{"examples", "loss", "reward accuracy", "reward margin"}, {}};
   for (const std::size_t i : shown) {
     const Evaluation& e = run.evaluations[i];
-    table.rows.push_back({Cell{with_commas(std::llround(e.examples))}, cell(e.loss, 4), cell(e.accuracy, 3),
+    table.rows.push_back({Cell{with_commas(whole_number(e.examples))}, cell(e.loss, 4), cell(e.accuracy, 3),
                           cell(e.margin, 3)});
   }
   page.begin_details(
@@ -114,6 +112,7 @@ void add_configuration(Page& page, const LoadedRun& run) {
   const auto add = [&](const nlohmann::json& object) {
     if (!object.is_object()) return;
     for (const auto& [name, value] : object.items()) {
+      if (!value.is_primitive()) continue;
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       environment.rows.push_back(
           {Cell{beginning_of(name, kNameCharacters)}, Cell{beginning_of(text, kNameCharacters)}});

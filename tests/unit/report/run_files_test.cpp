@@ -33,6 +33,7 @@ TEST_F(RunFiles, EvaluationsSkipWhatIsDamaged) {
                             "{\"example\": 5, \"logps\": [1], \"rewards\": [1, 2]}\n"
                             "{\"example\": 6, \"logps\": [], \"rewards\": []}\n"
                             "{\"example\": 7, \"logps\": [1], \"rewards\": [-2], \"desirable\": false}\n"
+                            "{\"example\": 9, \"logps\": [1, 2], \"rewards\": [1e308, -1e308]}\n"
                             "{\"example\": 8, \"logps\": [1"));
   ASSERT_EQ(examples.size(), 2u);
   EXPECT_EQ(examples[0].rewards, (std::vector<double>{1, 0.5}));
