@@ -65,7 +65,8 @@ void Page::add_list(std::span<const std::string> items) {
 
 // A wide table scrolls by itself, also with the keyboard, so that the page does not on a phone.
 void Page::add_table(const Table& table) {
-  body_ += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table>\n<tr>";
+  body_ += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<tr>",
+                       escape(headings_.empty() ? title_ : headings_.back()));
   for (const std::string& text : table.header)
     body_ += fmt::format("<th scope=\"col\">{}</th>", escape(text));
   body_ += "</tr>\n";
