@@ -29,16 +29,15 @@ Table results_of(const Runs& runs) {
   Table table{{"run", "loss function", "examples", "held-out examples", "held-out loss", "reward accuracy",
                "reward margin", "did it learn?", "status"},
               {}};
-  const auto cell = [](const std::optional<double>& value) {
-    return Cell{value ? fmt::format("{:.4g}", *value) : ""};
-  };
+  const auto text = [](double value) { return fmt::format("{:.4g}", value); };
   for (const LoadedRun& run : runs) {
-    const Evaluation last = run.evaluations.empty() ? Evaluation{} : run.evaluations.back();
-    const std::optional<double> loss = run.evaluations.empty() ? std::nullopt : std::optional(last.loss);
+    const Evaluation* const last = run.evaluations.empty() ? nullptr : &run.evaluations.back();
     table.rows.push_back(
         {Cell{run.source.name}, Cell{loss_of(run)}, Cell{with_commas(run.last_counter("examples"))},
-         Cell{with_commas(run.last_counter("eval_examples"))}, cell(loss), cell(last.accuracy),
-         cell(last.margin), Cell{name_of_answer(what_was_learned(run.log).answer)}, Cell{status_of(run)}});
+         Cell{with_commas(run.last_counter("eval_examples"))}, Cell{last ? text(last->loss) : ""},
+         Cell{last && last->accuracy ? text(*last->accuracy) : ""},
+         Cell{last && last->margin ? text(*last->margin) : ""},
+         Cell{name_of_answer(what_was_learned(run.log).answer)}, Cell{status_of(run)}});
   }
   return table;
 }
