@@ -4,15 +4,12 @@
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+
+#include "optim/norm.h"
 
 namespace dpo::optim {
 namespace {
-
-at::Tensor norm_of(const at::Tensor& tensor) {
-  return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat);
-}
 
 // What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
 // are counted by the first rank only.
@@ -41,7 +38,7 @@ double gradient_norm(const model::Weights& gradients, const model::TensorTable& 
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const at::Tensor& part : counted(gradients.blocks[i].flat, table.blocks[i], layout))
       norms.push_back(norm_of(part).to(gradients.device()));
-  const at::Tensor own = at::stack(norms).to(at::kDouble).norm();
+  const at::Tensor own = at::stack(norms).norm();
   if (ranks.size() == 1) return own.item<double>();
   const at::Tensor square = own.square().reshape({1});
   ranks.all_reduce(square).wait();
