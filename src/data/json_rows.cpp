@@ -34,7 +34,7 @@ class Builder {
  public:
   using Row = std::function<bool(Value&&)>;
 
-  Builder(std::size_t row_depth, Row row) : row_depth_(row_depth), row_(std::move(row)) {}
+  Builder(std::size_t row_depth, Row row) : row_depth_(row_depth), row_(std::move(row)) { open_.reserve(4); }
 
   const std::optional<std::string>& problem() const { return problem_; }
 
@@ -64,7 +64,10 @@ class Builder {
       problem_ = fmt::format("nested more than {} levels deep", kDeepest);
       return false;
     }
-    open_.push_back({kind, {}, 0, {}, {}});
+    Value& value = open_.emplace_back();
+    value.kind = kind;
+    value.items.reserve(2);  // a message has a role and a content
+    if (kind == Value::Kind::Map) value.names.reserve(2);
     return true;
   }
 
