@@ -12,19 +12,25 @@ namespace dpo::optim {
 namespace {
 
 // What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
-// are counted by the first rank only.
+// are counted by the first rank only. Neighbours are one part: a block may have hundreds of experts, and the
+// padding between them is zero.
 std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
                                 const model::Layout& layout) {
   if (layout.tensor_rank == 0) return {flat};
   const model::LocalBlock local = model::local_block(block, layout);
   const std::int64_t own_begin = layout.shard_rank * local.shard_size;
   std::vector<at::Tensor> parts;
-  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
-    const model::LocalTensor& tensor = local.tensors[i];
-    const std::int64_t begin = std::max(tensor.start, own_begin);
-    const std::int64_t end = std::min(tensor.start + tensor.count(), own_begin + local.shard_size);
-    if (block.tensors[i].split && begin < end)
-      parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
+  for (std::size_t i = 0; i < block.tensors.size();) {
+    const std::size_t first = i;
+    while (i < block.tensors.size() && block.tensors[i].split) ++i;
+    if (i == first) {
+      ++i;
+      continue;
+    }
+    const model::LocalTensor& last = local.tensors[i - 1];
+    const std::int64_t begin = std::max(local.tensors[first].start, own_begin);
+    const std::int64_t end = std::min(last.start + last.count(), own_begin + local.shard_size);
+    if (begin < end) parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
   }
   return parts;
 }

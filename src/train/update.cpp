@@ -124,28 +124,30 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
   for (const Microbatch& part : parts) {
-    const auto& [forest, packed] = part;
+    const data::Forest& forest = part.forest;
+    model::PassOptions pass = state.pass;
+    pass.router_aux_loss_coef *= part.share;
     const std::vector<double> reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, state.pass, saved);
+    const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), reference);
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
-    model::backward(state.policy.model(), state.policy.store(), packed, state.pass, saved,
-                    at::tensor(evaluated.gradients, at::kFloat).to(packed.tokens.device()),
+    model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
+                    at::tensor(evaluated.gradients, at::kFloat).to(part.packed.tokens.device()),
                     state.policy.gradient_store());
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     result.tokens += forest.size();
-    result.aux_loss += saved.balance.value();
+    result.aux_loss += part.share * saved.balance.value();
   }
   result.gradient_norm = state.policy.finish_gradients();
   result.records = whole ? whole->records() : records.gather(state.mesh);
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
   result.tokens = static_cast<std::int64_t>(sums[0]);
-  result.aux_loss = sums[1] / static_cast<double>(state.mesh.data->size() * state.microbatches);
+  result.aux_loss = sums[1];
   return result;
 }
 
