@@ -87,11 +87,15 @@ class Browser(ReportRuns):
                     self.assertGreater(box["width"], plot["width"] / 4)
                     self.assertTrue(plot["x"] <= box["x"] and box["x"] + box["width"] <= plot["x"] + plot["width"])
                     self.assertTrue(plot["y"] <= box["y"] and box["y"] + box["height"] <= plot["y"] + plot["height"])
-        page = self.open(path)
+        for width in (DESKTOP, PHONE):
+            self.check_values(self.open(path, width))
+
+    def check_values(self, page):
         figure = page.locator("figure.chart").first
         plot, shown = figure.locator(".plot"), figure.locator("output")
         self.assertEqual(shown.inner_text(), "examples 352: training 0.5, held out 0.23103")
         height = page.evaluate("document.documentElement.scrollHeight")
+        plot.scroll_into_view_if_needed()
         box = plot.bounding_box()
         page.mouse.move(box["x"] + box["width"] * 0.14, box["y"] + box["height"] / 2)  # the axis begins there
         self.assertEqual(shown.inner_text(), "examples 0: training 0.5, held out 0.6931")
