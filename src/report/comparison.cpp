@@ -113,7 +113,8 @@ void add_samples_of_all(Page& page, const Runs& runs) {
       page.add_heading("Samples");
       page.add_text("The last samples for prompts that all runs have.");
     }
-    page.begin_details(end_of(prompt, 80), /*open=*/shown == 1);
+    page.begin_details(fmt::format("prompt {}", shown), ending_on_a_line(prompt, kSummaryCharacters),
+                       /*open=*/shown == 1);
     std::vector<Quote> answers;
     for (std::size_t i = 0; i < runs.size(); ++i)
       answers.push_back({runs[i].source.name, beginning_of(samples[i].at(prompt).policy, kTextCharacters)});

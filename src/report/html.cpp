@@ -1,5 +1,7 @@
 #include "report/html.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/quantity.h"
@@ -49,6 +51,20 @@ std::string end_of(const std::string& text, std::size_t most) {
   if (all <= most) return valid;
   return fmt::format("({} before) … {}", characters(all - most),
                      valid.substr(byte_of_character(valid, all - most)));
+}
+
+std::string ending_on_a_line(const std::string& text, std::size_t most) {
+  const std::string valid = replace_invalid_utf8(text);
+  const std::size_t all = count_characters(valid);
+  std::string line = all > most ? "…" : "";
+  bool is_space = all > most;
+  for (const char c : valid.substr(byte_of_character(valid, all > most ? all - most : 0))) {
+    const bool was_space = std::exchange(is_space, c == ' ' || c == '\n' || c == '\t' || c == '\r');
+    if (is_space) continue;
+    if (was_space && !line.empty()) line += ' ';
+    line += c;
+  }
+  return line;
 }
 
 }  // namespace dpo::report

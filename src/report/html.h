@@ -14,4 +14,7 @@ std::string escape(std::string_view text);
 std::string beginning_of(const std::string& text, std::size_t most);
 std::string end_of(const std::string& text, std::size_t most);
 
+// The last words of a text on one line: "… Could you send me two red cups? Assistant:"
+std::string ending_on_a_line(const std::string& text, std::size_t most);
+
 }  // namespace dpo::report

@@ -27,7 +27,8 @@ struct LoadedRun {
 
 inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // of a curve, at most
 inline constexpr std::size_t kFindings = 30;
-inline constexpr std::size_t kTextCharacters = 2000;  // of a prompt, a response or a finding, at most
+inline constexpr std::size_t kTextCharacters = 2000;   // of a prompt, a response or a finding, at most
+inline constexpr std::size_t kSummaryCharacters = 90;  // of a prompt, where it has one line
 
 std::string status_of(const LoadedRun& run);                 // "finished", "failed: ..."
 std::vector<std::string> findings_of(const LoadedRun& run);  // of the plan, of the run, and of the report

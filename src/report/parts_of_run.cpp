@@ -31,12 +31,6 @@ std::string scores_text(Score score) { return name_of_score(score) + (score == S
 
 std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.folder / "eval"; }
 
-// The last line that says something, for the summary of an example.
-std::string last_line(const std::string& prompt) {
-  const std::string text = prompt.substr(0, prompt.find_last_not_of(" \n\t\r") + 1);
-  return beginning_of(text.substr(text.rfind('\n') + 1), 80);  // npos + 1 is 0
-}
-
 // "margin +0.000 → +1.250"
 std::string change_text(const Change& change, Score score) {
   const char* const format = score == Score::loss ? "{:.4f}" : "{:+.3f}";
@@ -52,7 +46,8 @@ std::string title_of_response(std::size_t i, std::size_t count, bool desirable) 
 }
 
 void add_example(Page& page, const Change& change, Score score, const ExampleText* text) {
-  page.begin_details(change_text(change, score) + (text ? ": " + last_line(text->prompt) : ""));
+  page.begin_details(change_text(change, score),
+                     text ? ending_on_a_line(text->prompt, kSummaryCharacters) : "");
   page.add_text(fmt::format("Example {} of the test data.", change.example));
   if (text) {
     page.add_quotes(std::vector<Quote>{{"prompt", end_of(text->prompt, kTextCharacters)}});
@@ -78,7 +73,7 @@ void add_examples_of(Page& page, const std::vector<Change>& changes, Score score
 // A chart of some evaluations' scores; of those in which all are equal, as before the first update, there is
 // nothing to see.
 Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& steps, Score score) {
-  Chart chart{"distribution of the " + scores_text(score), name_of_score(score), {}};
+  Chart chart{"share of examples by " + name_of_score(score), name_of_score(score), {}};
   std::vector<std::pair<std::int64_t, std::vector<double>>> shown;
   double low = 0, high = 0;
   for (const std::size_t i : some_of(steps.size(), kDistributions)) {
@@ -160,7 +155,8 @@ void add_samples(Page& page, const LoadedRun& run) {
   page.add_text("What the policy answers to prompts of the evaluation, over time, next to the reference.");
   const std::vector<SampleLine>& last = moments.back().second;
   for (std::size_t i = 0; i < last.size(); ++i) {
-    page.begin_details(last_line(last[i].prompt), /*open=*/i == 0);
+    page.begin_details(fmt::format("prompt {}", i + 1), ending_on_a_line(last[i].prompt, kSummaryCharacters),
+                       /*open=*/i == 0);
     page.add_quotes(std::vector<Quote>{{"prompt", end_of(last[i].prompt, kTextCharacters)}});
     std::vector<Quote> answers;
     if (last[i].reference)

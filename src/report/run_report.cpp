@@ -33,6 +33,23 @@ std::string subtitle_of(const LoadedRun& run) {
                             plural(run.last_counter("updates"), "update"), status_of(run));
 }
 
+// The last evaluation, to see at a glance.
+void add_tiles(Page& page, const LoadedRun& run) {
+  std::vector<Tile> tiles;
+  if (!run.evaluations.empty()) {
+    const Evaluation &first = run.evaluations.front(), &last = run.evaluations.back();
+    if (last.accuracy)
+      tiles.push_back({"reward accuracy", fmt::format("{:.3f}", *last.accuracy), "held out"});
+    if (last.margin) tiles.push_back({"reward margin", fmt::format("{:+.3f}", *last.margin), "held out"});
+    tiles.push_back(
+        {"loss", fmt::format("{:.4f}", last.loss),
+         first.examples < last.examples ? fmt::format("held out, from {:.4f}", first.loss) : "held out"});
+  }
+  tiles.push_back(
+      {"examples", with_commas(run.last_counter("examples")), plural(run.last_counter("updates"), "update")});
+  page.add_tiles(tiles);
+}
+
 void add_findings(Page& page, const LoadedRun& run) {
   page.add_heading("Findings");
   if (const std::vector<std::string> findings = findings_of(run); !findings.empty())
@@ -85,8 +102,10 @@ void add_evaluations(Page& page, const LoadedRun& run) {
     table.rows.push_back({Cell{with_commas(whole_number(e.examples))}, cell(e.loss, 4), cell(e.accuracy, 3),
                           cell(e.margin, 3)});
   }
-  page.begin_details(
-      fmt::format("{} of {} as a table", shown.size(), plural(std::ssize(run.evaluations), "evaluation")));
+  const std::string all = plural(std::ssize(run.evaluations), "evaluation");
+  page.begin_details(shown.size() < run.evaluations.size()
+                         ? fmt::format("{} of {} as a table", shown.size(), all)
+                         : all + " as a table");
   page.add_table(table);
   page.end_details();
 }
@@ -108,7 +127,7 @@ void add_configuration(Page& page, const LoadedRun& run) {
     page.add_table(settings);
   }
   constexpr std::size_t kNameCharacters = 200;
-  Table environment{{"environment", ""}, {}};
+  Table environment{{"environment", "value"}, {}};
   const auto add = [&](const nlohmann::json& object) {
     if (!object.is_object()) return;
     for (const auto& [name, value] : object.items()) {
@@ -138,6 +157,7 @@ std::string run_page(const RunSource& source) {
   page.add_text(subtitle_of(run));
   const Learned learned = what_was_learned(run.log);
   page.add_lead("Did it learn? " + learned.sentence, tone_of(learned.answer));
+  add_tiles(page, run);
   add_findings(page, run);
   add_curves(page, run);
   add_evaluations(page, run);

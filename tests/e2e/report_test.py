@@ -86,8 +86,8 @@ class Reports(unittest.TestCase):
         page = Page(run / "report.html").check()
         for part in ("a run", "Did it learn? Yes: after 320 examples the reward accuracy on 400 held-out pairs is 0.720 (chance is 0.500, "
                      "give or take 0.050), the mean margin +2.000, and the loss fell from 0.6931 to 0.2310.", "; finished.",
-                     "plan: lr: plain", "it is 0 or less for 11 of 40 examples", "margin +0.000 → +58.000: plain",
-                     "11 of 40 examples have a margin of 0 or less; these are the 10 lowest.", "margin +0.000 → -20.000: plain",
+                     "plan: lr: plain", "it is 0 or less for 11 of 40 examples", "margin +0.000 → +58.000", "Human: 39? plain",
+                     "11 of 40 examples have a margin of 0 or less; these are the 10 lowest.", "margin +0.000 → -20.000", "Human: 0? plain",
                      "good 39 plain", "bad 0 plain", "policy after 160 examples", "policy 2 plain", "reference plain",
                      "loss.beta=0.1", "exp_name=NAME", "datasets=[pairs.jsonl]", "0123abcd"):
             self.assertIn(part, page.text)
@@ -96,9 +96,9 @@ class Reports(unittest.TestCase):
         charts = page.charts()
         self.assertEqual(charts["loss"]["held out"], [(0, 0.6931), (160, 0.34655), (320, 0.23103)])
         self.assertEqual(len(charts["loss"]["training"]), 3)
-        for title in ("reward accuracy", "reward margin", "rewards, held out", "distribution of the margins", "gradient norm", "learning rate"):
+        for title in ("reward accuracy", "reward margin", "rewards, held out", "share of examples by margin", "gradient norm", "learning rate"):
             self.assertTrue(any(charts[title].values()), title)
-        shares = charts["distribution of the margins"]["after 320 examples"]
+        shares = charts["share of examples by margin"]["after 320 examples"]
         self.assertAlmostEqual(sum(share for _, share in shares), 1, delta=1e-3)
         self.assertRegex(page.text, r"time of an update \(median\)\s+0\.16 s\s+0\.32 s\s+\+100 %")
 

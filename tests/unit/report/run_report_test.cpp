@@ -98,9 +98,10 @@ TEST_F(RunPage, SaysWhatHappened) {
   for (const char* part :
        {"Did it learn? Yes: after 64 examples the reward accuracy on 64 held-out pairs is 0.750",
         "; finished.", "<li>plan: some text: some text</li>", "<li>some text</li>",
-        "<figcaption>loss</figcaption>", "3 of 3 evaluations as a table", "Distribution of the margins",
-        "it is 0 or less for 17 of 64 examples", "<summary>margin +0.000 → +47.000: some text</summary>",
-        "these are the 10 lowest", "<summary>margin +0.000 → -16.000: some text</summary>",
+        "<figcaption>loss</figcaption>", ">3 evaluations as a table", "Distribution of the margins",
+        "it is 0 or less for 17 of 64 examples",
+        "<summary>margin +0.000 → +47.000 <bdi>some text</bdi></summary>", "these are the 10 lowest",
+        "<summary>margin +0.000 → -16.000 <bdi>some text</bdi></summary>",
         "<h3>policy after 64 examples</h3>", "<h3>reference</h3>",
         "<td>time of an update (median)</td><td>0.25 s</td><td>0.5 s</td><td>+100 %</td>",
         "<td>peak memory of a device</td><td>1.0 GiB</td><td>3.0 GiB</td>", "<td>threads</td><td>2</td>",
