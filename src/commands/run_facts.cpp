@@ -75,10 +75,10 @@ std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name, c
   const std::string whole = name.substr(0, name.find(':'));
   const auto repository = hub::parse_repository(kind, whole);
   if (!repository) return "";
-  if (names && names->contains(hub::fetch_name(*repository))) return repository->id;
-  if (!hub::may_be_on_the_hub(whole)) return "";
-  const bool known = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
-  return known || (!names && hub::cached_snapshot(kind, whole)) ? repository->id : "";
+  const bool built_in = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
+  const bool known = names ? built_in || names->contains(hub::fetch_name(*repository))
+                           : hub::may_be_on_the_hub(whole) && (built_in || hub::cached_snapshot(kind, whole));
+  return known ? repository->id : "";
 }
 
 // A text as a value of an override.

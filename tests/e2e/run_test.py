@@ -5,6 +5,7 @@ and what it prints and keeps when training or the disk fails.
 import json
 import math
 import os
+import re
 import resource
 import shutil
 import signal

@@ -34,7 +34,8 @@ TEST_F(Reports, TakeASmallPartOfTheTime) {
     ++written;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   });
-  RunLog log(folder, {}, {}, 1);
+  const train::Listener listener;
+  RunLog log(folder, listener, {}, 1);
   for (int i = 0; i < 10; ++i) log.write_report();
   EXPECT_EQ(written, 1);  // the next one is due 5 s later
 }
