@@ -36,8 +36,9 @@ summary bdi { color: var(--soft); margin-left: .5rem; }
 figure { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem .9rem .4rem; min-width: 0; } figcaption { font-weight: 600; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1rem; margin: 0 0 .5rem; padding: 0; font-size: .85rem; min-height: 1.5em; }
 .legend svg { width: 24px; height: 8px; margin-right: .4rem; vertical-align: middle; }
-.plot { display: block; width: 100%; touch-action: pan-y; }
+.plot { display: block; width: 100%; touch-action: pan-y; } .plot:focus-visible { outline-offset: -3px; }
 output { display: block; min-height: 1.6em; font-size: .85rem; color: var(--soft); font-variant-numeric: tabular-nums; } .many output { min-height: 3.2em; }
+@media (max-width: 34rem) { output { min-height: 3.2em; } .many output { min-height: 4.8em; } }
 svg text { font: 13px system-ui, sans-serif; fill: var(--soft); }
 .grid { stroke: var(--grid); } .zero { stroke: var(--soft); } .cursor { stroke: var(--soft); visibility: hidden; }
 .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; } .steps { fill-opacity: .15; }
