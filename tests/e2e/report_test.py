@@ -1,5 +1,6 @@
 """dpo report on run folders made by hand: what the page says, hostile text, damaged files, long runs, comparisons."""
 
+import json
 import re
 import shutil
 import time
