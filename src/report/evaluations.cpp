@@ -81,7 +81,7 @@ Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluat
   if (!before)
     return {Answer::unclear,
             fmt::format("Not known yet: the reward accuracy on {} is {:.3f} after {} examples, but there is "
-                        "no earlier evaluation, and without a reference model chance is no measure.",
+                        "no earlier evaluation, and without a reference model chance says nothing.",
                         held_out(compared), *last.accuracy, count_text(last.examples))};
   const double noise = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, compared)));
   const Answer answer = answer_of(*last.accuracy - before->accuracy, noise);
