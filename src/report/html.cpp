@@ -17,7 +17,9 @@ std::string characters(std::size_t count) { return plural(static_cast<std::int64
 std::string escape(std::string_view text) {
   if (!is_valid_utf8(text)) return escape(replace_invalid_utf8(text));
   std::string html;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\r' && text.substr(i + 1).starts_with('\n')) continue;  // a line end of Windows
     const auto byte = static_cast<unsigned char>(c);
     switch (c) {
       case '&': html += "&amp;"; break;

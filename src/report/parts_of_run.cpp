@@ -27,6 +27,11 @@ std::string name_of_score(Score score) {
   return "loss";
 }
 
+// Of a chart: rewards are shown so that more is better.
+std::string axis_of(Score score) {
+  return name_of_score(score) + (score == Score::reward ? ", sign changed if labelled bad" : "");
+}
+
 std::string scores_text(Score score) { return name_of_score(score) + (score == Score::loss ? "es" : "s"); }
 
 std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.folder / "eval"; }
@@ -34,7 +39,8 @@ std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.fold
 // "margin +0.000 → +1.250"
 std::string change_text(const Change& change, Score score) {
   const char* const format = score == Score::loss ? "{:.4f}" : "{:+.3f}";
-  const auto shown = [&](double value) { return fmt::format(fmt::runtime(format), value); };
+  const double sign = score == Score::reward && !change.desirable ? -1 : 1;  // the reward, not the score
+  const auto shown = [&](double value) { return fmt::format(fmt::runtime(format), sign * value + 0.0); };
   return name_of_score(score) + " " + (change.before ? shown(*change.before) + " → " : "") +
          shown(change.now);
 }
@@ -73,7 +79,7 @@ void add_examples_of(Page& page, const std::vector<Change>& changes, Score score
 // A chart of some evaluations' scores; of those in which all are equal, as before the first update, there is
 // nothing to see.
 Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& steps, Score score) {
-  Chart chart{"share of examples by " + name_of_score(score), name_of_score(score), {}};
+  Chart chart{"share of examples by " + axis_of(score), axis_of(score), {}};
   std::vector<std::pair<std::int64_t, std::vector<double>>> shown;
   double low = 0, high = 0;
   for (const std::size_t i : some_of(steps.size(), kDistributions)) {
@@ -93,26 +99,29 @@ Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& ste
 }  // namespace
 
 void add_distribution(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = steps_in(eval_folder(run));
+  const std::vector<std::int64_t> steps = run.steps_in("eval");
   if (steps.empty()) return;
   const std::vector<EvaluatedExample> last = read_evaluation(step_file(eval_folder(run), steps.back()));
   const Score score = score_of_evaluation(last);
   const Chart chart = distribution_of(run, steps, score);
   if (last.empty() || chart.curves.empty()) return;
   page.add_heading("Distribution of the " + scores_text(score));
-  const auto wrong = std::ranges::count_if(scores_of(last, score), [](double value) { return value <= 0; });
-  std::string text = fmt::format("The share of held-out examples by their {}.", name_of_score(score));
+  const std::vector<double> scores = scores_of(last, score);
+  const auto wrong = std::ranges::count_if(scores, [](double value) { return value <= 0; });
+  const bool has_rankings =
+      std::ranges::any_of(last, [](const EvaluatedExample& e) { return e.rewards.size() > 2; });
+  std::string text = fmt::format("The share of held-out examples by their {}.", axis_of(score));
   if (score == Score::margin)
-    text += fmt::format(
-        " The margin is the reward of the chosen response minus that of the rejected one; it is 0 or less "
-        "for {} of {}.",
-        with_commas(wrong), plural(std::ssize(last), "example"));
+    text += fmt::format(" The margin is the reward of the {}; it is 0 or less for {} of {}.",
+                        has_rankings ? "first response of a ranking minus that of the last one"
+                                     : "chosen response minus that of the rejected one",
+                        with_commas(wrong), plural(std::ssize(scores), "example"));
   page.add_text(text);
   page.add_charts(std::span(&chart, 1));
 }
 
 void add_examples(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = steps_in(eval_folder(run));
+  const std::vector<std::int64_t> steps = run.steps_in("eval");
   if (steps.empty()) return;
   const bool has_two = steps.size() > 1;
   const Changes changes = compare(
@@ -130,13 +139,14 @@ void add_examples(Page& page, const LoadedRun& run) {
     add_examples_of(page, changes.largest, changes.score, texts);
   }
   if (changes.score == Score::loss) {
-    page.add_heading("Examples with the highest loss");
-  } else {
+    if (!changes.worst.empty()) page.add_heading("Examples with the highest loss");
+  } else if (!changes.worst.empty() || changes.wrong == 0) {
     page.add_heading("Examples still wrong");
     page.add_text(fmt::format(
-        "{} of {} have a {} of 0 or less{}.", with_commas(static_cast<std::int64_t>(changes.wrong)),
+        "{} of {} have a {} of 0 or less{}{}.", with_commas(static_cast<std::int64_t>(changes.wrong)),
         plural(static_cast<std::int64_t>(changes.examples), "example"), name_of_score(changes.score),
-        changes.wrong > changes.worst.size() ? fmt::format("; these are the {} lowest", changes.worst.size())
+        changes.score == Score::reward ? " (0 or more if labelled bad)" : "",
+        changes.wrong > changes.worst.size() ? fmt::format("; these are the {} worst", changes.worst.size())
                                              : ""));
   }
   add_examples_of(page, changes.worst, changes.score, texts);
@@ -146,7 +156,7 @@ void add_examples(Page& page, const LoadedRun& run) {
 
 void add_samples(Page& page, const LoadedRun& run) {
   const std::filesystem::path folder = run.source.folder / "samples";
-  const std::vector<std::int64_t> steps = steps_in(folder);
+  const std::vector<std::int64_t> steps = run.steps_in("samples");
   std::vector<std::pair<std::int64_t, std::vector<SampleLine>>> moments;
   for (const std::size_t i : some_of(steps.size(), kMomentsShown))
     moments.emplace_back(steps[i], read_samples(step_file(folder, steps[i]), kPromptsShown));

@@ -43,7 +43,7 @@ class ReportRuns(unittest.TestCase):
         metrics = []
         for e, seen in enumerate(evaluations):
             metrics.append({"loss/eval": 0.6931 / (1 + e), "rewards_eval/accuracies": 0.72 if e else 0, "rewards_eval/margins": e,
-                            "rewards_eval/chosen": e / 2, "rewards_eval/rejected": -e / 2, "counters/eval_examples": 400,
+                            "rewards_eval/chosen": e / 2, "rewards_eval/rejected": -e / 2, "counters/eval_examples": pairs,
                             "counters/examples": seen, "counters/updates": seen // 32})
             metrics.append({"loss/train": 0.5, "grad_norm": 3, "learning_rate": 1e-6, "examples_per_second": 100, "tokens_per_second": 9000,
                             "peak_memory_gib": 2, "counters/examples": seen + 32, "counters/updates": seen // 32 + 1})
@@ -73,5 +73,6 @@ class ReportRuns(unittest.TestCase):
                 os.link(records, run / f"eval/step-{32 * i}.jsonl")
                 os.link(samples, run / f"samples/step-{32 * i}.jsonl")
                 metrics.write(lines([{"loss/eval": 1 / i, "rewards_eval/accuracies": 0.9, "rewards_eval/margins": 1, "counters/examples": 32 * i},
-                                     {"loss/train": 1 / i, "grad_norm": 1, "counters/examples": 32 * i + 32, "counters/updates": i}]))
+                                     {"loss/train": 1 / i, "grad_norm": 1, "counters/examples": 32 * i + 32, "counters/updates": i,
+                                      **{f"logps_train/{name}": 1 / i for name in range(15)}}]))
         return run

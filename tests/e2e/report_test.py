@@ -1,5 +1,6 @@
 """dpo report on run folders made by hand: what the page says, hostile text, damaged files, long runs, comparisons."""
 
+import json
 import re
 import shutil
 import unittest
@@ -26,10 +27,10 @@ class Reports(ReportRuns):
         done = self.dpo("report", "a run")
         self.assertEqual((done.stdout, done.stderr), ("a run/report.html\n", ""))
         page = Page(run / "report.html").check()
-        for part in ("a run", "Did it learn? Yes: after 320 examples the reward accuracy on 400 held-out pairs is 0.720 (chance is 0.500, "
-                     "give or take 0.050), the mean margin +2.000, and the loss fell from 0.6931 to 0.2310.", "; finished.",
+        for part in ("a run", "Did it learn? Yes: after 320 examples the reward accuracy on 40 held-out examples is 0.720 (chance is 0.500, "
+                     "give or take 0.158), the mean margin +2.000, and the loss fell from 0.6931 to 0.2310.", "; finished.",
                      "plan: lr: plain", "it is 0 or less for 11 of 40 examples", "margin +0.000 → +58.000", "Human: 39? plain",
-                     "11 of 40 examples have a margin of 0 or less; these are the 10 lowest.", "margin +0.000 → -20.000", "Human: 0? plain",
+                     "11 of 40 examples have a margin of 0 or less; these are the 10 worst.", "margin +0.000 → -20.000", "Human: 0? plain",
                      "good 39 plain", "bad 0 plain", "policy after 160 examples", "policy 2 plain", "reference plain",
                      "loss.beta=0.1", "exp_name=NAME", "datasets=[pairs.jsonl]", "0123abcd"):
             self.assertIn(part, page.text)
@@ -92,9 +93,33 @@ class Reports(ReportRuns):
                 if content is None and path.name == "metrics.jsonl":
                     self.assertIn("is not the folder of a run: it has no metrics.jsonl", self.dpo("report", "damaged", status=1).stderr)
                 else:
-                    self.report("damaged")
+                    page = self.report("damaged")
+                    for part in ("Did it learn? ", "Findings", "Configuration and environment", "dpo train --config RUN/config.yaml"):
+                        self.assertIn(part, page.text, path)
                 path.write_bytes(kept)
         self.assertEqual(len(self.report("damaged").tags), whole)
+
+    def test_names_on_the_hub(self):
+        """What came from the hub is known from plan.json, not from the cache of the machine that writes the report."""
+        run = self.make_run("hub", keys=["model.name_or_path=org/base", "datasets=[org/pairs,folder/pairs]"])
+        plan = json.loads((run / "plan.json").read_text())
+        (run / "plan.json").write_text(json.dumps({**plan, "commits": {"org/base": "01", "datasets/org/pairs": "02"}}))
+        (run / "environment.json").write_text(json.dumps({"processes": 8}))
+        page = self.report("hub")
+        for part in ("loss=dpo, org/base, data org/pairs, pairs: 352", "datasets=[org/pairs,pairs]", "model.name_or_path=org/base",
+                     "The run had 8 processes.", "NAME@COMMIT names one."):
+            self.assertIn(part, page.text)
+
+    def test_a_configuration_that_cannot_be_read(self):
+        run = self.make_run("broken")
+        self.make_run("whole")
+        (run / "config.yaml").write_text("losses: [")
+        for arguments in (["broken"], ["broken", "whole"]):
+            page = self.report(*arguments)
+            self.assertIn("config.yaml of the run cannot be read: 'dpo config --config RUN/config.yaml' says why.", page.text)
+            self.assertNotIn("different loss functions", page.text)
+            self.assertNotIn(str(self.folder), page.source)
+        self.assertNotEqual(self.dpo("config", "--config", "broken/config.yaml", status=1).stderr, "")
 
     def test_how_it_ended(self):
         run = self.make_run("ended")
@@ -111,7 +136,7 @@ class Reports(ReportRuns):
         (run / "metrics.jsonl").write_text(lines(
             {"loss/train": 3 - i / 50, "counters/examples": i, "counters/updates": i} for i in range(1, 101)))
         page = self.report("sft")
-        self.assertIn("Not known: the run does not evaluate. In training the loss fell from", page.text)
+        self.assertIn("Not known: nothing was evaluated. In training the loss fell from", page.text)
         self.assertNotIn("Samples", page.text)
         (run / "eval").mkdir()
         for step, loss in ((0, 3), (100, 2)):
@@ -150,7 +175,8 @@ class Reports(ReportRuns):
             self.assertIn(part, page.text)
         self.assertEqual(set(page.charts()["loss, held out"]), {"one", "two"})
         page = self.report("one", "other/one", "--output", "both.html")
-        self.assertEqual(set(page.charts()["loss, held out"]), {"one", "other/one"})
+        self.assertEqual(set(page.charts()["loss, held out"]), {f"{self.folder.name}/one", "other/one"})
+        self.assertNotIn(str(self.folder), page.source)
         self.assertFalse((self.folder / "one/report.html").exists())
         self.assertIn("9 runs given, but a page compares at most 8", self.dpo("report", *["one"] * 9, status=1).stderr)
 

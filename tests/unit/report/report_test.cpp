@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 TEST(Escape, LeavesNothingThatHtmlWouldRead) {
   EXPECT_EQ(escape("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c&#39;");
   EXPECT_EQ(escape("é\n"), "é\n");
+  EXPECT_EQ(escape("a\r\nb\r"), "a\nb·");
   EXPECT_EQ(escape(std::string_view("\0\x1b\x7f", 3)), "···");
 }
 
