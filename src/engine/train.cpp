@@ -17,12 +17,11 @@
 #include "commands/fetch.h"
 #include "commands/report.h"
 #include "config/print.h"
+#include "engine/environment.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
 #include "engine/train.h"
-#include "hardware/processor.h"
-#include "ops/devices.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 #include "run/loop.h"
@@ -196,26 +195,6 @@ std::string shown_config(const config::Resolved& resolved, const hub::Commits& c
   auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
   if (!commits.empty()) shown["commits"] = commits;
   return shown.dump();
-}
-
-// environment.json: what a report says about the machine; for sharing, so without its name and folders.
-void write_environment(const fs::path& folder, const comm::World& world,
-                       const train::Listener& listener) try {
-  const TensorLibrary library = describe_tensor_library();
-  const hardware::Processor cpu = hardware::find_processor();
-  nlohmann::ordered_json environment = {{"dpo", DPO_VERSION},
-                                        {"LibTorch", library.version},
-                                        {"CPU", cpu.name},
-                                        {"CPU cores", fmt::format("{:g}", cpu.cores)},
-                                        {"threads", library.threads},
-                                        {"processes", world.all->size()}};
-  std::vector<std::string> gpus;
-  for (const Gpu& gpu : list_gpus()) gpus.push_back(gpu.name);
-  if (!gpus.empty()) environment["GPUs"] = fmt::format("{}", fmt::join(gpus, ", "));
-  write_file(folder / "environment.json",
-             environment.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-} catch (const std::exception& error) {  // which does not stop a run
-  listener.warn(fmt::format("the report will not show the environment: {}", error.what()));
 }
 
 // Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
