@@ -42,6 +42,24 @@ if(TARGET dpo::torch)
   target_precompile_headers(dpo_torch_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/torch_headers.h)
 endif()
 
+# dpo_embed(VARIABLE FOLDER folder NAMESPACE dpo::x HEADER x/y.h): VARIABLE becomes a source file with every file of a folder, built
+# into the program; adding, editing or removing one rebuilds it.
+function(dpo_embed variable)
+  cmake_parse_arguments(ARG "" "FOLDER;NAMESPACE;HEADER" "" ${ARGN})
+  file(GLOB_RECURSE names RELATIVE ${ARG_FOLDER} CONFIGURE_DEPENDS ${ARG_FOLDER}/*)
+  list(SORT names)
+  list(TRANSFORM names PREPEND ${ARG_FOLDER}/ OUTPUT_VARIABLE files)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded_files.cpp)
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} "-DFOLDER=${ARG_FOLDER}" "-DFILES=${names}" -DNAMESPACE=${ARG_NAMESPACE} -DHEADER=${ARG_HEADER}
+            -DOUTPUT=${source} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    COMMENT "Embedding ${ARG_FOLDER}"
+    VERBATIM)
+  set(${variable} ${source} PARENT_SCOPE)
+endfunction()
+
 # dpo_program(NAME SOURCES main.cpp USES ...): an executable in the build folder itself.
 function(dpo_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
