@@ -8,19 +8,6 @@
 namespace dpo::report {
 namespace {
 
-double score_of_example(const EvaluatedExample& example, Score score) {
-  switch (score) {
-    case Score::margin: return example.rewards.front() - example.rewards.back();
-    case Score::reward: return example.desirable ? example.rewards.front() : -example.rewards.front();
-    case Score::loss: break;
-  }
-  return example.loss;
-}
-
-bool has_score(const EvaluatedExample& example, Score score) {
-  return score != Score::margin || example.rewards.size() > 1;
-}
-
 // The first `most` in this order.
 template <class Less>
 std::vector<Change> first_of(std::vector<Change> changes, std::size_t most, Less less) {
@@ -39,10 +26,21 @@ Score score_of_evaluation(const std::vector<EvaluatedExample>& examples) {
   return std::ranges::any_of(examples, has_reward) ? Score::reward : Score::loss;
 }
 
+std::optional<double> score_of(const EvaluatedExample& example, Score score) {
+  switch (score) {
+    case Score::margin:
+      return example.rewards.size() > 1 ? std::optional(example.rewards.front() - example.rewards.back())
+                                        : std::nullopt;
+    case Score::reward: return example.desirable ? example.rewards.front() : -example.rewards.front();
+    case Score::loss: break;
+  }
+  return example.loss;
+}
+
 std::vector<double> scores_of(const std::vector<EvaluatedExample>& examples, Score score) {
   std::vector<double> scores;
   for (const EvaluatedExample& example : examples)
-    if (has_score(example, score)) scores.push_back(score_of_example(example, score));
+    if (const auto one = score_of(example, score)) scores.push_back(*one);
   return scores;
 }
 
@@ -51,11 +49,12 @@ Changes compare(const std::vector<EvaluatedExample>& first, const std::vector<Ev
   Changes changes{.score = score_of_evaluation(last)};
   std::map<std::int64_t, double> before;
   for (const EvaluatedExample& example : first)
-    before[example.example] = score_of_example(example, changes.score);
+    if (const auto score = score_of(example, changes.score)) before[example.example] = *score;
   std::vector<Change> all, wrong;
   for (const EvaluatedExample& example : last) {
-    if (!has_score(example, changes.score)) continue;
-    Change change{example.example, example.desirable, score_of_example(example, changes.score)};
+    const auto score = score_of(example, changes.score);
+    if (!score) continue;
+    Change change{example.example, example.desirable, *score};
     if (const auto found = before.find(example.example); found != before.end()) change.before = found->second;
     if (changes.score == Score::loss || change.now <= 0) wrong.push_back(change);
     all.push_back(change);

@@ -16,7 +16,10 @@ enum class Score { margin, reward, loss };
 
 Score score_of_evaluation(const std::vector<EvaluatedExample>& examples);
 
-// The scores of all examples, in order; an example with one response has no margin.
+// The score of an example; one with a single response has no margin.
+std::optional<double> score_of(const EvaluatedExample& example, Score score);
+
+// The scores of all examples that have one, in order.
 std::vector<double> scores_of(const std::vector<EvaluatedExample>& examples, Score score);
 
 // An example in the last evaluation of a run, and in the first if it was there.

@@ -48,6 +48,14 @@ std::int64_t example_at(const json& object) {
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
 }
 
+ExampleText example_text(const json& line) {
+  ExampleText text{.prompt = text_at(line, "prompt")};
+  if (const auto responses = line.find("responses"); responses != line.end() && responses->is_array())
+    for (const json& response : *responses)
+      if (response.is_string()) text.responses.push_back(response.get<std::string>());
+  return text;
+}
+
 // What a line of the log says; nothing if it is the continuation of another: "2026-11-17 04:25:00  done:
 // ...".
 std::string_view message_of_line(std::string_view line) {
@@ -81,14 +89,27 @@ std::map<std::int64_t, ExampleText> read_texts(const fs::path& file, const std::
   std::map<std::int64_t, ExampleText> texts;
   for_objects(file, [&](const json& line) {
     if (!wanted.contains(example_at(line))) return true;
-    ExampleText text{.prompt = text_at(line, "prompt")};
-    if (const auto responses = line.find("responses"); responses != line.end() && responses->is_array())
-      for (const json& response : *responses)
-        if (response.is_string()) text.responses.push_back(response.get<std::string>());
-    texts[example_at(line)] = std::move(text);
+    texts[example_at(line)] = example_text(line);
     return texts.size() < wanted.size();
   });
   return texts;
+}
+
+bool contains_text(const std::string& text, const std::string& part) {
+  const auto lower = [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return !std::ranges::search(text, part, {}, lower, lower).empty() || part.empty();
+}
+
+std::set<std::int64_t> find_texts(const fs::path& file, const std::string& text) {
+  std::set<std::int64_t> found;
+  for_objects(file, [&](const json& line) {
+    const ExampleText example = example_text(line);
+    const auto matches = [&](const std::string& each) { return contains_text(each, text); };
+    if (matches(example.prompt) || std::ranges::any_of(example.responses, matches))
+      found.insert(example_at(line));
+    return true;
+  });
+  return found;
 }
 
 std::vector<SampleLine> read_samples(const fs::path& file, std::size_t most) {
@@ -125,25 +146,27 @@ fs::path step_file(const fs::path& folder, std::int64_t step) {
   return folder / fmt::format("step-{}.jsonl", step);
 }
 
-LogFacts read_log(const fs::path& file) {
+void add_log_line(LogFacts& facts, std::string_view line) {
   using Status = LogFacts::Status;
+  const std::string_view message = message_of_line(line);
+  const auto begins = [&](std::string_view beginning) { return message.starts_with(beginning); };
+  const auto ended = [&](Status status) { facts.status = status, facts.reason = message; };
+  if (begins("run folder ") || begins("resuming ")) facts.status = Status::unknown, facts.reason.clear();
+  if (begins("done: ")) ended(Status::finished);
+  if (begins("stopped by a signal ")) ended(Status::stopped);
+  if (begins("error: ")) ended(Status::failed);
+  constexpr std::string_view kWarning = "warning: ";
+  if (!begins(kWarning)) return;
+  // A resumed run repeats what it finds while loading.
+  if (std::string text(message.substr(kWarning.size()));
+      std::ranges::find(facts.warnings, text) == facts.warnings.end())
+    facts.warnings.push_back(std::move(text));
+}
+
+LogFacts read_log(const fs::path& file) {
   LogFacts facts;
   std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    const std::string_view message = message_of_line(line);
-    const auto begins = [&](std::string_view beginning) { return message.starts_with(beginning); };
-    const auto ended = [&](Status status) { facts.status = status, facts.reason = message; };
-    if (begins("run folder ") || begins("resuming ")) facts.status = Status::unknown, facts.reason.clear();
-    if (begins("done: ")) ended(Status::finished);
-    if (begins("stopped by a signal ")) ended(Status::stopped);
-    if (begins("error: ")) ended(Status::failed);
-    constexpr std::string_view kWarning = "warning: ";
-    if (!begins(kWarning)) continue;
-    // A resumed run repeats what it finds while loading.
-    if (std::string text(message.substr(kWarning.size()));
-        std::ranges::find(facts.warnings, text) == facts.warnings.end())
-      facts.warnings.push_back(std::move(text));
-  }
+  for (std::string line; std::getline(lines, line);) add_log_line(facts, line);
   return facts;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,13 @@ struct ExampleText {
 std::map<std::int64_t, ExampleText> read_texts(const std::filesystem::path& file,
                                                const std::set<std::int64_t>& wanted);
 
+// The examples whose prompt or a response contains a text; upper and lower case of ASCII letters are the
+// same.
+std::set<std::int64_t> find_texts(const std::filesystem::path& file, const std::string& text);
+
+// Whether a text contains another, in that sense.
+bool contains_text(const std::string& text, const std::string& part);
+
 // A line of samples/step-N.jsonl.
 struct SampleLine {
   std::string prompt, policy;
@@ -56,6 +64,9 @@ struct LogFacts {
 };
 
 LogFacts read_log(const std::filesystem::path& file);
+
+// What one more line of it says.
+void add_log_line(LogFacts& facts, std::string_view line);
 
 // plan.json or environment.json; null if there is none.
 nlohmann::json read_object(const std::filesystem::path& file);

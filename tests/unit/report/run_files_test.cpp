@@ -52,6 +52,17 @@ TEST_F(RunFiles, TextsAreThoseWanted) {
   EXPECT_EQ(texts.at(4).responses, (std::vector<std::string>{"a", "b"}));
 }
 
+TEST_F(RunFiles, TextsAreFoundInPromptsAndResponses) {
+  const fs::path file = write("eval_examples.jsonl",
+                              "{\"example\": 1, \"prompt\": \"Red cups\", \"responses\": [\"a\"]}\n"
+                              "{\"example\": 2, \"prompt\": \"p\", \"responses\": [\"a\", \"two RED é\"]}\n"
+                              "{\"example\": 3, \"prompt\": \"blue\", \"responses\": []}\n{\"exa");
+  EXPECT_EQ(find_texts(file, "red"), (std::set<std::int64_t>{1, 2}));
+  EXPECT_EQ(find_texts(file, "é"), (std::set<std::int64_t>{2}));
+  EXPECT_EQ(find_texts(file, ""), (std::set<std::int64_t>{1, 2, 3}));
+  EXPECT_TRUE(find_texts(file, "green").empty());
+}
+
 TEST_F(RunFiles, StepsAreInOrderOfTheirNumbers) {
   for (const char* name :
        {"step-100.jsonl", "step-20.jsonl", "step-0.jsonl", "step-.jsonl", "step-1x.jsonl", "other"})
