@@ -27,15 +27,16 @@ ALLOWED = {
     "hub": ["base", "http"],
     "plan": ["config", "hardware", "model/tables", "loss", "hub"],
     "report": ["base"],
+    "serve": ["base", "report"],
     "track": ["base", "http"],
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan", "track"],
-    "commands": ["config", "data", "plan", "report", "track"],
+    "commands": ["config", "data", "plan", "report", "serve", "track"],
     "engine": ["commands", "run", "demo"],
 }
 # These build without LibTorch.
-LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "track", "demo", "commands"}
+LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "serve", "track", "demo", "commands"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")

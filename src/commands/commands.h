@@ -132,6 +132,7 @@ Command plan_command();
 Command push_command();
 Command render_command();
 Command report_command();
+Command serve_command();
 Command tokenize_command();
 Command track_command();
 

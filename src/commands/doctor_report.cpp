@@ -18,6 +18,7 @@
 #include "hardware/gpus.h"
 #include "hardware/processor.h"
 #include "http/http.h"
+#include "serve/serve.h"
 
 namespace dpo::commands {
 namespace {
@@ -179,6 +180,9 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
   if (!http::is_available()) {
     list.push_back(missing("libcurl", "downloading from the Hugging Face hub, and MLflow",
                            "install libcurl4-openssl-dev, then ./run build"));
+  }
+  if (!serve::is_available()) {
+    list.push_back(missing("cpp-httplib", "dpo serve", "install libcpp-httplib-dev, then ./run build"));
   }
   return list;
 }

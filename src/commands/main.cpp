@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
        plan_command(), fetch_command(), push_command(), config_command(), data_command(), doctor_command(),
        tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
        make_command<InitArguments>("init", engine), make_command<SampleArguments>("sample", engine),
-       make_command<ScoreArguments>("score", engine), report_command(), track_command(),
+       make_command<ScoreArguments>("score", engine), report_command(), serve_command(), track_command(),
        make_group("bench", kBenchHelp,
                   {make_command<BenchTrainArguments>("train", engine),
                    make_command<BenchDeviceArguments>("device", engine)})},

@@ -51,17 +51,6 @@ fs::path whole_path(const fs::path& run) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-// The message of an error may name folders of this machine, so the page does not have it.
-report::RunSource source_of(const fs::path& run) {
-  report::RunSource source{run, whole_path(run).filename().string()};
-  try {
-    source.facts = read_keys(run, {.exp_name = "NAME"});
-  } catch (const UserError&) {
-    source.problem = "config.yaml of the run cannot be read: 'dpo config --config RUN/config.yaml' says why.";
-  }
-  return source;
-}
-
 // Runs in different folders may have the same name: then so many of their folders are shown that the names
 // differ, and no more, since they are about this machine.
 void name_apart(std::vector<report::RunSource>& sources) {
@@ -104,6 +93,17 @@ int run_report(const ReportArguments& arguments) {
 }
 
 }  // namespace
+
+// The message of an error may name folders of this machine, so the page does not have it.
+report::RunSource source_of(const fs::path& run) {
+  report::RunSource source{run, whole_path(run).filename().string()};
+  try {
+    source.facts = read_keys(run, {.exp_name = "NAME"});
+  } catch (const UserError&) {
+    source.problem = "config.yaml of the run cannot be read: 'dpo config --config RUN/config.yaml' says why.";
+  }
+  return source;
+}
 
 void write_report(const fs::path& run) { write_file(run / kReport, report::run_page(source_of(run))); }
 

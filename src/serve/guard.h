@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dpo::serve {
+
+// What a browser sent with a request that decides whether it is answered.
+struct Credentials {
+  std::string host = {};           // the header Host
+  std::string origin = {};         // the header Origin; empty: none
+  std::string authorization = {};  // the header Authorization
+  std::string cookie = {};         // the header Cookie
+  std::string token = {};          // the parameter "token", of the address that dpo serve prints
+};
+
+enum class Verdict { allowed, first_visit, wrong_host, wrong_token, wrong_origin };
+
+// Decides whether a request is answered. Without a token, the server can only be reached from this machine;
+// then only names of this machine's loopback address are accepted as Host, so that a web site cannot let a
+// browser reach the server by a name of its own (DNS rebinding).
+class Guard {
+ public:
+  // `token`: empty for none. `address`: what the server listens on.
+  Guard(std::string address, int port, std::string token);
+
+  // `changes`: the request does more than read, so it must come from the page itself. first_visit: the token
+  // is right and should be kept as cookie().
+  Verdict check(const Credentials& given, bool changes) const;
+
+  // The value of Set-Cookie.
+  std::string cookie() const;
+
+ private:
+  bool accepts_host(std::string_view host) const;
+  bool has_token(const Credentials& given) const;
+
+  std::string address_, token_, cookie_name_;
+};
+
+// Whether an address is this machine's own, which others cannot reach.
+bool is_loopback(std::string_view address);
+
+// Takes equally long wherever the texts differ, so that a token cannot be guessed piece by piece.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+// 32 random hexadecimal digits.
+std::string make_token();
+
+// Characters that need no quoting in addresses and cookies, and enough of them; else a UserError.
+void check_token(const std::string& token);
+
+}  // namespace dpo::serve

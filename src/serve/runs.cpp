@@ -1,0 +1,202 @@
+#include "serve/runs.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/sha256.h"
+#include "base/utf8.h"
+#include "report/run_files.h"
+#include "serve/tail.h"
+
+namespace dpo::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using std::chrono::seconds;
+
+constexpr int kDepth = 4;                        // of runs below a given folder
+constexpr std::size_t kMostRuns = 500;           // shown
+constexpr std::uint64_t kLastMetrics = 1 << 20;  // bytes of metrics.jsonl that the list reads at first
+constexpr seconds kScanEvery{3};
+constexpr seconds kSilent{30 * 60};  // an evaluation of a large model can take minutes
+
+std::string id_of(const fs::path& folder) {
+  Sha256 hash;
+  hash.add(folder.string());
+  return to_hex(hash.finish()).substr(0, 12);
+}
+
+bool is_run(const fs::path& folder) {
+  std::error_code none;
+  return fs::is_regular_file(folder / "metrics.jsonl", none);
+}
+
+void add_runs(const fs::path& folder, const std::string& name, int depth, std::vector<Run>& runs) {
+  if (runs.size() >= kMostRuns) return;
+  if (is_run(folder)) {
+    runs.push_back({id_of(folder), replace_invalid_utf8(name), folder});
+    return;
+  }
+  if (depth == 0) return;
+  std::error_code none;
+  for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, none), end;
+       !none && entry != end; entry.increment(none)) {
+    const std::string below = entry->path().filename().string();
+    std::error_code unknown;
+    if (!below.starts_with('.') && entry->is_directory(unknown) && !entry->is_symlink(unknown))
+      add_runs(entry->path(), name.empty() ? below : name + "/" + below, depth - 1, runs);
+  }
+}
+
+double seconds_of(fs::file_time_type time) {
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration<double>(system.time_since_epoch()).count();
+}
+
+// When a file changed, in seconds since 1970; 0: there is none.
+double changed_at(const fs::path& file) {
+  std::error_code failed;
+  const fs::file_time_type time = fs::last_write_time(file, failed);
+  return failed ? 0 : seconds_of(time);
+}
+
+// The last value of each of some metrics.
+void add_values(json& values, const std::string& line) {
+  constexpr std::array<const char*, 6> kNames = {
+      "loss/train",           "loss/eval",         "rewards_eval/accuracies",
+      "rewards_eval/margins", "counters/examples", "counters/updates"};
+  const json metrics = json::parse(line, nullptr, false);
+  if (!metrics.is_object()) return;
+  for (const char* name : kNames)
+    if (const auto found = metrics.find(name); found != metrics.end() && found->is_number())
+      values[name] = *found;
+}
+
+// How many updates the plan expected; null: unknown.
+json planned_updates(const fs::path& run) {
+  const json plan = report::read_object(run / "plan.json");
+  const json::json_pointer updates("/time/updates");
+  return plan.is_object() && plan.contains(updates) && plan[updates].is_number() ? plan[updates] : json();
+}
+
+}  // namespace
+
+const char* name_of(Status status) {
+  switch (status) {
+    case Status::running: return "running";
+    case Status::silent: return "silent";
+    case Status::finished: return "finished";
+    case Status::stopped: return "stopped";
+    case Status::failed: break;
+  }
+  return "failed";
+}
+
+std::vector<Run> find_runs(const std::vector<fs::path>& folders) {
+  std::vector<Run> runs;
+  for (const fs::path& folder : folders) {
+    std::error_code failed;
+    const fs::path whole = fs::canonical(folder, failed);
+    if (failed) continue;
+    // One folder of runs: its name would only repeat in every line.
+    const bool only = folders.size() == 1 && !is_run(whole);
+    add_runs(whole, only ? "" : whole.filename().string(), kDepth, runs);
+  }
+  std::set<std::string> seen;  // a folder may be given twice
+  std::erase_if(runs, [&](const Run& run) { return !seen.insert(run.id).second; });
+  std::ranges::sort(runs, {}, &Run::name);
+  return runs;
+}
+
+// What is known about a run; only what was added to its files is read.
+struct Runs::Watched {
+  explicit Watched(Run found)
+      : run(std::move(found)),
+        log(run.folder / "log.txt"),
+        metrics(run.folder / "metrics.jsonl", kLastMetrics) {}
+
+  void read() {
+    for (bool more = true; more;) {
+      const Tail::Part part = log.next();
+      if (part.restarted) said = {};
+      for (const std::string& line : part.lines) report::add_log_line(said, line);
+      if (!part.lines.empty() || updates.is_null()) updates = planned_updates(run.folder);
+      more = part.more;
+    }
+    for (bool more = true; more;) {
+      const Tail::Part part = metrics.next();
+      if (part.restarted) values = json::object();
+      for (const std::string& line : part.lines) add_values(values, line);
+      more = part.more;
+    }
+  }
+
+  json describe() {
+    read();
+    const double changed =
+        std::max(changed_at(run.folder / "metrics.jsonl"), changed_at(run.folder / "log.txt"));
+    json line = {{"id", run.id},
+                 {"name", run.name},
+                 {"status", name_of(status(changed))},
+                 {"started", changed_at(run.folder / "config.yaml")},
+                 {"changed", changed},
+                 {"values", values},
+                 {"planned_updates", updates}};
+    if (!said.reason.empty()) line["reason"] = replace_invalid_utf8(said.reason.substr(0, 500));
+    return line;
+  }
+
+  Status status(double changed) const {
+    using Said = report::LogFacts::Status;
+    switch (said.status) {
+      case Said::finished: return Status::finished;
+      case Said::stopped: return Status::stopped;
+      case Said::failed: return Status::failed;
+      case Said::unknown: break;
+    }
+    const double now = seconds_of(fs::file_time_type::clock::now());
+    return now - changed > static_cast<double>(kSilent.count()) ? Status::silent : Status::running;
+  }
+
+  Run run;
+  Tail log, metrics;
+  report::LogFacts said;
+  json updates, values = json::object();
+};
+
+Runs::Runs(std::vector<fs::path> folders) : folders_(std::move(folders)) { scan(); }
+Runs::~Runs() = default;
+
+void Runs::scan() {
+  std::map<std::string, std::unique_ptr<Watched>> found;
+  for (Run& run : find_runs(folders_)) {
+    auto& kept = watched_[run.id];
+    const std::string id = run.id;
+    found[id] = kept ? std::move(kept) : std::make_unique<Watched>(std::move(run));
+  }
+  watched_ = std::move(found);
+  scanned_ = std::chrono::steady_clock::now();
+}
+
+std::optional<Run> Runs::find(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = watched_.find(id);
+  return found == watched_.end() ? std::nullopt : std::optional(found->second->run);
+}
+
+json Runs::list() {
+  const std::lock_guard lock(mutex_);
+  if (std::chrono::steady_clock::now() - scanned_ > kScanEvery) scan();
+  std::vector<json> lines;
+  for (const auto& [id, watched] : watched_) lines.push_back(watched->describe());
+  std::ranges::stable_sort(lines, [](const json& a, const json& b) {
+    return a["started"].get<double>() > b["started"].get<double>();
+  });
+  return lines;
+}
+
+}  // namespace dpo::serve

@@ -1,0 +1,54 @@
+// serve: a live page about runs, over HTTP.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace dpo::serve {
+
+// A run that was found. Requests name it by its id, which stays the same when the server is started again.
+struct Run {
+  std::string id;    // of letters and digits
+  std::string name;  // as it is shown: its path below the folder that was given
+  std::filesystem::path folder;
+};
+
+// running: its log has no end and its files changed lately. silent: they did not, so it was killed, or hangs.
+enum class Status { running, silent, finished, stopped, failed };
+const char* name_of(Status status);
+
+// The runs in folders, which may be on another machine's disk. Can be used by several threads.
+class Runs {
+ public:
+  explicit Runs(std::vector<std::filesystem::path> folders);
+  ~Runs();
+
+  std::optional<Run> find(const std::string& id) const;
+
+  // All runs with status and last values, those that started last first. Looks for new runs every few
+  // seconds.
+  nlohmann::json list();
+
+ private:
+  struct Watched;
+  void scan();
+
+  const std::vector<std::filesystem::path> folders_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Watched>> watched_;  // by id
+  std::chrono::steady_clock::time_point scanned_{};
+};
+
+// The runs in and below some folders, in order of their names. Links are not followed.
+std::vector<Run> find_runs(const std::vector<std::filesystem::path>& folders);
+
+}  // namespace dpo::serve

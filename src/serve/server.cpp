@@ -1,0 +1,233 @@
+#include <httplib.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/stop.h"
+#include "serve/child.h"
+#include "serve/events.h"
+#include "serve/serve.h"
+
+namespace dpo::serve {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr int kThreads = 64;  // a viewer's stream of events takes one
+constexpr int kMostStreams = 40;
+constexpr std::size_t kLongestBody = 64
+                                     << 10;  // of a request; a prompt must fit into an argument of a process
+constexpr const char* kTry = "/api/try";
+
+// Counts for as long as it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count), before_(count++) {}
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+  int before() const { return before_; }
+
+ private:
+  std::atomic<int>& count_;
+  int before_;
+};
+
+Request request_of(const httplib::Request& given) {
+  Request request{.method = given.method, .path = given.path};
+  for (const auto& [name, value] : given.params) request.parameters[name] = value;
+  request.credentials = {.host = given.get_header_value("Host"),
+                         .origin = given.get_header_value("Origin"),
+                         .authorization = given.get_header_value("Authorization"),
+                         .cookie = given.get_header_value("Cookie"),
+                         .token = given.get_param_value("token")};
+  return request;
+}
+
+void set_headers(const Answer& answer, httplib::Response& response) {
+  response.status = answer.status;
+  for (const auto& [name, value] : answer.headers) response.set_header(name, value);
+  for (const auto& [name, value] : common_headers())
+    if (!response.has_header(name)) response.set_header(name, value);
+}
+
+void send_problem(int status, const std::string& text, httplib::Response& response) {
+  set_headers({.status = status}, response);
+  response.set_content(text + "\n", "text/plain; charset=utf-8");
+}
+
+std::string json_line(const json& value) {
+  return value.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+class Server {
+ public:
+  explicit Server(const Settings& settings) : settings_(settings), runs_(settings.folders) {}
+
+  void run(const std::function<void(const std::string&)>& ready);
+
+ private:
+  void bind();
+  void add_handlers();
+  std::string address() const;
+  void answer(const httplib::Request& request, httplib::Response& response);
+  void send_events(const Answer& answer, httplib::Response& response);
+  void try_model(const httplib::Request& request, httplib::Response& response);
+
+  const Settings& settings_;
+  Runs runs_;
+  httplib::Server http_;
+  int port_ = 0;
+  std::unique_ptr<Guard> guard_;  // once the port is known
+  std::atomic<int> streams_ = 0, tries_ = 0;
+};
+
+void Server::bind() {
+  // Without the library's SO_REUSEPORT, with which two servers would share a port.
+  http_.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  http_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  http_.set_keep_alive_timeout(1);  // seconds; so long does the end of the server take
+  http_.set_payload_max_length(kLongestBody);
+  port_ = settings_.port == 0 ? http_.bind_to_any_port(settings_.host)
+                              : (http_.bind_to_port(settings_.host, settings_.port) ? settings_.port : -1);
+  if (port_ <= 0)
+    throw UserError(fmt::format(
+        "cannot listen on {} port {}: is it in use, or not an address of this machine? Try --port 0 "
+        "for any that is free",
+        settings_.host, settings_.port));
+  guard_ = std::make_unique<Guard>(settings_.host, port_, settings_.token);
+}
+
+std::string Server::address() const {
+  std::string host = settings_.host;
+  if (host == "0.0.0.0" || host == "::") {
+    char name[256] = {};
+    if (::gethostname(name, sizeof name - 1) == 0) host = name;
+  }
+  if (host.find(':') != host.npos) host = "[" + host + "]";
+  return fmt::format("http://{}:{}/{}{}", host, port_,
+                     settings_.token.empty() ? "" : "?token=", settings_.token);
+}
+
+void Server::add_handlers() {
+  http_.set_exception_handler([](const httplib::Request&, httplib::Response& response, auto) {
+    send_problem(500, "this is a bug in dpo", response);
+  });
+  // All requests, before the library looks for handlers by their paths.
+  http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    const bool is_try = request.method == "POST" && request.path == kTry;
+    if (!is_try) {
+      answer(request, response);
+      return httplib::Server::HandlerResponse::Handled;
+    }
+    const auto refusal = refusal_of(*guard_, request_of(request), true);
+    if (!refusal) return httplib::Server::HandlerResponse::Unhandled;  // its body is read first
+    set_headers(*refusal, response);
+    response.set_content(refusal->body, refusal->type);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  http_.Post(kTry, [this](const httplib::Request& request, httplib::Response& response) {
+    try_model(request, response);
+  });
+}
+
+void Server::answer(const httplib::Request& request, httplib::Response& response) {
+  if (request.has_header("Range"))
+    return send_problem(400, "no part of an answer can be asked for", response);
+  const Answer made = answer_to({runs_, *guard_, settings_.describe}, request_of(request));
+  if (made.is_events) return send_events(made, response);
+  set_headers(made, response);
+  response.set_content(made.body, made.type);
+}
+
+void Server::send_events(const Answer& answer, httplib::Response& response) {
+  struct Stream {
+    EventStream events;
+    Counted counted;
+    std::chrono::steady_clock::time_point sent = std::chrono::steady_clock::now();
+  };
+  const auto stream =
+      std::shared_ptr<Stream>(new Stream{EventStream(runs_, answer.events_of), Counted(streams_)});
+  if (stream->counted.before() >= kMostStreams) return send_problem(503, "too many viewers", response);
+  set_headers(answer, response);
+  response.set_chunked_content_provider(answer.type, [stream](std::size_t, httplib::DataSink& sink) {
+    std::string text = stream->events.next();
+    const auto now = std::chrono::steady_clock::now();
+    if (text.empty() && now - stream->sent > 10s)
+      text = ":\n\n";  // a comment: shows whether the viewer is still there
+    if (text.empty()) {
+      std::this_thread::sleep_for(250ms);
+      return true;
+    }
+    stream->sent = now;
+    return sink.write(text.data(), text.size());
+  });
+}
+
+// The answer of a model as lines {"text"}, at the end {"done"} or {"error"}. The process ends when the viewer
+// leaves.
+void Server::try_model(const httplib::Request& request, httplib::Response& response) {
+  struct Try {
+    Counted counted;
+    std::unique_ptr<Child> child;
+  };
+  const auto attempt = std::shared_ptr<Try>(new Try{Counted(tries_), nullptr});
+  if (attempt->counted.before() > 0)
+    return send_problem(409, "a model is answering another prompt: wait for its end", response);
+  try {
+    const Prompt prompt = prompt_of(request.body);
+    const auto run = runs_.find(prompt.run);
+    if (!run) return send_problem(404, "no such run", response);
+    attempt->child = std::make_unique<Child>("/proc/self/exe", settings_.sample(*run, prompt));
+  } catch (const UserError& error) {
+    return send_problem(400, error.what(), response);
+  }
+  set_headers({}, response);
+  response.set_chunked_content_provider(
+      "application/x-ndjson", [attempt](std::size_t, httplib::DataSink& sink) {
+        const std::string text = attempt->child->read(200ms);
+        const auto send = [&](const json& value) {
+          const std::string line = json_line(value);
+          return sink.write(line.data(), line.size());
+        };
+        if (!text.empty() && !send({{"text", text}})) return false;
+        if (!attempt->child->has_ended()) return sink.is_writable();
+        const std::string failure = attempt->child->failure();
+        send(failure.empty() ? json{{"done", true}} : json{{"error", failure}});
+        sink.done();
+        return true;
+      });
+}
+
+void Server::run(const std::function<void(const std::string&)>& ready) {
+  bind();
+  add_handlers();
+  std::thread listening([this] { http_.listen_after_bind(); });
+  while (!http_.is_running()) std::this_thread::sleep_for(1ms);
+  ready(address());
+  while (!stop_requested() && http_.is_running()) std::this_thread::sleep_for(100ms);
+  http_.stop();
+  listening.join();
+}
+
+}  // namespace
+
+bool is_available() { return true; }
+
+void serve(const Settings& settings, const std::function<void(const std::string&)>& ready) {
+  handle_stop_signals();
+  Server(settings).run(ready);
+}
+
+}  // namespace dpo::serve

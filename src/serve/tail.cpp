@@ -1,0 +1,94 @@
+#include "serve/tail.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+namespace dpo::serve {
+namespace {
+
+constexpr std::size_t kPiece = 4u << 20;     // read at once, at most
+constexpr std::size_t kLongest = 16u << 20;  // of a line; longer ones are skipped
+constexpr std::size_t kRemembered = 64;      // bytes that tell a file from another of the same length
+
+class Descriptor {
+ public:
+  // Not blocking: a name may also be a pipe.
+  explicit Descriptor(const std::filesystem::path& file)
+      : number_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// The bytes at `offset`; fewer if the file ends there or cannot be read.
+std::string read_at(int descriptor, std::uint64_t offset, std::size_t size) {
+  std::string bytes(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count =
+        ::pread(descriptor, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+}  // namespace
+
+// A resumed run replaces the file by its beginning. Afterwards it may be longer than what was read before,
+// and have the number of the old file.
+bool Tail::continues(int descriptor, std::uint64_t size, dev_t device, ino_t inode) const {
+  return device == device_ && inode == inode_ && size >= offset_ &&
+         read_at(descriptor, offset_ - last_.size(), last_.size()) == last_;
+}
+
+void Tail::add_lines(std::string_view bytes, Part& part) {
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    pending_ += bytes.substr(0, end);
+    if (pending_.size() > kLongest) pending_.clear(), skips_ = true;
+    if (end == bytes.npos) return;
+    if (!skips_) part.lines.push_back(std::move(pending_));
+    pending_.clear();
+    skips_ = false;
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+Tail::Part Tail::next() {
+  Part part;
+  const Descriptor file(file_);
+  struct stat facts {};
+  if (file.number() < 0 || ::fstat(file.number(), &facts) != 0 || !S_ISREG(facts.st_mode)) return part;
+  const auto size = static_cast<std::uint64_t>(facts.st_size);
+  if (!continues(file.number(), size, facts.st_dev, facts.st_ino)) {
+    part.restarted = offset_ > 0;
+    *this = Tail(file_, most_);
+    device_ = facts.st_dev, inode_ = facts.st_ino;
+    if (size > most_) offset_ = size - most_, skips_ = true;
+  }
+  const std::string bytes = read_at(
+      file.number(), offset_, static_cast<std::size_t>(std::min<std::uint64_t>(size - offset_, kPiece)));
+  offset_ += bytes.size();
+  last_ += bytes;
+  last_.erase(0, last_.size() - std::min(last_.size(), kRemembered));
+  add_lines(bytes, part);
+  part.more = !bytes.empty() && offset_ < size;
+  return part;
+}
+
+}  // namespace dpo::serve
