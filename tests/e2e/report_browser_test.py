@@ -3,42 +3,15 @@
 Screenshots are kept in report-screenshots, next to the program.
 """
 
-import shutil
-import sys
 import unittest
 from pathlib import Path
 
+from browser import DESKTOP, OVERFLOW, PHONE, skip_unless_it_starts, start, sync_playwright
 from report_runs import HOSTILE, ReportRuns
 from tiny_run import PROGRAM
 
-try:
-    from playwright.sync_api import Error, sync_playwright
-except ImportError:
-    print("not run: no playwright in the test environment")
-    sys.exit(77)
-CHROMIUM = shutil.which("chromium")
-if not CHROMIUM:
-    print("not run: no chromium here; sudo apt-get install chromium")
-    sys.exit(77)
-
 SCREENSHOTS = Path(PROGRAM).parent / "report-screenshots"
-DESKTOP, PHONE = 1280, 390
 UNFOLD = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
-# By how many pixels the page can be scrolled sideways.
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-def start(playwright):
-    return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-
-
-def skip_unless_it_starts():
-    with sync_playwright() as playwright:
-        try:
-            start(playwright).close()
-        except Error as error:
-            print(f"not run: chromium does not start here: {error}")
-            sys.exit(77)
 
 
 class Browser(ReportRuns):

@@ -1,0 +1,211 @@
+"""The page of dpo serve in a browser: live curves, comparison, filters, links, hostile text, phone width, keyboard, light and dark.
+
+Screenshots are kept in serve-screenshots, next to the program.
+"""
+
+import json
+import re
+import shutil
+import unittest
+from pathlib import Path
+
+from browser import DESKTOP, OVERFLOW, PHONE, skip_unless_it_starts, start, sync_playwright
+from report_runs import HOSTILE, TIME
+from serve_server import ServedRuns, skip_without_server
+from tiny_run import PROGRAM
+
+SCREENSHOTS = Path(PROGRAM).parent / "serve-screenshots"
+# How many points of a chart are drawn, by its title.
+POINTS = "Object.fromEntries(charts.map((chart) => [chart.title, chart.plot.data[0].length]))"
+
+
+class Browser(ServedRuns):
+    @classmethod
+    def setUpClass(cls):
+        SCREENSHOTS.mkdir(exist_ok=True)
+        playwright = sync_playwright().start()
+        cls.addClassCleanup(playwright.stop)
+        cls.browser = start(playwright)
+        cls.addClassCleanup(cls.browser.close)
+
+    def open(self, server, fragment="", width=DESKTOP, expected=None, **options):
+        """The page in a new tab. Console messages (but `expected`), dialogs and requests to other hosts are failures at the end."""
+        context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
+        self.addCleanup(context.close)
+        page = context.new_page()
+        seen = []
+        page.on("console", lambda message: None if expected and expected in message.text else seen.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: None if request.url.startswith((f"http://{server.host}/", "data:,")) else seen.append(request.url[:200]))
+        page.goto(server.address + fragment)
+        self.addCleanup(lambda: self.assertEqual(seen, []))
+        page.wait_for_function("document.getElementById('connection').textContent === 'live'")
+        return page
+
+    def add_metrics(self, run, **values):
+        with open(run / "metrics.jsonl", "a") as metrics:
+            metrics.write(json.dumps(values) + "\n")
+
+    def test_live_values_arrive(self):
+        run = self.make_run("run")
+        (run / "log.txt").write_text(f"{TIME}run folder x\n")
+        page = self.open(self.serve())
+        page.wait_for_function(f"{POINTS}.loss === 6")
+        self.assertEqual(page.locator("#runs .status").inner_text(), "running")
+        output = page.locator("figure.chart output").first
+        self.assertEqual(output.inner_text(), "examples 352: training 0.5, held out 0.23103")
+        page.wait_for_selector("#settings tr")
+        height = page.evaluate("document.documentElement.scrollHeight")
+        self.add_metrics(run, **{"loss/train": 0.125, "counters/examples": 384, "counters/updates": 12})
+        page.wait_for_function(f"{POINTS}.loss === 7")
+        self.assertTrue(output.inner_text().startswith("examples 384: training 0.125"))
+        page.wait_for_function("document.querySelector('#runs td:nth-child(5)').textContent === '0.125'")
+        (run / "log.txt").write_text(f"{TIME}run folder x\n{TIME}done: 12 updates\n")
+        page.wait_for_function("document.querySelector('#runs .status').textContent === 'finished'")
+        self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), height)  # nothing moved
+        page.screenshot(path=SCREENSHOTS / "live.png", full_page=True)
+        canvas = page.locator("figure.chart canvas").first
+        colours = canvas.evaluate("(c) => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size")
+        self.assertGreater(colours, 5)  # something is drawn
+
+    def test_runs_are_compared(self):
+        for name in ("one", "two", "three"):
+            self.make_run(name)
+        server = self.serve()
+        page = self.open(server)
+        page.locator("#runs tr", has_text="one").locator("input").check()
+        page.locator("#runs tr", has_text="two").locator("input").check()
+        shown = page.locator("#runs input:checked").count()
+        page.wait_for_function(f"charts.length > 0 && charts[0].curves.length === {2 * shown}")
+        self.assertEqual(page.locator("#legend li").count(), shown)
+        page.screenshot(path=SCREENSHOTS / "comparison.png", full_page=True)
+        # A link to this view shows it again.
+        again = self.open(server, page.evaluate("location.hash"))
+        again.wait_for_function(f"charts.length > 0 && charts[0].curves.length === {2 * shown}")
+        self.assertEqual(again.locator("#legend").inner_text(), page.locator("#legend").inner_text())
+        page.locator("#runs tr", has_text="two").locator("input").uncheck()
+        page.wait_for_function(f"charts[0].curves.length === {2 * (shown - 1)}")
+        page.locator("#run-filter").fill("thr")
+        self.assertEqual(page.locator("#runs tr").count(), 1)
+
+    def test_examples_and_samples(self):
+        self.make_run("run")
+        server = self.serve()
+        page = self.open(server)
+        page.locator("#tab-examples").click()
+        page.wait_for_selector("article.example")
+        self.assertEqual(page.locator("article.example h3").first.inner_text(), "example 0: margin +0.000 → -20.000")
+        self.assertEqual(page.locator("#examples-count").inner_text(), "40 of 40 held-out examples")
+        page.locator("#examples-pages button", has_text="more").click()
+        page.wait_for_function("location.hash.includes('from=20')")
+        page.locator("#examples-filter").fill("good 39")
+        page.wait_for_function("document.getElementById('examples-count').textContent.startsWith('1 of 40')")
+        self.assertIn("good 39 plain", page.locator("article.example").inner_text())
+        page.screenshot(path=SCREENSHOTS / "examples.png", full_page=True)
+        again = self.open(server, page.evaluate("location.hash"))
+        again.wait_for_function("document.getElementById('examples-count').textContent.startsWith('1 of 40')")
+        self.assertEqual(again.locator("#examples-filter").input_value(), "good 39")
+        page.locator("#examples-filter").fill("")
+        page.wait_for_function("document.getElementById('examples-count').textContent.startsWith('40 of 40')")
+        page.locator("#examples-order").select_option("best")
+        page.wait_for_function("document.querySelector('article.example h3').textContent.startsWith('example 39')")
+        page.locator("#examples-steps button", has_text="previous").click()
+        page.wait_for_function("document.getElementById('examples-steps').textContent.includes('after 160 examples')")
+        page.go_back()
+        page.wait_for_function("document.getElementById('examples-steps').textContent.includes('after 320 examples')")
+        page.locator("#tab-samples").click()
+        page.wait_for_function("document.querySelectorAll('#samples article').length === 3")
+        self.assertIn("policy 2 plain", page.locator("#samples").inner_text())
+        page.locator("#tab-summary").click()
+        page.wait_for_function("document.getElementById('learned').textContent.startsWith('Did it learn? Yes')")
+        with page.context.expect_page() as report:
+            page.locator("#report-link").click()
+        self.assertIn("Did it learn?", report.value.inner_text("main"))
+
+    def test_hostile_text(self):
+        self.make_run("hostile", HOSTILE)
+        name = "<img src=x onerror=alert(1)>"
+        shutil.copytree(self.folder / "hostile", self.folder / name)
+        (self.folder / name / "log.txt").write_text(f"{TIME}run folder x\n{TIME}error: {HOSTILE}\n")
+        page = self.open(self.serve())
+        page.locator("#runs button", has_text=name).click()
+        for view, place in (("examples", "#examples"), ("samples", "#samples")):
+            page.locator("#tab-" + view).click()
+            page.wait_for_function(f"document.querySelectorAll('{place} article').length > 2")
+            self.assertGreater(page.inner_text(place).count("<script>alert(2)</script><!-- &amp;"), 5)
+        self.assertIn("<script>alert(2)</script>", page.inner_text("#runs"))
+        self.assertEqual(page.evaluate("[document.scripts.length, document.images.length, document.styleSheets.length]"), [3, 0, 3])
+        self.assertEqual(page.locator("#run-title").inner_text(), name)
+
+    def test_a_huge_answer(self):
+        self.make_run("huge", "x" * 1_000_000, pairs=2)
+        page = self.open(self.serve(), width=PHONE)
+        page.locator("#tab-examples").click()
+        page.wait_for_selector("article.example")
+        self.assertEqual(page.evaluate(OVERFLOW), 0)
+        page.locator("article.example button").first.click()
+        page.wait_for_function("document.querySelector('article.example .quote div').textContent.length > 1000000")
+        self.assertEqual(page.evaluate(OVERFLOW), 0)
+
+    def test_every_width_and_colour_scheme(self):
+        self.make_run("run", "A sentence of the data. " * 40)
+        self.make_run("x" * 200, "x" * 3000)
+        server = self.serve()
+        for scheme in ("light", "dark"):
+            for width in (DESKTOP, PHONE, 320):
+                page = self.open(server, width=width, color_scheme=scheme)
+                for view in ("summary", "examples", "samples", "try"):
+                    with self.subTest(scheme=scheme, width=width, view=view):
+                        page.locator("#tab-" + view).click()
+                        page.wait_for_selector({"summary": "#settings tr", "examples": "#examples article", "samples": "#samples article", "try": "#try-start"}[view])
+                        self.assertEqual(page.evaluate(OVERFLOW), 0)
+                        page.screenshot(path=SCREENSHOTS / f"{view}-{scheme}-{width}.png", full_page=True)
+                colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                self.assertEqual(colour, "rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
+
+    def test_keyboard(self):
+        self.make_run("run")
+        page = self.open(self.serve())
+        page.wait_for_function(f"{POINTS}.loss === 6")
+        plot, output = page.locator("figure.chart .u-over").first, page.locator("figure.chart output").first
+        plot.focus()
+        for key, text in (("Home", "examples 0: "), ("ArrowRight", "examples 32: "), ("End", "examples 352: "), ("ArrowLeft", "examples 320: ")):
+            page.keyboard.press(key)
+            self.assertTrue(output.inner_text().startswith(text), (key, output.inner_text()))
+        page.locator("#tab-summary").focus()
+        page.keyboard.press("ArrowRight")
+        self.assertEqual(page.locator("[role=tab][aria-selected=true]").inner_text(), "examples")
+        page.keyboard.press("Tab")
+        self.assertEqual(page.evaluate("document.activeElement.id"), "examples-filter")
+        self.assertEqual(page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), "solid")
+
+    def test_a_token(self):
+        self.make_run("run")
+        server = self.serve("--token", "my-own-token-0123456789", self.folder)
+        page = self.open(server)
+        page.wait_for_selector("#runs tr")
+        self.assertNotIn("token", page.url)
+
+    def test_trying_says_what_is_wrong(self):
+        self.make_run("run")
+        page = self.open(self.serve(), expected="status of 400")
+        page.locator("#tab-try").click()
+        page.locator("#try-prompt").fill("Human: hello?")
+        page.locator("#try-start").click()
+        page.wait_for_function("document.getElementById('try-state').textContent === 'the run has no checkpoint yet\\n'")
+
+    def test_a_long_run(self):
+        """How long 10,000 evaluations of 1,000 pairs take to open is printed."""
+        self.make_long_run()
+        server = self.serve()
+        page = self.open(server)
+        page.wait_for_function("charts.length > 0 && charts[0].plot.data[0].length > 900")
+        print(f"a run of 10,000 evaluations is drawn after {page.evaluate('performance.now()'):.0f} ms")
+        self.assertTrue(re.search("10,000|examples 319,9", page.locator("figure.chart output").first.inner_text()))
+
+
+if __name__ == "__main__":
+    skip_without_server()
+    skip_unless_it_starts()
+    unittest.main()

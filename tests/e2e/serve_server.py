@@ -1,0 +1,97 @@
+"""What tests of dpo serve share: run folders, the server as a process, and a plain HTTP client."""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+from report_runs import ReportRuns
+from tiny_run import PROGRAM
+
+
+def skip_without_server():
+    if "built without cpp-httplib" in subprocess.run([PROGRAM, "serve", "/nowhere"], capture_output=True, text=True).stderr:
+        print("not run: built without cpp-httplib")
+        sys.exit(77)
+
+
+class Server:
+    """dpo serve as a process; `address` is what it printed."""
+
+    def __init__(self, *arguments, cwd):
+        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        if not self.address:
+            raise RuntimeError(self.process.communicate()[1])
+        self.host = urlsplit(self.address).netloc
+
+    def connect(self, timeout=60):
+        port = urlsplit(self.address).port
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """Status, headers and text of an answer; the path is sent as it is."""
+        connection = self.connect()
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        headers = {"Host": self.host, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if body is not None:
+            headers["Content-Length"] = str(len(body.encode()))
+        for name, value in headers.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders(body.encode() if body is not None else None)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers, text
+
+    def json(self, path, **headers):
+        status, _, text = self.ask(path, **headers)
+        assert status == 200, (status, text)
+        return json.loads(text)
+
+    def stop(self):
+        """Ctrl-C; returns the exit status."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.errors = self.process.communicate(timeout=60)[1]
+            finally:
+                self.process.kill()
+        return self.process.returncode
+
+
+class Events:
+    """The events of a server, one after the other."""
+
+    def __init__(self, server, runs):
+        self.connection = server.connect()
+        self.connection.request("GET", "/api/events?runs=" + ",".join(runs), headers={"Host": server.host})
+        self.answer = self.connection.getresponse()
+
+    def next(self, name):
+        """The data of the next event of this name."""
+        kind = None
+        while line := self.answer.readline():
+            field, _, value = line.decode().rstrip("\n").partition(": ")
+            kind = value if field == "event" else kind
+            if field == "data" and kind == name:
+                return json.loads(value)
+        raise EOFError("the stream ended")
+
+    def close(self):
+        self.answer.close()
+        self.connection.close()
+
+
+class ServedRuns(ReportRuns):
+    def serve(self, *arguments):
+        server = Server(*(arguments or [self.folder]), cwd=self.folder)
+        self.addCleanup(server.stop)
+        return server
+
+    def id_of(self, server, name):
+        return next(run["id"] for run in server.json("/api/runs") if run["name"] == name)
