@@ -48,7 +48,7 @@ class Routes : public RunFolder {
     return json::parse(answer.body);
   }
   Site site() {
-    return {*runs_, guard_, [](const Run& run) {
+    return {*runs_, guard_, [](const serve::Run& run) {
               return report::RunSource{run.folder, run.name, {}, "no config"};
             }};
   }
