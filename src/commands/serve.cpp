@@ -48,7 +48,7 @@ void describe(CLI::App& command, ServeArguments& arguments) {
   command.footer("The address of the page is printed on stdout; Ctrl-C ends. See docs/serve.md.");
 }
 
-// The model that a run started from, as arguments of dpo sample.
+// The model that a run started from, as arguments of dpo sample. A name after "--" cannot be an option.
 std::vector<std::string> reference_of(const fs::path& run) {
   config::Request request;
   request.config_file = run / "config.yaml";
@@ -56,29 +56,28 @@ std::vector<std::string> reference_of(const fs::path& run) {
   const auto& model = config.model;
   std::error_code none;
   const bool is_folder = model.archive && fs::is_directory(*model.archive, none);
-  std::vector<std::string> arguments = {is_folder ? *model.archive : model.name_or_path};
+  std::vector<std::string> arguments;
   if (model.archive && !is_folder) arguments.push_back("--weights=" + *model.archive);
   if (model.tokenizer_name_or_path) arguments.push_back("--tokenizer=" + *model.tokenizer_name_or_path);
+  arguments.insert(arguments.end(), {"--", is_folder ? *model.archive : model.name_or_path});
   return arguments;
 }
 
 std::vector<std::string> policy_of(const fs::path& run) {
   std::error_code none;
   if (!fs::exists(run / kLatest, none)) throw UserError("the run has no checkpoint yet");
-  return {(run / kLatest).string()};
+  return {"--", (run / kLatest).string()};
 }
 
 std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prompt& prompt,
                                           const std::string& device) {
-  std::vector<std::string> arguments = {"sample"};
+  std::vector<std::string> arguments = {"sample", "--device=" + device, "--prompt=" + prompt.text,
+                                        fmt::format("--temperature={}", prompt.temperature),
+                                        fmt::format("--max-new-tokens={}", prompt.max_new_tokens)};
+  if (prompt.chat) arguments.push_back("--chat");
   const std::vector<std::string> model =
       prompt.side == serve::Side::policy ? policy_of(run) : reference_of(run);
   arguments.insert(arguments.end(), model.begin(), model.end());
-  for (const std::string& more :
-       {"--device=" + device, "--prompt=" + prompt.text, fmt::format("--temperature={}", prompt.temperature),
-        fmt::format("--max-new-tokens={}", prompt.max_new_tokens)})
-    arguments.push_back(more);
-  if (prompt.chat) arguments.push_back("--chat");
   return arguments;
 }
 
@@ -86,8 +85,7 @@ int run_serve(const ServeArguments& arguments) {
   if (!serve::is_available())
     throw UserError(
         "this dpo was built without cpp-httplib: install its development files (libcpp-httplib-dev) and "
-        "build again; "
-        "'dpo report RUN' writes a page that needs no server");
+        "build again; 'dpo report RUN' writes a page that needs no server");
   serve::Settings settings;
   settings.host = arguments.host;
   settings.port = arguments.port;

@@ -18,11 +18,12 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using std::chrono::seconds;
 
-constexpr int kDepth = 4;                        // of runs below a given folder
-constexpr std::size_t kMostRuns = 500;           // shown
+constexpr int kDepth = 4;               // of runs below a given folder
+constexpr std::size_t kMostRuns = 500;  // shown: those that changed last
+constexpr std::size_t kMostFound = 10'000;
 constexpr std::uint64_t kLastMetrics = 1 << 20;  // bytes of metrics.jsonl that the list reads at first
-constexpr seconds kScanEvery{3};
-constexpr seconds kSilent{30 * 60};  // an evaluation of a large model can take minutes
+constexpr seconds kScanEvery{3};                 // and at least 20 times as long as a scan takes
+constexpr seconds kSilent{30 * 60};              // an evaluation of a large model can take minutes
 
 std::string id_of(const fs::path& folder) {
   Sha256 hash;
@@ -30,13 +31,16 @@ std::string id_of(const fs::path& folder) {
   return to_hex(hash.finish()).substr(0, 12);
 }
 
+// Runs are in .cache unless local_dirs says otherwise; other hidden folders have none.
+bool may_have_runs(const std::string& name) { return !name.starts_with('.') || name == ".cache"; }
+
 bool is_run(const fs::path& folder) {
   std::error_code none;
   return fs::is_regular_file(folder / "metrics.jsonl", none);
 }
 
 void add_runs(const fs::path& folder, const std::string& name, int depth, std::vector<Run>& runs) {
-  if (runs.size() >= kMostRuns) return;
+  if (runs.size() >= kMostFound) return;
   if (is_run(folder)) {
     runs.push_back({id_of(folder), replace_invalid_utf8(name), folder});
     return;
@@ -47,7 +51,7 @@ void add_runs(const fs::path& folder, const std::string& name, int depth, std::v
        !none && entry != end; entry.increment(none)) {
     const std::string below = entry->path().filename().string();
     std::error_code unknown;
-    if (!below.starts_with('.') && entry->is_directory(unknown) && !entry->is_symlink(unknown))
+    if (may_have_runs(below) && entry->is_directory(unknown) && !entry->is_symlink(unknown))
       add_runs(entry->path(), name.empty() ? below : name + "/" + below, depth - 1, runs);
   }
 }
@@ -62,6 +66,14 @@ double changed_at(const fs::path& file) {
   std::error_code failed;
   const fs::file_time_type time = fs::last_write_time(file, failed);
   return failed ? 0 : seconds_of(time);
+}
+
+void keep_newest(std::vector<Run>& runs) {
+  if (runs.size() <= kMostRuns) return;
+  std::map<std::string, double> changed;
+  for (const Run& run : runs) changed[run.id] = changed_at(run.folder / "metrics.jsonl");
+  std::ranges::stable_sort(runs, std::greater(), [&](const Run& run) { return changed[run.id]; });
+  runs.resize(kMostRuns);
 }
 
 // The last value of each of some metrics.
@@ -108,6 +120,7 @@ std::vector<Run> find_runs(const std::vector<fs::path>& folders) {
   }
   std::set<std::string> seen;  // a folder may be given twice
   std::erase_if(runs, [&](const Run& run) { return !seen.insert(run.id).second; });
+  keep_newest(runs);
   std::ranges::sort(runs, {}, &Run::name);
   return runs;
 }
@@ -172,6 +185,7 @@ Runs::Runs(std::vector<fs::path> folders) : folders_(std::move(folders)) { scan(
 Runs::~Runs() = default;
 
 void Runs::scan() {
+  const auto begin = std::chrono::steady_clock::now();
   std::map<std::string, std::unique_ptr<Watched>> found;
   for (Run& run : find_runs(folders_)) {
     auto& kept = watched_[run.id];
@@ -179,7 +193,8 @@ void Runs::scan() {
     found[id] = kept ? std::move(kept) : std::make_unique<Watched>(std::move(run));
   }
   watched_ = std::move(found);
-  scanned_ = std::chrono::steady_clock::now();
+  const auto end = std::chrono::steady_clock::now();
+  next_scan_ = end + std::max<std::chrono::steady_clock::duration>(kScanEvery, 20 * (end - begin));
 }
 
 std::optional<Run> Runs::find(const std::string& id) const {
@@ -190,7 +205,7 @@ std::optional<Run> Runs::find(const std::string& id) const {
 
 json Runs::list() {
   const std::lock_guard lock(mutex_);
-  if (std::chrono::steady_clock::now() - scanned_ > kScanEvery) scan();
+  if (std::chrono::steady_clock::now() > next_scan_) scan();
   std::vector<json> lines;
   for (const auto& [id, watched] : watched_) lines.push_back(watched->describe());
   std::ranges::stable_sort(lines, [](const json& a, const json& b) {

@@ -45,10 +45,11 @@ class Runs {
   const std::vector<std::filesystem::path> folders_;
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Watched>> watched_;  // by id
-  std::chrono::steady_clock::time_point scanned_{};
+  std::chrono::steady_clock::time_point next_scan_{};
 };
 
-// The runs in and below some folders, in order of their names. Links are not followed.
+// The runs in and below some folders, in order of their names; of very many, those that changed last. Links
+// are not followed.
 std::vector<Run> find_runs(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace dpo::serve

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -52,6 +53,12 @@ Request request_of(const httplib::Request& given) {
   return request;
 }
 
+// The library limits only bodies that are sent as they are, with their length.
+bool has_plain_body(const httplib::Request& request) {
+  return request.has_header("Content-Length") && !request.has_header("Transfer-Encoding") &&
+         !request.has_header("Content-Encoding");
+}
+
 void set_headers(const Answer& answer, httplib::Response& response) {
   response.status = answer.status;
   for (const auto& [name, value] : answer.headers) response.set_header(name, value);
@@ -66,6 +73,17 @@ void send_problem(int status, const std::string& text, httplib::Response& respon
 
 std::string json_line(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+// Sends an answer piece by piece. An exception would end the program; so the connection ends instead.
+httplib::ContentProviderWithoutLength pieces_of(std::function<bool(httplib::DataSink&)> send) {
+  return [send = std::move(send)](std::size_t, httplib::DataSink& sink) {
+    try {
+      return send(sink);
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
 }
 
 class Server {
@@ -87,7 +105,8 @@ class Server {
   httplib::Server http_;
   int port_ = 0;
   std::unique_ptr<Guard> guard_;  // once the port is known
-  std::atomic<int> streams_ = 0, tries_ = 0;
+  std::atomic<int> streams_ = 0;
+  std::timed_mutex trying_;  // one model at a time
 };
 
 void Server::bind() {
@@ -97,7 +116,10 @@ void Server::bind() {
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
   http_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  http_.set_keep_alive_timeout(1);  // seconds; so long does the end of the server take
+  // One request for each connection: the library would take a body that it did not read, which any web site
+  // can send, for the next request with headers of its own.
+  http_.set_keep_alive_max_count(1);
+  http_.set_keep_alive_timeout(1);  // seconds that a connection may wait before its request
   http_.set_payload_max_length(kLongestBody);
   port_ = settings_.port == 0 ? http_.bind_to_any_port(settings_.host)
                               : (http_.bind_to_port(settings_.host, settings_.port) ? settings_.port : -1);
@@ -131,10 +153,14 @@ void Server::add_handlers() {
       answer(request, response);
       return httplib::Server::HandlerResponse::Handled;
     }
-    const auto refusal = refusal_of(*guard_, request_of(request), true);
-    if (!refusal) return httplib::Server::HandlerResponse::Unhandled;  // its body is read first
-    set_headers(*refusal, response);
-    response.set_content(refusal->body, refusal->type);
+    if (const auto refusal = refusal_of(*guard_, request_of(request), true)) {
+      set_headers(*refusal, response);
+      response.set_content(refusal->body, refusal->type);
+    } else if (!has_plain_body(request)) {
+      send_problem(411, "expected a body with its length", response);
+    } else {
+      return httplib::Server::HandlerResponse::Unhandled;  // its body is read first
+    }
     return httplib::Server::HandlerResponse::Handled;
   });
   http_.Post(kTry, [this](const httplib::Request& request, httplib::Response& response) {
@@ -161,29 +187,31 @@ void Server::send_events(const Answer& answer, httplib::Response& response) {
       std::shared_ptr<Stream>(new Stream{EventStream(runs_, answer.events_of), Counted(streams_)});
   if (stream->counted.before() >= kMostStreams) return send_problem(503, "too many viewers", response);
   set_headers(answer, response);
-  response.set_chunked_content_provider(answer.type, [stream](std::size_t, httplib::DataSink& sink) {
-    std::string text = stream->events.next();
-    const auto now = std::chrono::steady_clock::now();
-    if (text.empty() && now - stream->sent > 10s)
-      text = ":\n\n";  // a comment: shows whether the viewer is still there
-    if (text.empty()) {
-      std::this_thread::sleep_for(250ms);
-      return true;
-    }
-    stream->sent = now;
-    return sink.write(text.data(), text.size());
-  });
+  response.set_chunked_content_provider(
+      answer.type, pieces_of([stream](httplib::DataSink& sink) {
+        std::string text = stream->events.next();
+        const auto now = std::chrono::steady_clock::now();
+        if (text.empty() && now - stream->sent > 10s)
+          text = ":\n\n";  // a comment: shows whether the viewer is still there
+        if (text.empty()) {
+          std::this_thread::sleep_for(250ms);
+          return true;
+        }
+        stream->sent = now;
+        return sink.write(text.data(), text.size());
+      }));
 }
 
 // The answer of a model as lines {"text"}, at the end {"done"} or {"error"}. The process ends when the viewer
 // leaves.
 void Server::try_model(const httplib::Request& request, httplib::Response& response) {
   struct Try {
-    Counted counted;
+    std::unique_lock<std::timed_mutex> turn;
     std::unique_ptr<Child> child;
   };
-  const auto attempt = std::shared_ptr<Try>(new Try{Counted(tries_), nullptr});
-  if (attempt->counted.before() > 0)
+  // A viewer who stops a model and asks again need not wait: the end of the first is noticed soon.
+  const auto attempt = std::shared_ptr<Try>(new Try{std::unique_lock(trying_, 2s), nullptr});
+  if (!attempt->turn)
     return send_problem(409, "a model is answering another prompt: wait for its end", response);
   try {
     const Prompt prompt = prompt_of(request.body);
@@ -195,7 +223,7 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
   }
   set_headers({}, response);
   response.set_chunked_content_provider(
-      "application/x-ndjson", [attempt](std::size_t, httplib::DataSink& sink) {
+      "application/x-ndjson", pieces_of([attempt](httplib::DataSink& sink) {
         const std::string text = attempt->child->read(200ms);
         const auto send = [&](const json& value) {
           const std::string line = json_line(value);
@@ -204,10 +232,11 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
         if (!text.empty() && !send({{"text", text}})) return false;
         if (!attempt->child->has_ended()) return sink.is_writable();
         const std::string failure = attempt->child->failure();
+        attempt->turn.unlock();  // first: the viewer asks the next model as soon as it sees the end
         send(failure.empty() ? json{{"done", true}} : json{{"error", failure}});
         sink.done();
         return true;
-      });
+      }));
 }
 
 void Server::run(const std::function<void(const std::string&)>& ready) {

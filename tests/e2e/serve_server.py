@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from urllib.parse import urlsplit
 
 from report_runs import ReportRuns
@@ -36,9 +37,8 @@ class Server:
         """Status, headers and text of an answer; the path is sent as it is."""
         connection = self.connect()
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-        headers = {"Host": self.host, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        if body is not None:
-            headers["Content-Length"] = str(len(body.encode()))
+        length = {} if body is None else {"Content-Length": str(len(body.encode()))}
+        headers = {"Host": self.host, **length, **{name.replace("_", "-"): value for name, value in headers.items()}}
         for name, value in headers.items():
             if value is not None:
                 connection.putheader(name, value)
@@ -73,9 +73,11 @@ class Events:
         self.answer = self.connection.getresponse()
 
     def next(self, name):
-        """The data of the next event of this name."""
-        kind = None
+        """The data of the next event of this name, within a minute."""
+        kind, end = None, time.monotonic() + 60
         while line := self.answer.readline():
+            if time.monotonic() > end:
+                raise TimeoutError(f"no event {name}")
             field, _, value = line.decode().rstrip("\n").partition(": ")
             kind = value if field == "event" else kind
             if field == "data" and kind == name:

@@ -1,8 +1,10 @@
 """dpo serve, by a plain HTTP client: runs and their status, live events, examples, and what hostile requests get."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -120,6 +122,24 @@ class Serve(ServedRuns):
         connection.close()
         return int(answer.split()[1]) if answer else None
 
+    def test_a_body_is_not_a_request(self):
+        """Another web site may send any body: it must not be taken for the next request, with headers as the page has."""
+        server = self.serve()
+        body = f"POST /api/try HTTP/1.1\r\nHost: {server.host}\r\nOrigin: http://{server.host}\r\nContent-Length: 2\r\n\r\n{{}}"
+        for path in ("/", "/api/try", "/nowhere"):
+            connection = server.connect()
+            connection.connect()
+            connection.sock.sendall(f"POST {path} HTTP/1.1\r\nHost: {server.host}\r\nOrigin: http://evil.example\r\n"
+                                    f"Content-Length: {len(body)}\r\n\r\n".encode())
+            text = connection.sock.recv(10_000)
+            with contextlib.suppress(OSError):  # the server may have closed it
+                connection.sock.sendall(body.encode())
+                while part := connection.sock.recv(10_000):
+                    text += part
+            connection.close()
+            self.assertIn(int(text.split()[1]), (403, 405))
+            self.assertEqual(text.count(b"HTTP/1.1 "), 1, text)
+
     def test_hosts(self):
         """A web site that lets its own name point to this machine gets nothing."""
         self.make_run("run")
@@ -232,6 +252,8 @@ class Serve(ServedRuns):
         self.assertEqual((status, text), (400, "the run has no checkpoint yet\n"))
         self.assertEqual(server.ask("/api/try", "POST", '{"run": "x", "prompt": "x"}', Origin=origin)[0], 404)
         self.assertEqual(server.ask("/api/try", "POST", "x" * 100_000, Origin=origin)[0], 413)
+        for header in ({"Transfer_Encoding": "chunked"}, {"Content_Encoding": "gzip"}, {"Content_Length": None}):
+            self.assertEqual(server.ask("/api/try", "POST", prompt, Origin=origin, **header)[0], 411, header)
         for body in ("", "[]", '{"prompt": 1}'):
             self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 400, body)
 
@@ -241,9 +263,9 @@ class RealRun(TinyRuns):
     """A run of this program, followed while it trains; then its models answer."""
 
     def test_a_run_is_followed_and_its_models_answer(self):
-        run = self.folder / "runs/run"
+        run = self.folder / "followed/run"
         run.mkdir(parents=True)
-        server = Server(self.folder / "runs", cwd=self.folder)
+        server = Server(self.folder / "followed", cwd=self.folder)
         self.addCleanup(server.stop)
         training = threading.Thread(target=lambda: self.check(self.train(run, "n_examples=800")))
         training.start()
@@ -272,24 +294,24 @@ class RealRun(TinyRuns):
             self.assertTrue("".join(line.get("text", "") for line in answer))
 
     def test_a_model_stops_when_its_viewer_leaves(self):
-        run = self.folder / "runs/other"
+        run = self.folder / "left/run"
         self.check(self.train(run, "n_examples=40"))
-        server = Server(self.folder / "runs", cwd=self.folder)
+        server = Server(self.folder / "left", cwd=self.folder)
         self.addCleanup(server.stop)
-        identifier = next(run["id"] for run in server.json("/api/runs") if run["name"] == "other")
+        identifier = server.json("/api/runs")[0]["id"]
         body = json.dumps({"run": identifier, "side": "policy", "prompt": "Ā", "max_new_tokens": 500})
         origin = f"http://{server.host}"
         connection = server.connect()
         connection.request("POST", "/api/try", body, {"Host": server.host, "Origin": origin})
         answer = connection.getresponse()
         self.assertEqual(answer.status, 200)
+        children = lambda: subprocess.run(["ps", "--no-headers", "-o", "pid", "--ppid", str(server.process.pid)], capture_output=True, text=True).stdout.split()
+        os.kill(int(children()[0]), signal.SIGSTOP)  # a model that is never done
         self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 409)  # one at a time
-        children = lambda: subprocess.run(["ps", "--no-headers", "--ppid", str(server.process.pid)], capture_output=True, text=True).stdout
-        self.assertTrue(children())
         answer.close()
         connection.close()
-        while children():
-            time.sleep(0.05)
+        self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 200)
+        self.assertEqual(children(), [])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "serve/runs.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "run_folder.h"
@@ -18,18 +20,30 @@ TEST_F(FoundRuns, AreFoundBelowFolders) {
   write("b/c/metrics.jsonl", "");
   write("a/step-32/metrics.jsonl", "");  // in a run
   write(".hidden/metrics.jsonl", "");
+  write(".cache/user/run/metrics.jsonl", "");
   write("1/2/3/4/5/metrics.jsonl", "");  // too deep
   fs::create_directory_symlink(folder_ / "a", folder_ / "link");
   fs::create_directory_symlink(folder_, folder_ / "circle");
   const auto runs = find_runs({folder_, folder_});
-  ASSERT_EQ(runs.size(), 2u);
+  ASSERT_EQ(runs.size(), 3u);
   EXPECT_NE(runs[0].id, runs[1].id);
   const auto alone = find_runs({folder_});
-  EXPECT_EQ(alone[0].name, "a");
-  EXPECT_EQ(alone[1].name, "b/c");
+  EXPECT_EQ(alone[0].name, ".cache/user/run");
+  EXPECT_EQ(alone[1].name, "a");
+  EXPECT_EQ(alone[2].name, "b/c");
   EXPECT_EQ(find_runs({folder_ / "a"})[0].name, "a");
-  EXPECT_EQ(find_runs({folder_ / "a"})[0].id, alone[0].id);
+  EXPECT_EQ(find_runs({folder_ / "a"})[0].id, alone[1].id);
   EXPECT_TRUE(find_runs({folder_ / "absent"}).empty());
+}
+
+TEST_F(FoundRuns, OfManyTheNewestAreKept) {
+  const auto now = fs::file_time_type::clock::now();
+  for (int i = 0; i < 502; ++i)
+    fs::last_write_time(write(std::to_string(i) + "/metrics.jsonl", ""), now - std::chrono::seconds(i));
+  const auto runs = find_runs({folder_});
+  EXPECT_EQ(runs.size(), 500u);
+  for (const char* name : {"500", "501"})
+    EXPECT_EQ(std::ranges::find(runs, name, &Run::name), runs.end()) << name;
 }
 
 TEST_F(FoundRuns, HaveAStatusFromTheirFiles) {
