@@ -77,6 +77,14 @@ class Browser(ServedRuns):
         colours = canvas.evaluate("(c) => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size")
         self.assertGreater(colours, 5)  # something is drawn
 
+    def test_a_folder_without_runs(self):
+        """It says so, and shows the first run as soon as there is one."""
+        page = self.open(self.serve())
+        page.wait_for_selector("#no-runs:not([hidden])")
+        self.make_run("first")
+        self.wait(page, f"{POINTS}.loss === 6")
+        self.assertFalse(page.locator("#no-runs").is_visible())
+
     def test_runs_are_compared(self):
         for name in ("one", "two", "three"):
             self.make_run(name)

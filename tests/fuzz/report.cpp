@@ -1,9 +1,13 @@
 // One input is a file of a run folder, with its name in the first line; the other files are valid. A report
-// is made of whatever is there, and none of it becomes a script.
+// and the views of dpo serve are made of whatever is there, and none of it becomes a script.
 #include "report/run_report.h"
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
+#include "serve/events.h"
+#include "serve/views.h"
 #include "target.h"
 #include "temp_folder.h"
 
@@ -90,6 +94,26 @@ std::size_t parts_of(const std::string& page) {
 
 std::string page_of(const TempFolder& folder) { return dpo::report::run_page({folder.path(), "run"}); }
 
+void make_views(const std::filesystem::path& folder) {
+  namespace serve = dpo::serve;
+  using nlohmann::json;
+  const auto print = [](const json& view) {
+    return view.dump(-1, ' ', false, json::error_handler_t::replace);
+  };
+  print(serve::run_view({folder, "run"}));
+  for (const char* order : {"worst", "changed"})
+    print(serve::examples_view(folder, {.filter = "a", .order = order}));
+  print(serve::samples_view(folder, {.step = 32, .filter = "a"}));
+  serve::Runs runs({folder});
+  const std::string events = serve::EventStream(runs, serve::find_runs({folder})).next();
+  std::size_t lines = 0;
+  for (std::size_t at = 0; (at = events.find("data: ", at)) != events.npos; ++lines) {
+    const std::size_t end = events.find('\n', at += 6);
+    if (!json::accept(events.substr(at, end - at))) fail("an event that is not JSON", events);
+  }
+  if (lines != 2) fail("not two events", events);
+}
+
 struct Run {
   TempFolder folder;
   std::size_t parts = 0;  // of its page
@@ -110,6 +134,7 @@ bool try_report(std::string_view input) {
   if (file == std::end(kFiles)) return false;
   run.folder.write(file->name, input.substr(std::min(end + 1, input.size())));
   const std::string page = page_of(run.folder);
+  make_views(run.folder.path());
   run.folder.write(file->name, file->content);
   if (page.find("<script") != page.rfind("<script")) fail("a script of the data", page);
   if (page.find("</script") != page.rfind("</script")) fail("the end of a script in the data", page);

@@ -17,7 +17,7 @@ const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count ==
 // ---------------------------------------------------------------- what is shown; a link to it is the part after '#'
 
 const state = { runs: [], run: "", view: "summary", step: "", filter: "", order: "worst", from: 0 };
-let list = [];  // of the server: all runs
+let list = [], listed = false;  // of the server: all runs, and whether it has sent them
 const slots = new Map();  // id of a shown run: number of its colour
 
 const readHash = () => {
@@ -82,6 +82,7 @@ const showRuns = () => {
   const wanted = at("run-filter").value.toLowerCase();
   const shown = list.filter((run) => run.name.toLowerCase().includes(wanted));
   const body = at("runs");
+  at("no-runs").hidden = list.length > 0 || !listed;
   shown.forEach((run, i) => {
     if (!rows.has(run.id)) rows.set(run.id, makeRow(run.id));
     const { row, box, name, status, reason, cells } = rows.get(run.id);
@@ -121,6 +122,7 @@ const follow = () => {
   };
   source.addEventListener("runs", (event) => {
     list = JSON.parse(event.data);
+    listed = true;
     if (!state.runs.length && !state.run && !location.hash && list.length) return change({ runs: [list[0].id], run: list[0].id }, true);
     showRuns();
     showLegend();
@@ -132,6 +134,15 @@ const follow = () => {
     if (added.run === state.run && !added.again && !state.step && Object.keys(added.metrics).some((name) => name.includes("eval"))) showView();
   });
 };
+
+// A browser has six connections to a server: pages in the background must not take them all.
+let leaving = 0;
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (document.hidden) leaving = setTimeout(() => { source.close(); source = null; }, 60000);
+  else follow();
+});
 
 // ---------------------------------------------------------------- one run: summary, examples, samples
 
@@ -229,6 +240,7 @@ const showView = async () => {
   at("examples-order").value = state.order;
   try {
     await ({ summary: showSummary, examples: showExamples, samples: showSamples, try: async () => {} })[state.view]();
+    if (source && source.readyState === EventSource.OPEN) setText(at("connection"), "live");
   } catch (error) {
     if (error.name !== "AbortError") setText(at("connection"), error.message);
   }

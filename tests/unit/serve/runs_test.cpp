@@ -1,6 +1,7 @@
 #include "serve/runs.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -83,6 +84,25 @@ TEST_F(FoundRuns, ShowTheirLastValues) {
   EXPECT_EQ(run["planned_updates"], 12);
   EXPECT_EQ(runs.find(run["id"])->folder, fs::canonical(folder_ / "run"));
   for (const char* id : {"", "..", "../run", "/", "run"}) EXPECT_FALSE(runs.find(id)) << id;
+}
+
+TEST_F(FoundRuns, CanBeReadByThreadsWhileTheyChange) {
+  write("run/metrics.jsonl", "");
+  Runs runs({folder_});
+  const std::string id = runs.list().at(0).at("id");
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i)
+    readers.emplace_back([&] {
+      for (int k = 0; k < 50; ++k) {
+        EXPECT_TRUE(runs.find(id));
+        EXPECT_EQ(runs.list().size(), 1u);
+      }
+    });
+  for (int i = 1; i <= 200; ++i) {
+    add("run/metrics.jsonl", "{\"counters/updates\": " + std::to_string(i) + "}\n");
+    if (i % 50 == 0) write("run/metrics.jsonl", "");
+  }
+  for (std::thread& reader : readers) reader.join();
 }
 
 }  // namespace
