@@ -17,9 +17,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// No file that is not a regular one: a pipe in a shared folder would block the reader.
+std::ifstream open_file(const fs::path& file) {
+  std::error_code none;
+  return fs::is_regular_file(file, none) ? std::ifstream(file) : std::ifstream();
+}
+
 // Every line of a file that is a JSON object, until `use` returns false.
 void for_objects(const fs::path& file, const std::function<bool(const json&)>& use) {
-  std::ifstream lines(file);
+  std::ifstream lines = open_file(file);
   for (std::string line; std::getline(lines, line);)
     if (const json object = json::parse(line, nullptr, false); object.is_object() && !use(object)) return;
 }
@@ -165,14 +171,14 @@ void add_log_line(LogFacts& facts, std::string_view line) {
 
 LogFacts read_log(const fs::path& file) {
   LogFacts facts;
-  std::ifstream lines(file);
+  std::ifstream lines = open_file(file);
   for (std::string line; std::getline(lines, line);) add_log_line(facts, line);
   return facts;
 }
 
 json read_object(const fs::path& file) {
-  std::ifstream text(file);
-  if (!text) return {};
+  std::ifstream text = open_file(file);
+  if (!text.is_open()) return {};
   json object = json::parse(text, nullptr, false);
   return object.is_object() ? object : json();
 }

@@ -174,8 +174,9 @@ Answer answer_to(const Site& site, const Request& request) {
     if (request.path == "/api/events") return events_answer(site, request);
     if (request.path.starts_with(kRuns))
       return run_answer(site, request, std::string_view(request.path).substr(kRuns.size()));
-  } catch (const UserError& error) {
-    return problem(500, error.what());
+  } catch (const UserError&) {
+    // Its message may name folders of this machine.
+    return problem(500, "the run's files cannot be read: 'dpo report RUN' says why");
   }
   return problem(404, "not found");
 }

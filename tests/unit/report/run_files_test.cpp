@@ -1,5 +1,7 @@
 #include "report/run_files.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -61,6 +63,14 @@ TEST_F(RunFiles, TextsAreFoundInPromptsAndResponses) {
   EXPECT_EQ(find_texts(file, "é"), (std::set<std::int64_t>{2}));
   EXPECT_EQ(find_texts(file, ""), (std::set<std::int64_t>{1, 2, 3}));
   EXPECT_TRUE(find_texts(file, "green").empty());
+}
+
+TEST_F(RunFiles, APipeIsNoFile) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(read_object(pipe).is_null());
+  EXPECT_TRUE(read_evaluation(pipe).empty());
+  EXPECT_TRUE(read_log(pipe).warnings.empty());
 }
 
 TEST_F(RunFiles, StepsAreInOrderOfTheirNumbers) {

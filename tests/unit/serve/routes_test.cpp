@@ -158,5 +158,13 @@ TEST(Prompts, AreChecked) {
     EXPECT_THROW(prompt_of(bad), UserError) << bad;
 }
 
+TEST_F(Routes, ARunThatIsRemovedNamesNoFolder) {
+  std::filesystem::remove_all(folder_ / "run");
+  const Answer answer = get("/api/runs/" + id_ + "/report");
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_EQ(answer.body, "the run's files cannot be read: 'dpo report RUN' says why\n");
+  EXPECT_EQ(get_json("/examples")["steps"], 0);
+}
+
 }  // namespace
 }  // namespace dpo::serve
