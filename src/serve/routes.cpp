@@ -121,18 +121,18 @@ Prompt prompt_of(const std::string& body) {
       throw UserError(fmt::format("{}: not of the expected type", name));
     }
   };
+  const double tokens = get("max_new_tokens", 200.0);
+  if (!(tokens >= 1 && tokens <= 4096)) throw UserError("max_new_tokens: expected 1 to 4096");
   Prompt prompt{.run = get("run", std::string()),
                 .side = get("side", std::string()) == "reference" ? Side::reference : Side::policy,
                 .text = get("prompt", std::string()),
                 .chat = get("chat", false),
                 .temperature = get("temperature", 1.0),
-                .max_new_tokens = get("max_new_tokens", std::int64_t{200})};
+                .max_new_tokens = static_cast<std::int64_t>(tokens)};
   if (prompt.text.empty() || prompt.text.find('\0') != prompt.text.npos)
     throw UserError("prompt: expected a text, without the character 0");
   if (!(prompt.temperature >= 0 && prompt.temperature <= 10))
     throw UserError("temperature: expected 0 to 10");
-  if (prompt.max_new_tokens < 1 || prompt.max_new_tokens > 4096)
-    throw UserError("max_new_tokens: expected 1 to 4096");
   return prompt;
 }
 

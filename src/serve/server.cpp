@@ -123,6 +123,8 @@ void Server::bind() {
   http_.set_payload_max_length(kLongestBody);
   port_ = settings_.port == 0 ? http_.bind_to_any_port(settings_.host)
                               : (http_.bind_to_port(settings_.host, settings_.port) ? settings_.port : -1);
+  if (port_ <= 0 && settings_.port == 0)
+    throw UserError(fmt::format("cannot listen on {}: is it an address of this machine?", settings_.host));
   if (port_ <= 0)
     throw UserError(fmt::format(
         "cannot listen on {} port {}: is it in use, or not an address of this machine? Try --port 0 "

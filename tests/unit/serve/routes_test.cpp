@@ -154,7 +154,8 @@ TEST(Prompts, AreChecked) {
   for (const char* bad :
        {"", "[]", "{}", R"({"prompt": 1})", R"({"prompt": ""})", R"({"prompt": "a\u0000b"})",
         R"({"prompt": "a", "temperature": -1})", R"({"prompt": "a", "max_new_tokens": 0})",
-        R"({"prompt": "a", "max_new_tokens": "x"})", R"({"prompt": "a", "chat": 1})"})
+        R"({"prompt": "a", "max_new_tokens": 1e30})", R"({"prompt": "a", "max_new_tokens": "x"})",
+        R"({"prompt": "a", "chat": 1})"})
     EXPECT_THROW(prompt_of(bad), UserError) << bad;
 }
 
