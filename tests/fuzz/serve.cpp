@@ -132,15 +132,21 @@ bool try_tail(std::string_view input) {
   std::istringstream steps{std::string(input)};
   std::error_code none;
   for (std::string step; std::getline(steps, step, '|');) {
-    // Moved, not removed: a new file must not get the number of the old one.
-    if (step == "D" || step.starts_with('R')) fs::rename(file, folder.path() / "old", none);
+    if (step == "D" || step.starts_with('R')) {
+      // Moved, not removed: a new file must not get the number of the old one.
+      fs::remove(folder.path() / "old");
+      fs::rename(file, folder.path() / "old", none);
+    }
     if (step == "D") continue;  // what was read stays until there is another
     if (!fs::exists(file)) content.clear();
-    if (step == "C")
+    if (step == "C") {
       content.resize(content.size() / 2);
-    else
-      content += step.substr(step.starts_with('R') ? 1 : 0);
-    folder.write("log", content);
+      fs::resize_file(file, content.size(), none);
+    } else {
+      const std::string added = step.substr(step.starts_with('R') ? 1 : 0);
+      content += added;
+      std::ofstream(file, std::ios::binary | std::ios::app) << added;
+    }
     read(tail, lines), read(last, last_lines);
     const std::vector<std::string> expected = lines_of(content);
     if (lines != expected) fail("other lines than the file has", input);

@@ -25,6 +25,7 @@ class TempFolder {
 
   const std::filesystem::path& path() const { return path_; }
   void write(const std::string& name, std::string_view content) const {
+    std::filesystem::remove(path_ / name);  // ext4 waits for the disk when a file is shortened and rewritten
     std::ofstream(path_ / name, std::ios::binary) << content;
   }
   std::string read(const std::string& name) const {
