@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/attention.h"
+#include "ops/head_rows.h"
 
 namespace dpo::ops::fused {
 
@@ -16,6 +17,14 @@ bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, c
                   bool interleaved, float direction);
 
 bool merge(AttentionOutput& one, const AttentionOutput& other);
+
+// See ops/head_rows.h; `first_row` is 0 for the whole vocabulary.
+bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
+                double cap);
+bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
+                      std::int64_t first_row, double cap);
+bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale, std::int64_t first_row, double cap);
 
 // Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
 // for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -36,6 +37,23 @@ class Launch {
   c10::cuda::CUDAGuard guard_;
   cuda::Stream stream_;
 };
+
+// The logits' rows as the kernels take them, if they support them.
+std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
+                                       std::int64_t first_row, double cap) {
+  const auto type = type_of(logits);
+  if (!type || !logits.is_cuda() || !logits.is_contiguous() || !targets.is_contiguous()) return std::nullopt;
+  return cuda::LogitRows{.type = *type,
+                         .rows = logits.size(0),
+                         .columns = logits.size(1),
+                         .targets = targets.const_data_ptr<std::int64_t>(),
+                         .first_column = first_row,
+                         .cap = static_cast<float>(cap)};
+}
+
+at::Tensor float_per_row(const at::Tensor& logits) {
+  return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+}
 
 // The gradient as the kernels take it, if they support its dtype.
 std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
@@ -86,6 +104,40 @@ bool merge(AttentionOutput& one, const AttentionOutput& other) {
                .heads = one.out.size(1),
                .head_dim = one.out.size(2)},
               Launch(one.out));
+  return true;
+}
+
+bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
+                double cap) {
+  const auto rows = rows_of(logits, targets, 0, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits),
+            with_entropy ? float_per_row(logits) : at::Tensor()};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse),
+                    .log_probs = floats(scores.log_probs),
+                    .entropy = with_entropy ? floats(scores.entropy) : nullptr},
+                   Launch(logits));
+  return true;
+}
+
+bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
+                      std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits)};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse), .target_logits = floats(scores.target_logits)},
+                   Launch(logits));
+  return true;
+}
+
+bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale, std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows || !is_flat_float(lse) || !is_flat_float(scale)) return false;
+  cuda::score_rows_backward(logits.mutable_data_ptr(), *rows, lse.const_data_ptr<float>(),
+                            scale.const_data_ptr<float>(), Launch(logits));
   return true;
 }
 

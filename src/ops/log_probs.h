@@ -24,9 +24,6 @@ struct HeadInput {
   double logit_cap = 0;  // see capped()
 };
 
-// cap * tanh(x / cap), in float32 or better; x itself if cap is 0. x may be overwritten.
-at::Tensor capped(const at::Tensor& x, double cap);
-
 struct ResponseScores {
   at::Tensor log_probs;        // float32 [responses], the weighted sum over the response's tokens
   at::Tensor lse;              // float32 [rows], what the backward pass needs

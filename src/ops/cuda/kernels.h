@@ -38,6 +38,28 @@ struct Merge {
 };
 void merge(const Merge& merge, Stream stream);
 
+// Rows of logits over the vocabulary, or over a rank's shard of it; contiguous.
+struct LogitRows {
+  Type type = Type::float32;
+  std::int64_t rows = 0, columns = 0;
+  const std::int64_t* targets = nullptr;  // [rows], in the whole vocabulary
+  std::int64_t first_column = 0;          // the shard's first in the vocabulary
+  float cap = 0;                          // cap * tanh(logit / cap) counts instead of the logit; 0: none
+};
+
+// What is wanted of each row, [rows]; null: nothing.
+struct RowResults {
+  float* lse = nullptr;            // log-sum-exp
+  float* target_logits = nullptr;  // 0 if the target is in another shard
+  float* log_probs = nullptr;      // of the target, which must be in the row
+  float* entropy = nullptr;
+};
+void score_rows(const void* logits, const LogitRows& rows, const RowResults& results, Stream stream);
+
+// The logits become the gradient of sum(scale * log_prob(target)) by them.
+void score_rows_backward(void* logits, const LogitRows& rows, const float* lse, const float* scale,
+                         Stream stream);
+
 // Updates of `count` float32 weights, with gradients of any type; names as in torch.optim. `step_size` is
 // negative: the update is added.
 struct Gradient {
