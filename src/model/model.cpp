@@ -66,25 +66,24 @@ std::size_t head_matrix_block(const Model& model) {
   return 0;
 }
 
-at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
-  for (const std::string& name : {model.table.head_name, model.table.embedding_name})
-    if (const NamedTensor* named = block.find(name)) return named->tensor;
-  return {};
+const NamedTensor* head_matrix(const Model& model, const BlockWeights& block) {
+  const NamedTensor* own = block.find(model.table.head_name);
+  return own ? own : block.find(model.table.embedding_name);
 }
+
+const NamedTensor* head_bias(const BlockWeights& head) { return head.find("lm_head.bias"); }
 
 HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
                        std::optional<std::size_t> next) {
   const std::size_t block = head_matrix_block(model);
   const bool is_tied = block + 1 != store.blocks();
   if (is_tied) lease_.emplace(store, block, next);
-  matrix_ = {head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device())};
+  matrix_ = {head_matrix(model, is_tied ? **lease_ : head)->tensor.to(head.flat.device())};
 }
 
 at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
                        const at::Tensor& hidden) {
-  return ops::capped(linear(hidden, matrix, head_bias(head)), model.config.settings.logit_cap);
+  return ops::capped(linear(hidden, matrix, head.bias("lm_head")), model.config.settings.logit_cap);
 }
-
-at::Tensor head_bias(const BlockWeights& head) { return head.bias("lm_head"); }
 
 }  // namespace dpo::model

@@ -8,7 +8,6 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 namespace dpo::ops {
 namespace {
@@ -97,32 +96,29 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 }
 
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
-                                    at::Tensor bias_gradient) {
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix,
+                                    GradientSum& bias) {
   at::Tensor by_row = grad_log_probs.to(lse.scalar_type())
                           .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   const std::vector<Chunk> chunks = chunks_of(input);
-  at::Tensor sum = matrix_gradient;
-  if (matrix_gradient.defined() && chunks.size() > 1 && matrix_gradient.element_size() < 4)
-    sum = at::zeros(matrix_gradient.sizes(), matrix_gradient.options().dtype(at::kFloat));
+  GradientSum wide;
+  if (matrix.tensor.defined() && chunks.size() > 1 && matrix.tensor.element_size() < 4)
+    wide = {at::empty(matrix.tensor.sizes(), matrix.tensor.options().dtype(at::kFloat)),
+            std::make_shared<bool>(true)};
+  GradientSum& sum = wide.tensor.defined() ? wide : matrix;
   for (const Chunk& chunk : chunks) {
     at::Tensor gradient =
         score_rows_backward(logits_of(input, chunk), part(input.targets, chunk), part(lse, chunk),
                             part(by_row, chunk), input.first_row, input.logit_cap);
-    if (bias_gradient.defined())
-      bias_gradient.add_(gradient.sum({0}, /*keepdim=*/false, bias_gradient.scalar_type()));
+    if (bias.tensor.defined()) bias.add(gradient.sum({0}, /*keepdim=*/false, bias.tensor.scalar_type()));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);
     at::mm_out(out, gradient, input.matrix);
-    if (!sum.defined()) continue;
-    if (sum.scalar_type() == gradient.scalar_type())
-      sum.addmm_(gradient.t(), part(input.hidden, chunk));
-    else
-      sum.add_(at::mm(gradient.t(), part(input.hidden, chunk)));
+    if (sum.tensor.defined()) sum.add_product(gradient, part(input.hidden, chunk));
   }
-  if (sum.defined() && !sum.is_same(matrix_gradient)) matrix_gradient.add_(sum);
+  if (wide.tensor.defined()) matrix.add(wide.tensor);
   return hidden_gradient;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 
@@ -25,14 +26,26 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
       gradients_(std::make_unique<model::Weights>(
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
       reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {
+  for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
   refresh();
 }
 
+void Policy::for_each_gradient(const std::function<void(model::NamedTensor&)>& action) {
+  for (model::BlockWeights& block : gradients_->blocks)
+    for (model::NamedTensor& gradient : block.operands) action(gradient);
+}
+
+// A shard's tensors are summed elsewhere first and then added, so it must be zero.
 void Policy::clear_gradients() {
-  for (model::BlockWeights& block : gradients_->blocks) block.flat.zero_();
+  for (model::BlockWeights& block : gradients_->blocks)
+    if (block.operands.empty()) block.flat.zero_();
+  for_each_gradient([](model::NamedTensor& gradient) { *gradient.overwrite = true; });
 }
 
 double Policy::finish_gradients() {
+  for_each_gradient([](model::NamedTensor& gradient) {  // that no pass has computed
+    if (std::exchange(*gradient.overwrite, false)) gradient.tensor.zero_();
+  });
   reduction_->finish();
   return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
 }
