@@ -28,15 +28,21 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
 
 // Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
 // for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
-struct AdamArguments {
-  double lr = 0, l2 = 0, decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+struct UpdateArguments {
+  double lr = 0, l2 = 0;
+  double gradient_scale = 1;  // before anything else
+  at::Tensor copy = {};       // receives the updated weights in its dtype, if defined
+};
+
+struct AdamArguments : UpdateArguments {
+  double decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamArguments& arguments);
 
-struct RmsPropArguments {
-  double lr = 0, l2 = 0, alpha = 0, epsilon = 0;
+struct RmsPropArguments : UpdateArguments {
+  double alpha = 0, epsilon = 0;
 };
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropArguments& arguments);

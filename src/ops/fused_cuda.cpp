@@ -55,11 +55,25 @@ at::Tensor float_per_row(const at::Tensor& logits) {
   return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
 }
 
-// The gradient as the kernels take it, if they support its dtype.
-std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
-  const auto type = type_of(tensor);
-  if (!type || !tensor.is_cuda() || !tensor.is_contiguous()) return std::nullopt;
-  return cuda::Gradient{tensor.const_data_ptr(), *type};
+// The arrays of an update as the kernels take them, if they support them.
+std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gradient,
+                                      const UpdateArguments& arguments) {
+  const auto is_flat = [](const at::Tensor& tensor) {
+    return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
+  };
+  const at::Tensor& copy = arguments.copy;
+  if (!is_flat_float(weights) || !is_flat(gradient) || (copy.defined() && !is_flat(copy)))
+    return std::nullopt;
+  cuda::Update update{.weights = floats(weights),
+                      .gradient = gradient.const_data_ptr(),
+                      .gradient_type = *type_of(gradient),
+                      .gradient_scale = static_cast<float>(arguments.gradient_scale),
+                      .count = weights.numel()};
+  if (copy.defined()) {
+    update.copy = copy.mutable_data_ptr();
+    update.copy_type = *type_of(copy);
+  }
+  return update;
 }
 
 }  // namespace
@@ -143,8 +157,8 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
 
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
@@ -155,21 +169,20 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
-             Launch(weights));
+  cuda::adam(*update, floats(exp_avg), floats(exp_avg_sq), c, Launch(weights));
   return true;
 }
 
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
                         .alpha = static_cast<float>(n.alpha),
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
+  cuda::rmsprop(*update, floats(square_avg), c, Launch(weights));
   return true;
 }
 

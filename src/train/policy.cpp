@@ -27,7 +27,10 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
       reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {
   for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
-  refresh();
+  const at::NoGradGuard no_grad;
+  if (const model::Weights* copied = copy())
+    for (std::size_t i = 0; i < stored_.blocks.size(); ++i)
+      copied->blocks[i].flat.copy_(stored_.blocks[i].flat);
 }
 
 void Policy::for_each_gradient(const std::function<void(model::NamedTensor&)>& action) {
@@ -50,12 +53,8 @@ double Policy::finish_gradients() {
   return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
 }
 
-void Policy::refresh() {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < stored_.blocks.size(); ++i) {
-    const at::Tensor& computed = computed_.weights().blocks[i].flat;
-    if (!computed.is_same(stored_.blocks[i].flat)) computed.copy_(stored_.blocks[i].flat);
-  }
+const model::Weights* Policy::copy() const {
+  return computed_.weights().dtype() == stored_.dtype() ? nullptr : &computed_.weights();
 }
 
 }  // namespace dpo::train

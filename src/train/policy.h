@@ -36,8 +36,9 @@ class Policy {
   // After the last backward pass: reduces the gradients over the ranks and returns the norm of the whole
   // model's.
   double finish_gradients();
-  // Copies the stored weights to those that the passes read, after an update.
-  void refresh();
+  // The weights that the passes read, if they are a copy of the stored ones in another dtype: an update must
+  // write both.
+  const model::Weights* copy() const;
 
  private:
   // Not of shards, which have no tensors.

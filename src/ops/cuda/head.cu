@@ -9,10 +9,6 @@ namespace {
 constexpr int kRowThreads = 512, kWarp = 32;
 constexpr float kInfinity = __builtin_huge_valf();
 
-template <class T, int kCount>
-using PackOf =
-    std::conditional_t<std::is_const_v<T>, const Pack<std::remove_const_t<T>, kCount>, Pack<T, kCount>>;
-
 // Calls action(column, pack) for all of a row, in 16-byte packs where the row is aligned.
 template <class T, class Action>
 __device__ void for_each_pack(T* row, int columns, const Action& action) {
@@ -22,11 +18,11 @@ __device__ void for_each_pack(T* row, int columns, const Action& action) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += kRowThreads) {
     const int column = begin + i * kWidth;
-    action(column, *reinterpret_cast<PackOf<T, kWidth>*>(row + column));
+    action(column, *pack_at<kWidth>(row + column));
   }
   for (int i = threadIdx.x; i < columns - packs * kWidth; i += kRowThreads) {
     const int column = i < begin ? i : i + packs * kWidth;
-    action(column, *reinterpret_cast<PackOf<T, 1>*>(row + column));
+    action(column, *pack_at<1>(row + column));
   }
 }
 
