@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
@@ -37,6 +38,14 @@ Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::
 }
 
 }  // namespace
+
+// embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
+at::Tensor Context::needed(const at::Tensor& x) const { return rows.defined() ? at::embedding(x, rows) : x; }
+
+at::Tensor Context::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+  const at::Tensor out = attention(layer, q, k, v);
+  return rows.defined() ? needed(out.flatten(1)).unflatten(1, {q.size(1), q.size(2)}) : out;
+}
 
 ops::AttentionOptions Model::attention_options(std::size_t layer) const {
   const Settings& settings = config.settings;

@@ -34,10 +34,12 @@ struct Context {
   std::size_t layer = 0;
   Attention attention;
   OnRouting on_routing = {};  // if set
+  at::Tensor rows = {};       // int64: the tokens whose output of this layer is needed; undefined: all
 
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
-    return attention(layer, q, k, v);
-  }
+  // The rows of x, [tokens, hidden], that are needed. What a layer adds to the output of attention must be
+  // these, since attend() has no others.
+  at::Tensor needed(const at::Tensor& x) const;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 };
 
 // The three kinds of blocks of a family, which do not know about sharding, devices or recomputation.

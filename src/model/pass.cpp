@@ -4,7 +4,6 @@
 #include <deque>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -46,6 +45,10 @@ class DeviceBatches {
   std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
+// Whether the last layer computes the rows that the head reads only. A router's balance loss counts all
+// tokens.
+bool selects_rows_early(const Model& model) { return model.config.shape.experts == 0; }
+
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
                          DeviceBatch& here, const OnRouting& on_routing = {}) {
@@ -54,11 +57,13 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
     case BlockKind::layer:
       here.context.layer = i - 1;  // block 0 is the embedding
+      here.context.rows =
+          i + 2 == model.table.blocks.size() && selects_rows_early(model) ? here.batch.rows : at::Tensor();
       return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
-  // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
-  return model.functions.final_norm(model.config, weights, at::embedding(x, here.batch.rows));
+  here.context.rows = selects_rows_early(model) ? at::Tensor() : here.batch.rows;
+  return model.functions.final_norm(model.config, weights, here.context.needed(x));
 }
 
 at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
@@ -255,7 +260,9 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
 
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  DeviceBatches batches(model, batch);
+  Batch without_rows = batch;
+  without_rows.rows = at::Tensor();
+  DeviceBatches batches(model, without_rows);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {
