@@ -1,6 +1,7 @@
 #include "model/batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -57,16 +58,56 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
+// The tokens of prompts, and of each response those up to the last that the head reads; at least one.
+std::vector<std::int32_t> read_tokens(const data::Forest& forest) {
+  std::vector<std::int32_t> read(static_cast<std::size_t>(forest.prompt_tokens()));
+  std::iota(read.begin(), read.end(), 0);
+  for (std::size_t r = 0; r + 1 < forest.response_starts.size(); ++r) {
+    const std::int32_t begin = forest.response_starts[r], rows = forest.row_starts[r + 1];
+    const std::int32_t last =
+        rows > forest.row_starts[r] ? forest.rows[static_cast<std::size_t>(rows - 1)] : 0;
+    const std::int32_t end = std::min(std::max(begin, last) + 1, forest.response_starts[r + 1]);
+    for (std::int32_t token = begin; token < end; ++token) read.push_back(token);
+  }
+  return read;
+}
+
+template <class T>
+std::vector<T> select(const std::vector<T>& values, const std::vector<std::int32_t>& indices) {
+  std::vector<T> selected;
+  selected.reserve(indices.size());
+  for (const std::int32_t i : indices) selected.push_back(values[static_cast<std::size_t>(i)]);
+  return selected;
+}
+
+// The forest with these of its tokens, in ascending order.
+data::Forest with_tokens(data::Forest forest, const std::vector<std::int32_t>& tokens) {
+  const auto place_of = [&tokens](std::int32_t token) {
+    return static_cast<std::int32_t>(std::ranges::lower_bound(tokens, token) - tokens.begin());
+  };
+  forest.tokens = select(forest.tokens, tokens);
+  forest.positions = select(forest.positions, tokens);
+  for (std::int32_t& start : forest.response_starts) start = place_of(start);
+  for (std::int32_t& row : forest.rows) row = place_of(row);
+  return forest;
+}
+
 }  // namespace
 
-Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device) {
-  check(forest, shape);
+Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device, bool all_tokens) {
+  check(whole, shape);
+  std::vector<std::int32_t> lengths = tree_lengths(whole);
+  data::Forest forest = whole;
+  if (!all_tokens && shape.experts == 0) {
+    const std::vector<std::int32_t> tokens = read_tokens(whole);
+    forest = with_tokens(whole, tokens);
+    lengths = select(lengths, tokens);
+  }
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   Batch batch;
   batch.tokens = long_tensor(forest.tokens, device);
   batch.positions = long_tensor(forest.positions, device);
-  const std::vector<std::int32_t> lengths = tree_lengths(forest);
   batch.lengths = long_tensor(lengths, device);
   batch.rows = long_tensor(forest.rows, device);
   batch.targets = long_tensor(forest.targets, device);

@@ -25,8 +25,11 @@ struct Batch {
   std::vector<std::int32_t> row_starts;
 };
 
-// A token outside the vocabulary, or a sequence longer than the model's context, is a UserError.
-Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device);
+// A token outside the vocabulary, or a sequence longer than the model's context, is a UserError. Tokens after
+// the last one of a response that the head reads, at least its last, are left out unless `all_tokens`:
+// nothing reads their hidden states. A router's balance loss would count them, so with experts they stay.
+Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device,
+                 bool all_tokens = false);
 
 // The batch on another device.
 Batch to_device(const Batch& batch, at::Device device);

@@ -38,7 +38,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const at::Tensor read = norm(config, w, "input_layernorm.weight", x);
-  return x + attention(config, w, read, context) + gated_mlp(config, w, read);
+  return context.needed(x) + attention(config, w, read, context) + gated_mlp(config, w, context.needed(read));
 }
 
 // The logits' scale is applied to what they are computed from.

@@ -42,7 +42,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   const double epsilon = config.settings.norm_epsilon;
   const at::Tensor attended =
       attention(config, w, input_norm(config, w, "input_layernorm.weight", x), context);
-  const at::Tensor y = x + norm(w("post_attention_layernorm.weight"), attended, epsilon);
+  const at::Tensor y = context.needed(x) + norm(w("post_attention_layernorm.weight"), attended, epsilon);
   const at::Tensor inner = gated_mlp(config, w, input_norm(config, w, "pre_feedforward_layernorm.weight", y));
   return y + norm(w("post_feedforward_layernorm.weight"), inner, epsilon);
 }

@@ -22,7 +22,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor y = x + attention(config, w, layer_norm(w, "ln_1", x, epsilon), context);
+  const at::Tensor y = context.needed(x) + attention(config, w, layer_norm(w, "ln_1", x, epsilon), context);
   const at::Tensor inner = linear(w, "mlp.c_fc", layer_norm(w, "ln_2", y, epsilon));
   return y + row_parallel_linear(w, "mlp.c_proj", activate(inner, config.settings.activation));
 }

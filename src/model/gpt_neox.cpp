@@ -27,8 +27,9 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor y = x + attention(config, w, layer_norm(w, "input_layernorm", x, epsilon), context);
-  const at::Tensor& read = config.shape.parallel_residual ? x : y;
+  const at::Tensor residual = context.needed(x);
+  const at::Tensor y = residual + attention(config, w, layer_norm(w, "input_layernorm", x, epsilon), context);
+  const at::Tensor& read = config.shape.parallel_residual ? residual : y;
   return y + mlp(config, w, layer_norm(w, "post_attention_layernorm", read, epsilon));
 }
 

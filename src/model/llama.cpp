@@ -17,7 +17,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon, multiplier = config.settings.residual_multiplier;
   const at::Tensor read = rms_norm(w, "input_layernorm", x, epsilon);
-  const at::Tensor y = x + times(head_normed_attention(config, w, read, context), multiplier);
+  const at::Tensor y = context.needed(x) + times(head_normed_attention(config, w, read, context), multiplier);
   return y + times(gated_mlp(config, w, rms_norm(w, "post_attention_layernorm", y, epsilon)), multiplier);
 }
 

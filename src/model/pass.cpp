@@ -4,7 +4,6 @@
 #include <deque>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -46,6 +45,10 @@ class DeviceBatches {
   std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
+// Whether the last layer computes the rows that the head reads only. A router's balance loss counts all
+// tokens.
+bool selects_rows_early(const Model& model) { return model.config.shape.experts == 0; }
+
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
                          DeviceBatch& here, const OnRouting& on_routing = {}) {
@@ -54,11 +57,13 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
     case BlockKind::layer:
       here.context.layer = i - 1;  // block 0 is the embedding
+      here.context.rows =
+          i + 2 == model.table.blocks.size() && selects_rows_early(model) ? here.batch.rows : at::Tensor();
       return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
-  // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
-  return model.functions.final_norm(model.config, weights, at::embedding(x, here.batch.rows));
+  here.context.rows = selects_rows_early(model) ? at::Tensor() : here.batch.rows;
+  return model.functions.final_norm(model.config, weights, here.context.needed(x));
 }
 
 at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
@@ -69,7 +74,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,
           matrix.weight,
-          head_bias(head),
+          head.bias("lm_head"),
           batch.targets,
           batch.row_starts,
           options.chunk_rows,
@@ -96,14 +101,19 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   };
   BlockWeights leaves{weights.flat, {}, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.operands)
-    leaves.operands.push_back(
-        {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
+    leaves.operands.push_back({.name = named.name,
+                               .tensor = named.tensor.detach().requires_grad_(is_trained(named.name)),
+                               .transposed = named.transposed,
+                               .sum = std::make_shared<ops::GradientSum>()});
   return leaves;
 }
 
+ops::GradientSum sum_of(const NamedTensor* gradient) {
+  return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
+}
+
 // Backpropagates through one block: adds to `gradients`, and returns the gradient of its input.
-// `routed_gradient`: of what a router computed, if the block has saved that. The gradient store is asked for
-// its buffer last, since it may wait until the previous block's reduce-scatter is done.
+// `routed_gradient`: of what a router computed, if the block has saved that.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             const at::Tensor& routed_gradient, GradientStore& gradients) {
   std::vector<at::Tensor> outputs = {saved.output}, output_gradients = {output_gradient};
@@ -112,16 +122,25 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     output_gradients.push_back(routed_gradient);
   }
   std::vector<at::Tensor> inputs;
+  std::vector<ops::GradientSum*> leaf_sums;
   for (const NamedTensor& named : saved.weights.operands)
-    if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
+    if (named.tensor.requires_grad()) {
+      inputs.push_back(named.tensor);
+      leaf_sums.push_back(named.sum.get());
+    }
   if (saved.input.defined()) inputs.push_back(saved.input);
+  const auto connect = [&] {
+    const BlockWeights& sums = gradients.gradients(block);
+    for (std::size_t i = 0; i < leaf_sums.size(); ++i) *leaf_sums[i] = sum_of(&sums.operands[i]);
+  };
+  if (gradients.is_ready()) connect();  // products of weight gradients are added at once
   std::vector<at::Tensor> found;
   if (!inputs.empty())
     found = torch::autograd::grad(outputs, inputs, output_gradients, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
-  BlockWeights& sums = gradients.gradients(block);
-  for (std::size_t i = 0; i < sums.operands.size(); ++i)
-    if (found[i].defined()) sums.operands[i].tensor.add_(found[i]);
+  if (!gradients.is_ready()) connect();
+  for (std::size_t i = 0; i < leaf_sums.size(); ++i)
+    if (found[i].defined()) leaf_sums[i]->add(found[i]);
   return saved.input.defined() ? found.back() : at::Tensor();
 }
 
@@ -158,18 +177,16 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
   at::Tensor gradient;
   if (!is_empty(batch)) {
     const at::Device device = store.device(last);
-    const at::Tensor matrix_gradient = head_matrix(model, sums);
+    ops::GradientSum of_matrix = sum_of(head_matrix(model, sums)),
+                     of_bias = sum_of(head_bias(matrix_block == last ? sums : gradients.gradients(last)));
     // The gradient of a tied matrix on another device is computed here and added there.
-    const bool is_elsewhere = matrix_gradient.defined() && matrix_gradient.device() != device;
-    const at::Tensor here = is_elsewhere
-                                ? at::zeros_like(matrix_gradient, matrix_gradient.options().device(device))
-                                : matrix_gradient;
-    gradient = score_responses_backward(
-        head_input(model, *head, *matrix, to_device(batch, device), saved.blocks.back().output.detach(),
-                   options),
-        saved.lse, grad_log_probs.to(device), here,
-        matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
-    if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
+    const bool is_elsewhere = of_matrix.tensor.defined() && of_matrix.tensor.device() != device;
+    ops::GradientSum here = of_matrix;
+    if (is_elsewhere) here = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
+    gradient = score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
+                                                   saved.blocks.back().output.detach(), options),
+                                        saved.lse, grad_log_probs.to(device), here, of_bias);
+    if (is_elsewhere) of_matrix.add(here.tensor.to(of_matrix.tensor.device()));
   }
   if (matrix_block != last) gradients.complete(matrix_block);
   return gradient;
@@ -243,7 +260,9 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
 
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  DeviceBatches batches(model, batch);
+  Batch without_rows = batch;
+  without_rows.rows = at::Tensor();
+  DeviceBatches batches(model, without_rows);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {

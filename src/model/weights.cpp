@@ -54,7 +54,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
 
 Matrix BlockWeights::matrix(const std::string& name) const {
   const NamedTensor& named = named_tensor(*this, name + ".weight");
-  return {named.tensor, named.transposed};
+  return {named.tensor, named.transposed, named.sum};
 }
 
 at::Tensor BlockWeights::bias(const std::string& name) const {

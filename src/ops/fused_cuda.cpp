@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -37,11 +38,42 @@ class Launch {
   cuda::Stream stream_;
 };
 
-// The gradient as the kernels take it, if they support its dtype.
-std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
-  const auto type = type_of(tensor);
-  if (!type || !tensor.is_cuda() || !tensor.is_contiguous()) return std::nullopt;
-  return cuda::Gradient{tensor.const_data_ptr(), *type};
+// The logits' rows as the kernels take them, if they support them.
+std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
+                                       std::int64_t first_row, double cap) {
+  const auto type = type_of(logits);
+  if (!type || !logits.is_cuda() || !logits.is_contiguous() || !targets.is_contiguous()) return std::nullopt;
+  return cuda::LogitRows{.type = *type,
+                         .rows = logits.size(0),
+                         .columns = logits.size(1),
+                         .targets = targets.const_data_ptr<std::int64_t>(),
+                         .first_column = first_row,
+                         .cap = static_cast<float>(cap)};
+}
+
+at::Tensor float_per_row(const at::Tensor& logits) {
+  return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+}
+
+// The arrays of an update as the kernels take them, if they support them.
+std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gradient,
+                                      const UpdateArguments& arguments) {
+  const auto is_flat = [](const at::Tensor& tensor) {
+    return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
+  };
+  const at::Tensor& copy = arguments.copy;
+  if (!is_flat_float(weights) || !is_flat(gradient) || (copy.defined() && !is_flat(copy)))
+    return std::nullopt;
+  cuda::Update update{.weights = floats(weights),
+                      .gradient = gradient.const_data_ptr(),
+                      .gradient_type = *type_of(gradient),
+                      .gradient_scale = static_cast<float>(arguments.gradient_scale),
+                      .count = weights.numel()};
+  if (copy.defined()) {
+    update.copy = copy.mutable_data_ptr();
+    update.copy_type = *type_of(copy);
+  }
+  return update;
 }
 
 }  // namespace
@@ -89,10 +121,44 @@ bool merge(AttentionOutput& one, const AttentionOutput& other) {
   return true;
 }
 
+bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
+                double cap) {
+  const auto rows = rows_of(logits, targets, 0, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits),
+            with_entropy ? float_per_row(logits) : at::Tensor()};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse),
+                    .log_probs = floats(scores.log_probs),
+                    .entropy = with_entropy ? floats(scores.entropy) : nullptr},
+                   Launch(logits));
+  return true;
+}
+
+bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
+                      std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits)};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse), .target_logits = floats(scores.target_logits)},
+                   Launch(logits));
+  return true;
+}
+
+bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale, std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows || !is_flat_float(lse) || !is_flat_float(scale)) return false;
+  cuda::score_rows_backward(logits.mutable_data_ptr(), *rows, lse.const_data_ptr<float>(),
+                            scale.const_data_ptr<float>(), Launch(logits));
+  return true;
+}
+
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
@@ -103,21 +169,20 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
-             Launch(weights));
+  cuda::adam(*update, floats(exp_avg), floats(exp_avg_sq), c, Launch(weights));
   return true;
 }
 
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
                         .alpha = static_cast<float>(n.alpha),
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
+  cuda::rmsprop(*update, floats(square_avg), c, Launch(weights));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/head_rows.h"
+#include "ops/linear.h"
 
 namespace dpo::ops {
 
@@ -24,9 +25,6 @@ struct HeadInput {
   double logit_cap = 0;  // see capped()
 };
 
-// cap * tanh(x / cap), in float32 or better; x itself if cap is 0. x may be overwritten.
-at::Tensor capped(const at::Tensor& x, double cap);
-
 struct ResponseScores {
   at::Tensor log_probs;        // float32 [responses], the weighted sum over the response's tokens
   at::Tensor lse;              // float32 [rows], what the backward pass needs
@@ -41,11 +39,10 @@ ResponseScores score_responses(const HeadInput& input, bool with_entropy);
 ShardScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
-// Adds the gradients of sum(grad_log_probs * log_probs) to those of the matrix and the bias (where defined),
-// and returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a
-// 16-bit matrix gradient is accumulated in float32 first.
+// Adds the gradients of sum(grad_log_probs * log_probs) to the sums of the matrix and the bias, where they
+// have a tensor, and returns that of the hidden states. The logits are recomputed, chunk by chunk; with
+// several chunks, a 16-bit matrix gradient is accumulated in float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
-                                    at::Tensor bias_gradient);
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias);
 
 }  // namespace dpo::ops

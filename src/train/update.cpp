@@ -157,11 +157,11 @@ UpdateResult update(TrainState& state, const ExampleBatch& batch,
   const std::int64_t number = state.optimizer->updates();
   require_finite(result, number);
   if (check) check(result);
-  optim::clip(state.policy.gradients(), result.gradient_norm, state.max_gradient_norm);
   result.learning_rate = state.schedule.at(number);
-  state.optimizer->step(state.policy.trained(), state.policy.gradients(), result.learning_rate,
-                        state.seed + static_cast<std::uint64_t>(number) * 65537);
-  state.policy.refresh();
+  state.optimizer->step(
+      state.policy.trained(), state.policy.gradients(), result.learning_rate,
+      state.seed + static_cast<std::uint64_t>(number) * 65537,
+      {optim::clip_factor(result.gradient_norm, state.max_gradient_norm), state.policy.copy()});
   for (const Record& record : result.records)
     for (std::size_t i = 0; i < record.policy.size(); ++i)
       state.rewards.add(state.loss.beta * (record.policy[i] - record.reference[i]));
