@@ -27,9 +27,14 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor y = x + attention(config, w, layer_norm(w, "input_layernorm", x, epsilon), context);
-  const at::Tensor& read = config.shape.parallel_residual ? x : y;
-  return y + mlp(config, w, layer_norm(w, "post_attention_layernorm", read, epsilon));
+  if (config.shape.parallel_residual) {
+    const TwoNorms in = two_layer_norms(w, "input_layernorm", "post_attention_layernorm", x, epsilon);
+    return in.x + attention(config, w, in.first, context) + mlp(config, w, in.second);
+  }
+  const Normed in = add_layer_norm(w, "input_layernorm", x, {}, epsilon);
+  const Normed y =
+      add_layer_norm(w, "post_attention_layernorm", in.x, attention(config, w, in.norm, context), epsilon);
+  return y.x + mlp(config, w, y.norm);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

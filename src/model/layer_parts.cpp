@@ -1,12 +1,12 @@
 #include "model/layer_parts.h"
 
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 
 #include "model/tensor_parallel.h"
+#include "ops/norms.h"
 #include "ops/rotary.h"
 
 namespace dpo::model {
@@ -24,13 +24,36 @@ at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& n
 
 at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                       double epsilon) {
-  return copy_to_tensor_parallel(
-      weights, at::layer_norm(x, {x.size(-1)}, weights(name + ".weight"), weights(name + ".bias"), epsilon));
+  return add_layer_norm(weights, name, x, {}, epsilon).norm;
 }
 
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                     double epsilon) {
-  return copy_to_tensor_parallel(weights, at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon));
+  return add_rms_norm(weights, name, x, {}, epsilon).norm;
+}
+
+Normed add_layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                      const at::Tensor& residual, double epsilon) {
+  const auto [sum, norms] = ops::add_norm(x, residual, {{weights(name + ".weight"), weights.bias(name)}},
+                                          {/*is_layer_norm=*/true, epsilon});
+  return {sum, copy_to_tensor_parallel(weights, norms[0])};
+}
+
+Normed add_rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                    const at::Tensor& residual, double epsilon) {
+  const auto [sum, norms] =
+      ops::add_norm(x, residual, {{weights(name + ".weight"), {}}}, {/*is_layer_norm=*/false, epsilon});
+  return {sum, copy_to_tensor_parallel(weights, norms[0])};
+}
+
+TwoNorms two_layer_norms(const BlockWeights& weights, const std::string& first, const std::string& second,
+                         const at::Tensor& x, double epsilon) {
+  const auto weights_of = [&weights](const std::string& name) {
+    return ops::NormWeights{weights(name + ".weight"), weights.bias(name)};
+  };
+  const auto [same, norms] =
+      ops::add_norm(x, {}, {weights_of(first), weights_of(second)}, {/*is_layer_norm=*/true, epsilon});
+  return {same, copy_to_tensor_parallel(weights, norms[0]), copy_to_tensor_parallel(weights, norms[1])};
 }
 
 at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
@@ -40,7 +63,7 @@ at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const
 
 at::Tensor output_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                        double epsilon) {
-  return at::rms_norm(x, {x.size(-1)}, weights(name + ".weight"), epsilon);
+  return ops::add_norm(x, {}, {{weights(name + ".weight"), {}}}, {/*is_layer_norm=*/false, epsilon}).out[0];
 }
 
 at::Tensor wide_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,

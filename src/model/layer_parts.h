@@ -22,6 +22,23 @@ at::Tensor layer_norm(const BlockWeights& weights, const std::string& name, cons
 at::Tensor rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                     double epsilon);
 
+// The same of x + residual. Without a residual (undefined) x is x itself: a layer that uses it for its
+// residual connection gets both gradients in one pass over memory.
+struct Normed {
+  at::Tensor x, norm;
+};
+Normed add_layer_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                      const at::Tensor& residual, double epsilon);
+Normed add_rms_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                    const at::Tensor& residual, double epsilon);
+
+// Two layer norms of the same x, which a parallel residual reads.
+struct TwoNorms {
+  at::Tensor x, first, second;
+};
+TwoNorms two_layer_norms(const BlockWeights& weights, const std::string& first, const std::string& second,
+                         const at::Tensor& x, double epsilon);
+
 // The norm of each head; tensor-parallel ranks have different heads.
 at::Tensor head_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                      double epsilon);

@@ -82,7 +82,8 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
   const auto attention = config.shape.family == Family::olmoe ? wide_normed_attention : head_normed_attention;
-  const at::Tensor y = x + attention(config, w, rms_norm(w, "input_layernorm", x, epsilon), context);
+  const Normed in = add_rms_norm(w, "input_layernorm", x, {}, epsilon);
+  const at::Tensor y = in.x + attention(config, w, in.norm, context);
   return y + split_mlp(config, w, output_norm(w, "post_attention_layernorm", y, epsilon), context);
 }
 

@@ -1,0 +1,43 @@
+// Our own CUDA kernels of the layers' parts. A caller first asks whether the tensors are supported (never
+// without nvcc), and otherwise uses LibTorch's operators.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace dpo::ops::fused {
+
+// Weight and bias of a norm; the bias may be undefined.
+struct NormWeights {
+  at::Tensor weight, bias;
+};
+
+struct NormOptions {
+  bool is_layer_norm = false;  // else RMS norm
+  double epsilon = 0;
+  double weight_offset = 0;  // added to every weight
+};
+
+struct NormResult {
+  at::Tensor sum;               // of x and residual; x itself without one
+  std::vector<at::Tensor> out;  // of every norm
+  at::Tensor mean, rstd;        // float32 [rows]; the mean of layer norms only
+};
+
+struct NormGradients {
+  at::Tensor x;
+  std::vector<NormWeights> weights;  // of every norm
+};
+
+// x and residual, which may be undefined, are [rows, width], as are the gradients. One or two norms.
+bool supports_norm(const at::Tensor& x, const at::Tensor& residual, const std::vector<NormWeights>& norms);
+NormResult norm(const at::Tensor& x, const at::Tensor& residual, const std::vector<NormWeights>& norms,
+                const NormOptions& options);
+// `grads`: of every norm; these and `grad_sum` may be undefined, which stands for zeros.
+NormGradients norm_backward(const NormResult& forward, const std::vector<NormWeights>& norms,
+                            const NormOptions& options, const at::Tensor& grad_sum,
+                            const std::vector<at::Tensor>& grads);
+
+}  // namespace dpo::ops::fused

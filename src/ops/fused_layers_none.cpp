@@ -1,0 +1,23 @@
+#include <stdexcept>
+
+#include "ops/fused_layers.h"
+
+namespace dpo::ops::fused {
+namespace {
+
+[[noreturn]] void no_kernels() { throw std::logic_error("this program was built without CUDA kernels"); }
+
+}  // namespace
+
+bool supports_norm(const at::Tensor&, const at::Tensor&, const std::vector<NormWeights>&) { return false; }
+
+NormResult norm(const at::Tensor&, const at::Tensor&, const std::vector<NormWeights>&, const NormOptions&) {
+  no_kernels();
+}
+
+NormGradients norm_backward(const NormResult&, const std::vector<NormWeights>&, const NormOptions&,
+                            const at::Tensor&, const std::vector<at::Tensor>&) {
+  no_kernels();
+}
+
+}  // namespace dpo::ops::fused
