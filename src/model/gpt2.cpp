@@ -24,8 +24,8 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   const double epsilon = config.settings.norm_epsilon;
   const Normed in = add_layer_norm(w, "ln_1", x, {}, epsilon);
   const Normed y = add_layer_norm(w, "ln_2", in.x, attention(config, w, in.norm, context), epsilon);
-  const at::Tensor inner = linear(w, "mlp.c_fc", y.norm);
-  return y.x + row_parallel_linear(w, "mlp.c_proj", activate(inner, config.settings.activation));
+  const at::Tensor inner = activated_linear(w, "mlp.c_fc", y.norm, config.settings.activation);
+  return y.x + row_parallel_linear(w, "mlp.c_proj", inner);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

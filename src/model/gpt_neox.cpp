@@ -21,7 +21,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
   return row_parallel_linear(w, "mlp.dense_4h_to_h",
-                             activate(linear(w, "mlp.dense_h_to_4h", x), config.settings.activation));
+                             activated_linear(w, "mlp.dense_h_to_4h", x, config.settings.activation));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

@@ -21,7 +21,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const Normed in = add_layer_norm(w, "ln_1", x, {}, config.settings.norm_epsilon);
-  const at::Tensor inner = activate(linear(w, "mlp.fc_in", in.norm), config.settings.activation);
+  const at::Tensor inner = activated_linear(w, "mlp.fc_in", in.norm, config.settings.activation);
   return in.x + attention(config, w, in.norm, context) + row_parallel_linear(w, "mlp.fc_out", inner);
 }
 

@@ -1,15 +1,26 @@
 #include "model/layer_parts.h"
 
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/silu.h>
 
 #include "model/tensor_parallel.h"
+#include "ops/activation.h"
 #include "ops/norms.h"
 #include "ops/rotary.h"
 
 namespace dpo::model {
+namespace {
+
+ops::Activation operation_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu: return ops::Activation::gelu;
+    case Activation::gelu_tanh: return ops::Activation::gelu_tanh;
+    case Activation::relu: return ops::Activation::relu;
+    case Activation::silu: break;
+  }
+  return ops::Activation::silu;
+}
+
+}  // namespace
 
 at::Tensor linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
   return linear(x, weights.matrix(name), weights.bias(name));
@@ -77,14 +88,11 @@ at::Tensor wide_norm(const BlockWeights& weights, const std::string& name, const
   return (wide * scale * weights(name + ".weight")).to(x.scalar_type());
 }
 
-at::Tensor activate(const at::Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::gelu: return at::gelu(x);
-    case Activation::gelu_tanh: return at::gelu(x, "tanh");
-    case Activation::relu: return at::relu(x);
-    case Activation::silu: break;
-  }
-  return at::silu(x);
+at::Tensor activated_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                            Activation activation) {
+  const ops::Activation operation = operation_of(activation);
+  if (!ops::fuses_bias_activation(x)) return ops::activate(linear(weights, name, x), operation);
+  return ops::bias_activation(linear(x, weights.matrix(name)), weights.bias(name), operation);
 }
 
 Heads project_heads(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
@@ -127,17 +135,17 @@ at::Tensor wide_normed_attention(const ModelConfig& config, const BlockWeights& 
   return rotary_attention(config, w, heads, context);
 }
 
+at::Tensor gated_activation(const ModelConfig& config, const at::Tensor& gate, const at::Tensor& up) {
+  return ops::gated_activation(gate, up, operation_of(config.settings.activation));
+}
+
 at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
-  at::Tensor gate, up;
-  if (weights.find("mlp.gate_up_proj.weight")) {
-    const std::vector<at::Tensor> both = linear(weights, "mlp.gate_up_proj", x).chunk(2, -1);
-    gate = both[0];
-    up = both[1];
-  } else {
-    gate = linear(weights, "mlp.gate_proj", x);
-    up = linear(weights, "mlp.up_proj", x);
-  }
-  return row_parallel_linear(weights, "mlp.down_proj", activate(gate, config.settings.activation) * up);
+  const at::Tensor inner =
+      weights.find("mlp.gate_up_proj.weight")
+          ? ops::gated_activation(linear(weights, "mlp.gate_up_proj", x),
+                                  operation_of(config.settings.activation))
+          : gated_activation(config, linear(weights, "mlp.gate_proj", x), linear(weights, "mlp.up_proj", x));
+  return row_parallel_linear(weights, "mlp.down_proj", inner);
 }
 
 at::Tensor apply_rotary(const ModelConfig& config, const at::Tensor& x, const Context& context) {

@@ -53,7 +53,12 @@ at::Tensor output_norm(const BlockWeights& weights, const std::string& name, con
 at::Tensor wide_norm(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
                      std::int64_t width, double epsilon);
 
-at::Tensor activate(const at::Tensor& x, Activation activation);
+// activation(linear(x)).
+at::Tensor activated_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x,
+                            Activation activation);
+
+// activation(gate) * up.
+at::Tensor gated_activation(const ModelConfig& config, const at::Tensor& gate, const at::Tensor& up);
 
 // Queries, keys and values of a layer, [tokens, heads, head_dim]; the matrices may be fused into one.
 struct Heads {

@@ -59,7 +59,7 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
   const at::Tensor read = at::embedding(x, rows.tokens);
   const at::Tensor gate = ops::grouped_linear(read, w("experts.gate_proj"), rows.ends);
   const at::Tensor up = ops::grouped_linear(read, w("experts.up_proj"), rows.ends);
-  const at::Tensor inner = activate(gate, config.settings.activation) * up;
+  const at::Tensor inner = gated_activation(config, gate, up);
   const at::Tensor out = ops::grouped_linear(inner, w("experts.down_proj"), rows.ends);
   const at::Tensor by_token = at::embedding(out, rows.places).unflatten(0, routing.experts.sizes());
   return at::bmm(routing.weights.unsqueeze(1), by_token).squeeze(1);

@@ -40,4 +40,26 @@ NormGradients norm_backward(const NormResult& forward, const std::vector<NormWei
                             const NormOptions& options, const at::Tensor& grad_sum,
                             const std::vector<at::Tensor>& grads);
 
+enum class Activation { gelu, gelu_tanh, relu, silu };
+
+// Gate and up of a gated MLP, [rows, width] with contiguous rows; they may be halves of one matrix.
+struct GateUp {
+  at::Tensor gate, up;
+};
+
+// activation(gate) * up.
+bool supports_gated(const GateUp& in);
+at::Tensor gated(const GateUp& in, Activation activation);
+void gated_backward(const GateUp& in, Activation activation, const at::Tensor& grad, const GateUp& grad_in);
+
+struct BiasGradients {
+  at::Tensor x, bias;
+};
+
+// activation(x + bias), of a contiguous x [rows, width].
+bool supports_bias_activation(const at::Tensor& x, const at::Tensor& bias);
+at::Tensor activate_with_bias(const at::Tensor& x, const at::Tensor& bias, Activation activation);
+BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor& bias, Activation activation,
+                                          const at::Tensor& grad);
+
 }  // namespace dpo::ops::fused

@@ -22,6 +22,39 @@ bool matches(const at::Tensor& tensor, const at::Tensor& x) {
          (tensor.device() == x.device() && tensor.scalar_type() == x.scalar_type() && tensor.is_contiguous());
 }
 
+cuda::Activation kernel_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu: return cuda::Activation::gelu;
+    case Activation::gelu_tanh: return cuda::Activation::gelu_tanh;
+    case Activation::relu: return cuda::Activation::relu;
+    case Activation::silu: break;
+  }
+  return cuda::Activation::silu;
+}
+
+cuda::Gated gated_call(const GateUp& in, Activation activation) {
+  cuda::Gated g;
+  g.type = *cuda::type_of(in.gate);
+  g.activation = kernel_of(activation);
+  g.rows = in.gate.size(0);
+  g.width = in.gate.size(1);
+  g.stride = in.gate.stride(0);
+  g.gate = in.gate.const_data_ptr();
+  g.up = in.up.const_data_ptr();
+  return g;
+}
+
+cuda::BiasActivation bias_call(const at::Tensor& x, const at::Tensor& bias, Activation activation) {
+  cuda::BiasActivation a;
+  a.type = *cuda::type_of(x);
+  a.activation = kernel_of(activation);
+  a.rows = x.size(0);
+  a.width = x.size(1);
+  a.x = x.const_data_ptr();
+  a.bias = data_of(bias);
+  return a;
+}
+
 }  // namespace
 
 bool supports_norm(const at::Tensor& x, const at::Tensor& residual, const std::vector<NormWeights>& norms) {
@@ -91,6 +124,55 @@ NormGradients norm_backward(const NormResult& forward, const std::vector<NormWei
   cuda::norm_backward(n, cuda::Launch(x));
   for (std::int64_t k = 0; k < sums; k += 2)
     result.weights.push_back({grad_weights.select(0, k), grad_weights.select(0, k + 1)});
+  return result;
+}
+
+bool supports_gated(const GateUp& in) {
+  return in.gate.is_cuda() && cuda::type_of(in.gate) && in.gate.dim() == 2 && in.gate.stride(1) == 1 &&
+         in.up.strides() == in.gate.strides() && in.up.scalar_type() == in.gate.scalar_type();
+}
+
+at::Tensor gated(const GateUp& in, Activation activation) {
+  const at::Tensor out = at::empty(in.gate.sizes(), in.gate.options());
+  cuda::Gated g = gated_call(in, activation);
+  g.out = out.mutable_data_ptr();
+  cuda::gated(g, cuda::Launch(out));
+  return out;
+}
+
+void gated_backward(const GateUp& in, Activation activation, const at::Tensor& grad, const GateUp& grad_in) {
+  const at::Tensor dense = grad.contiguous();
+  cuda::Gated g = gated_call(in, activation);
+  g.grad_out = dense.const_data_ptr();
+  g.grad_gate = grad_in.gate.mutable_data_ptr();
+  g.grad_up = grad_in.up.mutable_data_ptr();
+  cuda::gated_backward(g, cuda::Launch(dense));
+}
+
+bool supports_bias_activation(const at::Tensor& x, const at::Tensor& bias) {
+  return x.is_cuda() && cuda::type_of(x) && x.dim() == 2 && matches(x, x) && matches(bias, x);
+}
+
+at::Tensor activate_with_bias(const at::Tensor& x, const at::Tensor& bias, Activation activation) {
+  const at::Tensor out = at::empty_like(x);
+  cuda::BiasActivation a = bias_call(x, bias, activation);
+  a.out = out.mutable_data_ptr();
+  cuda::bias_activation(a, cuda::Launch(x));
+  return out;
+}
+
+BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor& bias, Activation activation,
+                                          const at::Tensor& grad) {
+  const at::Tensor dense = grad.contiguous();
+  cuda::BiasActivation a = bias_call(x, bias, activation);
+  a.parts = cuda::bias_parts(a.rows, a.width);
+  const at::Tensor partial = floats_like(x, {a.parts, a.width});
+  BiasGradients result{at::empty_like(x), bias.defined() ? at::empty_like(bias) : at::Tensor()};
+  a.grad_out = dense.const_data_ptr();
+  a.grad_x = result.x.mutable_data_ptr();
+  a.partial = partial.mutable_data_ptr<float>();
+  if (bias.defined()) a.grad_bias = result.bias.mutable_data_ptr();
+  cuda::bias_activation_backward(a, cuda::Launch(x));
   return result;
 }
 

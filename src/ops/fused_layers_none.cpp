@@ -20,4 +20,19 @@ NormGradients norm_backward(const NormResult&, const std::vector<NormWeights>&, 
   no_kernels();
 }
 
+bool supports_gated(const GateUp&) { return false; }
+
+at::Tensor gated(const GateUp&, Activation) { no_kernels(); }
+
+void gated_backward(const GateUp&, Activation, const at::Tensor&, const GateUp&) { no_kernels(); }
+
+bool supports_bias_activation(const at::Tensor&, const at::Tensor&) { return false; }
+
+at::Tensor activate_with_bias(const at::Tensor&, const at::Tensor&, Activation) { no_kernels(); }
+
+BiasGradients activate_with_bias_backward(const at::Tensor&, const at::Tensor&, Activation,
+                                          const at::Tensor&) {
+  no_kernels();
+}
+
 }  // namespace dpo::ops::fused

@@ -52,4 +52,40 @@ struct NormGradient {
 std::int64_t norm_parts(std::int64_t rows, std::int64_t width);
 void norm_backward(const NormGradient& gradient, Stream stream);
 
+enum class Activation { gelu, gelu_tanh, relu, silu };
+
+// activation(gate) * up. Rows of gate and up, and of their gradients, are `stride` elements apart, so that
+// both may be halves of one matrix; the result and its gradient are contiguous.
+struct Gated {
+  Type type = Type::float32;
+  Activation activation{};
+  std::int64_t rows = 0, width = 0, stride = 0;
+  const void* gate = nullptr;
+  const void* up = nullptr;
+  void* out = nullptr;
+  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  void* grad_gate = nullptr;
+  void* grad_up = nullptr;
+};
+void gated(const Gated& gated, Stream stream);
+void gated_backward(const Gated& gated, Stream stream);
+
+// activation(x + bias); the bias, [width], may be null.
+struct BiasActivation {
+  Type type = Type::float32;
+  Activation activation{};
+  std::int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  const void* bias = nullptr;
+  void* out = nullptr;
+  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  void* grad_x = nullptr;
+  std::int64_t parts = 0;
+  float* partial = nullptr;   // [parts, width]
+  void* grad_bias = nullptr;  // [width]; null without a bias
+};
+std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
+void bias_activation(const BiasActivation& call, Stream stream);
+void bias_activation_backward(const BiasActivation& call, Stream stream);
+
 }  // namespace dpo::cuda
