@@ -12,17 +12,16 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
+  if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
-    const auto head_norm = [&](const char* name, const at::Tensor& of) {
-      return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
-          .mul(w(name))
-          .to(of.scalar_type());
-    };
-    heads.q = head_norm("self_attn.q_norm.weight", heads.q);
-    heads.k = head_norm("self_attn.k_norm.weight", heads.k);
-  }
+  // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
+  const auto head_norm = [&](const char* name, const at::Tensor& of) {
+    return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
+        .mul(w(name))
+        .to(of.scalar_type());
+  };
+  heads.q = head_norm("self_attn.q_norm.weight", heads.q);
+  heads.k = head_norm("self_attn.k_norm.weight", heads.k);
   return rotary_attention(config, w, heads, context);
 }
 

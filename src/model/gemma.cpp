@@ -31,14 +31,13 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
+  if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    const auto head_norm = [&](const char* name, const at::Tensor& of) {
-      return norm(copy_to_tensor_parallel(w, w(name)), of, config.settings.norm_epsilon);
-    };
-    heads.q = head_norm("self_attn.q_norm.weight", heads.q);
-    heads.k = head_norm("self_attn.k_norm.weight", heads.k);
-  }
+  const auto head_norm = [&](const char* name, const at::Tensor& of) {
+    return norm(copy_to_tensor_parallel(w, w(name)), of, config.settings.norm_epsilon);
+  };
+  heads.q = head_norm("self_attn.q_norm.weight", heads.q);
+  heads.k = head_norm("self_attn.k_norm.weight", heads.k);
   return rotary_attention(config, w, heads, context);
 }
 

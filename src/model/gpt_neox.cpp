@@ -11,11 +11,9 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 // Query, key and value of a head are adjacent.
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
-  const at::Tensor qkv =
-      linear(w, "attention.query_key_value", x).unflatten(-1, {-1, 3 * config.shape.head_dim});
-  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-  const at::Tensor out = context.attend(apply_rotary(config, parts[0], context),
-                                        apply_rotary(config, parts[1], context), parts[2]);
+  const Heads heads =
+      rotated_heads(config, linear(w, "attention.query_key_value", x), /*by_head=*/true, context);
+  const at::Tensor out = context.attend(heads.q, heads.k, heads.v);
   return row_parallel_linear(w, "attention.dense", out.flatten(1));
 }
 

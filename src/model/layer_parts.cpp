@@ -20,6 +20,27 @@ ops::Activation operation_of(Activation activation) {
   return ops::Activation::silu;
 }
 
+// Of a layer; undefined if it has no rotary embedding.
+ops::RotaryAngles rotation_of(const ModelConfig& config, const Context& context) {
+  if (!config.is_rotated(context.layer)) return {};
+  const bool own = config.settings.window_rotary && config.is_windowed(context.layer);
+  const Angles& angles = own ? context.window_angles : context.angles;
+  return {angles.cos, angles.sin, config.settings.rotary.interleaved};
+}
+
+// Of a fused matrix's product, with the heads of this rank.
+ops::QkvLayout layout_of(const ModelConfig& config, const at::Tensor& qkv, bool by_head) {
+  const ModelShape& shape = config.shape;
+  const std::int64_t all = shape.heads + 2 * shape.kv_heads;
+  const std::int64_t ranks = all * shape.head_dim / qkv.size(-1);
+  return {shape.heads / ranks, shape.kv_heads / ranks, shape.head_dim, by_head};
+}
+
+at::Tensor attention_output(const BlockWeights& weights, const Heads& heads, const Context& context) {
+  const at::Tensor out = context.attend(heads.q, heads.k, heads.v);
+  return row_parallel_linear(weights, "self_attn.o_proj", out.flatten(1));
+}
+
 }  // namespace
 
 at::Tensor linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
@@ -100,27 +121,31 @@ Heads project_heads(const ModelConfig& config, const BlockWeights& weights, cons
     const auto heads = [&](const char* name) { return split_heads(config, linear(weights, name, x)); };
     return {heads("self_attn.q_proj"), heads("self_attn.k_proj"), heads("self_attn.v_proj")};
   }
-  const at::Tensor qkv = split_heads(config, linear(weights, "self_attn.qkv_proj", x));
-  const std::int64_t all = config.shape.heads + 2 * config.shape.kv_heads;
-  const std::int64_t q = qkv.size(1) * config.shape.heads / all;  // on this rank
-  const std::int64_t kv = (qkv.size(1) - q) / 2;
-  return {qkv.narrow(1, 0, q), qkv.narrow(1, q, kv), qkv.narrow(1, q + kv, kv)};
+  const at::Tensor qkv = linear(weights, "self_attn.qkv_proj", x);
+  return ops::rotated_heads(qkv, layout_of(config, qkv, /*by_head=*/false), {});
 }
 
 at::Tensor rotary_attention(const ModelConfig& config, const BlockWeights& weights, const Heads& heads,
                             const Context& context) {
-  const at::Tensor out =
-      context.attend(apply_rotary(config, heads.q, context), apply_rotary(config, heads.k, context), heads.v);
-  return row_parallel_linear(weights, "self_attn.o_proj", out.flatten(1));
+  return attention_output(
+      weights, {apply_rotary(config, heads.q, context), apply_rotary(config, heads.k, context), heads.v},
+      context);
+}
+
+at::Tensor self_attention(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x,
+                          const Context& context) {
+  if (!weights.find("self_attn.qkv_proj.weight"))
+    return rotary_attention(config, weights, project_heads(config, weights, x), context);
+  const at::Tensor qkv = linear(weights, "self_attn.qkv_proj", x);
+  return attention_output(weights, rotated_heads(config, qkv, /*by_head=*/false, context), context);
 }
 
 at::Tensor head_normed_attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                                  const Context& context) {
+  if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    heads.q = head_norm(w, "self_attn.q_norm", heads.q, config.settings.norm_epsilon);
-    heads.k = head_norm(w, "self_attn.k_norm", heads.k, config.settings.norm_epsilon);
-  }
+  heads.q = head_norm(w, "self_attn.q_norm", heads.q, config.settings.norm_epsilon);
+  heads.k = head_norm(w, "self_attn.k_norm", heads.k, config.settings.norm_epsilon);
   return rotary_attention(config, w, heads, context);
 }
 
@@ -149,10 +174,12 @@ at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, con
 }
 
 at::Tensor apply_rotary(const ModelConfig& config, const at::Tensor& x, const Context& context) {
-  if (!config.is_rotated(context.layer)) return x;
-  const bool own = config.settings.window_rotary && config.is_windowed(context.layer);
-  const Angles& angles = own ? context.window_angles : context.angles;
-  return ops::apply_rotary(x, angles.cos, angles.sin, config.settings.rotary.interleaved);
+  const ops::RotaryAngles angles = rotation_of(config, context);
+  return angles.cos.defined() ? ops::apply_rotary(x, angles.cos, angles.sin, angles.interleaved) : x;
+}
+
+Heads rotated_heads(const ModelConfig& config, const at::Tensor& qkv, bool by_head, const Context& context) {
+  return ops::rotated_heads(qkv, layout_of(config, qkv, by_head), rotation_of(config, context));
 }
 
 at::Tensor split_heads(const ModelConfig& config, const at::Tensor& x) {

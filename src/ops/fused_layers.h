@@ -62,4 +62,21 @@ at::Tensor activate_with_bias(const at::Tensor& x, const at::Tensor& bias, Activ
 BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor& bias, Activation activation,
                                           const at::Tensor& grad);
 
+// Queries, keys and values, [tokens, heads, head_dim]; keys and values may have fewer heads.
+struct Heads {
+  at::Tensor q, k, v;
+};
+
+// Of every token, float32 [tokens, pairs]; undefined: no rotation.
+struct Angles {
+  at::Tensor cos, sin;
+  bool interleaved = false;
+};
+
+// Rotates queries and keys in place.
+bool supports_rotation(const Heads& heads, const Angles& angles);
+void rotate_heads(const Heads& heads, const Angles& angles);
+// Writes `from`, with queries and keys rotated back, to `to`.
+void rotate_heads_back(const Heads& from, const Angles& angles, const Heads& to);
+
 }  // namespace dpo::ops::fused

@@ -55,6 +55,29 @@ cuda::BiasActivation bias_call(const at::Tensor& x, const at::Tensor& bias, Acti
   return a;
 }
 
+cuda::HeadPart part_of(const at::Tensor& from, const at::Tensor& to) {
+  return {from.const_data_ptr(), to.mutable_data_ptr(), static_cast<int>(from.size(1)),
+          from.stride(0),        from.stride(1),        to.stride(0),
+          to.stride(1)};
+}
+
+cuda::HeadRotation rotation(const Heads& from, const Angles& angles, const Heads& to, float direction) {
+  cuda::HeadRotation r;
+  r.type = *cuda::type_of(from.q);
+  r.tokens = from.q.size(0);
+  r.head_dim = from.q.size(2);
+  r.parts[0] = part_of(from.q, to.q);
+  r.parts[1] = part_of(from.k, to.k);
+  r.parts[2] = part_of(from.v, to.v);
+  r.direction = direction;
+  if (!angles.cos.defined()) return r;
+  r.cos = angles.cos.const_data_ptr<float>();
+  r.sin = angles.sin.const_data_ptr<float>();
+  r.pairs = angles.cos.size(1);
+  r.interleaved = angles.interleaved;
+  return r;
+}
+
 }  // namespace
 
 bool supports_norm(const at::Tensor& x, const at::Tensor& residual, const std::vector<NormWeights>& norms) {
@@ -174,6 +197,22 @@ BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor&
   if (bias.defined()) a.grad_bias = result.bias.mutable_data_ptr();
   cuda::bias_activation_backward(a, cuda::Launch(x));
   return result;
+}
+
+bool supports_rotation(const Heads& heads, const Angles& angles) {
+  const auto is_table = [](const at::Tensor& table) {
+    return !table.defined() || (table.scalar_type() == at::kFloat && table.is_contiguous());
+  };
+  return heads.q.is_cuda() && cuda::type_of(heads.q) && heads.q.stride(2) == 1 && heads.q.size(2) % 2 == 0 &&
+         is_table(angles.cos) && is_table(angles.sin);
+}
+
+void rotate_heads(const Heads& heads, const Angles& angles) {
+  cuda::rotate_heads(rotation(heads, angles, heads, 1), cuda::Launch(heads.q));
+}
+
+void rotate_heads_back(const Heads& from, const Angles& angles, const Heads& to) {
+  cuda::rotate_heads(rotation(from, angles, to, -1), cuda::Launch(from.q));
 }
 
 }  // namespace dpo::ops::fused

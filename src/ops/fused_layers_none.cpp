@@ -35,4 +35,10 @@ BiasGradients activate_with_bias_backward(const at::Tensor&, const at::Tensor&, 
   no_kernels();
 }
 
+bool supports_rotation(const Heads&, const Angles&) { return false; }
+
+void rotate_heads(const Heads&, const Angles&) { no_kernels(); }
+
+void rotate_heads_back(const Heads&, const Angles&, const Heads&) { no_kernels(); }
+
 }  // namespace dpo::ops::fused

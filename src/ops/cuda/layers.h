@@ -88,4 +88,29 @@ std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
 void bias_activation(const BiasActivation& call, Stream stream);
 void bias_activation_backward(const BiasActivation& call, Stream stream);
 
+constexpr int kHeadParts = 3, kRotatedParts = 2;
+
+// Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
+struct HeadPart {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int heads = 0;
+  std::int64_t from_token = 0, from_head = 0, to_token = 0, to_head = 0;
+};
+
+// Rotates pairs of dimensions of queries and keys by the angles of their token, as Rotary does, in place or
+// from one place to another. In place, nothing else is touched; otherwise the other dimensions and the values
+// are copied.
+struct HeadRotation {
+  Type type = Type::float32;
+  std::int64_t tokens = 0, head_dim = 0;
+  HeadPart parts[kHeadParts];  // queries, keys, values
+  const float* cos = nullptr;  // [tokens, pairs]
+  const float* sin = nullptr;
+  std::int64_t pairs = 0;  // 0: nothing is rotated
+  bool interleaved = false;
+  float direction = 1;  // -1: the inverse rotation
+};
+void rotate_heads(const HeadRotation& rotation, Stream stream);
+
 }  // namespace dpo::cuda
