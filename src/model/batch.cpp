@@ -7,12 +7,16 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
 
-at::Tensor long_tensor(const std::vector<std::int32_t>& values, at::Device device) {
-  return at::tensor(values, at::kInt).to(device, at::kLong);
+// Parts of `all` as int64, by one conversion of all.
+std::vector<at::Tensor> as_long(const at::Tensor& all, const std::vector<at::Tensor>& parts) {
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& part : parts) sizes.push_back(part.size(0));
+  return all.to(at::kLong).split_with_sizes(sizes);
 }
 
 void check(const data::Forest& forest, const ModelShape& shape) {
@@ -105,17 +109,23 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   }
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
+  std::vector<std::int32_t> branches = branch_starts(forest);
+  const auto [all, parts] = ops::upload({forest.tokens, forest.positions, lengths, forest.rows,
+                                         forest.targets, sequences, branches, forest.prompt_starts},
+                                        device);
+  const std::vector<at::Tensor> indices = as_long(all, parts);
   Batch batch;
-  batch.tokens = long_tensor(forest.tokens, device);
-  batch.positions = long_tensor(forest.positions, device);
-  batch.lengths = long_tensor(lengths, device);
-  batch.rows = long_tensor(forest.rows, device);
-  batch.targets = long_tensor(forest.targets, device);
-  if (!forest.row_weights.empty()) batch.row_weights = at::tensor(forest.row_weights, at::kFloat).to(device);
+  batch.tokens = indices[0];
+  batch.positions = indices[1];
+  batch.lengths = indices[2];
+  batch.rows = indices[3];
+  batch.targets = indices[4];
+  if (!forest.row_weights.empty())
+    batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
   batch.row_starts = forest.row_starts;
-  ops::ForestLayout layout{ops::make_segments(std::move(sequences), device),
-                           ops::make_segments(branch_starts(forest), device),
-                           ops::make_segments(forest.prompt_starts, device),
+  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[5]),
+                           ops::make_segments(std::move(branches), parts[6]),
+                           ops::make_segments(forest.prompt_starts, parts[7]),
                            {}};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)

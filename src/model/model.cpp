@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 
 #include "ops/log_probs.h"
+#include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
@@ -25,7 +26,8 @@ const BlockFunctions& functions_of(LayerKind kind) {
 }
 
 at::Tensor angles_of(const at::Tensor& positions, const std::vector<float>& frequencies) {
-  return at::outer(positions.to(at::kFloat), at::tensor(frequencies, at::kFloat).to(positions.device()));
+  return at::outer(positions.to(at::kFloat),
+                   ops::upload(at::tensor(frequencies, at::kFloat), positions.device()));
 }
 
 Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::Tensor& lengths) {

@@ -96,7 +96,7 @@ ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::em
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
     return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
-      return tensor.stack.empty() ? tensor.name == full : tensor.stack == name;
+      return tensor.name == full || tensor.stack == name;
     });
   };
   BlockWeights leaves{weights.flat, {}, {}, weights.tensor_group};

@@ -7,6 +7,7 @@
 
 #include "ops/attention_kernels.h"
 #include "ops/fused.h"
+#include "ops/upload.h"
 
 namespace dpo::ops {
 namespace {
@@ -19,7 +20,7 @@ at::Tensor queries_without_keys(const AttentionCall& call) {
   for (std::size_t i = 0; i + 1 < call.keys.starts.size(); ++i)
     if (call.keys.starts[i] == call.keys.starts[i + 1])
       for (std::int32_t t = call.queries.starts[i]; t < call.queries.starts[i + 1]; ++t) found.push_back(t);
-  return found.empty() ? at::Tensor() : at::tensor(found, at::kLong).to(call.q.device());
+  return found.empty() ? at::Tensor() : upload(at::tensor(found, at::kLong), call.q.device());
 }
 
 bool is_half(const at::Tensor& tensor) {

@@ -2,41 +2,21 @@
 #include <optional>
 
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/tensors.h"
 #include "ops/fused.h"
 
 namespace dpo::ops::fused {
 namespace {
 
-std::optional<cuda::Type> type_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat: return cuda::Type::float32;
-    case at::kBFloat16: return cuda::Type::bfloat16;
-    case at::kHalf: return cuda::Type::float16;
-    default: return std::nullopt;
-  }
-}
+using cuda::Launch, cuda::type_of;
 
 bool is_flat_float(const at::Tensor& tensor) {
   return tensor.is_cuda() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
-
-// The stream of a tensor's device, and that device as the current one while it exists.
-class Launch {
- public:
-  explicit Launch(const at::Tensor& tensor)
-      : guard_(tensor.device()), stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
-  operator cuda::Stream() const { return stream_; }
-
- private:
-  c10::cuda::CUDAGuard guard_;
-  cuda::Stream stream_;
-};
 
 // The logits' rows as the kernels take them, if they support them.
 std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
