@@ -27,9 +27,12 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
-// LibTorch's kernels for GPUs have no soft cap, and the memory-efficient one's backward pass has no window.
+// LibTorch's kernels for GPUs have no soft cap. The memory-efficient one, of float32, has no window in its
+// backward pass and reads heads of whole 16 bytes.
 bool needs_products(const AttentionCall& call) {
-  return call.q.is_cpu() || call.options.soft_cap > 0 || (call.options.window > 0 && !is_half(call.q));
+  constexpr std::int64_t kElements = 4;  // in 16 bytes
+  const bool is_efficient = call.options.window == 0 && call.q.size(2) % kElements == 0;
+  return call.q.is_cpu() || call.options.soft_cap > 0 || (!is_half(call.q) && !is_efficient);
 }
 
 }  // namespace

@@ -17,16 +17,22 @@ double rate_of(const Workload& w, bool bf16) { return w.machine.device.training_
 
 double flops_per_second(const Workload& w) { return rate_of(w, w.precision.bf16); }
 
-// Floating-point operations of one block's forward pass over the microbatch.
-double forward_flops(const Workload& w, const Block& block) {
+// Floating-point operations of one block's forward pass over the microbatch: matrix products, attention.
+double product_flops(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
-    case BlockKind::layer:
-      return 2 * to_double(block.matmul_count()) * w.tokens +
-             4 * to_double(w.in.shape.query_width()) * w.attended;
+    case BlockKind::layer: return 2 * to_double(block.matmul_count()) * w.tokens;
     case BlockKind::head: return 2 * to_double(w.in.table->head_matmul_count) * w.response_rows;
   }
   return 0;
+}
+
+double attention_flops(const Workload& w, const Block& block) {
+  return block.kind == BlockKind::layer ? 4 * to_double(w.in.shape.query_width()) * w.attended : 0;
+}
+
+double forward_flops(const Workload& w, const Block& block) {
+  return product_flops(w, block) + attention_flops(w, block);
 }
 
 // Collectives that overlap with compute still take multiprocessors and memory bandwidth. Two public
@@ -104,6 +110,8 @@ MicrobatchTime pass(const Workload& w, double work, double bytes) {
     const double shards = moved * parameters_of_tensor_rank(w, block);
     const double tensor = tensor_seconds(w, block.kind, work);  // needed at once: nothing hides it
     sum.compute += compute;
+    sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
+    sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
     sum.communication += shards + tensor;
     sum.elapsed += overlapped(compute, shards) + tensor;
   }
@@ -269,9 +277,11 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   for (const Block& block : w.in.table->blocks) forward += forward_flops(w, block);
   const double useful = 3 * forward / w.examples * batch;  // without recomputation and reference
   const Device& device = w.machine.device;
-  t.model_flops_utilization =
-      useful / t.update /
-      ((w.precision.bf16 ? device.bf16_flops : device.fp32_flops) * to_double(w.devices()));
+  const double peak = w.precision.bf16 ? device.bf16_flops : device.fp32_flops;
+  t.model_flops_utilization = useful / t.update / (peak * to_double(w.devices()));
+  const double microbatches = to_double(w.in.run.gradient_accumulation_steps);
+  t.least_products = microbatches * t.microbatch.product_flops / peak;
+  t.least_attention = microbatches * t.microbatch.attention_flops / peak;
   t.threshold = token_threshold(w);
   add_whole_run(t, w, intervals);
   return t;
