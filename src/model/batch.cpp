@@ -62,6 +62,37 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
+bool is_unbranched(const data::Forest& forest) {
+  for (std::size_t t = 0; t + 1 < forest.tree_responses.size(); ++t)
+    if (forest.tree_responses[t + 1] != forest.tree_responses[t] + 1) return false;
+  return true;
+}
+
+// A forest whose trees have one response each, with every prompt before its response: as trees without
+// prompts, whose attention needs no second part.
+data::Forest joined(const data::Forest& forest) {
+  data::Forest result = forest;
+  result.tokens.clear();
+  result.positions.clear();
+  result.response_starts = {0};
+  std::vector<std::int32_t> place(forest.tokens.size());
+  const auto append = [&](std::int32_t begin, std::int32_t end) {
+    for (auto token = static_cast<std::size_t>(begin); token < static_cast<std::size_t>(end); ++token) {
+      place[token] = static_cast<std::int32_t>(result.tokens.size());
+      result.tokens.push_back(forest.tokens[token]);
+      result.positions.push_back(forest.positions[token]);
+    }
+  };
+  for (std::size_t t = 0; t + 1 < forest.prompt_starts.size(); ++t) {
+    append(forest.prompt_starts[t], forest.prompt_starts[t + 1]);
+    append(forest.response_starts[t], forest.response_starts[t + 1]);
+    result.response_starts.push_back(static_cast<std::int32_t>(result.tokens.size()));
+  }
+  std::ranges::fill(result.prompt_starts, 0);
+  for (std::int32_t& row : result.rows) row = place[static_cast<std::size_t>(row)];
+  return result;
+}
+
 // The tokens of prompts, and of each response those up to the last that the head reads; at least one.
 std::vector<std::int32_t> read_tokens(const data::Forest& forest) {
   std::vector<std::int32_t> read(static_cast<std::size_t>(forest.prompt_tokens()));
@@ -100,11 +131,11 @@ data::Forest with_tokens(data::Forest forest, const std::vector<std::int32_t>& t
 
 Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device, bool all_tokens) {
   check(whole, shape);
-  std::vector<std::int32_t> lengths = tree_lengths(whole);
-  data::Forest forest = whole;
+  data::Forest forest = is_unbranched(whole) && !all_tokens ? joined(whole) : whole;
+  std::vector<std::int32_t> lengths = tree_lengths(forest);
   if (!all_tokens && shape.experts == 0) {
-    const std::vector<std::int32_t> tokens = read_tokens(whole);
-    forest = with_tokens(whole, tokens);
+    const std::vector<std::int32_t> tokens = read_tokens(forest);
+    forest = with_tokens(std::move(forest), tokens);
     lengths = select(lengths, tokens);
   }
   std::vector<std::int32_t> sequences = forest.prompt_starts;

@@ -28,6 +28,7 @@ struct Batch {
 // A token outside the vocabulary, or a sequence longer than the model's context, is a UserError. Tokens after
 // the last one of a response that the head reads, at least its last, are left out unless `all_tokens`:
 // nothing reads their hidden states. A router's balance loss would count them, so with experts they stay.
+// `all_tokens` also keeps the forest's order; else a prompt with one response may be next to it.
 Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device,
                  bool all_tokens = false);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -70,6 +71,11 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
+// Chunks of logits have the same bytes in all dtypes.
+std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix) {
+  return std::max<std::int64_t>(1, options.chunk_rows * 4 / static_cast<std::int64_t>(matrix.element_size()));
+}
+
 ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,
@@ -77,21 +83,22 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
           head.bias("lm_head"),
           batch.targets,
           batch.row_starts,
-          options.chunk_rows,
+          chunk_rows_of(options, matrix.weight),
           batch.row_weights,
           first_vocabulary_row(head, model.config.shape.vocabulary),
           model.config.settings.logit_cap};
 }
 
-ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
-  if (!head.tensor_group) return score_responses(input, entropy);
+ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
+                          const ops::ScoreOptions& options) {
+  if (!head.tensor_group) return score_responses(input, options);
   const ops::ShardScores parts = score_shard(input);
   combine_lse(head, parts.lse);
   all_reduce_over_tensor_group(head, parts.target_logits);
   return scores_from(input, parts);
 }
 
-ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
+ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}, {}}; }
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
@@ -147,7 +154,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
 // The blocks in order, then the head's scores.
 template <class Compute>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
-                                 const PassOptions& options, const Compute& compute) {
+                                 const PassOptions& options, bool keeps_logits, const Compute& compute) {
   DeviceBatches batches(model, batch);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
@@ -162,12 +169,13 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   DeviceBatch& here = batches.on(store.device(last));
   x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
-  return score(*head, head_input(model, *head, *matrix, here.batch, x, options), options.entropy);
+  return score(*head, head_input(model, *head, *matrix, here.batch, x, options),
+               {options.entropy, keeps_logits});
 }
 
 // The gradients of the head's matrix and bias; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                         const SavedActivations& saved, const at::Tensor& grad_log_probs,
+                         SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
   const at::NoGradGuard no_grad;
   const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
@@ -185,7 +193,8 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
     if (is_elsewhere) here = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
     gradient = score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
                                                    saved.blocks.back().output.detach(), options),
-                                        saved.lse, grad_log_probs.to(device), here, of_bias);
+                                        saved.lse, grad_log_probs.to(device), here, of_bias,
+                                        std::move(saved.last_logits));
     if (is_elsewhere) of_matrix.add(here.tensor.to(of_matrix.tensor.device()));
   }
   if (matrix_block != last) gradients.complete(matrix_block);
@@ -198,7 +207,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             const PassOptions& options) {
   const at::NoGradGuard no_grad;
   ops::ResponseScores scores =
-      pass_forward(model, store, batch, options,
+      pass_forward(model, store, batch, options, /*keeps_logits=*/false,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
                      return compute_block(model, i, weights, x, here);
                    });
@@ -210,7 +219,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             SavedActivations& saved) {
   const bool balanced = options.router_aux_loss_coef > 0;
   ops::ResponseScores scores = pass_forward(
-      model, store, batch, options,
+      model, store, batch, options, /*keeps_logits=*/true,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
@@ -227,6 +236,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
         return output.detach();
       });
   saved.lse = scores.lse;
+  saved.last_logits = std::exchange(scores.last_logits, {});
   return scores;
 }
 

@@ -219,11 +219,14 @@ at::Tensor capped(const at::Tensor& x, double cap) {
 
 RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy, double cap) {
   RowScores scores;
-  if (fused::score_rows(scores, logits, targets, with_entropy, cap)) return scores;
+  if (fused::score_rows(scores, logits, targets, with_entropy, cap)) {
+    scores.only_read = true;
+    return scores;
+  }
   logits = capped(logits, cap);
   if (has_loop(logits)) {
     const RowResults found = score_by_loop(logits, targets, 0, /*normalize=*/true, with_entropy);
-    return {found.lse, found.targets, found.entropy};
+    return {found.lse, found.targets, found.entropy, /*only_read=*/cap == 0};
   }
   logits = upcast(logits);
   scores.lse = at::logsumexp(logits, 1);

@@ -16,7 +16,8 @@ at::Tensor capped(const at::Tensor& x, double cap);
 // All are [rows], float32 or better.
 struct RowScores {
   at::Tensor lse, log_probs;
-  at::Tensor entropy;  // undefined unless requested
+  at::Tensor entropy;      // undefined unless requested
+  bool only_read = false;  // the logits were not overwritten
 };
 
 // `logits` are [rows, vocabulary], `targets` int64 [rows], and the capped logits count if `cap` is not 0.

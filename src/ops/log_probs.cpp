@@ -1,6 +1,8 @@
 #include "ops/log_probs.h"
 
 #include <algorithm>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -8,6 +10,8 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
+
+#include "ops/upload.h"
 
 namespace dpo::ops {
 namespace {
@@ -39,7 +43,7 @@ at::Tensor lengths_of(const HeadInput& input) {
   std::vector<std::int64_t> lengths;
   for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r)
     lengths.push_back(input.row_starts[r + 1] - input.row_starts[r]);
-  return at::tensor(lengths, at::kLong).to(input.hidden.device());
+  return upload(at::tensor(lengths, at::kLong), input.hidden.device());
 }
 
 // segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
@@ -57,19 +61,23 @@ at::TensorOptions upcast_options(const HeadInput& input) {
 
 }  // namespace
 
-ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
-  const auto options = upcast_options(input);
+ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options) {
+  const auto wide = upcast_options(input);
   const std::int64_t rows = input.hidden.size(0);
   ResponseScores scores;
-  scores.lse = at::empty({rows}, options);
-  scores.token_log_probs = at::empty({rows}, options);
-  if (with_entropy) scores.entropy = at::empty({rows}, options);
+  scores.lse = at::empty({rows}, wide);
+  scores.token_log_probs = at::empty({rows}, wide);
+  if (options.entropy) scores.entropy = at::empty({rows}, wide);
   for (const Chunk& chunk : chunks_of(input)) {
+    const bool keep = options.keep_last_logits && chunk.start + chunk.rows == rows;
+    at::Tensor logits = logits_of(input, chunk);
+    const at::Tensor kept = keep ? logits : at::Tensor();
     const RowScores found =
-        score_rows(logits_of(input, chunk), part(input.targets, chunk), with_entropy, input.logit_cap);
+        score_rows(std::move(logits), part(input.targets, chunk), options.entropy, input.logit_cap);
+    if (found.only_read) scores.last_logits = kept;
     part(scores.lse, chunk).copy_(found.lse);
     part(scores.token_log_probs, chunk).copy_(found.log_probs);
-    if (with_entropy) part(scores.entropy, chunk).copy_(found.entropy);
+    if (options.entropy) part(scores.entropy, chunk).copy_(found.entropy);
   }
   scores.log_probs = sums_of_responses(input, scores.token_log_probs);
   return scores;
@@ -96,8 +104,8 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 }
 
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, GradientSum& matrix,
-                                    GradientSum& bias) {
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    at::Tensor last_logits) {
   at::Tensor by_row = grad_log_probs.to(lse.scalar_type())
                           .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
@@ -108,10 +116,10 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     wide = {at::empty(matrix.tensor.sizes(), matrix.tensor.options().dtype(at::kFloat)),
             std::make_shared<bool>(true)};
   GradientSum& sum = wide.tensor.defined() ? wide : matrix;
-  for (const Chunk& chunk : chunks) {
-    at::Tensor gradient =
-        score_rows_backward(logits_of(input, chunk), part(input.targets, chunk), part(lse, chunk),
-                            part(by_row, chunk), input.first_row, input.logit_cap);
+  for (const Chunk& chunk : std::views::reverse(chunks)) {
+    at::Tensor logits = last_logits.defined() ? std::exchange(last_logits, {}) : logits_of(input, chunk);
+    at::Tensor gradient = score_rows_backward(std::move(logits), part(input.targets, chunk), part(lse, chunk),
+                                              part(by_row, chunk), input.first_row, input.logit_cap);
     if (bias.tensor.defined()) bias.add(gradient.sum({0}, /*keepdim=*/false, bias.tensor.scalar_type()));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);

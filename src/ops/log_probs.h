@@ -30,9 +30,15 @@ struct ResponseScores {
   at::Tensor lse;              // float32 [rows], what the backward pass needs
   at::Tensor token_log_probs;  // float32 [rows]
   at::Tensor entropy;          // float32 [rows], if requested: of the distribution over next tokens
+  at::Tensor last_logits;      // of the last chunk, if requested and if they were not overwritten
 };
 
-ResponseScores score_responses(const HeadInput& input, bool with_entropy);
+struct ScoreOptions {
+  bool entropy = false;
+  bool keep_last_logits = false;
+};
+
+ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options);
 
 // The same in two steps, for a vocabulary sharded over ranks: first this rank's part; then, after the parts
 // were combined over ranks, the scores.
@@ -40,9 +46,11 @@ ShardScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
 // Adds the gradients of sum(grad_log_probs * log_probs) to the sums of the matrix and the bias, where they
-// have a tensor, and returns that of the hidden states. The logits are recomputed, chunk by chunk; with
-// several chunks, a 16-bit matrix gradient is accumulated in float32 first.
+// have a tensor, and returns that of the hidden states. The logits are recomputed, chunk by chunk from the
+// last, whose logits may have been kept; with several chunks, a 16-bit matrix gradient is accumulated in
+// float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias);
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    at::Tensor last_logits = {});
 
 }  // namespace dpo::ops

@@ -1,5 +1,6 @@
 #include "model/pass.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,30 @@ data::Forest two_trees() {
       {.prompt = texts[0], .responses = {texts[1], texts[2]}, .unscored = {{}, end}},
       {.prompt = texts[3], .responses = {texts[4], texts[2]}}};
   return data::make_forest(examples);
+}
+
+// Trees with one response each.
+data::Forest two_sequences() {
+  static const std::vector<data::Token> texts[] = {
+      {5, 17, 3}, {8, 9}, {1, 2, 4, 5}, {60, 61, 7, 4, 2, 3}, {}};
+  const std::vector<data::Example> examples = {{.prompt = texts[0], .responses = {texts[1]}},
+                                               {.prompt = texts[2], .responses = {texts[3]}},
+                                               {.prompt = texts[4], .responses = {texts[3]}}};
+  return data::make_forest(examples);
+}
+
+TEST(Batch, PutsAPromptNextToItsOnlyResponse) {
+  ModelShape shape;
+  shape.vocabulary = 100;
+  shape.context = 20;
+  const data::Forest forest = two_sequences();
+  const Batch all = make_batch(forest, shape, at::kCPU, /*all_tokens=*/true);
+  const Batch batch = make_batch(forest, shape, at::kCPU);
+  EXPECT_EQ(batch.layout->prompt_tokens(), 0);
+  EXPECT_EQ(batch.layout->sequences.starts, (std::vector<std::int32_t>{0, 0, 0, 0, 4, 13, 18}));
+  EXPECT_TRUE(batch.positions.narrow(0, 4, 9).equal(at::arange(9)));
+  for (const auto member : {&Batch::tokens, &Batch::positions, &Batch::lengths})
+    EXPECT_TRUE((batch.*member).index_select(0, batch.rows).equal((all.*member).index_select(0, all.rows)));
 }
 
 TEST(Batch, LeavesOutTokensThatNothingReads) {
@@ -60,18 +85,19 @@ TEST(Pass, ScoresAreThoseOfAllLogits) {
     const Model model = make_model(parse_model_config(json, "test"));
     Weights weights = make_weights(model.table, at::kFloat, at::kCPU);
     initialize(weights, model.table, model.config, 5);
-    const data::Forest forest = two_trees();
-    const Batch all = make_batch(forest, model.config.shape, at::kCPU, /*all_tokens=*/true);
-    const at::Tensor of_tokens = at::log_softmax(all_logits(model, weights, all), 1)
-                                     .index_select(0, all.rows)
-                                     .gather(1, all.targets.unsqueeze(1));
-    std::vector<at::Tensor> sums;
-    for (std::size_t r = 0; r + 1 < forest.row_starts.size(); ++r)
-      sums.push_back(
-          of_tokens.narrow(0, forest.row_starts[r], forest.row_starts[r + 1] - forest.row_starts[r]).sum());
-    const at::Tensor scores =
-        forward(model, weights, make_batch(forest, model.config.shape, at::kCPU), {}).log_probs;
-    EXPECT_LT((scores - at::stack(sums)).abs().max().item<double>(), 1e-4) << json;
+    for (const data::Forest& forest : {two_trees(), two_sequences()}) {
+      const Batch all = make_batch(forest, model.config.shape, at::kCPU, /*all_tokens=*/true);
+      const at::Tensor of_tokens = at::log_softmax(all_logits(model, weights, all), 1)
+                                       .index_select(0, all.rows)
+                                       .gather(1, all.targets.unsqueeze(1));
+      std::vector<at::Tensor> sums;
+      for (std::size_t r = 0; r + 1 < forest.row_starts.size(); ++r)
+        sums.push_back(
+            of_tokens.narrow(0, forest.row_starts[r], forest.row_starts[r + 1] - forest.row_starts[r]).sum());
+      const at::Tensor scores =
+          forward(model, weights, make_batch(forest, model.config.shape, at::kCPU), {}).log_probs;
+      EXPECT_LT((scores - at::stack(sums)).abs().max().item<double>(), 1e-4) << json;
+    }
   }
 }
 
