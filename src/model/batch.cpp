@@ -127,17 +127,67 @@ data::Forest with_tokens(data::Forest forest, const std::vector<std::int32_t>& t
   return forest;
 }
 
+// So many tokens more, which are a sequence of their own: a prompt without responses or, in a forest without
+// prompts, a response. It is not in row_starts, so it has no score.
+void pad_tokens(data::Forest& forest, std::int64_t count) {
+  const bool has_prompts = forest.prompt_tokens() > 0;
+  const auto size = static_cast<std::size_t>(count);
+  const auto at = has_prompts ? forest.prompt_tokens() : forest.size();
+  const auto added = static_cast<std::int32_t>(count);
+  forest.tokens.insert(forest.tokens.begin() + at, size, forest.tokens.front());
+  forest.positions.insert(forest.positions.begin() + at, size, 0);
+  if (has_prompts) {
+    for (std::int32_t& start : forest.response_starts) start += added;
+    for (std::int32_t& row : forest.rows)
+      if (row >= at) row += added;
+  } else {
+    forest.response_starts.push_back(forest.response_starts.back() + added);
+  }
+  forest.prompt_starts.push_back(has_prompts ? forest.prompt_starts.back() + added : 0);
+  forest.tree_responses.push_back(static_cast<std::int32_t>(forest.responses()));
+}
+
+void pad_rows(data::Forest& forest, std::int64_t count) {
+  const auto size = static_cast<std::size_t>(count);
+  forest.rows.insert(forest.rows.end(), size, 0);
+  forest.targets.insert(forest.targets.end(), size, 0);
+  if (!forest.row_weights.empty()) forest.row_weights.insert(forest.row_weights.end(), size, 0);
+}
+
+// What is missing to a multiple.
+std::int64_t padding_of(std::int64_t size, std::int64_t multiple) {
+  return (multiple - size % multiple) % multiple;
+}
+
+// What a pass computes of a forest, and the length of each token's tree.
+struct Packed {
+  data::Forest forest;
+  std::vector<std::int32_t> lengths;
+};
+
+Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptions& options) {
+  if (options.all_tokens) return {whole, tree_lengths(whole)};
+  data::Forest forest = is_unbranched(whole) ? joined(whole) : whole;
+  std::vector<std::int32_t> lengths = tree_lengths(forest);
+  if (shape.experts > 0) return {std::move(forest), std::move(lengths)};
+  const std::vector<std::int32_t> tokens = read_tokens(forest);
+  forest = with_tokens(std::move(forest), tokens);
+  lengths = select(lengths, tokens);
+  if (const std::int64_t missing = padding_of(forest.size(), options.multiple); missing > 0) {
+    const auto at = forest.prompt_tokens() > 0 ? forest.prompt_tokens() : forest.size();
+    lengths.insert(lengths.begin() + at, static_cast<std::size_t>(missing), 1);
+    pad_tokens(forest, missing);
+  }
+  pad_rows(forest, padding_of(static_cast<std::int64_t>(forest.rows.size()), options.multiple));
+  return {std::move(forest), std::move(lengths)};
+}
+
 }  // namespace
 
-Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device, bool all_tokens) {
+Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device,
+                 const BatchOptions& options) {
   check(whole, shape);
-  data::Forest forest = is_unbranched(whole) && !all_tokens ? joined(whole) : whole;
-  std::vector<std::int32_t> lengths = tree_lengths(forest);
-  if (!all_tokens && shape.experts == 0) {
-    const std::vector<std::int32_t> tokens = read_tokens(forest);
-    forest = with_tokens(std::move(forest), tokens);
-    lengths = select(lengths, tokens);
-  }
+  const auto [forest, lengths] = pack(whole, shape, options);
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);

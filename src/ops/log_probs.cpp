@@ -10,6 +10,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "ops/upload.h"
 
@@ -46,11 +47,15 @@ at::Tensor lengths_of(const HeadInput& input) {
   return upload(at::tensor(lengths, at::kLong), input.hidden.device());
 }
 
+// Rows after them are padding.
+std::int64_t rows_of_responses(const HeadInput& input) { return input.row_starts.back(); }
+
 // segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
 at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
   const at::Tensor weighted =
       input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
-  return at::segment_reduce(weighted, "sum", lengths_of(input), /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
+  return at::segment_reduce(weighted.narrow(0, 0, rows_of_responses(input)), "sum", lengths_of(input),
+                            /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
                             /*unsafe=*/true, /*initial=*/0);
 }
 
@@ -106,8 +111,11 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
                                     const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
                                     at::Tensor last_logits) {
-  at::Tensor by_row = grad_log_probs.to(lse.scalar_type())
-                          .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
+  const std::int64_t rows = rows_of_responses(input);
+  at::Tensor by_row = at::zeros_like(lse);
+  by_row.narrow(0, 0, rows)
+      .copy_(grad_log_probs.to(lse.scalar_type())
+                 .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/rows));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   const std::vector<Chunk> chunks = chunks_of(input);

@@ -17,7 +17,7 @@ struct HeadInput {
   at::Tensor matrix;                         // [vocabulary, hidden]
   at::Tensor bias;                           // [vocabulary], or undefined
   at::Tensor targets;                        // int64 [rows]
-  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
+  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response; others are padding
   std::int64_t chunk_rows = 0;               // rows of logits in memory at once, at most
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
   // With a vocabulary sharded over tensor-parallel ranks: the first row of this rank's shard.

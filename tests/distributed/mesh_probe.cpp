@@ -123,7 +123,7 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   const data::Forest forest = data::make_forest(batches.front().examples);
   answer.add("logits", model::all_logits(state.policy.model(), state.policy.store(),
                                          model::make_batch(forest, state.policy.model().config.shape, device,
-                                                           /*all_tokens=*/true)));
+                                                           {.all_tokens = true})));
   state.policy.store().end_pass();
   const train::UpdateResult first = train::compute_gradients(state, batches.front());
   answer.add("gradient.", table, whole(table, state.policy.gradients(), mesh));

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ TEST(Batch, PutsAPromptNextToItsOnlyResponse) {
   shape.vocabulary = 100;
   shape.context = 20;
   const data::Forest forest = two_sequences();
-  const Batch all = make_batch(forest, shape, at::kCPU, /*all_tokens=*/true);
+  const Batch all = make_batch(forest, shape, at::kCPU, {.all_tokens = true});
   const Batch batch = make_batch(forest, shape, at::kCPU);
   EXPECT_EQ(batch.layout->prompt_tokens(), 0);
   EXPECT_EQ(batch.layout->sequences.starts, (std::vector<std::int32_t>{0, 0, 0, 0, 4, 13, 18}));
@@ -50,7 +51,7 @@ TEST(Batch, LeavesOutTokensThatNothingReads) {
   ModelShape shape;
   shape.vocabulary = 100;
   shape.context = 20;
-  const Batch all = make_batch(forest, shape, at::kCPU, /*all_tokens=*/true);
+  const Batch all = make_batch(forest, shape, at::kCPU, {.all_tokens = true});
   const Batch batch = make_batch(forest, shape, at::kCPU);
   EXPECT_EQ(all.tokens.size(0), 3 + 4 + 2 + 6 + 1 + 6);
   EXPECT_EQ(batch.tokens.size(0), 3 + 4 + 1 + 2 + 1 + 5);
@@ -86,7 +87,7 @@ TEST(Pass, ScoresAreThoseOfAllLogits) {
     Weights weights = make_weights(model.table, at::kFloat, at::kCPU);
     initialize(weights, model.table, model.config, 5);
     for (const data::Forest& forest : {two_trees(), two_sequences()}) {
-      const Batch all = make_batch(forest, model.config.shape, at::kCPU, /*all_tokens=*/true);
+      const Batch all = make_batch(forest, model.config.shape, at::kCPU, {.all_tokens = true});
       const at::Tensor of_tokens = at::log_softmax(all_logits(model, weights, all), 1)
                                        .index_select(0, all.rows)
                                        .gather(1, all.targets.unsqueeze(1));
@@ -94,10 +95,38 @@ TEST(Pass, ScoresAreThoseOfAllLogits) {
       for (std::size_t r = 0; r + 1 < forest.row_starts.size(); ++r)
         sums.push_back(
             of_tokens.narrow(0, forest.row_starts[r], forest.row_starts[r + 1] - forest.row_starts[r]).sum());
-      const at::Tensor scores =
-          forward(model, weights, make_batch(forest, model.config.shape, at::kCPU), {}).log_probs;
-      EXPECT_LT((scores - at::stack(sums)).abs().max().item<double>(), 1e-4) << json;
+      for (const std::int64_t multiple : {1, 32}) {
+        const Batch batch = make_batch(forest, model.config.shape, at::kCPU, {.multiple = multiple});
+        if (model.config.shape.experts == 0) {
+          EXPECT_EQ(batch.tokens.size(0) % multiple, 0);
+          EXPECT_EQ(batch.rows.size(0) % multiple, 0);
+        }
+        const at::Tensor scores = forward(model, weights, batch, {}).log_probs;
+        ASSERT_EQ(scores.size(0), forest.responses());
+        EXPECT_LT((scores - at::stack(sums)).abs().max().item<double>(), 1e-4) << json;
+      }
     }
+  }
+}
+
+TEST(Pass, PaddingHasNoGradient) {
+  const Model model = make_model(parse_model_config(config_of("llama", ""), "test"));
+  Weights weights = make_weights(model.table, at::kDouble, at::kCPU);
+  initialize(weights, model.table, model.config, 5);
+  const auto gradients_with = [&](const data::Forest& forest, std::int64_t multiple) {
+    Weights sums = make_weights(model.table, at::kDouble, at::kCPU);
+    ResidentGradients gradients(sums);
+    ResidentStore store(weights);
+    const Batch batch = make_batch(forest, model.config.shape, at::kCPU, {.multiple = multiple});
+    SavedActivations saved;
+    const at::Tensor scores = forward(model, store, batch, {}, saved).log_probs;
+    backward(model, store, batch, {}, saved, at::ones_like(scores), gradients);
+    return sums;
+  };
+  for (const data::Forest& forest : {two_trees(), two_sequences()}) {
+    const Weights alone = gradients_with(forest, 1), padded = gradients_with(forest, 32);
+    for (std::size_t b = 0; b < alone.blocks.size(); ++b)
+      EXPECT_LT((alone.blocks[b].flat - padded.blocks[b].flat).abs().max().item<double>(), 1e-9) << b;
   }
 }
 
