@@ -184,6 +184,13 @@ Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptio
 
 }  // namespace
 
+std::int64_t padded_multiple(std::int64_t tokens, const ModelShape& shape, at::Device device) {
+  constexpr std::int64_t kTile = 128;       // rows that products compute at a time anyway
+  constexpr double kMostOperations = 3e10;  // tokens * hidden^2, between Pythia-410M's and Llama-1B's
+  const auto hidden = static_cast<double>(shape.hidden);
+  return device.is_cuda() && static_cast<double>(tokens) * hidden * hidden < kMostOperations ? kTile : 1;
+}
+
 Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device,
                  const BatchOptions& options) {
   check(whole, shape);

@@ -71,9 +71,10 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
-// Chunks of logits have the same bytes in all dtypes.
+// Chunks of logits have the same bytes in all dtypes, where no float32 copy of 16-bit ones is needed.
 std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix) {
-  return std::max<std::int64_t>(1, options.chunk_rows * 4 / static_cast<std::int64_t>(matrix.element_size()));
+  return matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device()) ? 2 * options.chunk_rows
+                                                                               : options.chunk_rows;
 }
 
 ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,

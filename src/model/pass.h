@@ -15,7 +15,7 @@ namespace dpo::model {
 struct PassOptions {
   bool entropy = false;                      // of the next token's distribution, for metrics
   bool recompute = false;                    // activation checkpointing: layers save their inputs only
-  std::int64_t chunk_rows = kHeadChunkRows;  // of float32 logits; twice as many in 16 bits
+  std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
   double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes
 };
 

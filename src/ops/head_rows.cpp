@@ -217,6 +217,8 @@ at::Tensor capped(const at::Tensor& x, double cap) {
   return wide.div_(cap).tanh_().mul_(cap);
 }
 
+bool reads_16_bit_rows(at::Device device) { return device.is_cpu() || fused::has_kernels(); }
+
 RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy, double cap) {
   RowScores scores;
   if (fused::score_rows(scores, logits, targets, with_entropy, cap)) {

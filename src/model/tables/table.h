@@ -70,8 +70,8 @@ struct TensorTable {
 
 TensorTable tensor_table(const ModelShape& shape);
 
-// Rows of float32 logits that the head computes at a time, which bounds their memory; twice as many in 16
-// bits.
+// Rows of float32 logits that the head computes at a time, which bounds their memory; twice as many where it
+// computes with 16 bits.
 inline constexpr std::int64_t kHeadChunkRows = 4096;
 
 }  // namespace dpo::model
