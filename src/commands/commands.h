@@ -111,6 +111,7 @@ void describe(CLI::App& command, InitArguments& arguments);
 struct BenchTrainArguments {
   config::Request request;
   std::int64_t updates = 5;
+  bool profile = false;
   bool json = false;
 };
 void describe(CLI::App& command, BenchTrainArguments& arguments);

@@ -15,15 +15,51 @@
 namespace dpo::engine {
 namespace {
 
-void print_result(const run::BenchResult& r, const plan::Plan& plan, bool as_json) {
-  if (as_json) {
-    const nlohmann::ordered_json report = {
+nlohmann::ordered_json as_json(const run::Profile& profile) {
+  const auto list = [](const std::vector<run::ProfilePart>& parts) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const run::ProfilePart& part : parts)
+      rows.push_back({{"name", part.name}, {"seconds", part.seconds}, {"calls", part.calls}});
+    return rows;
+  };
+  return {{"update_seconds", profile.update},
+          {"idle_seconds", profile.idle},
+          {"parts", list(profile.parts)},
+          {"calls", list(profile.calls)}};
+}
+
+// The least that a part of the update takes at the device's peak, by the plan; 0: unknown.
+double least_seconds(const plan::Timing& timing, const std::string& part) {
+  if (part == "matrix products") return timing.least_products;
+  if (part == "attention") return timing.least_attention;
+  return part == "optimizer" ? timing.optimizer : 0;
+}
+
+void print_profile(const run::Profile& profile, const plan::Timing& timing) {
+  const auto row = [&](const run::ProfilePart& part) {
+    const double least = least_seconds(timing, part.name);
+    fmt::print("{:>10.2f} ms {:>5.1f} % {:>7.0f}  {}  {}\n", 1e3 * part.seconds,
+               100 * part.seconds / profile.update, part.calls,
+               least > 0 ? fmt::format("{:>8.2f} ms", 1e3 * least) : std::string(11, ' '), part.name);
+  };
+  fmt::print("\nAn update while it was recorded: {:.1f} ms\n", 1e3 * profile.update);
+  fmt::print("         time            calls      at peak  part\n");
+  for (const run::ProfilePart& part : profile.parts) row(part);
+  row({"idle: waiting for the host, or for other ranks", profile.idle, 0});
+  fmt::print("\nWhat takes most of it\n");
+  for (const run::ProfilePart& part : profile.calls) row(part);
+}
+
+void print_result(const run::BenchResult& r, const plan::Plan& plan, bool json) {
+  if (json) {
+    nlohmann::ordered_json report = {
         {"pairs_per_second", r.pairs_per_second},
         {"tokens_per_second", r.tokens_per_second},
         {"model_flops_utilization", r.model_flops_utilization},
         {"peak_gib", static_cast<double>(r.peak_bytes) / kGib},
         {"seconds", r.seconds},
         {"planned", {{"seconds", r.predicted_seconds}, {"gib", r.predicted_bytes / kGib}}}};
+    if (r.profile) report["profile"] = as_json(*r.profile);
     fmt::print("{}\n", report.dump());
     return;
   }
@@ -33,6 +69,7 @@ void print_result(const run::BenchResult& r, const plan::Plan& plan, bool as_jso
   fmt::print("update  {:8.3f} s   planned {:8.3f} s\n", measured, r.predicted_seconds);
   fmt::print("memory  {:8.2f} GiB planned {:8.2f} GiB\n", static_cast<double>(r.peak_bytes) / kGib,
              r.predicted_bytes / kGib);
+  if (r.profile) print_profile(*r.profile, plan.timing);
 }
 
 }  // namespace
@@ -53,7 +90,8 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
                  "warning: according to the plan this does not fit ({} of {}) and may run out of memory\n",
                  memory_size(plan.memory.total()), memory_size(plan.memory.available));
     try {
-      const run::BenchResult result = run::bench_training(plan, in, arguments.updates, world);
+      const run::BenchResult result =
+          run::bench_training(plan, in, arguments.updates, arguments.profile, world);
       if (first) print_result(result, plan, arguments.json);
       return 0;
     } catch (const std::exception& error) {

@@ -1,17 +1,22 @@
 #include "model/batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
 
-at::Tensor long_tensor(const std::vector<std::int32_t>& values, at::Device device) {
-  return at::tensor(values, at::kInt).to(device, at::kLong);
+// Parts of `all` as int64, by one conversion of all.
+std::vector<at::Tensor> as_long(const at::Tensor& all, const std::vector<at::Tensor>& parts) {
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& part : parts) sizes.push_back(part.size(0));
+  return all.to(at::kLong).split_with_sizes(sizes);
 }
 
 void check(const data::Forest& forest, const ModelShape& shape) {
@@ -57,24 +62,158 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
+bool is_unbranched(const data::Forest& forest) {
+  for (std::size_t t = 0; t + 1 < forest.tree_responses.size(); ++t)
+    if (forest.tree_responses[t + 1] != forest.tree_responses[t] + 1) return false;
+  return true;
+}
+
+// A forest whose trees have one response each, with every prompt before its response: as trees without
+// prompts, whose attention needs no second part.
+data::Forest joined(const data::Forest& forest) {
+  data::Forest result = forest;
+  result.tokens.clear();
+  result.positions.clear();
+  result.response_starts = {0};
+  std::vector<std::int32_t> place(forest.tokens.size());
+  const auto append = [&](std::int32_t begin, std::int32_t end) {
+    for (auto token = static_cast<std::size_t>(begin); token < static_cast<std::size_t>(end); ++token) {
+      place[token] = static_cast<std::int32_t>(result.tokens.size());
+      result.tokens.push_back(forest.tokens[token]);
+      result.positions.push_back(forest.positions[token]);
+    }
+  };
+  for (std::size_t t = 0; t + 1 < forest.prompt_starts.size(); ++t) {
+    append(forest.prompt_starts[t], forest.prompt_starts[t + 1]);
+    append(forest.response_starts[t], forest.response_starts[t + 1]);
+    result.response_starts.push_back(static_cast<std::int32_t>(result.tokens.size()));
+  }
+  std::ranges::fill(result.prompt_starts, 0);
+  for (std::int32_t& row : result.rows) row = place[static_cast<std::size_t>(row)];
+  return result;
+}
+
+// The tokens of prompts, and of each response those up to the last that the head reads; at least one.
+std::vector<std::int32_t> read_tokens(const data::Forest& forest) {
+  std::vector<std::int32_t> read(static_cast<std::size_t>(forest.prompt_tokens()));
+  std::iota(read.begin(), read.end(), 0);
+  for (std::size_t r = 0; r + 1 < forest.response_starts.size(); ++r) {
+    const std::int32_t begin = forest.response_starts[r], rows = forest.row_starts[r + 1];
+    const std::int32_t last =
+        rows > forest.row_starts[r] ? forest.rows[static_cast<std::size_t>(rows - 1)] : 0;
+    const std::int32_t end = std::min(std::max(begin, last) + 1, forest.response_starts[r + 1]);
+    for (std::int32_t token = begin; token < end; ++token) read.push_back(token);
+  }
+  return read;
+}
+
+template <class T>
+std::vector<T> select(const std::vector<T>& values, const std::vector<std::int32_t>& indices) {
+  std::vector<T> selected;
+  selected.reserve(indices.size());
+  for (const std::int32_t i : indices) selected.push_back(values[static_cast<std::size_t>(i)]);
+  return selected;
+}
+
+// The forest with these of its tokens, in ascending order.
+data::Forest with_tokens(data::Forest forest, const std::vector<std::int32_t>& tokens) {
+  const auto place_of = [&tokens](std::int32_t token) {
+    return static_cast<std::int32_t>(std::ranges::lower_bound(tokens, token) - tokens.begin());
+  };
+  forest.tokens = select(forest.tokens, tokens);
+  forest.positions = select(forest.positions, tokens);
+  for (std::int32_t& start : forest.response_starts) start = place_of(start);
+  for (std::int32_t& row : forest.rows) row = place_of(row);
+  return forest;
+}
+
+// So many tokens more, which are a sequence of their own: a prompt without responses or, in a forest without
+// prompts, a response. It is not in row_starts, so it has no score.
+void pad_tokens(data::Forest& forest, std::int64_t count) {
+  const bool has_prompts = forest.prompt_tokens() > 0;
+  const auto size = static_cast<std::size_t>(count);
+  const auto at = has_prompts ? forest.prompt_tokens() : forest.size();
+  const auto added = static_cast<std::int32_t>(count);
+  forest.tokens.insert(forest.tokens.begin() + at, size, forest.tokens.front());
+  forest.positions.insert(forest.positions.begin() + at, size, 0);
+  if (has_prompts) {
+    for (std::int32_t& start : forest.response_starts) start += added;
+    for (std::int32_t& row : forest.rows)
+      if (row >= at) row += added;
+  } else {
+    forest.response_starts.push_back(forest.response_starts.back() + added);
+  }
+  forest.prompt_starts.push_back(has_prompts ? forest.prompt_starts.back() + added : 0);
+  forest.tree_responses.push_back(static_cast<std::int32_t>(forest.responses()));
+}
+
+void pad_rows(data::Forest& forest, std::int64_t count) {
+  const auto size = static_cast<std::size_t>(count);
+  forest.rows.insert(forest.rows.end(), size, 0);
+  forest.targets.insert(forest.targets.end(), size, 0);
+  if (!forest.row_weights.empty()) forest.row_weights.insert(forest.row_weights.end(), size, 0);
+}
+
+// What is missing to a multiple.
+std::int64_t padding_of(std::int64_t size, std::int64_t multiple) {
+  return (multiple - size % multiple) % multiple;
+}
+
+// What a pass computes of a forest, and the length of each token's tree.
+struct Packed {
+  data::Forest forest;
+  std::vector<std::int32_t> lengths;
+};
+
+Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptions& options) {
+  if (options.all_tokens) return {whole, tree_lengths(whole)};
+  data::Forest forest = is_unbranched(whole) ? joined(whole) : whole;
+  std::vector<std::int32_t> lengths = tree_lengths(forest);
+  if (shape.experts > 0) return {std::move(forest), std::move(lengths)};
+  const std::vector<std::int32_t> tokens = read_tokens(forest);
+  forest = with_tokens(std::move(forest), tokens);
+  lengths = select(lengths, tokens);
+  if (const std::int64_t missing = padding_of(forest.size(), options.multiple); missing > 0) {
+    const auto at = forest.prompt_tokens() > 0 ? forest.prompt_tokens() : forest.size();
+    lengths.insert(lengths.begin() + at, static_cast<std::size_t>(missing), 1);
+    pad_tokens(forest, missing);
+  }
+  pad_rows(forest, padding_of(static_cast<std::int64_t>(forest.rows.size()), options.multiple));
+  return {std::move(forest), std::move(lengths)};
+}
+
 }  // namespace
 
-Batch make_batch(const data::Forest& forest, const ModelShape& shape, at::Device device) {
-  check(forest, shape);
+std::int64_t padded_multiple(std::int64_t tokens, const ModelShape& shape, at::Device device) {
+  constexpr std::int64_t kTile = 128;       // rows that products compute at a time anyway
+  constexpr double kMostOperations = 3e10;  // tokens * hidden^2, between Pythia-410M's and Llama-1B's
+  const auto hidden = static_cast<double>(shape.hidden);
+  return device.is_cuda() && static_cast<double>(tokens) * hidden * hidden < kMostOperations ? kTile : 1;
+}
+
+Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device,
+                 const BatchOptions& options) {
+  check(whole, shape);
+  const auto [forest, lengths] = pack(whole, shape, options);
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
+  std::vector<std::int32_t> branches = branch_starts(forest);
+  const auto [all, parts] = ops::upload({forest.tokens, forest.positions, lengths, forest.rows,
+                                         forest.targets, sequences, branches, forest.prompt_starts},
+                                        device);
+  const std::vector<at::Tensor> indices = as_long(all, parts);
   Batch batch;
-  batch.tokens = long_tensor(forest.tokens, device);
-  batch.positions = long_tensor(forest.positions, device);
-  const std::vector<std::int32_t> lengths = tree_lengths(forest);
-  batch.lengths = long_tensor(lengths, device);
-  batch.rows = long_tensor(forest.rows, device);
-  batch.targets = long_tensor(forest.targets, device);
-  if (!forest.row_weights.empty()) batch.row_weights = at::tensor(forest.row_weights, at::kFloat).to(device);
+  batch.tokens = indices[0];
+  batch.positions = indices[1];
+  batch.lengths = indices[2];
+  batch.rows = indices[3];
+  batch.targets = indices[4];
+  if (!forest.row_weights.empty())
+    batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
   batch.row_starts = forest.row_starts;
-  ops::ForestLayout layout{ops::make_segments(std::move(sequences), device),
-                           ops::make_segments(branch_starts(forest), device),
-                           ops::make_segments(forest.prompt_starts, device),
+  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[5]),
+                           ops::make_segments(std::move(branches), parts[6]),
+                           ops::make_segments(forest.prompt_starts, parts[7]),
                            {}};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)

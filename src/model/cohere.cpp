@@ -6,44 +6,36 @@
 namespace dpo::model {
 namespace cohere {
 
-// A layer norm without bias, in float32: of 16-bit numbers LibTorch would sum the weight's gradient in 16
-// bits.
-at::Tensor norm(const ModelConfig& config, const BlockWeights& w, const char* name, const at::Tensor& x) {
-  const at::Tensor normed = at::layer_norm(x.to(at::kFloat), {x.size(-1)}, w(name).to(at::kFloat), {},
-                                           config.settings.norm_epsilon);
-  return copy_to_tensor_parallel(w, normed.to(x.scalar_type()));
-}
-
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
   return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
 }
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
+  if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
-    const auto head_norm = [&](const char* name, const at::Tensor& of) {
-      return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
-          .mul(w(name))
-          .to(of.scalar_type());
-    };
-    heads.q = head_norm("self_attn.q_norm.weight", heads.q);
-    heads.k = head_norm("self_attn.k_norm.weight", heads.k);
-  }
+  // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
+  const auto head_norm = [&](const char* name, const at::Tensor& of) {
+    return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
+        .mul(w(name))
+        .to(of.scalar_type());
+  };
+  heads.q = head_norm("self_attn.q_norm.weight", heads.q);
+  heads.k = head_norm("self_attn.k_norm.weight", heads.k);
   return rotary_attention(config, w, heads, context);
 }
 
 // Attention and MLP read the same norm of the same input.
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
-  const at::Tensor read = norm(config, w, "input_layernorm.weight", x);
-  return x + attention(config, w, read, context) + gated_mlp(config, w, read);
+  const Normed in = add_layer_norm(w, "input_layernorm", x, {}, config.settings.norm_epsilon);
+  return context.needed(in.x) + attention(config, w, in.norm, context) +
+         gated_mlp(config, w, context.needed(in.norm));
 }
 
 // The logits' scale is applied to what they are computed from.
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
-  return norm(config, head, "model.norm.weight", x) * config.settings.logit_multiplier;
+  return layer_norm(head, "model.norm", x, config.settings.norm_epsilon) * config.settings.logit_multiplier;
 }
 
 }  // namespace cohere

@@ -1,21 +1,26 @@
 // Gemma 2 and 3: norms before and after attention and MLP, which multiply by 1 + weight.
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
+#include "ops/norms.h"
 
 namespace dpo::model {
 namespace gemma {
 
-// In float32 until the end: 1 + weight would lose most of a 16-bit weight.
-at::Tensor norm(const at::Tensor& weight, const at::Tensor& x, double epsilon) {
-  return at::rms_norm(x.to(at::kFloat), {x.size(-1)}, weight.to(at::kFloat) + 1, epsilon).to(x.scalar_type());
+ops::NormOptions norm_options(double epsilon) {
+  return {/*is_layer_norm=*/false, epsilon, /*weight_offset=*/1};
 }
 
-at::Tensor input_norm(const ModelConfig& config, const BlockWeights& w, const char* name,
-                      const at::Tensor& x) {
-  return copy_to_tensor_parallel(w, norm(w(name), x, config.settings.norm_epsilon));
+at::Tensor norm(const at::Tensor& weight, const at::Tensor& x, double epsilon) {
+  return ops::add_norm(x, {}, {{weight, {}}}, norm_options(epsilon)).out[0];
+}
+
+Normed input_norm(const ModelConfig& config, const BlockWeights& w, const char* name, const at::Tensor& x,
+                  const at::Tensor& residual = {}) {
+  const auto [sum, norms] =
+      ops::add_norm(x, residual, {{w(name), {}}}, norm_options(config.settings.norm_epsilon));
+  return {sum, copy_to_tensor_parallel(w, norms[0])};
 }
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
@@ -26,29 +31,29 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
+  if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    const auto head_norm = [&](const char* name, const at::Tensor& of) {
-      return norm(copy_to_tensor_parallel(w, w(name)), of, config.settings.norm_epsilon);
-    };
-    heads.q = head_norm("self_attn.q_norm.weight", heads.q);
-    heads.k = head_norm("self_attn.k_norm.weight", heads.k);
-  }
+  const auto head_norm = [&](const char* name, const at::Tensor& of) {
+    return norm(copy_to_tensor_parallel(w, w(name)), of, config.settings.norm_epsilon);
+  };
+  heads.q = head_norm("self_attn.q_norm.weight", heads.q);
+  heads.k = head_norm("self_attn.k_norm.weight", heads.k);
   return rotary_attention(config, w, heads, context);
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
+  const Normed in = input_norm(config, w, "input_layernorm.weight", x);
   const at::Tensor attended =
-      attention(config, w, input_norm(config, w, "input_layernorm.weight", x), context);
-  const at::Tensor y = x + norm(w("post_attention_layernorm.weight"), attended, epsilon);
-  const at::Tensor inner = gated_mlp(config, w, input_norm(config, w, "pre_feedforward_layernorm.weight", y));
-  return y + norm(w("post_feedforward_layernorm.weight"), inner, epsilon);
+      norm(w("post_attention_layernorm.weight"), attention(config, w, in.norm, context), epsilon);
+  const Normed y = input_norm(config, w, "pre_feedforward_layernorm.weight", context.needed(in.x), attended);
+  const at::Tensor inner = gated_mlp(config, w, y.norm);
+  return y.x + norm(w("post_feedforward_layernorm.weight"), inner, epsilon);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
-  return input_norm(config, head, "model.norm.weight", x);
+  return input_norm(config, head, "model.norm.weight", x).norm;
 }
 
 }  // namespace gemma

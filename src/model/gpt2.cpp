@@ -22,9 +22,11 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor y = x + attention(config, w, layer_norm(w, "ln_1", x, epsilon), context);
-  const at::Tensor inner = linear(w, "mlp.c_fc", layer_norm(w, "ln_2", y, epsilon));
-  return y + row_parallel_linear(w, "mlp.c_proj", activate(inner, config.settings.activation));
+  const Normed in = add_layer_norm(w, "ln_1", x, {}, epsilon);
+  const Normed y =
+      add_layer_norm(w, "ln_2", context.needed(in.x), attention(config, w, in.norm, context), epsilon);
+  const at::Tensor inner = activated_linear(w, "mlp.c_fc", y.norm, config.settings.activation);
+  return y.x + row_parallel_linear(w, "mlp.c_proj", inner);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

@@ -11,25 +11,29 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 // Query, key and value of a head are adjacent.
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
-  const at::Tensor qkv =
-      linear(w, "attention.query_key_value", x).unflatten(-1, {-1, 3 * config.shape.head_dim});
-  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-  const at::Tensor out = context.attend(apply_rotary(config, parts[0], context),
-                                        apply_rotary(config, parts[1], context), parts[2]);
+  const Heads heads =
+      rotated_heads(config, linear(w, "attention.query_key_value", x), /*by_head=*/true, context);
+  const at::Tensor out = context.attend(heads.q, heads.k, heads.v);
   return row_parallel_linear(w, "attention.dense", out.flatten(1));
 }
 
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x) {
   return row_parallel_linear(w, "mlp.dense_4h_to_h",
-                             activate(linear(w, "mlp.dense_h_to_4h", x), config.settings.activation));
+                             activated_linear(w, "mlp.dense_h_to_4h", x, config.settings.activation));
 }
 
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor y = x + attention(config, w, layer_norm(w, "input_layernorm", x, epsilon), context);
-  const at::Tensor& read = config.shape.parallel_residual ? x : y;
-  return y + mlp(config, w, layer_norm(w, "post_attention_layernorm", read, epsilon));
+  if (config.shape.parallel_residual) {
+    const TwoNorms in = two_layer_norms(w, "input_layernorm", "post_attention_layernorm", x, epsilon);
+    return context.needed(in.x) + attention(config, w, in.first, context) +
+           mlp(config, w, context.needed(in.second));
+  }
+  const Normed in = add_layer_norm(w, "input_layernorm", x, {}, epsilon);
+  const Normed y = add_layer_norm(w, "post_attention_layernorm", context.needed(in.x),
+                                  attention(config, w, in.norm, context), epsilon);
+  return y.x + mlp(config, w, y.norm);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

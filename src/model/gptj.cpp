@@ -20,9 +20,11 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 // Attention and MLP read the same norm of the same input.
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
-  const at::Tensor read = layer_norm(w, "ln_1", x, config.settings.norm_epsilon);
-  const at::Tensor inner = activate(linear(w, "mlp.fc_in", read), config.settings.activation);
-  return x + attention(config, w, read, context) + row_parallel_linear(w, "mlp.fc_out", inner);
+  const Normed in = add_layer_norm(w, "ln_1", x, {}, config.settings.norm_epsilon);
+  const at::Tensor inner =
+      activated_linear(w, "mlp.fc_in", context.needed(in.norm), config.settings.activation);
+  return context.needed(in.x) + attention(config, w, in.norm, context) +
+         row_parallel_linear(w, "mlp.fc_out", inner);
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

@@ -16,9 +16,10 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon, multiplier = config.settings.residual_multiplier;
-  const at::Tensor read = rms_norm(w, "input_layernorm", x, epsilon);
-  const at::Tensor y = x + times(head_normed_attention(config, w, read, context), multiplier);
-  return y + times(gated_mlp(config, w, rms_norm(w, "post_attention_layernorm", y, epsilon)), multiplier);
+  const Normed in = add_rms_norm(w, "input_layernorm", x, {}, epsilon);
+  const at::Tensor attended = times(head_normed_attention(config, w, in.norm, context), multiplier);
+  const Normed y = add_rms_norm(w, "post_attention_layernorm", context.needed(in.x), attended, epsilon);
+  return y.x + times(gated_mlp(config, w, y.norm), multiplier);
 }
 
 // The logits' multiplier is applied to what they are computed from.

@@ -59,7 +59,7 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
   const at::Tensor read = at::embedding(x, rows.tokens);
   const at::Tensor gate = ops::grouped_linear(read, w("experts.gate_proj"), rows.ends);
   const at::Tensor up = ops::grouped_linear(read, w("experts.up_proj"), rows.ends);
-  const at::Tensor inner = activate(gate, config.settings.activation) * up;
+  const at::Tensor inner = gated_activation(config, gate, up);
   const at::Tensor out = ops::grouped_linear(inner, w("experts.down_proj"), rows.ends);
   const at::Tensor by_token = at::embedding(out, rows.places).unflatten(0, routing.experts.sizes());
   return at::bmm(routing.weights.unsqueeze(1), by_token).squeeze(1);
@@ -82,7 +82,8 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
   const auto attention = config.shape.family == Family::olmoe ? wide_normed_attention : head_normed_attention;
-  const at::Tensor y = x + attention(config, w, rms_norm(w, "input_layernorm", x, epsilon), context);
+  const Normed in = add_rms_norm(w, "input_layernorm", x, {}, epsilon);
+  const at::Tensor y = context.needed(in.x) + attention(config, w, in.norm, context);
   return y + split_mlp(config, w, output_norm(w, "post_attention_layernorm", y, epsilon), context);
 }
 

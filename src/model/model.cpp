@@ -1,10 +1,12 @@
 #include "model/model.h"
 
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include "ops/log_probs.h"
+#include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
@@ -24,7 +26,8 @@ const BlockFunctions& functions_of(LayerKind kind) {
 }
 
 at::Tensor angles_of(const at::Tensor& positions, const std::vector<float>& frequencies) {
-  return at::outer(positions.to(at::kFloat), at::tensor(frequencies, at::kFloat).to(positions.device()));
+  return at::outer(positions.to(at::kFloat),
+                   ops::upload(at::tensor(frequencies, at::kFloat), positions.device()));
 }
 
 Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::Tensor& lengths) {
@@ -37,6 +40,14 @@ Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::
 }
 
 }  // namespace
+
+// embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
+at::Tensor Context::needed(const at::Tensor& x) const { return rows.defined() ? at::embedding(x, rows) : x; }
+
+at::Tensor Context::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+  const at::Tensor out = attention(layer, q, k, v);
+  return rows.defined() ? needed(out.flatten(1)).unflatten(1, {q.size(1), q.size(2)}) : out;
+}
 
 ops::AttentionOptions Model::attention_options(std::size_t layer) const {
   const Settings& settings = config.settings;
@@ -66,25 +77,24 @@ std::size_t head_matrix_block(const Model& model) {
   return 0;
 }
 
-at::Tensor head_matrix(const Model& model, const BlockWeights& block) {
-  for (const std::string& name : {model.table.head_name, model.table.embedding_name})
-    if (const NamedTensor* named = block.find(name)) return named->tensor;
-  return {};
+const NamedTensor* head_matrix(const Model& model, const BlockWeights& block) {
+  const NamedTensor* own = block.find(model.table.head_name);
+  return own ? own : block.find(model.table.embedding_name);
 }
+
+const NamedTensor* head_bias(const BlockWeights& head) { return head.find("lm_head.bias"); }
 
 HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
                        std::optional<std::size_t> next) {
   const std::size_t block = head_matrix_block(model);
   const bool is_tied = block + 1 != store.blocks();
   if (is_tied) lease_.emplace(store, block, next);
-  matrix_ = {head_matrix(model, is_tied ? **lease_ : head).to(head.flat.device())};
+  matrix_ = {head_matrix(model, is_tied ? **lease_ : head)->tensor.to(head.flat.device())};
 }
 
 at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
                        const at::Tensor& hidden) {
-  return ops::capped(linear(hidden, matrix, head_bias(head)), model.config.settings.logit_cap);
+  return ops::capped(linear(hidden, matrix, head.bias("lm_head")), model.config.settings.logit_cap);
 }
-
-at::Tensor head_bias(const BlockWeights& head) { return head.bias("lm_head"); }
 
 }  // namespace dpo::model

@@ -34,10 +34,12 @@ struct Context {
   std::size_t layer = 0;
   Attention attention;
   OnRouting on_routing = {};  // if set
+  at::Tensor rows = {};       // int64: the tokens whose output of this layer is needed; undefined: all
 
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
-    return attention(layer, q, k, v);
-  }
+  // The rows of x, [tokens, hidden], that are needed. What a layer adds to the output of attention must be
+  // these, since attend() has no others.
+  at::Tensor needed(const at::Tensor& x) const;
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 };
 
 // The three kinds of blocks of a family, which do not know about sharding, devices or recomputation.
@@ -73,9 +75,9 @@ Context make_context(const Model& model, const at::Tensor& tokens, const at::Ten
 // The block with the matrix that maps hidden states to logits: the head, or the embedding if they are tied.
 std::size_t head_matrix_block(const Model& model);
 
-// That matrix (or its gradient), and the head's bias, undefined if the block has none.
-at::Tensor head_matrix(const Model& model, const BlockWeights& block);
-at::Tensor head_bias(const BlockWeights& head);
+// That matrix and the head's bias, or their gradients; null if the block has none.
+const NamedTensor* head_matrix(const Model& model, const BlockWeights& block);
+const NamedTensor* head_bias(const BlockWeights& head);
 
 // The logits of normed hidden states, with the model's cap if it has one.
 at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,

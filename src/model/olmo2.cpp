@@ -13,7 +13,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
   const at::Tensor attended = wide_normed_attention(config, w, copy_to_tensor_parallel(w, x), context);
-  const at::Tensor y = x + output_norm(w, "post_attention_layernorm", attended, epsilon);
+  const at::Tensor y = context.needed(x) + output_norm(w, "post_attention_layernorm", attended, epsilon);
   const at::Tensor inner = gated_mlp(config, w, copy_to_tensor_parallel(w, y));
   return y + output_norm(w, "post_feedforward_layernorm", inner, epsilon);
 }

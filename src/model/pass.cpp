@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -46,6 +46,10 @@ class DeviceBatches {
   std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
+// Whether the last layer computes the rows that the head reads only. A router's balance loss counts all
+// tokens.
+bool selects_rows_early(const Model& model) { return model.config.shape.experts == 0; }
+
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
                          DeviceBatch& here, const OnRouting& on_routing = {}) {
@@ -54,56 +58,70 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
     case BlockKind::layer:
       here.context.layer = i - 1;  // block 0 is the embedding
+      here.context.rows =
+          i + 2 == model.table.blocks.size() && selects_rows_early(model) ? here.batch.rows : at::Tensor();
       return model.functions.layer(model.config, weights, x, here.context);
     case BlockKind::head: break;
   }
-  // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
-  return model.functions.final_norm(model.config, weights, at::embedding(x, here.batch.rows));
+  here.context.rows = selects_rows_early(model) ? at::Tensor() : here.batch.rows;
+  return model.functions.final_norm(model.config, weights, here.context.needed(x));
 }
 
 at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
+// Chunks of logits have the same bytes in all dtypes, where no float32 copy of 16-bit ones is needed.
+std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix) {
+  return matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device()) ? 2 * options.chunk_rows
+                                                                               : options.chunk_rows;
+}
+
 ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
                           const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
   return {hidden,
           matrix.weight,
-          head_bias(head),
+          head.bias("lm_head"),
           batch.targets,
           batch.row_starts,
-          options.chunk_rows,
+          chunk_rows_of(options, matrix.weight),
           batch.row_weights,
           first_vocabulary_row(head, model.config.shape.vocabulary),
           model.config.settings.logit_cap};
 }
 
-ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input, bool entropy) {
-  if (!head.tensor_group) return score_responses(input, entropy);
+ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
+                          const ops::ScoreOptions& options) {
+  if (!head.tensor_group) return score_responses(input, options);
   const ops::ShardScores parts = score_shard(input);
   combine_lse(head, parts.lse);
   all_reduce_over_tensor_group(head, parts.target_logits);
   return scores_from(input, parts);
 }
 
-ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
+ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}, {}}; }
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
   const auto is_trained = [&trained](const std::string& name) {
     return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
-      return tensor.stack.empty() ? tensor.name == full : tensor.stack == name;
+      return tensor.name == full || tensor.stack == name;
     });
   };
   BlockWeights leaves{weights.flat, {}, {}, weights.tensor_group};
   for (const NamedTensor& named : weights.operands)
-    leaves.operands.push_back(
-        {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
+    leaves.operands.push_back({.name = named.name,
+                               .tensor = named.tensor.detach().requires_grad_(is_trained(named.name)),
+                               .transposed = named.transposed,
+                               .sum = std::make_shared<ops::GradientSum>()});
   return leaves;
 }
 
+ops::GradientSum sum_of(const NamedTensor* gradient) {
+  return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
+}
+
 // Backpropagates through one block: adds to `gradients`, and returns the gradient of its input.
-// `routed_gradient`: of what a router computed, if the block has saved that. The gradient store is asked for
-// its buffer last, since it may wait until the previous block's reduce-scatter is done.
+// `routed_gradient`: of what a router computed, if the block has saved that.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             const at::Tensor& routed_gradient, GradientStore& gradients) {
   std::vector<at::Tensor> outputs = {saved.output}, output_gradients = {output_gradient};
@@ -112,23 +130,32 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     output_gradients.push_back(routed_gradient);
   }
   std::vector<at::Tensor> inputs;
+  std::vector<ops::GradientSum*> leaf_sums;
   for (const NamedTensor& named : saved.weights.operands)
-    if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
+    if (named.tensor.requires_grad()) {
+      inputs.push_back(named.tensor);
+      leaf_sums.push_back(named.sum.get());
+    }
   if (saved.input.defined()) inputs.push_back(saved.input);
+  const auto connect = [&] {
+    const BlockWeights& sums = gradients.gradients(block);
+    for (std::size_t i = 0; i < leaf_sums.size(); ++i) *leaf_sums[i] = sum_of(&sums.operands[i]);
+  };
+  if (gradients.is_ready()) connect();  // products of weight gradients are added at once
   std::vector<at::Tensor> found;
   if (!inputs.empty())
     found = torch::autograd::grad(outputs, inputs, output_gradients, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
-  BlockWeights& sums = gradients.gradients(block);
-  for (std::size_t i = 0; i < sums.operands.size(); ++i)
-    if (found[i].defined()) sums.operands[i].tensor.add_(found[i]);
+  if (!gradients.is_ready()) connect();
+  for (std::size_t i = 0; i < leaf_sums.size(); ++i)
+    if (found[i].defined()) leaf_sums[i]->add(found[i]);
   return saved.input.defined() ? found.back() : at::Tensor();
 }
 
 // The blocks in order, then the head's scores.
 template <class Compute>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
-                                 const PassOptions& options, const Compute& compute) {
+                                 const PassOptions& options, bool keeps_logits, const Compute& compute) {
   DeviceBatches batches(model, batch);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
@@ -143,12 +170,13 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   DeviceBatch& here = batches.on(store.device(last));
   x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
-  return score(*head, head_input(model, *head, *matrix, here.batch, x, options), options.entropy);
+  return score(*head, head_input(model, *head, *matrix, here.batch, x, options),
+               {options.entropy, keeps_logits});
 }
 
 // The gradients of the head's matrix and bias; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                         const SavedActivations& saved, const at::Tensor& grad_log_probs,
+                         SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
   const at::NoGradGuard no_grad;
   const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
@@ -158,18 +186,17 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
   at::Tensor gradient;
   if (!is_empty(batch)) {
     const at::Device device = store.device(last);
-    const at::Tensor matrix_gradient = head_matrix(model, sums);
+    ops::GradientSum of_matrix = sum_of(head_matrix(model, sums)),
+                     of_bias = sum_of(head_bias(matrix_block == last ? sums : gradients.gradients(last)));
     // The gradient of a tied matrix on another device is computed here and added there.
-    const bool is_elsewhere = matrix_gradient.defined() && matrix_gradient.device() != device;
-    const at::Tensor here = is_elsewhere
-                                ? at::zeros_like(matrix_gradient, matrix_gradient.options().device(device))
-                                : matrix_gradient;
-    gradient = score_responses_backward(
-        head_input(model, *head, *matrix, to_device(batch, device), saved.blocks.back().output.detach(),
-                   options),
-        saved.lse, grad_log_probs.to(device), here,
-        matrix_block == last ? head_bias(sums) : head_bias(gradients.gradients(last)));
-    if (is_elsewhere) matrix_gradient.add_(here.to(matrix_gradient.device()));
+    const bool is_elsewhere = of_matrix.tensor.defined() && of_matrix.tensor.device() != device;
+    ops::GradientSum here = of_matrix;
+    if (is_elsewhere) here = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
+    gradient = score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
+                                                   saved.blocks.back().output.detach(), options),
+                                        saved.lse, grad_log_probs.to(device), here, of_bias,
+                                        std::move(saved.last_logits));
+    if (is_elsewhere) of_matrix.add(here.tensor.to(of_matrix.tensor.device()));
   }
   if (matrix_block != last) gradients.complete(matrix_block);
   return gradient;
@@ -181,7 +208,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             const PassOptions& options) {
   const at::NoGradGuard no_grad;
   ops::ResponseScores scores =
-      pass_forward(model, store, batch, options,
+      pass_forward(model, store, batch, options, /*keeps_logits=*/false,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
                      return compute_block(model, i, weights, x, here);
                    });
@@ -193,7 +220,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             SavedActivations& saved) {
   const bool balanced = options.router_aux_loss_coef > 0;
   ops::ResponseScores scores = pass_forward(
-      model, store, batch, options,
+      model, store, batch, options, /*keeps_logits=*/true,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
         const at::AutoGradMode grad(keep);
@@ -210,6 +237,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
         return output.detach();
       });
   saved.lse = scores.lse;
+  saved.last_logits = std::exchange(scores.last_logits, {});
   return scores;
 }
 
@@ -243,7 +271,9 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
 
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  DeviceBatches batches(model, batch);
+  Batch without_rows = batch;
+  without_rows.rows = at::Tensor();
+  DeviceBatches batches(model, without_rows);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
   for (std::size_t i = 0; i < last; ++i) {

@@ -13,10 +13,10 @@
 namespace dpo::model {
 
 struct PassOptions {
-  bool entropy = false;    // of the next token's distribution, for metrics
-  bool recompute = false;  // activation checkpointing: layers save their inputs only
-  std::int64_t chunk_rows = kHeadChunkRows;
-  double router_aux_loss_coef = 0;  // of the balance loss, which a pass with gradients then computes
+  bool entropy = false;                      // of the next token's distribution, for metrics
+  bool recompute = false;                    // activation checkpointing: layers save their inputs only
+  std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
+  double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.
@@ -30,6 +30,7 @@ struct SavedBlock {
 struct SavedActivations {
   std::vector<SavedBlock> blocks;  // the head's output is the normed rows
   at::Tensor lse;                  // of the head's logits
+  at::Tensor last_logits;          // see ops::ResponseScores
   BalanceLoss balance;             // of all layers, if options.router_aux_loss_coef > 0
 };
 

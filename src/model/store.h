@@ -48,6 +48,9 @@ class GradientStore {
 
   // The sums of a block, to which a pass adds until it calls complete().
   virtual BlockWeights& gradients(std::size_t block) = 0;
+  // Whether gradients() returns at once. Otherwise it may wait for the reduction of another block, and should
+  // be called when the block's gradients are computed.
+  virtual bool is_ready() const { return true; }
   virtual void complete(std::size_t block) = 0;
 };
 

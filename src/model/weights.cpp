@@ -24,18 +24,44 @@ NamedTensor stack_view(const at::Tensor& flat, const Block& block, const LocalBl
   return {block.tensors[first].stack, rows.narrow(1, 0, one.count()).view(shape)};
 }
 
+// Tensors [first, last) of a block, which follow each other without padding, as the rows of one.
+NamedTensor joined_view(const at::Tensor& flat, const Block& block, const LocalBlock& local,
+                        std::size_t first, std::size_t last) {
+  std::vector<std::int64_t> shape = local.tensors[first].shape;
+  std::int64_t count = local.tensors[first].count();
+  for (std::size_t i = first + 1; i < last; ++i) {
+    shape[0] += local.tensors[i].shape[0];
+    count += local.tensors[i].count();
+  }
+  return {block.tensors[first].stack, flat.narrow(0, local.tensors[first].start, count).view(shape)};
+}
+
+// Whether the tensors that are joined to NAME.weight follow each other without padding, and those of
+// NAME.bias too, if the block has them.
+bool can_join(const Block& block, const LocalBlock& local, const std::string& name) {
+  const auto stem = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
+  for (std::size_t i = 0; i + 1 < block.tensors.size(); ++i) {
+    const TensorInfo& tensor = block.tensors[i];
+    if (tensor.joined && tensor.stack == block.tensors[i + 1].stack && stem(tensor.stack) == stem(name) &&
+        local.tensors[i].start + local.tensors[i].count() != local.tensors[i + 1].start)
+      return false;
+  }
+  return true;
+}
+
 std::vector<NamedTensor> operands_of(const BlockWeights& weights, const Block& block,
                                      const LocalBlock& local) {
   std::vector<NamedTensor> operands;
   for (std::size_t i = 0; i < block.tensors.size();) {
     const std::string& stack = block.tensors[i].stack;
-    if (stack.empty()) {
+    const bool joined = block.tensors[i].joined;
+    if (stack.empty() || (joined && !can_join(block, local, stack))) {
       operands.push_back(weights.tensors[i++]);
       continue;
     }
     const std::size_t first = i;
     while (i < block.tensors.size() && block.tensors[i].stack == stack) ++i;
-    operands.push_back(stack_view(weights.flat, block, local, first, i));
+    operands.push_back((joined ? joined_view : stack_view)(weights.flat, block, local, first, i));
   }
   return operands;
 }
@@ -54,7 +80,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
 
 Matrix BlockWeights::matrix(const std::string& name) const {
   const NamedTensor& named = named_tensor(*this, name + ".weight");
-  return {named.tensor, named.transposed};
+  return {named.tensor, named.transposed, named.sum};
 }
 
 at::Tensor BlockWeights::bias(const std::string& name) const {

@@ -18,7 +18,9 @@ namespace dpo::model {
 struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
   at::Tensor tensor;
-  bool transposed = false;  // a matrix that is stored [in, out]
+  bool transposed = false;                     // a matrix that is stored [in, out]
+  std::shared_ptr<ops::GradientSum> sum = {};  // of a leaf of autograd: where its gradient is added
+  std::shared_ptr<bool> overwrite = {};        // of a gradient: see ops::GradientSum
 };
 
 // The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be

@@ -7,6 +7,7 @@
 
 #include "ops/attention_kernels.h"
 #include "ops/fused.h"
+#include "ops/upload.h"
 
 namespace dpo::ops {
 namespace {
@@ -19,16 +20,19 @@ at::Tensor queries_without_keys(const AttentionCall& call) {
   for (std::size_t i = 0; i + 1 < call.keys.starts.size(); ++i)
     if (call.keys.starts[i] == call.keys.starts[i + 1])
       for (std::int32_t t = call.queries.starts[i]; t < call.queries.starts[i + 1]; ++t) found.push_back(t);
-  return found.empty() ? at::Tensor() : at::tensor(found, at::kLong).to(call.q.device());
+  return found.empty() ? at::Tensor() : upload(at::tensor(found, at::kLong), call.q.device());
 }
 
 bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
-// LibTorch's kernels for GPUs have no soft cap, and the memory-efficient one's backward pass has no window.
+// LibTorch's kernels for GPUs have no soft cap. The memory-efficient one, of float32, has no window in its
+// backward pass and reads heads of whole 16 bytes.
 bool needs_products(const AttentionCall& call) {
-  return call.q.is_cpu() || call.options.soft_cap > 0 || (call.options.window > 0 && !is_half(call.q));
+  constexpr std::int64_t kElements = 4;  // in 16 bytes
+  const bool is_efficient = call.options.window == 0 && call.q.size(2) % kElements == 0;
+  return call.q.is_cpu() || call.options.soft_cap > 0 || (!is_half(call.q) && !is_efficient);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/attention.h"
+#include "ops/head_rows.h"
 
 namespace dpo::ops::fused {
 
@@ -17,17 +18,31 @@ bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, c
 
 bool merge(AttentionOutput& one, const AttentionOutput& other);
 
+// See ops/head_rows.h; `first_row` is 0 for the whole vocabulary.
+bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
+                double cap);
+bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
+                      std::int64_t first_row, double cap);
+bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale, std::int64_t first_row, double cap);
+
 // Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
 // for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
-struct AdamArguments {
-  double lr = 0, l2 = 0, decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+struct UpdateArguments {
+  double lr = 0, l2 = 0;
+  double gradient_scale = 1;  // before anything else
+  at::Tensor copy = {};       // receives the updated weights in its dtype, if defined
+};
+
+struct AdamArguments : UpdateArguments {
+  double decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamArguments& arguments);
 
-struct RmsPropArguments {
-  double lr = 0, l2 = 0, alpha = 0, epsilon = 0;
+struct RmsPropArguments : UpdateArguments {
+  double alpha = 0, epsilon = 0;
 };
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropArguments& arguments);

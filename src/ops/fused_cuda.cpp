@@ -1,23 +1,16 @@
 #include <cmath>
 #include <optional>
 
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
+#include <ATen/ops/empty.h>
 
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/tensors.h"
 #include "ops/fused.h"
 
 namespace dpo::ops::fused {
 namespace {
 
-std::optional<cuda::Type> type_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat: return cuda::Type::float32;
-    case at::kBFloat16: return cuda::Type::bfloat16;
-    case at::kHalf: return cuda::Type::float16;
-    default: return std::nullopt;
-  }
-}
+using cuda::Launch, cuda::type_of;
 
 bool is_flat_float(const at::Tensor& tensor) {
   return tensor.is_cuda() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
@@ -25,23 +18,42 @@ bool is_flat_float(const at::Tensor& tensor) {
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-// The stream of a tensor's device, and that device as the current one while it exists.
-class Launch {
- public:
-  explicit Launch(const at::Tensor& tensor)
-      : guard_(tensor.device()), stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
-  operator cuda::Stream() const { return stream_; }
+// The logits' rows as the kernels take them, if they support them.
+std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
+                                       std::int64_t first_row, double cap) {
+  const auto type = type_of(logits);
+  if (!type || !logits.is_cuda() || !logits.is_contiguous() || !targets.is_contiguous()) return std::nullopt;
+  return cuda::LogitRows{.type = *type,
+                         .rows = logits.size(0),
+                         .columns = logits.size(1),
+                         .targets = targets.const_data_ptr<std::int64_t>(),
+                         .first_column = first_row,
+                         .cap = static_cast<float>(cap)};
+}
 
- private:
-  c10::cuda::CUDAGuard guard_;
-  cuda::Stream stream_;
-};
+at::Tensor float_per_row(const at::Tensor& logits) {
+  return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+}
 
-// The gradient as the kernels take it, if they support its dtype.
-std::optional<cuda::Gradient> gradient_of(const at::Tensor& tensor) {
-  const auto type = type_of(tensor);
-  if (!type || !tensor.is_cuda() || !tensor.is_contiguous()) return std::nullopt;
-  return cuda::Gradient{tensor.const_data_ptr(), *type};
+// The arrays of an update as the kernels take them, if they support them.
+std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gradient,
+                                      const UpdateArguments& arguments) {
+  const auto is_flat = [](const at::Tensor& tensor) {
+    return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
+  };
+  const at::Tensor& copy = arguments.copy;
+  if (!is_flat_float(weights) || !is_flat(gradient) || (copy.defined() && !is_flat(copy)))
+    return std::nullopt;
+  cuda::Update update{.weights = floats(weights),
+                      .gradient = gradient.const_data_ptr(),
+                      .gradient_type = *type_of(gradient),
+                      .gradient_scale = static_cast<float>(arguments.gradient_scale),
+                      .count = weights.numel()};
+  if (copy.defined()) {
+    update.copy = copy.mutable_data_ptr();
+    update.copy_type = *type_of(copy);
+  }
+  return update;
 }
 
 }  // namespace
@@ -89,10 +101,44 @@ bool merge(AttentionOutput& one, const AttentionOutput& other) {
   return true;
 }
 
+bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
+                double cap) {
+  const auto rows = rows_of(logits, targets, 0, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits),
+            with_entropy ? float_per_row(logits) : at::Tensor()};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse),
+                    .log_probs = floats(scores.log_probs),
+                    .entropy = with_entropy ? floats(scores.entropy) : nullptr},
+                   Launch(logits));
+  return true;
+}
+
+bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
+                      std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows) return false;
+  scores = {float_per_row(logits), float_per_row(logits)};
+  cuda::score_rows(logits.const_data_ptr(), *rows,
+                   {.lse = floats(scores.lse), .target_logits = floats(scores.target_logits)},
+                   Launch(logits));
+  return true;
+}
+
+bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                         const at::Tensor& scale, std::int64_t first_row, double cap) {
+  const auto rows = rows_of(logits, targets, first_row, cap);
+  if (!rows || !is_flat_float(lse) || !is_flat_float(scale)) return false;
+  cuda::score_rows_backward(logits.mutable_data_ptr(), *rows, lse.const_data_ptr<float>(),
+                            scale.const_data_ptr<float>(), Launch(logits));
+  return true;
+}
+
 bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
           const AdamArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
@@ -103,21 +149,20 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(floats(weights), *gradient, floats(exp_avg), floats(exp_avg_sq), weights.numel(), c,
-             Launch(weights));
+  cuda::adam(*update, floats(exp_avg), floats(exp_avg_sq), c, Launch(weights));
   return true;
 }
 
 bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
              const RmsPropArguments& n) {
-  const auto gradient = gradient_of(gradients);
-  if (!gradient || !is_flat_float(weights)) return false;
+  const auto update = update_of(weights, gradients, n);
+  if (!update) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
                         .alpha = static_cast<float>(n.alpha),
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(floats(weights), *gradient, floats(square_avg), weights.numel(), c, Launch(weights));
+  cuda::rmsprop(*update, floats(square_avg), c, Launch(weights));
   return true;
 }
 

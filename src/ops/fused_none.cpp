@@ -10,6 +10,17 @@ bool apply_rotary(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::T
 
 bool merge(AttentionOutput&, const AttentionOutput&) { return false; }
 
+bool score_rows(RowScores&, const at::Tensor&, const at::Tensor&, bool, double) { return false; }
+
+bool score_shard_rows(ShardScores&, const at::Tensor&, const at::Tensor&, std::int64_t, double) {
+  return false;
+}
+
+bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
+                         double) {
+  return false;
+}
+
 bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamArguments&) { return false; }
 
 bool rmsprop(at::Tensor&, const at::Tensor&, at::Tensor&, const RmsPropArguments&) { return false; }

@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
 
+#include "ops/fused.h"
 #include "ops/vector_loops.h"
 
 namespace dpo::ops {
@@ -61,6 +62,26 @@ double sum_of_exps(const float* row, float largest, std::int64_t count) {
   return sum;
 }
 
+// The sum of d * e^d, where d is the distance to the largest.
+DPO_FOR_EACH_CPU
+double sum_of_weighted_exps(const float* row, float largest, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t start = 0; start < count; start += kBlock) {
+    const std::int64_t end = start + kBlock < count ? start + kBlock : count;
+    float lanes[kLanes] = {};
+    std::int64_t i = start;
+    const auto term = [row, largest](std::int64_t at) {
+      const float d = row[at] - largest, e = exp_of(d);
+      return e == 0 ? 0 : d * e;  // d may be -inf
+    };
+    for (; i + kLanes <= end; i += kLanes)
+      for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] += term(i + l);
+    for (; i < end; ++i) lanes[0] += term(i);
+    for (const float lane : lanes) sum += lane;
+  }
+  return sum;
+}
+
 DPO_FOR_EACH_CPU
 void softmax_times(float* row, float lse, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) row[i] = factor * exp_of(row[i] - lse);
@@ -103,37 +124,63 @@ void for_each_row(const at::Tensor& logits, const Action& action) {
   });
 }
 
-// Whether the kernels above support these logits.
-bool has_kernel(const at::Tensor& logits) {
+// Whether the loops above support these logits.
+bool has_loop(const at::Tensor& logits) {
   return logits.is_cpu() && logits.is_contiguous() &&
          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kBFloat16);
 }
 
-RowScores score_by_kernel(const at::Tensor& logits, const at::Tensor& targets) {
-  const std::int64_t rows = logits.size(0), size = logits.size(1);
+// The columns of a rank's shard: all, or those from `first` on.
+struct Columns {
+  std::int64_t first = 0, count = 0;
+
+  // The target's column in the shard; none if another rank has it.
+  std::optional<std::int64_t> of(std::int64_t target) const {
+    const std::int64_t column = target - first;
+    return column >= 0 && column < count ? std::optional(column) : std::nullopt;
+  }
+};
+
+// The log-sum-exp of each row and its target's logit, from which the log-sum-exp is subtracted if
+// `normalize`.
+struct RowResults {
+  at::Tensor lse, targets, entropy;
+};
+
+RowResults score_by_loop(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first_row,
+                         bool normalize, bool with_entropy) {
+  const Columns columns{first_row, logits.size(1)};
   const at::TensorOptions options = logits.options().dtype(at::kFloat);
-  RowScores scores{at::empty({rows}, options), at::empty({rows}, options), {}};
+  const auto output = [&] { return at::empty({logits.size(0)}, options); };
+  RowResults results{output(), output(), with_entropy ? output() : at::Tensor()};
   const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
-  float *sums = scores.lse.mutable_data_ptr<float>(), *results = scores.log_probs.mutable_data_ptr<float>();
+  float *lse = results.lse.mutable_data_ptr<float>(), *found = results.targets.mutable_data_ptr<float>();
+  float* entropy = with_entropy ? results.entropy.mutable_data_ptr<float>() : nullptr;
   for_each_row(logits, [&](std::int64_t r, Row& row) {
     const float* values = row.read(logits, r);
-    const float largest = max_of(values, size);
-    const double sum = static_cast<double>(largest) + std::log(sum_of_exps(values, largest, size));
-    sums[r] = static_cast<float>(sum);
-    results[r] = static_cast<float>(static_cast<double>(values[target[r]]) - sum);
+    const float largest = max_of(values, columns.count);
+    const double sum = sum_of_exps(values, largest, columns.count);
+    const double whole = static_cast<double>(largest) + std::log(sum);
+    lse[r] = static_cast<float>(whole);
+    const auto column = columns.of(target[r]);
+    found[r] =
+        static_cast<float>((column ? static_cast<double>(values[*column]) : 0) - (normalize ? whole : 0));
+    if (entropy)
+      entropy[r] =
+          static_cast<float>(std::log(sum) - sum_of_weighted_exps(values, largest, columns.count) / sum);
   });
-  return scores;
+  return results;
 }
 
-void differentiate_by_kernel(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
-                             const at::Tensor& scale) {
-  const std::int64_t size = logits.size(1);
+void differentiate_by_loop(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                           const at::Tensor& scale, std::int64_t first_row) {
+  const Columns columns{first_row, logits.size(1)};
   const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
   const float *sums = lse.const_data_ptr<float>(), *factors = scale.const_data_ptr<float>();
   for_each_row(logits, [&](std::int64_t r, Row& row) {
     float* values = row.read(logits, r);
-    softmax_times(values, sums[r], -factors[r], size);
-    values[target[r]] += factors[r];
+    softmax_times(values, sums[r], -factors[r], columns.count);
+    if (const auto column = columns.of(target[r])) values[*column] += factors[r];
     row.write(logits, r);
   });
 }
@@ -164,33 +211,63 @@ ShardTargets shard_targets(const at::Tensor& targets, std::int64_t first_row, st
 
 }  // namespace
 
-RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy) {
-  if (has_kernel(logits) && !with_entropy) return score_by_kernel(logits, targets);
+at::Tensor capped(const at::Tensor& x, double cap) {
+  if (cap == 0) return x;
+  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+  return wide.div_(cap).tanh_().mul_(cap);
+}
+
+bool reads_16_bit_rows(at::Device device) { return device.is_cpu() || fused::has_kernels(); }
+
+RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy, double cap) {
+  RowScores scores;
+  if (fused::score_rows(scores, logits, targets, with_entropy, cap)) {
+    scores.only_read = true;
+    return scores;
+  }
+  logits = capped(logits, cap);
+  if (has_loop(logits)) {
+    const RowResults found = score_by_loop(logits, targets, 0, /*normalize=*/true, with_entropy);
+    return {found.lse, found.targets, found.entropy, /*only_read=*/cap == 0};
+  }
   logits = upcast(logits);
-  const at::Tensor lse = at::logsumexp(logits, 1);
-  RowScores scores{lse, at_targets(logits, targets) - lse, {}};
-  if (with_entropy) scores.entropy = entropy_of(logits, lse);
+  scores.lse = at::logsumexp(logits, 1);
+  scores.log_probs = at_targets(logits, targets) - scores.lse;
+  if (with_entropy) scores.entropy = entropy_of(logits, scores.lse);
   return scores;
 }
 
-ShardScores score_shard_rows(at::Tensor logits, const at::Tensor& targets, std::int64_t first_row) {
+ShardScores score_shard_rows(at::Tensor logits, const at::Tensor& targets, std::int64_t first_row,
+                             double cap) {
+  ShardScores scores;
+  if (fused::score_shard_rows(scores, logits, targets, first_row, cap)) return scores;
+  logits = capped(logits, cap);
+  if (has_loop(logits)) {
+    const RowResults found =
+        score_by_loop(logits, targets, first_row, /*normalize=*/false, /*with_entropy=*/false);
+    return {found.lse, found.targets};
+  }
   logits = upcast(logits);
   const ShardTargets own = shard_targets(targets, first_row, logits.size(1));
   return {at::logsumexp(logits, 1), at_targets(logits, own.columns).mul_(own.is_own)};
 }
 
 at::Tensor score_rows_backward(at::Tensor logits, const at::Tensor& targets, const at::Tensor& lse,
-                               const at::Tensor& scale, std::optional<std::int64_t> first_row) {
-  if (has_kernel(logits) && !first_row) {
-    differentiate_by_kernel(logits, targets, lse, scale);
-    return logits;
+                               const at::Tensor& scale, std::optional<std::int64_t> first_row, double cap) {
+  const std::int64_t first = first_row.value_or(0);
+  if (fused::score_rows_backward(logits, targets, lse, scale, first, cap)) return logits;
+  logits = capped(logits, cap);
+  const at::Tensor slope = cap > 0 ? 1 - (logits / cap).square_() : at::Tensor();  // of the cap
+  if (has_loop(logits)) {
+    differentiate_by_loop(logits, targets, lse, scale, first);
+  } else {
+    const at::Tensor by_row = scale.unsqueeze(1);
+    logits = upcast(logits);
+    logits.sub_(lse.unsqueeze(1)).exp_().mul_(-by_row);
+    const ShardTargets own = shard_targets(targets, first, logits.size(1));
+    logits.scatter_add_(1, own.columns.unsqueeze(1), by_row * own.is_own.unsqueeze(1));
   }
-  const at::Tensor by_row = scale.unsqueeze(1);
-  logits = upcast(logits);
-  logits.sub_(lse.unsqueeze(1)).exp_().mul_(-by_row);
-  if (!first_row) return logits.scatter_add_(1, targets.unsqueeze(1), by_row);
-  const ShardTargets own = shard_targets(targets, *first_row, logits.size(1));
-  return logits.scatter_add_(1, own.columns.unsqueeze(1), by_row * own.is_own.unsqueeze(1));
+  return slope.defined() ? logits.mul_(slope) : logits;
 }
 
 }  // namespace dpo::ops

@@ -1,6 +1,8 @@
 #include "ops/log_probs.h"
 
 #include <algorithm>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -8,7 +10,9 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "ops/upload.h"
 
 namespace dpo::ops {
 namespace {
@@ -30,30 +34,28 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
   return tensor.narrow(0, chunk.start, chunk.rows);
 }
 
-// The matrix product in the precision of the weights; everything after it is in float32 or better.
+// In the precision of the weights; what is computed from them is float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
-  return capped(at::linear(part(input.hidden, chunk), input.matrix,
-                           input.bias.defined() ? std::optional(input.bias) : std::nullopt),
-                input.logit_cap);
-}
-
-// The derivative of capped logits by the product; undefined if it is 1.
-at::Tensor slope_of(const HeadInput& input, const at::Tensor& logits) {
-  return input.logit_cap > 0 ? 1 - (logits / input.logit_cap).square() : at::Tensor();
+  return at::linear(part(input.hidden, chunk), input.matrix,
+                    input.bias.defined() ? std::optional(input.bias) : std::nullopt);
 }
 
 at::Tensor lengths_of(const HeadInput& input) {
   std::vector<std::int64_t> lengths;
   for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r)
     lengths.push_back(input.row_starts[r + 1] - input.row_starts[r]);
-  return at::tensor(lengths, at::kLong).to(input.hidden.device());
+  return upload(at::tensor(lengths, at::kLong), input.hidden.device());
 }
+
+// Rows after them are padding.
+std::int64_t rows_of_responses(const HeadInput& input) { return input.row_starts.back(); }
 
 // segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
 at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
   const at::Tensor weighted =
       input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
-  return at::segment_reduce(weighted, "sum", lengths_of(input), /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
+  return at::segment_reduce(weighted.narrow(0, 0, rows_of_responses(input)), "sum", lengths_of(input),
+                            /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
                             /*unsafe=*/true, /*initial=*/0);
 }
 
@@ -64,24 +66,23 @@ at::TensorOptions upcast_options(const HeadInput& input) {
 
 }  // namespace
 
-at::Tensor capped(const at::Tensor& x, double cap) {
-  if (cap == 0) return x;
-  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
-  return wide.div_(cap).tanh_().mul_(cap);
-}
-
-ResponseScores score_responses(const HeadInput& input, bool with_entropy) {
-  const auto options = upcast_options(input);
+ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options) {
+  const auto wide = upcast_options(input);
   const std::int64_t rows = input.hidden.size(0);
   ResponseScores scores;
-  scores.lse = at::empty({rows}, options);
-  scores.token_log_probs = at::empty({rows}, options);
-  if (with_entropy) scores.entropy = at::empty({rows}, options);
+  scores.lse = at::empty({rows}, wide);
+  scores.token_log_probs = at::empty({rows}, wide);
+  if (options.entropy) scores.entropy = at::empty({rows}, wide);
   for (const Chunk& chunk : chunks_of(input)) {
-    const RowScores found = score_rows(logits_of(input, chunk), part(input.targets, chunk), with_entropy);
+    const bool keep = options.keep_last_logits && chunk.start + chunk.rows == rows;
+    at::Tensor logits = logits_of(input, chunk);
+    const at::Tensor kept = keep ? logits : at::Tensor();
+    const RowScores found =
+        score_rows(std::move(logits), part(input.targets, chunk), options.entropy, input.logit_cap);
+    if (found.only_read) scores.last_logits = kept;
     part(scores.lse, chunk).copy_(found.lse);
     part(scores.token_log_probs, chunk).copy_(found.log_probs);
-    if (with_entropy) part(scores.entropy, chunk).copy_(found.entropy);
+    if (options.entropy) part(scores.entropy, chunk).copy_(found.entropy);
   }
   scores.log_probs = sums_of_responses(input, scores.token_log_probs);
   return scores;
@@ -91,8 +92,8 @@ ShardScores score_shard(const HeadInput& input) {
   const std::int64_t rows = input.hidden.size(0);
   ShardScores scores{at::empty({rows}, upcast_options(input)), at::empty({rows}, upcast_options(input))};
   for (const Chunk& chunk : chunks_of(input)) {
-    const ShardScores found =
-        score_shard_rows(logits_of(input, chunk), part(input.targets, chunk), *input.first_row);
+    const ShardScores found = score_shard_rows(logits_of(input, chunk), part(input.targets, chunk),
+                                               *input.first_row, input.logit_cap);
     part(scores.lse, chunk).copy_(found.lse);
     part(scores.target_logits, chunk).copy_(found.target_logits);
   }
@@ -108,33 +109,32 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 }
 
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
-                                    at::Tensor bias_gradient) {
-  at::Tensor by_row = grad_log_probs.to(lse.scalar_type())
-                          .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/lse.size(0));
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    at::Tensor last_logits) {
+  const std::int64_t rows = rows_of_responses(input);
+  at::Tensor by_row = at::zeros_like(lse);
+  by_row.narrow(0, 0, rows)
+      .copy_(grad_log_probs.to(lse.scalar_type())
+                 .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/rows));
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   const std::vector<Chunk> chunks = chunks_of(input);
-  at::Tensor sum = matrix_gradient;
-  if (matrix_gradient.defined() && chunks.size() > 1 && matrix_gradient.element_size() < 4)
-    sum = at::zeros(matrix_gradient.sizes(), matrix_gradient.options().dtype(at::kFloat));
-  for (const Chunk& chunk : chunks) {
-    at::Tensor logits = logits_of(input, chunk);
-    const at::Tensor slope = slope_of(input, logits);
+  GradientSum wide;
+  if (matrix.tensor.defined() && chunks.size() > 1 && matrix.tensor.element_size() < 4)
+    wide = {at::empty(matrix.tensor.sizes(), matrix.tensor.options().dtype(at::kFloat)),
+            std::make_shared<bool>(true)};
+  GradientSum& sum = wide.tensor.defined() ? wide : matrix;
+  for (const Chunk& chunk : std::views::reverse(chunks)) {
+    at::Tensor logits = last_logits.defined() ? std::exchange(last_logits, {}) : logits_of(input, chunk);
     at::Tensor gradient = score_rows_backward(std::move(logits), part(input.targets, chunk), part(lse, chunk),
-                                              part(by_row, chunk), input.first_row);
-    if (slope.defined()) gradient.mul_(slope);  // of the product, no longer of the capped logits
-    if (bias_gradient.defined()) bias_gradient.add_(gradient.sum(0));
+                                              part(by_row, chunk), input.first_row, input.logit_cap);
+    if (bias.tensor.defined()) bias.add(gradient.sum({0}, /*keepdim=*/false, bias.tensor.scalar_type()));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);
     at::mm_out(out, gradient, input.matrix);
-    if (!sum.defined()) continue;
-    if (sum.scalar_type() == gradient.scalar_type())
-      sum.addmm_(gradient.t(), part(input.hidden, chunk));
-    else
-      sum.add_(at::mm(gradient.t(), part(input.hidden, chunk)));
+    if (sum.tensor.defined()) sum.add_product(gradient, part(input.hidden, chunk));
   }
-  if (sum.defined() && !sum.is_same(matrix_gradient)) matrix_gradient.add_(sum);
+  if (wide.tensor.defined()) matrix.add(wide.tensor);
   return hidden_gradient;
 }
 

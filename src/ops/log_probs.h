@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/head_rows.h"
+#include "ops/linear.h"
 
 namespace dpo::ops {
 
@@ -16,7 +17,7 @@ struct HeadInput {
   at::Tensor matrix;                         // [vocabulary, hidden]
   at::Tensor bias;                           // [vocabulary], or undefined
   at::Tensor targets;                        // int64 [rows]
-  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response
+  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response; others are padding
   std::int64_t chunk_rows = 0;               // rows of logits in memory at once, at most
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
   // With a vocabulary sharded over tensor-parallel ranks: the first row of this rank's shard.
@@ -24,28 +25,32 @@ struct HeadInput {
   double logit_cap = 0;  // see capped()
 };
 
-// cap * tanh(x / cap), in float32 or better; x itself if cap is 0. x may be overwritten.
-at::Tensor capped(const at::Tensor& x, double cap);
-
 struct ResponseScores {
   at::Tensor log_probs;        // float32 [responses], the weighted sum over the response's tokens
   at::Tensor lse;              // float32 [rows], what the backward pass needs
   at::Tensor token_log_probs;  // float32 [rows]
   at::Tensor entropy;          // float32 [rows], if requested: of the distribution over next tokens
+  at::Tensor last_logits;      // of the last chunk, if requested and if they were not overwritten
 };
 
-ResponseScores score_responses(const HeadInput& input, bool with_entropy);
+struct ScoreOptions {
+  bool entropy = false;
+  bool keep_last_logits = false;
+};
+
+ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options);
 
 // The same in two steps, for a vocabulary sharded over ranks: first this rank's part; then, after the parts
 // were combined over ranks, the scores.
 ShardScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
-// Adds the gradients of sum(grad_log_probs * log_probs) to those of the matrix and the bias (where defined),
-// and returns that of the hidden states. The logits are recomputed, chunk by chunk; with several chunks, a
-// 16-bit matrix gradient is accumulated in float32 first.
+// Adds the gradients of sum(grad_log_probs * log_probs) to the sums of the matrix and the bias, where they
+// have a tensor, and returns that of the hidden states. The logits are recomputed, chunk by chunk from the
+// last, whose logits may have been kept; with several chunks, a 16-bit matrix gradient is accumulated in
+// float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, at::Tensor matrix_gradient,
-                                    at::Tensor bias_gradient);
+                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    at::Tensor last_logits = {});
 
 }  // namespace dpo::ops

@@ -19,5 +19,7 @@ struct Segments {
 };
 
 Segments make_segments(std::vector<std::int32_t> starts, at::Device device);
+// The same with starts that already are on the device.
+Segments make_segments(std::vector<std::int32_t> starts, at::Tensor device_starts);
 
 }  // namespace dpo::ops

@@ -5,6 +5,8 @@
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/tensor.h>
 
+#include "ops/upload.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -40,7 +42,7 @@ WindowKeys make_window(const ForestLayout& layout, std::int64_t window) {
     starts.push_back(static_cast<std::int32_t>(keys.size()));
   }
   const at::Device device = layout.sequences.device_starts.device();
-  return {at::tensor(keys, at::kLong).to(device), make_segments(std::move(starts), device)};
+  return {upload(at::tensor(keys, at::kLong), device), make_segments(std::move(starts), device)};
 }
 
 AttentionOutput attend_window(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -59,11 +59,12 @@ class Adafactor : public Optimizer {
   }
 
  protected:
-  void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
-              double learning_rate, std::uint64_t seed) override {
+  bool update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
+              const BlockStep& step) override {
     for (std::size_t i = 0; i < weights.tensors.size(); ++i)
-      update_tensor(weights.tensors[i].tensor, gradients.tensors[i].tensor.to(at::kFloat), state_[block][i],
-                    learning_rate, seed * 4099 + i);
+      update_tensor(weights.tensors[i].tensor, scaled(gradients.tensors[i].tensor, step.gradient_scale),
+                    state_[block][i], step.learning_rate, step.seed * 4099 + i);
+    return false;
   }
 
  private:

@@ -62,11 +62,6 @@ double gradient_norm(const model::Weights& gradients, const model::TensorTable& 
   return std::sqrt(square.item<double>());
 }
 
-void clip(model::Weights& gradients, double norm, double max_norm) {
-  const at::NoGradGuard no_grad;
-  const double factor = max_norm / (norm + 1e-6);
-  if (factor >= 1) return;
-  for (model::BlockWeights& block : gradients.blocks) block.flat.mul_(factor);
-}
+double clip_factor(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
 
 }  // namespace dpo::optim

@@ -11,7 +11,8 @@ namespace dpo::optim {
 double gradient_norm(const model::Weights& gradients, const model::TensorTable& table,
                      const model::Layout& layout, comm::Group& ranks);
 
-// Scales the gradients down so that their norm is at most `max_norm`, as torch.nn.utils.clip_grad_norm_ does.
-void clip(model::Weights& gradients, double norm, double max_norm);
+// What gradients are multiplied by so that their norm is at most `max_norm`, as in
+// torch.nn.utils.clip_grad_norm_.
+double clip_factor(double norm, double max_norm);
 
 }  // namespace dpo::optim

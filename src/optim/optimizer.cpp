@@ -7,11 +7,15 @@
 namespace dpo::optim {
 
 void Optimizer::step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
-                     std::uint64_t seed) {
+                     std::uint64_t seed, const StepOptions& options) {
   const at::NoGradGuard no_grad;
   ++updates_;
-  for (std::size_t i = 0; i < weights.blocks.size(); ++i)
-    update(i, weights.blocks[i], gradients.blocks[i], learning_rate, seed + i);
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i) {
+    const at::Tensor copy = options.copy ? options.copy->blocks[i].flat : at::Tensor();
+    const bool copied = update(i, weights.blocks[i], gradients.blocks[i],
+                               {learning_rate, seed + i, options.gradient_scale, copy});
+    if (copy.defined() && !copied) copy.copy_(weights.blocks[i].flat);
+  }
 }
 
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,

@@ -34,6 +34,12 @@ struct State {
   std::vector<StateTensor> tensors;
 };
 
+// What an update does besides.
+struct StepOptions {
+  double gradient_scale = 1;             // gradients count times this: a clipping factor
+  const model::Weights* copy = nullptr;  // receives the updated weights in another dtype, if set
+};
+
 // Updates weights in place. State arrays have the dtype of the weights. With 16-bit weights the arithmetic is
 // float32 and results are rounded stochastically, so that small updates are not lost.
 class Optimizer {
@@ -42,7 +48,7 @@ class Optimizer {
 
   // One update. `seed` is for stochastic rounding.
   void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
-            std::uint64_t seed);
+            std::uint64_t seed, const StepOptions& options = {});
 
   // What a checkpoint must save to resume exactly: the state, and the number of updates so far.
   virtual State state() const = 0;
@@ -50,9 +56,16 @@ class Optimizer {
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
  protected:
-  // The update of block `block`; updates() already includes this one.
-  virtual void update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
-                      double learning_rate, std::uint64_t seed) = 0;
+  struct BlockStep {
+    double learning_rate = 0;
+    std::uint64_t seed = 0;
+    double gradient_scale = 1;
+    at::Tensor copy = {};  // of the block's flat buffer; undefined: none
+  };
+  // The update of block `block`; updates() already includes this one. Returns whether the copy is written
+  // too.
+  virtual bool update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
+                      const BlockStep& step) = 0;
 
  private:
   std::int64_t updates_ = 0;

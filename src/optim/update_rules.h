@@ -9,14 +9,25 @@
 
 namespace dpo::optim {
 
-// An elementwise optimizer over flat arrays: the names of its state arrays, and the update of the weights.
-// `update` counts from 1.
+// What the rules read besides weights, gradients and state; see Optimizer.
+struct RuleStep {
+  double learning_rate = 0;
+  std::int64_t update = 1;  // counts from 1
+  double gradient_scale = 1;
+  at::Tensor copy = {};
+};
+
+// An elementwise optimizer over flat arrays: the names of its state arrays, and the update of the weights,
+// which returns whether it has written the copy too.
 struct Elementwise {
   std::vector<std::string> state;
-  std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
-                     double learning_rate, std::int64_t update)>
+  std::function<bool(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
+                     const RuleStep& step)>
       update;
 };
+
+// The gradient in float32, times the scale.
+at::Tensor scaled(const at::Tensor& gradient, double scale);
 
 // Weight decay is added to the gradient (`l2`), or shrinks the weights themselves (`decoupled`).
 struct AdamSettings {

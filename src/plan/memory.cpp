@@ -65,15 +65,17 @@ double activation_bytes(const Workload& w) {
   return w.peak_tokens * (body + ends);
 }
 
+// A chunk of logits, which a GPU's kernels overwrite with their gradient.
 double logits_bytes(const Workload& w) {
-  const double rows = std::min(w.peak_response_rows, to_double(model::kHeadChunkRows));
+  const bool is_cpu = w.machine.device.is_cpu;
+  const double chunk = to_double(model::kHeadChunkRows) * (is_cpu ? 1 : 4 / to_double(w.precision.weights));
   const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
-  // Over several chunks the gradient of a 16-bit matrix is summed in float32.
-  const bool summed = w.precision.gradients < 4 && w.peak_response_rows > to_double(model::kHeadChunkRows);
-  const double sum =
-      summed ? vocabulary * to_double(w.in.shape.hidden) * to_double(4 + w.precision.weights) : 0;
-  // float32 log-probabilities and the gradient of the logits.
-  return rows * vocabulary * to_double(4 + w.precision.weights) + sum;
+  // Over several chunks the gradient of a 16-bit matrix is summed in float32; a CPU's products are 16-bit.
+  const bool summed = w.precision.gradients < 4 && w.peak_response_rows > chunk;
+  const double product = is_cpu ? to_double(w.precision.weights) : 0;
+  const double sum = summed ? vocabulary * to_double(w.in.shape.hidden) * (4 + product) : 0;
+  const double each = to_double(w.precision.weights) + (is_cpu ? 4 : 0);
+  return std::min(w.peak_response_rows, chunk) * vocabulary * each + sum;
 }
 
 // What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of

@@ -17,16 +17,22 @@ double rate_of(const Workload& w, bool bf16) { return w.machine.device.training_
 
 double flops_per_second(const Workload& w) { return rate_of(w, w.precision.bf16); }
 
-// Floating-point operations of one block's forward pass over the microbatch.
-double forward_flops(const Workload& w, const Block& block) {
+// Floating-point operations of one block's forward pass over the microbatch: matrix products, attention.
+double product_flops(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
-    case BlockKind::layer:
-      return 2 * to_double(block.matmul_count()) * w.tokens +
-             4 * to_double(w.in.shape.query_width()) * w.attended;
+    case BlockKind::layer: return 2 * to_double(block.matmul_count()) * w.tokens;
     case BlockKind::head: return 2 * to_double(w.in.table->head_matmul_count) * w.response_rows;
   }
   return 0;
+}
+
+double attention_flops(const Workload& w, const Block& block) {
+  return block.kind == BlockKind::layer ? 4 * to_double(w.in.shape.query_width()) * w.attended : 0;
+}
+
+double forward_flops(const Workload& w, const Block& block) {
+  return product_flops(w, block) + attention_flops(w, block);
 }
 
 // Collectives that overlap with compute still take multiprocessors and memory bandwidth. Two public
@@ -37,14 +43,17 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// Launching the kernels of one block's forward pass takes at least this long on a GPU; and that of one of the
-// three products of each expert (not measured).
-constexpr double kLaunchSeconds = 150e-6, kExpertLaunchSeconds = 10e-6;
+// Launching the kernels of one block's forward pass takes at least this long on a GPU.
+constexpr double kLaunchSeconds = 150e-6;
 
-double launch_seconds(const Workload& w, const Block& block) {
-  if (w.machine.device.is_cpu) return 0;
-  const bool has_experts = block.kind == BlockKind::layer;
-  return kLaunchSeconds + (has_experts ? 3 * to_double(w.in.shape.experts) * kExpertLaunchSeconds : 0);
+double launch_seconds(const Workload& w) { return w.machine.device.is_cpu ? 0 : kLaunchSeconds; }
+
+// The share of the rate that a layer with experts reaches on a GPU: OLMoE-1B-7B on an H200.
+constexpr double kExpertsEfficiency = 0.55;
+
+double rate_of_block(const Workload& w, const Block& block) {
+  const bool has_experts = block.kind == BlockKind::layer && w.in.shape.experts > 0;
+  return flops_per_second(w) * (has_experts && !w.machine.device.is_cpu ? kExpertsEfficiency : 1);
 }
 
 // The same on a CPU, and what a layer costs there besides its matrix products: norms, activation, softmax and
@@ -91,19 +100,18 @@ double tensor_seconds(const Workload& w, BlockKind kind, double work) {
 // One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
 // recomputation); `bytes`: what shard ranks exchange per parameter in it.
 MicrobatchTime pass(const Workload& w, double work, double bytes) {
-  const double rate = flops_per_second(w);
   const double moved = ring_share(w.mesh.shard) * bytes / shard_bus(w);  // seconds per parameter
   MicrobatchTime sum;
   for (const Block& block : w.in.table->blocks) {
     // Only layers are recomputed.
     const double times = block.kind == BlockKind::layer ? work : std::min(work, 2.0);
-    const double launches = times * launch_seconds(w, block);
-    const double compute =
-        std::max(launches, times * forward_flops(w, block) / rate / to_double(w.mesh.tensor)) +
-        times * non_matmul_seconds(w, block);
+    const double products = forward_flops(w, block) / rate_of_block(w, block) / to_double(w.mesh.tensor);
+    const double compute = times * (std::max(launch_seconds(w), products) + non_matmul_seconds(w, block));
     const double shards = moved * parameters_of_tensor_rank(w, block);
     const double tensor = tensor_seconds(w, block.kind, work);  // needed at once: nothing hides it
     sum.compute += compute;
+    sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
+    sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
     sum.communication += shards + tensor;
     sum.elapsed += overlapped(compute, shards) + tensor;
   }
@@ -269,9 +277,11 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   for (const Block& block : w.in.table->blocks) forward += forward_flops(w, block);
   const double useful = 3 * forward / w.examples * batch;  // without recomputation and reference
   const Device& device = w.machine.device;
-  t.model_flops_utilization =
-      useful / t.update /
-      ((w.precision.bf16 ? device.bf16_flops : device.fp32_flops) * to_double(w.devices()));
+  const double peak = w.precision.bf16 ? device.bf16_flops : device.fp32_flops;
+  t.model_flops_utilization = useful / t.update / (peak * to_double(w.devices()));
+  const double microbatches = to_double(w.in.run.gradient_accumulation_steps);
+  t.least_products = microbatches * t.microbatch.product_flops / peak;
+  t.least_attention = microbatches * t.microbatch.attention_flops / peak;
   t.threshold = token_threshold(w);
   add_whole_run(t, w, intervals);
   return t;

@@ -12,9 +12,12 @@ struct MicrobatchTime {
   double compute = 0;        // policy forward and backward, reference forward, extra scoring of some losses
   double communication = 0;  // all of it, hidden under compute or not
   double elapsed = 0;        // with both overlapped as far as possible
+  double product_flops = 0;  // of matrix products, and of attention, in `compute`
+  double attention_flops = 0;
 
   MicrobatchTime operator+(const MicrobatchTime& other) const {
-    return {compute + other.compute, communication + other.communication, elapsed + other.elapsed};
+    return {compute + other.compute, communication + other.communication, elapsed + other.elapsed,
+            product_flops + other.product_flops, attention_flops + other.attention_flops};
   }
 };
 
@@ -29,6 +32,8 @@ struct Timing {
   double gradient_reduction = 0;  // seconds per update, after the last backward pass
   double optimizer = 0;           // the same
   double update = 0;              // seconds of a whole update, with all its microbatches
+  double least_products = 0;      // seconds of its matrix products at the device's peak
+  double least_attention = 0;     // the same of attention
   double examples_per_second = 0;
   double tokens_per_second = 0;
   double model_flops_utilization = 0;  // of the devices' peak

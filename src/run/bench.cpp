@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include <ATen/Context.h>
@@ -103,9 +104,35 @@ comm::World with_link_limit(comm::World world) {
   return world;
 }
 
+struct Measured {
+  std::vector<double> seconds;  // of each update
+  std::int64_t tokens = 0;
+
+  double total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+};
+
+Measured measure(train::TrainState& state, RandomBatches& batches, std::int64_t updates) {
+  Measured measured;
+  for (std::int64_t i = 0; i < updates; ++i) {
+    const train::ExampleBatch batch = batches.next(i);
+    const Clock::time_point start = Clock::now();
+    measured.tokens += train::update(state, batch).tokens;
+    wait_for_gpu();
+    measured.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return measured;
+}
+
+Profile profile_updates(train::TrainState& state, RandomBatches& batches, std::int64_t updates) {
+  const bool on_gpu = !state.mesh.device.is_cpu();
+  ops::Profiler profiler(on_gpu);
+  const Measured measured = measure(state, batches, updates);
+  return profile_of(profiler.stop(), measured.total(), updates, on_gpu);
+}
+
 }  // namespace
 
-BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates, bool profile,
                            const comm::World& world) {
   const config::RunConfig& config = plan.resolved;
   const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
@@ -116,28 +143,20 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
       config, mesh, model, random_weights(model, train::precision_of(config, mesh).stored, mesh),
       random_reference(plan, model, mesh));
   RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
+  measure(state, batches, kWarmUp);
+  const Measured measured = measure(state, batches, updates);
   BenchResult result;
-  std::int64_t tokens = 0;
-  double seconds = 0;
-  for (std::int64_t i = 0; i < updates + kWarmUp; ++i) {
-    const train::ExampleBatch batch = batches.next(i);
-    const Clock::time_point start = Clock::now();
-    const train::UpdateResult updated = train::update(state, batch);
-    wait_for_gpu();
-    if (i < kWarmUp) continue;
-    result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    seconds += result.seconds.back();
-    tokens += updated.tokens;
-  }
-  const auto count = static_cast<double>(updates);
+  result.seconds = measured.seconds;
+  const double seconds = measured.total(), count = static_cast<double>(updates);
   result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;
-  result.tokens_per_second = static_cast<double>(tokens) / seconds;
+  result.tokens_per_second = static_cast<double>(measured.tokens) / seconds;
   result.predicted_seconds = plan.timing.update;
   result.predicted_bytes = plan.memory.tensors();
   result.model_flops_utilization =
       plan.timing.model_flops_utilization * plan.timing.update / (seconds / count);
   const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
   result.peak_bytes = static_cast<std::uint64_t>(shard::max_over(*mesh.all, peak, mesh.device));
+  if (profile) result.profile = profile_updates(state, batches, updates);
   return result;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comm/world.h"
 #include "plan/plan.h"
+#include "run/profile.h"
 
 namespace dpo::run {
 
@@ -16,11 +18,13 @@ struct BenchResult {
   std::uint64_t peak_bytes = 0;  // of the rank that uses most
   double predicted_seconds = 0;  // by the plan
   double predicted_bytes = 0;    // of tensors, like peak_bytes
+  std::optional<Profile> profile;
 };
 
 // Runs updates of the planned run with random weights and tokens; lengths follow the data set's statistics.
 // So it needs neither data nor a model's files.
-BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates,
+// With `profile` as many updates again are recorded: recording costs time.
+BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates, bool profile,
                            const comm::World& world);
 
 }  // namespace dpo::run

@@ -71,6 +71,7 @@ class ReducedByPass : public Gradients {
     }
     return open_[block]->weights();
   }
+  bool is_ready() const override { return false; }
 
   void complete(std::size_t block) override {
     wait_for_reduction();

@@ -22,6 +22,7 @@ Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Dev
 }
 
 void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device device) {
+  if (group.size() == 1) return;
   const at::Tensor values = at::tensor(numbers, at::kDouble).to(device);
   group.all_reduce(values).wait();
   const at::Tensor host = values.cpu();
@@ -29,6 +30,7 @@ void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device devic
 }
 
 double max_over(comm::Group& group, double number, at::Device device) {
+  if (group.size() == 1) return number;
   const at::Tensor value = at::tensor({number}, at::kDouble).to(device);
   group.all_reduce(value, comm::Reduction::max).wait();
   return value.item<double>();

@@ -41,7 +41,8 @@ std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t micr
   std::vector<Microbatch> own;
   for (std::int64_t i = first; i < first + microbatches; ++i) {
     data::Forest forest = data::make_forest(batch.examples, parts[static_cast<std::size_t>(i)]);
-    model::Batch packed = model::make_batch(forest, shape, device);
+    model::Batch packed = model::make_batch(
+        forest, shape, device, {.multiple = model::padded_multiple(forest.size(), shape, device)});
     own.push_back({std::move(forest), std::move(packed), 1.0 / static_cast<double>(filled)});
   }
   return own;

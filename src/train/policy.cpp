@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 
@@ -25,24 +26,35 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
       gradients_(std::make_unique<model::Weights>(
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
       reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {
-  refresh();
+  for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
+  const at::NoGradGuard no_grad;
+  if (const model::Weights* copied = copy())
+    for (std::size_t i = 0; i < stored_.blocks.size(); ++i)
+      copied->blocks[i].flat.copy_(stored_.blocks[i].flat);
 }
 
+void Policy::for_each_gradient(const std::function<void(model::NamedTensor&)>& action) {
+  for (model::BlockWeights& block : gradients_->blocks)
+    for (model::NamedTensor& gradient : block.operands) action(gradient);
+}
+
+// A shard's tensors are summed elsewhere first and then added, so it must be zero.
 void Policy::clear_gradients() {
-  for (model::BlockWeights& block : gradients_->blocks) block.flat.zero_();
+  for (model::BlockWeights& block : gradients_->blocks)
+    if (block.operands.empty()) block.flat.zero_();
+  for_each_gradient([](model::NamedTensor& gradient) { *gradient.overwrite = true; });
 }
 
 double Policy::finish_gradients() {
+  for_each_gradient([](model::NamedTensor& gradient) {  // that no pass has computed
+    if (std::exchange(*gradient.overwrite, false)) gradient.tensor.zero_();
+  });
   reduction_->finish();
   return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
 }
 
-void Policy::refresh() {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < stored_.blocks.size(); ++i) {
-    const at::Tensor& computed = computed_.weights().blocks[i].flat;
-    if (!computed.is_same(stored_.blocks[i].flat)) computed.copy_(stored_.blocks[i].flat);
-  }
+const model::Weights* Policy::copy() const {
+  return computed_.weights().dtype() == stored_.dtype() ? nullptr : &computed_.weights();
 }
 
 }  // namespace dpo::train

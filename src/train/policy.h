@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "shard/gradients.h"
 #include "shard/local_model.h"
 #include "shard/mesh.h"
@@ -29,14 +31,19 @@ class Policy {
   model::Weights& trained() { return stored_; }
   model::Weights& gradients() { return *gradients_; }
 
+  // Before the first backward pass: what is added next replaces the gradients.
   void clear_gradients();
   // After the last backward pass: reduces the gradients over the ranks and returns the norm of the whole
   // model's.
   double finish_gradients();
-  // Copies the stored weights to those that the passes read, after an update.
-  void refresh();
+  // The weights that the passes read, if they are a copy of the stored ones in another dtype: an update must
+  // write both.
+  const model::Weights* copy() const;
 
  private:
+  // Not of shards, which have no tensors.
+  void for_each_gradient(const std::function<void(model::NamedTensor&)>& action);
+
   shard::Mesh mesh_;
   model::Weights stored_;
   shard::LocalModel computed_;  // the stored weights themselves if the dtypes are the same

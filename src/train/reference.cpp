@@ -1,12 +1,15 @@
 #include "train/reference.h"
 
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 namespace dpo::train {
 namespace {
 
 class NoReference : public Reference {
  public:
-  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch&) override {
-    return std::vector<double>(static_cast<std::size_t>(microbatch.forest.responses()));
+  at::Tensor scores(const Microbatch& microbatch, const ExampleBatch&) override {
+    return at::zeros({microbatch.forest.responses()}, at::kDouble);
   }
 };
 
@@ -14,7 +17,7 @@ class LiveReference : public Reference {
  public:
   explicit LiveReference(ReferenceModel model) : model_(std::move(model)) {}
 
-  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch&) override {
+  at::Tensor scores(const Microbatch& microbatch, const ExampleBatch&) override {
     return model_.scores(microbatch.packed);
   }
 
@@ -26,9 +29,9 @@ class CachedReference : public Reference {
  public:
   explicit CachedReference(CachedScores scores) : scores_(std::move(scores)) {}
 
-  std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch& batch) override {
-    return (batch.split == data::Split::Train ? scores_.train : scores_.test)
-        .of(microbatch.forest, batch.indices);
+  at::Tensor scores(const Microbatch& microbatch, const ExampleBatch& batch) override {
+    const ScoreTable& table = batch.split == data::Split::Train ? scores_.train : scores_.test;
+    return at::tensor(table.of(microbatch.forest, batch.indices), at::kDouble);
   }
 
  private:
@@ -37,8 +40,8 @@ class CachedReference : public Reference {
 
 }  // namespace
 
-std::vector<double> ReferenceModel::scores(const model::Batch& batch) const {
-  return to_host(model::forward(local.model(), local.store(), batch, pass).log_probs);
+at::Tensor ReferenceModel::scores(const model::Batch& batch) const {
+  return model::forward(local.model(), local.store(), batch, pass).log_probs;
 }
 
 std::unique_ptr<Reference> no_reference() { return std::make_unique<NoReference>(); }

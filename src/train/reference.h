@@ -15,8 +15,9 @@ class Reference {
  public:
   virtual ~Reference() = default;
 
-  // Of each response of a microbatch of `batch`.
-  virtual std::vector<double> scores(const Microbatch& microbatch, const ExampleBatch& batch) = 0;
+  // Of each response of a microbatch of `batch`. A device may still be computing them: to_host() waits for
+  // it.
+  virtual at::Tensor scores(const Microbatch& microbatch, const ExampleBatch& batch) = 0;
 };
 
 // Losses without a reference get zeros.
@@ -28,7 +29,7 @@ struct ReferenceModel {
   model::PassOptions pass;
 
   // Of each response of a forest.
-  std::vector<double> scores(const model::Batch& batch) const;
+  at::Tensor scores(const model::Batch& batch) const;
 };
 
 // Computed in each update.

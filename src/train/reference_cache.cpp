@@ -100,7 +100,7 @@ class Collector {
     const model::Store& store = reference_.local.store();
     for (const Microbatch& part :
          split_batch(batch, microbatches_, mesh_, reference_.local.model().config.shape, store.device(0))) {
-      const std::vector<double> scores = reference_.scores(part.packed);
+      const std::vector<double> scores = to_host(reference_.scores(part.packed));
       records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
     }
     return records.gather(mesh_);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ops/upload.h"
 #include "optim/clip.h"
 #include "train/reference_cache.h"
 
@@ -20,10 +21,10 @@ std::vector<Microbatch> microbatches_of(const TrainState& state, const ExampleBa
 }
 
 std::vector<loss::Score> score(const TrainState& state, const Microbatch& part, const ExampleBatch& batch) {
-  const std::vector<double> reference = state.reference->scores(part, batch);
+  const at::Tensor reference = state.reference->scores(part, batch);
   const at::Tensor policy =
       model::forward(state.policy.model(), state.policy.store(), part.packed, state.pass).log_probs;
-  return scores_of(part.forest, to_host(policy), reference);
+  return scores_of(part.forest, to_host(policy), to_host(reference));
 }
 
 // The scores of all examples, in batch order, without losses.
@@ -127,16 +128,16 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
     const data::Forest& forest = part.forest;
     model::PassOptions pass = state.pass;
     pass.router_aux_loss_coef *= part.share;
-    const std::vector<double> reference = state.reference->scores(part, batch);
+    const at::Tensor reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
     const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
-    const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), reference);
+    const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), to_host(reference));
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
-                    at::tensor(evaluated.gradients, at::kFloat).to(part.packed.tokens.device()),
+                    ops::upload(at::tensor(evaluated.gradients, at::kFloat), part.packed.tokens.device()),
                     state.policy.gradient_store());
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     result.tokens += forest.size();
@@ -157,11 +158,11 @@ UpdateResult update(TrainState& state, const ExampleBatch& batch,
   const std::int64_t number = state.optimizer->updates();
   require_finite(result, number);
   if (check) check(result);
-  optim::clip(state.policy.gradients(), result.gradient_norm, state.max_gradient_norm);
   result.learning_rate = state.schedule.at(number);
-  state.optimizer->step(state.policy.trained(), state.policy.gradients(), result.learning_rate,
-                        state.seed + static_cast<std::uint64_t>(number) * 65537);
-  state.policy.refresh();
+  state.optimizer->step(
+      state.policy.trained(), state.policy.gradients(), result.learning_rate,
+      state.seed + static_cast<std::uint64_t>(number) * 65537,
+      {optim::clip_factor(result.gradient_norm, state.max_gradient_norm), state.policy.copy()});
   for (const Record& record : result.records)
     for (std::size_t i = 0; i < record.policy.size(); ++i)
       state.rewards.add(state.loss.beta * (record.policy[i] - record.reference[i]));

@@ -29,6 +29,8 @@ RUNS_AT_ONCE = max(1, len(os.sched_getaffinity(0)) // 2)
 COMPARED, TOLERANCE = (2, 0.02) if DEVICE == "cuda" else (UPDATES, 1e-4)
 TWO_RANKS = ["trainer=TensorParallelTrainer", "mesh.tensor=2"]
 BFLOAT16 = ["model.fsdp_policy_mp=bfloat16"]
+# Rounding lets a router choose other experts, on a CPU too.
+EXPERTS, EXPERTS_TOLERANCE = ("mixtral", "qwen3_moe", "olmoe"), 0.05
 
 
 class Families(unittest.TestCase):
@@ -73,8 +75,9 @@ class Families(unittest.TestCase):
                 one, other = result.result()
                 print(f"{family} {loss}: {one[0]:.4f} -> {one[-1]:.4f}, {other[0]:.4f} -> {other[-1]:.4f}")
                 # Rounding grows from update to update, so bfloat16 is compared before and after the first.
+                tolerance = EXPERTS_TOLERANCE if DEVICE == "cuda" and family in EXPERTS else TOLERANCE
                 for a, b in zip(one[:COMPARED], other[:COMPARED], strict=True):
-                    self.assertAlmostEqual(a, b, delta=TOLERANCE * max(1, abs(a)))
+                    self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(a)))
 
     def test_sft(self):
         self.check("sft")

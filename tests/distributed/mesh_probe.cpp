@@ -121,9 +121,9 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   const model::TensorTable& table = state.policy.model().table;
   Answer answer;
   const data::Forest forest = data::make_forest(batches.front().examples);
-  answer.add("logits",
-             model::all_logits(state.policy.model(), state.policy.store(),
-                               model::make_batch(forest, state.policy.model().config.shape, device)));
+  answer.add("logits", model::all_logits(state.policy.model(), state.policy.store(),
+                                         model::make_batch(forest, state.policy.model().config.shape, device,
+                                                           {.all_tokens = true})));
   state.policy.store().end_pass();
   const train::UpdateResult first = train::compute_gradients(state, batches.front());
   answer.add("gradient.", table, whole(table, state.policy.gradients(), mesh));

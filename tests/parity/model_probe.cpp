@@ -90,7 +90,11 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
   options.router_aux_loss_coef = asked.value("router_aux_loss_coef", 0.0);
   Answer answer;
   if (asked.value("logits", false))
-    add_logits(answer, model::all_logits(model, loaded.weights, batch), forest);
+    add_logits(
+        answer,
+        model::all_logits(model, loaded.weights,
+                          model::make_batch(forest, loaded.config.shape, device, {.all_tokens = true})),
+        forest);
 
   const at::Tensor weights = at::zeros({forest.responses()}, at::kFloat);
   for_each_compared(forest, [&](std::size_t example, std::size_t place, std::size_t response) {

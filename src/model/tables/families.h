@@ -61,6 +61,15 @@ inline TensorInfo split_inputs(std::string name, std::int64_t out, std::int64_t 
   return {std::move(name), {out, in}, 1, true};
 }
 
+// Tensors that a layer sees as one, if they are next to each other in memory.
+inline void add_joined(FamilyTable& table, const std::string& name, std::vector<TensorInfo> parts) {
+  for (TensorInfo& part : parts) {
+    part.stack = name;
+    part.joined = true;
+    table.layer.push_back(std::move(part));
+  }
+}
+
 // The matrices of Llama's attention and of its gated MLP, and the biases of both that the shape names.
 void add_attention(FamilyTable& table, const ModelShape& shape);
 void add_gated_mlp(FamilyTable& table, const ModelShape& shape);

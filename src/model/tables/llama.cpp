@@ -39,29 +39,31 @@ FamilyTable llama_like_table(const ModelShape& s) {
 
 void add_attention(FamilyTable& t, const ModelShape& s) {
   const std::int64_t h = s.hidden, q = s.query_width(), kv = s.kv_width();
-  t.layer.push_back(split_outputs("self_attn.q_proj.weight", q, h));
-  t.layer.push_back(split_outputs("self_attn.k_proj.weight", kv, h));
-  t.layer.push_back(split_outputs("self_attn.v_proj.weight", kv, h));
+  add_joined(t, "self_attn.qkv_proj.weight",
+             {split_outputs("self_attn.q_proj.weight", q, h), split_outputs("self_attn.k_proj.weight", kv, h),
+              split_outputs("self_attn.v_proj.weight", kv, h)});
   t.layer.push_back(split_inputs("self_attn.o_proj.weight", h, q));
 }
 
 void add_gated_mlp(FamilyTable& t, const ModelShape& s) {
-  t.layer.push_back(split_outputs("mlp.gate_proj.weight", s.ffn, s.hidden));
-  t.layer.push_back(split_outputs("mlp.up_proj.weight", s.ffn, s.hidden));
+  add_joined(t, "mlp.gate_up_proj.weight",
+             {split_outputs("mlp.gate_proj.weight", s.ffn, s.hidden),
+              split_outputs("mlp.up_proj.weight", s.ffn, s.hidden)});
   t.layer.push_back(split_inputs("mlp.down_proj.weight", s.hidden, s.ffn));
 }
 
 void add_biases(FamilyTable& t, const ModelShape& s) {
   const bool qwen2 = s.family == Family::qwen2;
   if (s.attention_bias || qwen2) {
-    t.layer.push_back(split_vector("self_attn.q_proj.bias", s.query_width()));
-    t.layer.push_back(split_vector("self_attn.k_proj.bias", s.kv_width()));
-    t.layer.push_back(split_vector("self_attn.v_proj.bias", s.kv_width()));
+    add_joined(t, "self_attn.qkv_proj.bias",
+               {split_vector("self_attn.q_proj.bias", s.query_width()),
+                split_vector("self_attn.k_proj.bias", s.kv_width()),
+                split_vector("self_attn.v_proj.bias", s.kv_width())});
   }
   if (s.attention_bias && !qwen2) t.layer.push_back(whole_vector("self_attn.o_proj.bias", s.hidden));
   if (!s.mlp_bias) return;
-  t.layer.push_back(split_vector("mlp.gate_proj.bias", s.ffn));
-  t.layer.push_back(split_vector("mlp.up_proj.bias", s.ffn));
+  add_joined(t, "mlp.gate_up_proj.bias",
+             {split_vector("mlp.gate_proj.bias", s.ffn), split_vector("mlp.up_proj.bias", s.ffn)});
   t.layer.push_back(whole_vector("mlp.down_proj.bias", s.hidden));
 }
 

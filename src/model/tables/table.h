@@ -27,6 +27,10 @@ struct TensorInfo {
   // Layers see consecutive tensors with the same stack, all of one shape, as one tensor of this name: the
   // experts of a mixture, [experts, out, in].
   std::string stack = {};
+  // Instead, they are the rows of one matrix (or parts of one vector) of that name, if nothing is between
+  // them in the flat buffer: queries, keys and values are then one product. Else a layer sees them as they
+  // are.
+  bool joined = false;
   double token_share = 1;  // of the tokens, those that are multiplied by it: a router chooses
 
   std::int64_t count() const;
@@ -66,7 +70,8 @@ struct TensorTable {
 
 TensorTable tensor_table(const ModelShape& shape);
 
-// Rows of logits that the head computes at a time, which bounds their memory.
+// Rows of float32 logits that the head computes at a time, which bounds their memory; twice as many where it
+// computes with 16 bits.
 inline constexpr std::int64_t kHeadChunkRows = 4096;
 
 }  // namespace dpo::model

@@ -38,26 +38,51 @@ struct Merge {
 };
 void merge(const Merge& merge, Stream stream);
 
-// Updates of `count` float32 weights, with gradients of any type; names as in torch.optim. `step_size` is
-// negative: the update is added.
-struct Gradient {
-  const void* data = nullptr;
+// Rows of logits over the vocabulary, or over a rank's shard of it; contiguous.
+struct LogitRows {
   Type type = Type::float32;
+  std::int64_t rows = 0, columns = 0;
+  const std::int64_t* targets = nullptr;  // [rows], in the whole vocabulary
+  std::int64_t first_column = 0;          // the shard's first in the vocabulary
+  float cap = 0;                          // cap * tanh(logit / cap) counts instead of the logit; 0: none
 };
 
+// What is wanted of each row, [rows]; null: nothing.
+struct RowResults {
+  float* lse = nullptr;            // log-sum-exp
+  float* target_logits = nullptr;  // 0 if the target is in another shard
+  float* log_probs = nullptr;      // of the target, which must be in the row
+  float* entropy = nullptr;
+};
+void score_rows(const void* logits, const LogitRows& rows, const RowResults& results, Stream stream);
+
+// The logits become the gradient of sum(scale * log_prob(target)) by them.
+void score_rows_backward(void* logits, const LogitRows& rows, const float* lse, const float* scale,
+                         Stream stream);
+
+// The arrays of an update of float32 weights, of `count` elements each.
+struct Update {
+  float* weights = nullptr;
+  const void* gradient = nullptr;
+  Type gradient_type = Type::float32;
+  float gradient_scale = 1;  // before anything else
+  void* copy = nullptr;      // receives the updated weights; null: none
+  Type copy_type = Type::float32;
+  std::int64_t count = 0;
+};
+
+// Names as in torch.optim; `step_size` is negative: the update is added.
 struct Adam {
   float l2 = 0;     // weight decay added to the gradient
   float decay = 1;  // factor of the weight itself, before the update
   float one_minus_beta1 = 0, beta2 = 0, one_minus_beta2 = 0;
   float sqrt_bias_correction2 = 1, epsilon = 0, step_size = 0;
 };
-void adam(float* weights, Gradient gradient, float* exp_avg, float* exp_avg_sq, std::int64_t count,
-          const Adam& coefficients, Stream stream);
+void adam(const Update& update, float* exp_avg, float* exp_avg_sq, const Adam& coefficients, Stream stream);
 
 struct RmsProp {
   float l2 = 0, alpha = 0, one_minus_alpha = 0, epsilon = 0, step_size = 0;
 };
-void rmsprop(float* weights, Gradient gradient, float* square_avg, std::int64_t count,
-             const RmsProp& coefficients, Stream stream);
+void rmsprop(const Update& update, float* square_avg, const RmsProp& coefficients, Stream stream);
 
 }  // namespace dpo::cuda

@@ -42,6 +42,16 @@ struct alignas(sizeof(T) * kCount) Pack {
   T values[kCount];
 };
 
+// The elements from `data` on, as such a pack.
+template <int kCount, class T>
+__device__ Pack<T, kCount>* pack_at(T* data) {
+  return reinterpret_cast<Pack<T, kCount>*>(data);
+}
+template <int kCount, class T>
+__device__ const Pack<T, kCount>* pack_at(const T* data) {
+  return reinterpret_cast<const Pack<T, kCount>*>(data);
+}
+
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float to_float(__half x) { return __half2float(x); }

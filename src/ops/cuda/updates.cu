@@ -1,17 +1,18 @@
-// Optimizer updates. The arithmetic is torch.optim's, operation by operation.
+// Optimizer updates: one pass over gradients, weights and state, and over the weights' copy in another type.
+// The arithmetic is torch.optim's, operation by operation.
 #include "ops/cuda/launch.cuh"
 
 namespace dpo::cuda {
 namespace {
 
-constexpr int kWidth = 4;
+constexpr int kWidth = 8;
 
 // As at::lerp: from the nearer end, so that a share of 1 is exact.
 __device__ float lerp(float from, float to, float share) {
   return share < 0.5F ? from + share * (to - from) : to - (to - from) * (1 - share);
 }
 
-struct AdamUpdate {
+struct AdamRule {
   Adam c;
 
   __device__ void operator()(float& weight, float gradient, float& exp_avg, float& exp_avg_sq) const {
@@ -23,7 +24,7 @@ struct AdamUpdate {
   }
 };
 
-struct RmsPropUpdate {
+struct RmsPropRule {
   RmsProp c;
 
   __device__ void operator()(float& weight, float gradient, float& square_avg) const {
@@ -33,54 +34,57 @@ struct RmsPropUpdate {
   }
 };
 
-// Four elements per thread; `State` are the arrays of the optimizer state.
-template <class Update, class T, class... State>
-__global__ void update_kernel(Update update, float* weights, const T* gradients, std::int64_t count,
-                              State*... state) {
+// kWidth elements per thread; `State` are the arrays of the optimizer state.
+template <class Rule, class Gradient, class Copy, class... State>
+__global__ void update_kernel(Rule rule, Update u, const Gradient* gradients, Copy* copy, State*... state) {
   const std::int64_t start = thread_number() * kWidth;
-  if (start + kWidth > count) {
-    for (std::int64_t i = start; i < count; ++i) update(weights[i], to_float(gradients[i]), state[i]...);
+  if (start + kWidth > u.count) {
+    for (std::int64_t i = start; i < u.count; ++i) {
+      rule(u.weights[i], u.gradient_scale * to_float(gradients[i]), state[i]...);
+      if (copy) assign(copy[i], u.weights[i]);
+    }
     return;
   }
-  using Floats = Pack<float, kWidth>;
-  const auto step = [&](Floats& w, const Pack<T, kWidth>& g, auto&... k) {
+  const auto at_start = [start](auto* data) { return pack_at<kWidth>(data + start); };
+  const auto gradient = *at_start(gradients);
+  auto weight = *at_start(u.weights);
+  const auto update = [&](auto... own) {  // copies of the state in registers
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) update(w.values[i], to_float(g.values[i]), k.values[i]...);
+    for (int i = 0; i < kWidth; ++i)
+      rule(weight.values[i], u.gradient_scale * to_float(gradient.values[i]), own.values[i]...);
+    ((*at_start(state) = own), ...);
   };
-  const auto pack_at = [start](auto* data) { return reinterpret_cast<Floats*>(data + start); };
-  const auto gradient = *reinterpret_cast<const Pack<T, kWidth>*>(gradients + start);
-  Floats weight = *pack_at(weights);
-  const auto with = [&](auto... k) {  // copies in registers
-    step(weight, gradient, k...);
-    ((*pack_at(state) = k), ...);
-  };
-  with(*pack_at(state)...);
-  *pack_at(weights) = weight;
+  update(*at_start(state)...);
+  *at_start(u.weights) = weight;
+  if (!copy) return;
+  Pack<Copy, kWidth> copied;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) assign(copied.values[i], weight.values[i]);
+  *at_start(copy) = copied;
 }
 
-template <class Update, class... State>
-void launch(const Update& update, float* weights, Gradient gradient, std::int64_t count, Stream stream,
-            State*... state) {
-  if (count == 0) return;
-  with_type(gradient.type, [&](auto zero) {
-    using T = decltype(zero);
-    update_kernel<<<blocks_for((count + kWidth - 1) / kWidth), kThreads, 0,
-                    static_cast<cudaStream_t>(stream)>>>(
-        update, weights, static_cast<const T*>(gradient.data), count, state...);
+template <class Rule, class... State>
+void launch(const Rule& rule, const Update& u, Stream stream, State*... state) {
+  if (u.count == 0) return;
+  with_type(u.gradient_type, [&](auto gradient) {
+    with_type(u.copy_type, [&](auto copy) {
+      update_kernel<<<blocks_for((u.count + kWidth - 1) / kWidth), kThreads, 0,
+                      static_cast<cudaStream_t>(stream)>>>(rule, u,
+                                                           static_cast<const decltype(gradient)*>(u.gradient),
+                                                           static_cast<decltype(copy)*>(u.copy), state...);
+    });
   });
   check_launch("optimizer");
 }
 
 }  // namespace
 
-void adam(float* weights, Gradient gradient, float* exp_avg, float* exp_avg_sq, std::int64_t count,
-          const Adam& coefficients, Stream stream) {
-  launch(AdamUpdate{coefficients}, weights, gradient, count, stream, exp_avg, exp_avg_sq);
+void adam(const Update& update, float* exp_avg, float* exp_avg_sq, const Adam& coefficients, Stream stream) {
+  launch(AdamRule{coefficients}, update, stream, exp_avg, exp_avg_sq);
 }
 
-void rmsprop(float* weights, Gradient gradient, float* square_avg, std::int64_t count,
-             const RmsProp& coefficients, Stream stream) {
-  launch(RmsPropUpdate{coefficients}, weights, gradient, count, stream, square_avg);
+void rmsprop(const Update& update, float* square_avg, const RmsProp& coefficients, Stream stream) {
+  launch(RmsPropRule{coefficients}, update, stream, square_avg);
 }
 
 }  // namespace dpo::cuda

@@ -96,7 +96,7 @@ GenerateOptions sampled(std::int64_t count, std::uint64_t seed = 0, std::int64_t
 at::Tensor logits_after(const Loaded& loaded, const Tokens& text) {
   data::Example example{text, {}};
   const data::Forest forest = data::make_forest(std::span(&example, 1));
-  const Batch batch = make_batch(forest, loaded.model.config.shape, at::kCPU);
+  const Batch batch = make_batch(forest, loaded.model.config.shape, at::kCPU, {.all_tokens = true});
   return all_logits(loaded.model, loaded.weights, batch)[-1];
 }
 

@@ -37,5 +37,43 @@ TEST(BlockWeights, LayersSeeAStackAsOneTensor) {
     }
 }
 
+// Matrices of 64 and 128 rows, which fill what tensors are aligned to, and their biases.
+Block block_with_joined(std::int64_t width) {
+  Block block{BlockKind::layer, "layers.0.", {}};
+  for (const char* part : {".weight", ".bias"})
+    for (const auto& [name, rows] : {std::pair{"layers.0.q", width}, {"layers.0.k", 2 * width}}) {
+      const std::vector<std::int64_t> matrix = {rows, 8}, vector = {rows};
+      block.tensors.push_back({name + std::string(part), part == std::string(".bias") ? vector : matrix, 0});
+      block.tensors.back().stack = "both" + std::string(part);
+      block.tensors.back().joined = true;
+    }
+  return block;
+}
+
+TEST(BlockWeights, LayersSeeJoinedTensorsAsOneMatrix) {
+  const Block block = block_with_joined(128);
+  for (const Layout layout : {Layout{0, 1, 0, 1}, Layout{1, 2, 0, 1}}) {
+    const BlockWeights weights =
+        block_views(at::arange(local_block(block, layout).size, at::kFloat), block, layout);
+    ASSERT_EQ(weights.tensors.size(), 4u);
+    ASSERT_EQ(weights.operands.size(), 2u);
+    const Matrix both = weights.matrix("both");
+    const std::int64_t rows = 128 / layout.tensor_ranks;
+    EXPECT_EQ(both.weight.sizes().vec(), (std::vector<std::int64_t>{3 * rows, 8}));
+    EXPECT_TRUE(both.weight.narrow(0, 0, rows).equal(weights.tensors[0].tensor));
+    EXPECT_TRUE(both.weight.narrow(0, rows, 2 * rows).equal(weights.tensors[1].tensor));
+    EXPECT_TRUE(weights.bias("both").narrow(0, rows, 2 * rows).equal(weights.tensors[3].tensor));
+  }
+}
+
+// There is padding between the biases, so the matrices are not joined either.
+TEST(BlockWeights, LayersSeeTensorsApartIfPaddingIsBetweenThem) {
+  const Block block = block_with_joined(32);
+  const BlockWeights weights = block_views(at::arange(local_block(block, {}).size, at::kFloat), block, {});
+  EXPECT_EQ(weights.operands.size(), 4u);
+  EXPECT_EQ(weights.find("both.weight"), nullptr);
+  EXPECT_EQ(weights("k.weight").size(0), 64);
+}
+
 }  // namespace
 }  // namespace dpo::model

@@ -22,69 +22,136 @@ RowScores scored(const at::Tensor& logits, const at::Tensor& targets) {
   return score_rows(logits, targets, /*with_entropy=*/false);
 }
 
-// Sizes around the widths of the loops; logits from close together to far apart, where the rounding of the
-// logarithm to float32 is what limits the rest.
-TEST(HeadRows, AreLogSoftmaxAndItsGradient) {
+class HeadRows : public testing::TestWithParam<at::DeviceType> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == at::kCUDA && !has_gpu()) GTEST_SKIP() << "no GPU";
+  }
+  at::Device device() const { return GetParam(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(On, HeadRows, testing::Values(at::kCPU, at::kCUDA),
+                         [](const auto& of) { return c10::DeviceTypeName(of.param); });
+
+// Random logits of kRows rows, and what belongs to them.
+struct Rows {
+  at::Tensor logits, targets, scale;
+
+  Rows(at::Device device, at::ScalarType type, std::int64_t vocabulary, double spread)
+      : logits((at::randn({kRows, vocabulary}) * spread).to(device, type)),
+        targets(at::randint(vocabulary, {kRows}, at::kLong).to(device)),
+        scale(at::randn({kRows}).to(device)) {}
+
+  // In float64.
+  at::Tensor exact_log_softmax(double cap = 0) const {
+    return at::log_softmax(capped(logits.to(at::kDouble), cap), 1);
+  }
+  at::Tensor exact_gradient(double cap = 0) const {
+    const at::Tensor by_capped = scale.unsqueeze(1) * (at::one_hot(targets, logits.size(1)).to(at::kDouble) -
+                                                       exact_log_softmax(cap).exp());
+    if (cap == 0) return by_capped;
+    return by_capped * (1 - (capped(logits.to(at::kDouble), cap) / cap).square());
+  }
+};
+
+double most(const at::Tensor& difference) { return difference.abs().max().item<double>(); }
+
+// Sizes around the widths of the loops, so that rows begin at any address; logits from close together to far
+// apart, where the rounding of the logarithm to float32 is what limits the rest.
+TEST_P(HeadRows, AreLogSoftmaxAndItsGradient) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
-    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 1023, 1024, 1025, 5000})
+    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 1023, 1024, 1025, 5000, 40'003})
       for (const double spread : {0.1, 3.0, 60.0}) {
-        const at::Tensor logits = (at::randn({kRows, vocabulary}) * spread).to(type);
-        const at::Tensor targets = at::randint(vocabulary, {kRows}, at::kLong), scale = at::randn({kRows});
-        const at::Tensor exact = at::log_softmax(logits.to(at::kDouble), 1);
-        const RowScores found = scored(logits, targets);
-        const at::Tensor expected = exact.gather(1, targets.unsqueeze(1)).squeeze(1);
-        EXPECT_LT((found.log_probs - expected).abs().max().item<double>(), 1e-6 * std::max(1.0, 10 * spread))
-            << vocabulary << ' ' << spread;
-        const at::Tensor gradient = score_rows_backward(logits, targets, found.lse, scale);
-        const at::Tensor expected_gradient =
-            scale.unsqueeze(1) * (at::one_hot(targets, vocabulary).to(at::kDouble) - exact.exp());
-        EXPECT_LT((gradient.to(at::kDouble) - expected_gradient).abs().max().item<double>(),
-                  type == at::kFloat ? 1e-6 * std::max(1.0, spread) : 1.5e-2)
-            << vocabulary << ' ' << spread;
+        const Rows rows(device(), type, vocabulary, spread);
+        const at::Tensor exact = rows.exact_log_softmax(), expected_gradient = rows.exact_gradient();
+        const RowScores found = scored(rows.logits, rows.targets);
+        const at::Tensor expected = exact.gather(1, rows.targets.unsqueeze(1)).squeeze(1);
+        EXPECT_LT(most(found.log_probs - expected), 2e-6 * std::max(1.0, 5 * spread))
+            << device() << ' ' << vocabulary << ' ' << spread;
+        const at::Tensor gradient = score_rows_backward(rows.logits, rows.targets, found.lse, rows.scale);
+        EXPECT_LT(most(gradient.to(at::kDouble) - expected_gradient),
+                  type == at::kFloat ? 2e-6 * std::max(1.0, spread) : 1.5e-2)
+            << device() << ' ' << vocabulary << ' ' << spread;
       }
 }
 
-TEST(HeadRows, NanStaysNan) {
+TEST_P(HeadRows, HaveAnEntropy) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const std::int64_t vocabulary : {1, 17, 5000}) {
+      const Rows rows(device(), type, vocabulary, 3);
+      const at::Tensor exact = rows.exact_log_softmax();
+      at::Tensor logits = rows.logits.clone();
+      const RowScores found = score_rows(logits, rows.targets, /*with_entropy=*/true);
+      EXPECT_LT(most(found.entropy + (exact.exp() * exact).sum(1)), 1e-5) << device() << ' ' << vocabulary;
+      if (vocabulary == 1) continue;
+      logits.copy_(rows.logits).narrow(1, 1, vocabulary - 1).fill_(-std::numeric_limits<double>::infinity());
+      EXPECT_EQ(most(score_rows(logits, rows.targets, /*with_entropy=*/true).entropy), 0);
+    }
+}
+
+// With logits up to several times the cap.
+TEST_P(HeadRows, AreCapped) {
+  constexpr double kCap = 5;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Rows rows(device(), type, 1025, 8);
+    const at::Tensor exact = rows.exact_log_softmax(kCap), expected_gradient = rows.exact_gradient(kCap);
+    const RowScores found = score_rows(rows.logits.clone(), rows.targets, /*with_entropy=*/false, kCap);
+    EXPECT_LT(most(found.log_probs - exact.gather(1, rows.targets.unsqueeze(1)).squeeze(1)), 1e-5);
+    const at::Tensor gradient =
+        score_rows_backward(rows.logits.clone(), rows.targets, found.lse, rows.scale, std::nullopt, kCap);
+    EXPECT_LT(most(gradient.to(at::kDouble) - expected_gradient), type == at::kFloat ? 1e-5 : 1.5e-2);
+  }
+}
+
+TEST_P(HeadRows, NanStaysNan) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const double bad : {inf, std::nan("")}) {
       at::Tensor logits = at::randn({kRows, 100}).to(type);
       logits[3][50] = bad;
-      const at::Tensor targets = at::randint(50, {kRows}, at::kLong);
+      logits = logits.to(device());
+      const at::Tensor targets = at::randint(50, {kRows}, at::kLong).to(device());
       const RowScores found = scored(logits, targets);
       EXPECT_TRUE(std::isnan(found.log_probs[3].item<double>())) << bad;
       EXPECT_TRUE(std::isfinite(found.log_probs[4].item<double>()));
-      const at::Tensor gradient = score_rows_backward(logits, targets, found.lse, at::randn({kRows}));
+      const at::Tensor gradient =
+          score_rows_backward(logits, targets, found.lse, at::randn({kRows}).to(device()));
       EXPECT_TRUE(std::isnan(gradient[3][0].item<double>()));
       EXPECT_TRUE(std::isfinite(gradient[4].to(at::kFloat).sum().item<double>()));
     }
 }
 
 // What ranks compute of their shards, combined, is what one computes of the whole vocabulary.
-TEST(HeadRows, OfShardsAreThoseOfTheWhole) {
+void check_shards(at::Device where, at::ScalarType type, double tolerance) {
   constexpr std::int64_t kFirst = 60, kAll = 100;
-  const at::Tensor logits = at::randn({kRows, kAll}, at::kDouble);
-  const at::Tensor targets = at::randint(kAll, {kRows}, at::kLong), scale = at::randn({kRows}, at::kDouble);
-  const RowScores whole = scored(logits.clone(), targets);
+  const Rows rows(where, type, kAll, 1);
+  const at::Tensor scale = type == at::kDouble ? rows.scale.to(at::kDouble) : rows.scale;
+  const RowScores whole = scored(rows.logits.clone(), rows.targets);
   const auto shard = [&](std::int64_t begin, std::int64_t end) {
-    return logits.narrow(1, begin, end - begin).contiguous();
+    return rows.logits.narrow(1, begin, end - begin).contiguous();
   };
-  const ShardScores one = score_shard_rows(shard(0, kFirst), targets, 0);
-  const ShardScores other = score_shard_rows(shard(kFirst, kAll), targets, kFirst);
-  EXPECT_LT(relative_error(at::logaddexp(one.lse, other.lse), whole.lse), 1e-12);
-  EXPECT_LT(relative_error(one.target_logits + other.target_logits - whole.lse, whole.log_probs), 1e-12);
+  const ShardScores one = score_shard_rows(shard(0, kFirst), rows.targets, 0);
+  const ShardScores other = score_shard_rows(shard(kFirst, kAll), rows.targets, kFirst);
+  EXPECT_LT(relative_error(at::logaddexp(one.lse, other.lse), whole.lse), tolerance);
+  EXPECT_LT(relative_error(one.target_logits + other.target_logits - whole.lse, whole.log_probs), tolerance);
   const at::Tensor gradients =
-      at::cat({score_rows_backward(shard(0, kFirst), targets, whole.lse, scale, 0),
-               score_rows_backward(shard(kFirst, kAll), targets, whole.lse, scale, kFirst)},
+      at::cat({score_rows_backward(shard(0, kFirst), rows.targets, whole.lse, scale, 0),
+               score_rows_backward(shard(kFirst, kAll), rows.targets, whole.lse, scale, kFirst)},
               1);
-  EXPECT_TRUE(gradients.equal(score_rows_backward(logits.clone(), targets, whole.lse, scale)));
+  EXPECT_TRUE(gradients.equal(score_rows_backward(rows.logits.clone(), rows.targets, whole.lse, scale)));
 }
 
-TEST(HeadRows, MaskedLogitsCountNothing) {
-  at::Tensor logits = at::randn({kRows, 100});
+TEST_P(HeadRows, OfShardsAreThoseOfTheWhole) {
+  check_shards(device(), at::kDouble, 1e-12);
+  check_shards(device(), at::kFloat, 1e-6);
+  check_shards(device(), at::kBFloat16, 1e-6);
+}
+
+TEST_P(HeadRows, MaskedLogitsCountNothing) {
+  at::Tensor logits = at::randn({kRows, 100}).to(device());
   const at::Tensor without = logits.narrow(1, 0, 40).contiguous();
   logits.narrow(1, 40, 60).fill_(-std::numeric_limits<double>::infinity());
-  const at::Tensor targets = at::randint(40, {kRows}, at::kLong);
+  const at::Tensor targets = at::randint(40, {kRows}, at::kLong).to(device());
   EXPECT_LT(relative_error(scored(logits, targets).log_probs, scored(without, targets).log_probs), 1e-6);
 }
 

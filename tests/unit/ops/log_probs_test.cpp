@@ -75,17 +75,22 @@ void check_log_probs(at::Device device, at::ScalarType dtype, double tolerance) 
       const Problem problem = make_problem(device, dtype, with_bias, /*weighted=*/chunk_rows == 4);
       const Expected expected = expect(problem);
       const HeadInput input = problem.input(chunk_rows);
-      const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
+      const ResponseScores scores = score_responses(input, {.entropy = true, .keep_last_logits = true});
       EXPECT_LT(relative_error(scores.log_probs, expected.scores), tolerance);
       EXPECT_LT(relative_error(scores.entropy, expected.entropy), tolerance);
-      const at::Tensor matrix = at::zeros({30, 8}, problem.grad_log_probs.options());
-      const at::Tensor bias = with_bias ? at::zeros({30}, problem.grad_log_probs.options()) : at::Tensor();
-      const at::Tensor hidden =
-          score_responses_backward(input, scores.lse, problem.grad_log_probs, matrix, bias);
+      GradientSum matrix{at::zeros({30, 8}, problem.grad_log_probs.options())};
+      GradientSum bias{with_bias ? at::zeros({30}, problem.grad_log_probs.options()) : at::Tensor()};
+      GradientSum none;
+      const at::Tensor recomputed =
+          score_responses_backward(input, scores.lse, problem.grad_log_probs, none, none);
+      ASSERT_TRUE(scores.last_logits.defined());
+      const at::Tensor hidden = score_responses_backward(input, scores.lse, problem.grad_log_probs, matrix,
+                                                         bias, scores.last_logits);
+      EXPECT_TRUE(hidden.equal(recomputed));
       EXPECT_LT(relative_error(hidden, expected.hidden), tolerance);
-      EXPECT_LT(relative_error(matrix, expected.matrix), tolerance);
+      EXPECT_LT(relative_error(matrix.tensor, expected.matrix), tolerance);
       if (with_bias) {
-        EXPECT_LT(relative_error(bias, expected.bias), tolerance);
+        EXPECT_LT(relative_error(bias.tensor, expected.bias), tolerance);
       }
     }
 }
@@ -103,9 +108,9 @@ TEST(LogProbs, OnCuda) {
 
 TEST(LogProbs, DoNotDependOnTheChunks) {
   const Problem problem = make_problem(at::kCPU, at::kDouble, true, false);
-  const at::Tensor whole = score_responses(problem.input(100), false).log_probs;
+  const at::Tensor whole = score_responses(problem.input(100), {}).log_probs;
   for (const std::int64_t chunk_rows : {1, 2, 5, 8})
-    EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), false).log_probs, whole), 1e-14);
+    EXPECT_LT(relative_error(score_responses(problem.input(chunk_rows), {}).log_probs, whole), 1e-14);
 }
 
 // Tracks the memory of tensors on the CPU.
@@ -137,10 +142,10 @@ TEST(LogProbs, OfALongResponseKeepFewLogits) {
     const at::Tensor hidden = at::randn({kTokens, kHidden}).to(type),
                      matrix = at::randn({kVocabulary, kHidden}).to(type);
     const HeadInput input{hidden, matrix, {}, at::randint(kVocabulary, {kTokens}, at::kLong), one, kChunk};
-    const at::Tensor gradient = at::zeros({kVocabulary, kHidden}, hidden.options());
+    GradientSum gradient{at::zeros({kVocabulary, kHidden}, hidden.options())}, no_bias;
     const std::int64_t most = most_bytes([&] {
-      const ResponseScores scores = score_responses(input, /*with_entropy=*/true);
-      score_responses_backward(input, scores.lse, at::ones({1}), gradient, {});
+      const ResponseScores scores = score_responses(input, {.entropy = true});
+      score_responses_backward(input, scores.lse, at::ones({1}), gradient, no_bias);
     });
     constexpr std::int64_t kLogits = kChunk * kVocabulary * 4, kTheRest = kTokens * kHidden * 64;
     EXPECT_LT(most, 10 * kLogits + kTheRest) << type;
@@ -157,10 +162,10 @@ TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
   const at::Tensor targets = at::zeros({kTokens}, at::kLong);
   const auto gradient_with = [&](std::int64_t chunk_rows) {
     const HeadInput input{hidden, matrix, {}, targets, one, chunk_rows};
-    const at::Tensor gradient = at::zeros({kVocabulary, kHidden}, hidden.options());
-    const ResponseScores scores = score_responses(input, false);
-    score_responses_backward(input, scores.lse, at::ones({1}), gradient, {});
-    return gradient;
+    GradientSum gradient{at::zeros({kVocabulary, kHidden}, hidden.options())}, no_bias;
+    const ResponseScores scores = score_responses(input, {});
+    score_responses_backward(input, scores.lse, at::ones({1}), gradient, no_bias);
+    return gradient.tensor;
   };
   EXPECT_LT(relative_error(gradient_with(1), gradient_with(kTokens)), 5e-3);
 }

@@ -51,16 +51,30 @@ TEST(Schedule, WarmsUpAsTheOriginalDoesAndThenStaysOrFalls) {
 }
 
 TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
-  model::Weights gradients = filled(2);  // 26 elements
+  const model::Weights gradients = filled(2);  // 26 elements
   const double norm = gradient_norm(gradients, two_blocks(), {}, *comm::single());
   EXPECT_NEAR(norm, 2 * std::sqrt(26.0), 1e-5);
-  clip(gradients, norm, 100);
-  EXPECT_NEAR(gradient_norm(gradients, two_blocks(), {}, *comm::single()), norm, 1e-5);
-  clip(gradients, norm, 1);
-  EXPECT_NEAR(gradient_norm(gradients, two_blocks(), {}, *comm::single()), 1, 1e-5);
+  EXPECT_EQ(clip_factor(norm, 100), 1);
+  EXPECT_NEAR(clip_factor(norm, 1) * norm, 1, 1e-5);
 }
 
-// The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
+// A step with a scale and a copy is one with scaled gradients, after which the weights are copied.
+TEST(Optimizer, ScalesGradientsAndWritesTheCopy) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const Kind kind : config::all_choices<Kind>()) {
+      model::Weights one = filled(1, type), other = filled(1, type), copy = filled(0, at::kHalf);
+      const auto plain = make_optimizer(kind, one), full = make_optimizer(kind, other);
+      for (int step = 1; step < 4; ++step) {
+        plain->step(one, filled(0.5 * step), 0.1, 0);
+        full->step(other, filled(2 * step), 0.1, 0, {0.25, &copy});
+      }
+      for (std::size_t b = 0; b < 2; ++b) {
+        EXPECT_TRUE(one.blocks[b].flat.equal(other.blocks[b].flat)) << name_of(kind);
+        EXPECT_TRUE(copy.blocks[b].flat.equal(other.blocks[b].flat.to(at::kHalf))) << name_of(kind);
+      }
+    }
+}
+
 TEST(Clip, NormOfManyNumbersIsExact) {
   model::TensorTable table;
   table.blocks.push_back({model::BlockKind::layer, "", {{"a", {3'000'000}, std::nullopt, false}}});
@@ -71,6 +85,7 @@ TEST(Clip, NormOfManyNumbersIsExact) {
       1e-12);
 }
 
+// The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
 TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   const OptimizerSettings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};
@@ -88,18 +103,21 @@ TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
         here.blocks[b].flat.normal_();
         there.blocks[b].flat.copy_(here.blocks[b].flat);
       }
+      const model::Weights copy = weights_on(at::kCUDA, at::kBFloat16);
       const auto one = make_optimizer(kind, here, settings), other = make_optimizer(kind, there, settings);
       for (int step = 0; step < 10; ++step) {
         for (std::size_t b = 0; b < here.blocks.size(); ++b) {
           gradients.blocks[b].flat.normal_();
           same.blocks[b].flat.copy_(gradients.blocks[b].flat);
         }
-        one->step(here, gradients, 0.01, 1);
-        other->step(there, same, 0.01, 1);
+        one->step(here, gradients, 0.01, 1, {.gradient_scale = 0.7});
+        other->step(there, same, 0.01, 1, {0.7, &copy});
       }
-      for (std::size_t b = 0; b < here.blocks.size(); ++b)
+      for (std::size_t b = 0; b < here.blocks.size(); ++b) {
         EXPECT_TRUE(at::allclose(there.blocks[b].flat.cpu(), here.blocks[b].flat, 1e-6, 1e-7))
             << name_of(kind);
+        EXPECT_TRUE(copy.blocks[b].flat.equal(there.blocks[b].flat.to(at::kBFloat16))) << name_of(kind);
+      }
     }
 }
 

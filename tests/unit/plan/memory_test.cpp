@@ -228,11 +228,14 @@ TEST(Memory, CheckpointingKeepsOneInputALayer) {
 }
 
 TEST(Memory, LogitsAreNeverMoreThanAChunk) {
-  // 4096 rows of 50,304 in float32, and their gradient in bfloat16; the matrix's gradient is summed over
-  // chunks in float32, from products in bfloat16.
+  // 4096 rows of 50,304 in float32 or 8192 in bfloat16, overwritten with their gradient; that of a 16-bit
+  // matrix is summed over chunks in float32.
   expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16"), "logits chunk",
-               4096.0 * 50'304 * 6 + 50'304.0 * 2560 * 6);
-  expect_bytes(plan_of("model=pythia28 batch_size=4096"), "logits chunk", 4096.0 * 50'304 * 8);
+               8192.0 * 50'304 * 2 + 50'304.0 * 2560 * 4);
+  expect_bytes(plan_of("model=pythia28 batch_size=4096"), "logits chunk", 4096.0 * 50'304 * 4);
+  // A CPU's products are bfloat16.
+  expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16 --device cpu"),
+               "logits chunk", 4096.0 * 50'304 * 6 + 50'304.0 * 2560 * 6);
 }
 
 TEST(Memory, AdafactorKeepsRowsAndColumns) {

@@ -1,0 +1,116 @@
+// CUDA kernels of the layers' parts, as in kernels.h. Matrices are [rows, width], contiguous unless a stride
+// is given. Sums over rows (the gradients of weights) are computed in two stages, without atomics, so that
+// they have the same bits every time: `parts` of them in float32, [parts, sums, width], which are then added.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/kernels.h"
+
+namespace dpo::cuda {
+
+constexpr int kMaxNorms = 2;
+
+// Layer norm or RMS norm of the sum of two matrices, or of one; two norms with weights of their own if the
+// layer reads both. The statistics of a row are float32.
+struct Norm {
+  Type type = Type::float32;
+  std::int64_t rows = 0, width = 0;
+  bool is_layer_norm = false;  // else RMS norm, without mean and biases
+  int norms = 1;
+  float epsilon = 0;
+  float weight_offset = 0;  // added to every weight
+  const void* x = nullptr;
+  const void* residual = nullptr;  // null: none
+  void* sum = nullptr;             // of x and residual; null without one
+  const void* weights[kMaxNorms] = {};
+  const void* biases[kMaxNorms] = {};  // may be null
+  void* out[kMaxNorms] = {};
+  float* mean = nullptr;  // [rows]; null for RMS norm
+  float* rstd = nullptr;  // [rows]
+};
+bool supports_norm(std::int64_t width);
+void norm(const Norm& norm, Stream stream);
+
+struct NormGradient {
+  Type type = Type::float32;
+  std::int64_t rows = 0, width = 0;
+  bool is_layer_norm = false;
+  int norms = 1;
+  float weight_offset = 0;
+  const void* x = nullptr;  // what was normed: the sum
+  const void* weights[kMaxNorms] = {};
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const void* grads[kMaxNorms] = {};  // of the norms; null: zeros
+  const void* grad_sum = nullptr;     // of the sum itself; null: zeros
+  void* grad_x = nullptr;
+  std::int64_t parts = 0;
+  float* partial = nullptr;      // [parts, sums, width], where every norm has two sums: weight, bias
+  void* grad_weights = nullptr;  // [sums, width]
+};
+std::int64_t norm_parts(std::int64_t rows, std::int64_t width);
+void norm_backward(const NormGradient& gradient, Stream stream);
+
+enum class Activation { gelu, gelu_tanh, relu, silu };
+
+// activation(gate) * up. Rows of gate and up, and of their gradients, are `stride` elements apart, so that
+// both may be halves of one matrix; the result and its gradient are contiguous.
+struct Gated {
+  Type type = Type::float32;
+  Activation activation{};
+  std::int64_t rows = 0, width = 0, stride = 0;
+  const void* gate = nullptr;
+  const void* up = nullptr;
+  void* out = nullptr;
+  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  void* grad_gate = nullptr;
+  void* grad_up = nullptr;
+};
+void gated(const Gated& gated, Stream stream);
+void gated_backward(const Gated& gated, Stream stream);
+
+// activation(x + bias); the bias, [width], may be null.
+struct BiasActivation {
+  Type type = Type::float32;
+  Activation activation{};
+  std::int64_t rows = 0, width = 0;
+  const void* x = nullptr;
+  const void* bias = nullptr;
+  void* out = nullptr;
+  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  void* grad_x = nullptr;
+  std::int64_t parts = 0;
+  float* partial = nullptr;   // [parts, width]
+  void* grad_bias = nullptr;  // [width]; null without a bias
+};
+std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
+void bias_activation(const BiasActivation& call, Stream stream);
+void bias_activation_backward(const BiasActivation& call, Stream stream);
+
+constexpr int kHeadParts = 3, kRotatedParts = 2;
+
+// Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
+struct HeadPart {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int heads = 0;
+  std::int64_t from_token = 0, from_head = 0, to_token = 0, to_head = 0;
+};
+
+// Rotates pairs of dimensions of queries and keys by the angles of their token, as Rotary does, in place or
+// from one place to another. In place, nothing else is touched; otherwise the other dimensions and the values
+// are copied.
+struct HeadRotation {
+  Type type = Type::float32;
+  std::int64_t tokens = 0, head_dim = 0;
+  HeadPart parts[kHeadParts];  // queries, keys, values
+  const float* cos = nullptr;  // [tokens, pairs]
+  const float* sin = nullptr;
+  std::int64_t pairs = 0;  // 0: nothing is rotated
+  bool interleaved = false;
+  float direction = 1;  // -1: the inverse rotation
+};
+void rotate_heads(const HeadRotation& rotation, Stream stream);
+
+}  // namespace dpo::cuda

@@ -1,0 +1,82 @@
+#include "ops/linear.h"
+
+#include <optional>
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace dpo::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+using Bias = std::optional<at::Tensor>;
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const Bias& bias, bool transposed) {
+  if (!transposed) return at::linear(x, weight, bias);
+  return bias ? at::addmm(*bias, x, weight) : at::mm(x, weight);
+}
+
+struct Linear : torch::autograd::Function<Linear> {
+  // Holds the sum in the autograd graph.
+  struct Holder : torch::CustomClassHolder {
+    explicit Holder(std::shared_ptr<GradientSum> held) : sum(std::move(held)) {}
+    std::shared_ptr<GradientSum> sum;
+  };
+
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const Bias& bias, bool transposed, const std::shared_ptr<GradientSum>& sum) {
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["transposed"] = transposed;
+    ctx->saved_data["has_bias"] = bias.has_value();
+    ctx->saved_data["sum"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(sum));
+    return product(x, weight, bias, transposed);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &gradient = grads[0], &x = saved[0], &weight = saved[1];
+    const bool transposed = ctx->saved_data["transposed"].toBool();
+    const auto capsule = ctx->saved_data["sum"].toCapsule();
+    GradientSum& sum = *static_cast<const Holder&>(*capsule).sum;
+    at::Tensor of_x, of_weight, of_bias;
+    if (ctx->needs_input_grad(0)) of_x = at::mm(gradient, transposed ? weight.t() : weight);
+    if (ctx->needs_input_grad(1)) {
+      const at::Tensor &a = transposed ? x : gradient, &b = transposed ? gradient : x;
+      if (sum.tensor.defined())
+        sum.add_product(a, b);
+      else
+        of_weight = at::mm(a.t(), b);
+    }
+    if (ctx->saved_data["has_bias"].toBool() && ctx->needs_input_grad(2)) of_bias = gradient.sum(0);
+    return {of_x, of_weight, of_bias, Variable(), Variable()};
+  }
+};
+
+}  // namespace
+
+void GradientSum::add(const at::Tensor& gradient) {
+  take_overwrite() ? tensor.copy_(gradient) : tensor.add_(gradient);
+}
+
+void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
+  const bool is_wider = tensor.scalar_type() != a.scalar_type();
+  if (is_wider && !tensor.is_cuda()) return add(at::mm(a.t(), b));
+  const bool first = take_overwrite();
+  if (is_wider)  // float32 from 16 bits
+    first ? at::mm_out(tensor, a.t(), b, at::kFloat) : at::addmm_out(tensor, tensor, a.t(), b, at::kFloat);
+  else
+    first ? at::mm_out(tensor, a.t(), b) : at::addmm_out(tensor, tensor, a.t(), b);
+}
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
+                  const std::shared_ptr<GradientSum>& sum) {
+  const Bias given = bias.defined() ? Bias(bias) : std::nullopt;
+  return sum ? Linear::apply(x, weight, given, transposed, sum) : product(x, weight, given, transposed);
+}
+
+}  // namespace dpo::ops

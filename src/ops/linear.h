@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+namespace dpo::ops {
+
+// Where the gradient of a weight is summed: in the weight's dtype, or in float32.
+struct GradientSum {
+  at::Tensor tensor = {};  // undefined: nowhere
+  // If set and true, the next summand replaces the values, and the flag becomes false.
+  std::shared_ptr<bool> overwrite = {};
+
+  void add(const at::Tensor& gradient);
+  // Adds a^T b, in one product where the device can.
+  void add_product(const at::Tensor& a, const at::Tensor& b);
+
+ private:
+  bool take_overwrite() { return overwrite && std::exchange(*overwrite, false); }
+};
+
+// x, [rows, in], times the weight, [out, in] as in nn.Linear or [in, out] if `transposed`, plus the bias if
+// it is defined. If `sum` has a tensor when the backward pass reaches it, the gradient of the weight is added
+// there, and autograd sees none.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
+                  const std::shared_ptr<GradientSum>& sum);
+
+}  // namespace dpo::ops

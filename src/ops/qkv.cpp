@@ -1,0 +1,74 @@
+#include "ops/qkv.h"
+
+#include <optional>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/rotary.h"
+
+namespace dpo::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+// split(): its gradients are concatenated, while each narrow() would fill a matrix of its own.
+Heads views_of(const at::Tensor& qkv, const QkvLayout& layout) {
+  const auto [heads, kv_heads, head_dim, by_head] = layout;
+  const std::vector<at::Tensor> parts = by_head
+                                            ? qkv.unflatten(-1, {heads, 3 * head_dim}).chunk(3, -1)
+                                            : qkv.unflatten(-1, {heads + 2 * kv_heads, head_dim})
+                                                  .split_with_sizes({heads, kv_heads, kv_heads}, /*dim=*/1);
+  return {parts[0], parts[1], parts[2]};
+}
+
+struct RotatedHeads : torch::autograd::Function<RotatedHeads> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& qkv, const QkvLayout& layout,
+                               const RotaryAngles& angles) {
+    const Heads heads = views_of(qkv.detach(), layout);
+    if (angles.cos.defined()) fused::rotate_heads(heads, angles);
+    ctx->set_materialize_grads(false);
+    ctx->save_for_backward({angles.cos, angles.sin});
+    ctx->saved_data["interleaved"] = angles.interleaved;
+    ctx->saved_data["layout"] = std::vector<std::int64_t>{layout.heads, layout.kv_heads, layout.head_dim,
+                                                          static_cast<std::int64_t>(layout.by_head)};
+    ctx->saved_data["sizes"] = qkv.sizes().vec();
+    return {heads.q, heads.k, heads.v};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const auto layout = ctx->saved_data["layout"].toIntVector();
+    const at::Tensor& like = grads[0].defined() ? grads[0] : grads[1].defined() ? grads[1] : grads[2];
+    const at::Tensor grad = at::empty(ctx->saved_data["sizes"].toIntVector(), like.options());
+    const Heads to = views_of(grad, {layout[0], layout[1], layout[2], layout[3] != 0});
+    const auto dense = [](const at::Tensor& of, const at::Tensor& target) {
+      if (!of.defined()) return at::zeros(target.sizes(), target.options());
+      return of.stride(2) == 1 ? of : of.contiguous();
+    };
+    fused::rotate_heads_back({dense(grads[0], to.q), dense(grads[1], to.k), dense(grads[2], to.v)},
+                             {saved[0], saved[1], ctx->saved_data["interleaved"].toBool()}, to);
+    return {grad, Variable(), Variable()};
+  }
+};
+
+}  // namespace
+
+Heads rotated_heads(const at::Tensor& qkv, const QkvLayout& layout, const RotaryAngles& angles) {
+  if (qkv.is_cuda() && qkv.is_contiguous() &&
+      fused::supports_rotation(views_of(qkv.detach(), layout), angles)) {
+    const variable_list heads = RotatedHeads::apply(qkv, layout, angles);
+    return {heads[0], heads[1], heads[2]};
+  }
+  Heads heads = views_of(qkv, layout);
+  if (angles.cos.defined()) {
+    heads.q = apply_rotary(heads.q, angles.cos, angles.sin, angles.interleaved);
+    heads.k = apply_rotary(heads.k, angles.cos, angles.sin, angles.interleaved);
+  }
+  return heads;
+}
+
+}  // namespace dpo::ops
