@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/splitmix64.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {
@@ -87,15 +88,19 @@ ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}}; }
 
-BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
+// Each block has masks of its own.
+Dropout dropout_of(const PassOptions& options, std::size_t block) {
+  return {options.dropout.rate, splitmix64(options.dropout.seed + block)};
+}
+
+BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const Dropout& dropout) {
   const auto is_trained = [&trained](const std::string& name) {
     return std::ranges::find(trained.tensors, trained.prefix + name, &TensorInfo::name) !=
            trained.tensors.end();
   };
-  BlockWeights leaves{weights.flat, {}, weights.tensor_group};
-  for (const NamedTensor& named : weights.tensors)
-    leaves.tensors.push_back(
-        {named.name, named.tensor.detach().requires_grad_(is_trained(named.name)), named.transposed});
+  BlockWeights leaves{weights.flat, weights.tensors, weights.tensor_group, dropout};
+  for (NamedTensor& named : leaves.tensors)
+    named.tensor = named.tensor.detach().requires_grad_(is_trained(named.name));
   return leaves;
 }
 
@@ -175,7 +180,10 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     return compute_block(model, i, weights, x, here);
+                     if (options.dropout.rate == 0) return compute_block(model, i, weights, x, here);
+                     BlockWeights with_dropout = weights;
+                     with_dropout.dropout = dropout_of(options, i);
+                     return compute_block(model, i, with_dropout, x, here);
                    });
   store.end_pass();
   return scores;
@@ -183,18 +191,19 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved) {
-  ops::ResponseScores scores = pass_forward(
-      model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-        const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
-        const at::AutoGradMode grad(keep);
-        SavedBlock block{
-            leaves_of(weights, model.trained.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
-        const at::Tensor output = compute_block(model, i, block.weights, block.input, here);
-        if (keep) block.output = output;
-        saved.blocks.push_back(std::move(block));
-        return output.detach();
-      });
+  ops::ResponseScores scores =
+      pass_forward(model, store, batch, options,
+                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+                     const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
+                     const at::AutoGradMode grad(keep);
+                     SavedBlock block{leaves_of(weights, model.trained.blocks[i], dropout_of(options, i)),
+                                      x.defined() ? x.detach().requires_grad_() : x,
+                                      {}};
+                     const at::Tensor output = compute_block(model, i, block.weights, block.input, here);
+                     if (keep) block.output = output;
+                     saved.blocks.push_back(std::move(block));
+                     return output.detach();
+                   });
   saved.lse = scores.lse;
   return scores;
 }

@@ -15,6 +15,7 @@ struct PassOptions {
   bool entropy = false;    // of the next token's distribution, for metrics
   bool recompute = false;  // activation checkpointing: layers save their inputs only
   std::int64_t chunk_rows = kHeadChunkRows;
+  Dropout dropout = {};  // of adapters; its seed is that of this pass
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.

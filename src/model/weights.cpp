@@ -1,8 +1,12 @@
 #include "model/weights.h"
 
+#include <optional>
 #include <stdexcept>
 
 #include <ATen/ops/zeros.h>
+
+#include "base/splitmix64.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace {
@@ -10,6 +14,27 @@ namespace {
 const NamedTensor& named_tensor(const BlockWeights& block, std::string_view name) {
   if (const NamedTensor* named = block.find(name)) return *named;
   throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
+}
+
+// The ranks of a tensor-parallel group compute a part of each product. What every rank has whole, A or B, is
+// used for all parts: its gradient is the sum over ranks.
+std::optional<Lora> lora_of(const BlockWeights& block, const std::string& name) {
+  const NamedTensor* const a = block.find(name + ".lora_A.weight");
+  if (!a) return std::nullopt;
+  const auto summed = [&block](const NamedTensor& named) {
+    return named.split ? named.tensor : copy_to_tensor_parallel(block, named.tensor);
+  };
+  const NamedTensor& b = named_tensor(block, name + ".lora_B.weight");
+  Lora lora{.a = summed(*a), .b = summed(b), .scale = b.scale};
+  if (const NamedTensor* const magnitude = block.find(name + ".lora_magnitude_vector"))
+    lora.magnitude = summed(*magnitude);
+  lora.dropout = {block.dropout.rate, key_of(block.dropout.seed, name)};
+  if (a->split && block.tensor_group) {
+    lora.input_group = block.tensor_group;
+    lora.dropout.seed =
+        splitmix64(lora.dropout.seed + static_cast<std::uint64_t>(block.tensor_group->rank()));
+  }
+  return lora;
 }
 
 }  // namespace
@@ -26,7 +51,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
 
 Matrix BlockWeights::matrix(const std::string& name) const {
   const NamedTensor& named = named_tensor(*this, name + ".weight");
-  return {named.tensor, named.transposed};
+  return {named.tensor, named.transposed, lora_of(*this, name)};
 }
 
 at::Tensor BlockWeights::bias(const std::string& name) const {
@@ -41,7 +66,8 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
     const LocalTensor& tensor = local.tensors[i];
     weights.tensors.push_back({block.tensors[i].name.substr(block.prefix.size()),
                                flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape),
-                               block.tensors[i].transposed});
+                               block.tensors[i].transposed, block.tensors[i].scale,
+                               block.tensors[i].split.has_value()});
   }
   return weights;
 }

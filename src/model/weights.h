@@ -19,6 +19,8 @@ struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
   at::Tensor tensor;
   bool transposed = false;  // a matrix that is stored [in, out]
+  double scale = 1;         // of products with it
+  bool split = false;       // over tensor-parallel ranks; otherwise each has all of it
 };
 
 // The tensors of one block, in the order of its table: views of one flat buffer, so that a block can be
@@ -28,11 +30,12 @@ struct BlockWeights {
   at::Tensor flat;
   std::vector<NamedTensor> tensors;
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
+  Dropout dropout = {};                            // of every matrix with LoRA
 
   const at::Tensor& operator()(std::string_view name) const;
   const NamedTensor* find(std::string_view name) const;  // null if the block has no such tensor
 
-  // NAME.weight and NAME.bias, undefined if the block has none.
+  // NAME.weight with its LoRA, if the block has one; and NAME.bias, undefined if the block has none.
   Matrix matrix(const std::string& name) const;
   at::Tensor bias(const std::string& name) const;
 };
