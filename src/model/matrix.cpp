@@ -25,7 +25,7 @@ at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) {
 // [out, in] in float32 with scale * b a, without DoRA.
 at::Tensor sum_of(const Matrix& matrix) {
   const at::Tensor rows = (matrix.transposed ? matrix.weight.t() : matrix.weight).to(at::kFloat);
-  if (!matrix.lora) return rows;
+  if (!matrix.lora || !matrix.lora->b.defined()) return rows;
   const Lora& lora = *matrix.lora;
   return at::addmm(rows, lora.b.to(at::kFloat), lora.a.to(at::kFloat), /*beta=*/1, lora.scale);
 }

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/zeros.h>
 
+#include "shard/adapter_store.h"
 #include "shard/sharded_store.h"
 
 namespace dpo::shard {
@@ -12,6 +13,13 @@ LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& m
     : model_(std::move(model)),
       weights_(std::make_unique<model::Weights>(std::move(weights))),
       store_(make_store(model_.table, *weights_, mesh)) {}
+
+LocalModel::LocalModel(model::Model model, std::shared_ptr<const LocalModel> base, model::Weights adapter,
+                       const Mesh& mesh)
+    : model_(std::move(model)),
+      base_(std::move(base)),
+      weights_(std::make_unique<model::Weights>(std::move(adapter))),
+      store_(std::make_unique<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh) {

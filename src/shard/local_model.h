@@ -14,13 +14,17 @@ namespace dpo::shard {
 class LocalModel {
  public:
   LocalModel(model::Model model, model::Weights weights, const Mesh& mesh);
+  // A model with an adapter, model.trained, over the weights of `base`. They are not copied.
+  LocalModel(model::Model model, std::shared_ptr<const LocalModel> base, model::Weights adapter,
+             const Mesh& mesh);
 
   const model::Model& model() const { return model_; }
-  const model::Weights& weights() const { return *weights_; }
+  const model::Weights& weights() const { return *weights_; }  // of the adapter, if there is one
   model::Store& store() const { return *store_; }
 
  private:
   model::Model model_;
+  std::shared_ptr<const LocalModel> base_;   // null without an adapter
   std::unique_ptr<model::Weights> weights_;  // at a fixed address, since the store refers to it
   std::unique_ptr<model::Store> store_;
 };

@@ -55,7 +55,9 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
     local.size += aligned(local_tensor(tensor, {0, layout.tensor_ranks, 0, 1}).count());
     local.tensors.push_back(std::move(part));
   }
-  local.shard_size = aligned((local.size + layout.shard_ranks - 1) / layout.shard_ranks);
+  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements.
+  local.shard_size =
+      aligned(std::max<std::int64_t>(1, (local.size + layout.shard_ranks - 1) / layout.shard_ranks));
   local.size = local.shard_size * layout.shard_ranks;
   return local;
 }
