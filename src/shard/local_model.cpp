@@ -11,15 +11,14 @@ namespace dpo::shard {
 
 LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& mesh)
     : model_(std::move(model)),
-      weights_(std::make_unique<model::Weights>(std::move(weights))),
+      weights_(std::make_shared<model::Weights>(std::move(weights))),
       store_(make_store(model_.table, *weights_, mesh)) {}
 
-LocalModel::LocalModel(model::Model model, std::shared_ptr<const LocalModel> base, model::Weights adapter,
-                       const Mesh& mesh)
+LocalModel::LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh)
     : model_(std::move(model)),
-      base_(std::move(base)),
-      weights_(std::make_unique<model::Weights>(std::move(adapter))),
-      store_(std::make_unique<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
+      base_(std::make_shared<const LocalModel>(base)),
+      weights_(std::make_shared<model::Weights>(std::move(adapter))),
+      store_(std::make_shared<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/splitmix64.h"
 #include "optim/clip.h"
 #include "train/reference_cache.h"
 
@@ -19,19 +20,29 @@ std::vector<Microbatch> microbatches_of(const TrainState& state, const ExampleBa
                      state.policy.store().device(0));
 }
 
-std::vector<loss::Score> score(const TrainState& state, const Microbatch& part, const ExampleBatch& batch) {
-  const std::vector<double> reference = state.reference->scores(part, batch);
-  const at::Tensor policy =
-      model::forward(state.policy.model(), state.policy.store(), part.packed, state.pass).log_probs;
-  return scores_of(part.forest, to_host(policy), reference);
+// The pass over a microbatch for its gradients: each has dropout masks of its own.
+model::PassOptions training_pass(const TrainState& state, std::size_t microbatch) {
+  model::PassOptions pass = state.pass;
+  if (state.dropout == 0) return pass;
+  std::uint64_t seed = splitmix64(state.seed + static_cast<std::uint64_t>(state.optimizer->updates()));
+  seed = splitmix64(seed + static_cast<std::uint64_t>(state.mesh.data->rank()));
+  pass.dropout = {state.dropout, splitmix64(seed + microbatch)};
+  return pass;
 }
 
-// The scores of all examples, in batch order, without losses.
+// The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
+// compute gradients.
 std::vector<Record> score_all(const TrainState& state, const std::vector<Microbatch>& parts,
-                              const ExampleBatch& batch) {
+                              const ExampleBatch& batch, bool training = false) {
   BatchRecords records(batch);
-  for (const Microbatch& part : parts)
-    records.add(part.forest, records_of(part.forest, score(state, part, batch), {}, batch));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto& [forest, packed] = parts[i];
+    const std::vector<double> reference = state.reference->scores(parts[i], batch);
+    const model::PassOptions pass = training ? training_pass(state, i) : state.pass;
+    const at::Tensor policy =
+        model::forward(state.policy.model(), state.policy.store(), packed, pass).log_probs;
+    records.add(forest, records_of(forest, scores_of(forest, to_host(policy), reference), {}, batch));
+  }
   return records.gather(state.mesh);
 }
 
@@ -120,20 +131,22 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   const loss::Options options = loss_options_for(state, batch);
   // Scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
-  if (loss::needs_whole_batch(options)) whole.emplace(options, score_all(state, parts, batch), batch);
+  if (loss::needs_whole_batch(options))
+    whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
-  for (const Microbatch& part : parts) {
-    const auto& [forest, packed] = part;
-    const std::vector<double> reference = state.reference->scores(part, batch);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto& [forest, packed] = parts[i];
+    const std::vector<double> reference = state.reference->scores(parts[i], batch);
+    const model::PassOptions pass = training_pass(state, i);
     model::SavedActivations saved;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, state.pass, saved);
+    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, pass, saved);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), reference);
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
-    model::backward(state.policy.model(), state.policy.store(), packed, state.pass, saved,
+    model::backward(state.policy.model(), state.policy.store(), packed, pass, saved,
                     at::tensor(evaluated.gradients, at::kFloat).to(packed.tokens.device()),
                     state.policy.gradient_store());
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
