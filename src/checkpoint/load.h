@@ -9,11 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "model/tables/adapter_config.h"
 #include "model/tables/settings.h"
 #include "model/tables/table.h"
 #include "model/weights.h"
 
 namespace dpo::checkpoint {
+
+// An adapter over a model, without its weights.
+struct AdapterInfo {
+  model::AdapterConfig config;
+  model::TensorTable table;
+};
 
 struct LoadedModel {
   model::ModelConfig config;
@@ -25,6 +32,7 @@ struct LoadedModel {
   // The other files of the folder, such as the tokenizer's, by name. Kept here, since the folder may be gone
   // when the model is saved.
   std::map<std::string, std::string> other_files;
+  std::optional<AdapterInfo> adapter = {};  // if that is what is trained and saved, instead of the model
 };
 
 // Called often, from one thread at a time, with numbers of bytes.

@@ -180,6 +180,7 @@ TensorTable adapter_table(const TensorTable& model, const AdapterSettings& setti
                           const ModuleFilter& has_lora) {
   check_modules_to_save(model, settings.modules_to_save);
   TensorTable adapter;
+  adapter.old_prefixes = model.old_prefixes;  // PEFT uses the names of the model in memory
   for (const Block& block : model.blocks) {
     Block& added = adapter.blocks.emplace_back(Block{block.kind, block.prefix, {}});
     for (const TensorInfo& tensor : block.tensors) {

@@ -1,0 +1,108 @@
+#include "checkpoint/adapter.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+
+#include "model/init.h"
+#include "unit/checkpoint/tiny.h"
+
+namespace dpo::checkpoint {
+namespace {
+
+using namespace tiny;
+
+class AdapterFolder : public FolderTest {
+ protected:
+  AdapterFolder() {
+    fs::create_directories(folder_ / "in");
+    write("in/config.json", config_json(true));
+    model_ = new_model(folder_ / "in", at::kFloat, at::kCPU, 3);
+    adapter_.config.settings = {.r = 3, .targets = {"c_attn", "c_fc"}, .dora = true};
+    adapter_.config.base = "org/base";
+    adapter_.table = model::adapter_table(model_.table, adapter_.config.settings);
+    weights_ = model::make_weights(adapter_.table, at::kFloat, at::kCPU);
+    model::initialize(weights_, adapter_.table, model_.config, 4);
+  }
+
+  fs::path save() const {
+    const fs::path out = folder_ / "adapter";
+    fs::create_directories(out);
+    const std::vector<TensorFile> files = adapter_files(adapter_.table, at::kFloat);
+    make_adapter_files(out, adapter_, model_.table, {{"tokenizer.json", "{}"}}, files);
+    write_parts(out, files, parts_of(adapter_.table, flats_of(weights_), {}, kAdapterPrefix));
+    return out;
+  }
+
+  LoadedModel model_;
+  AdapterInfo adapter_;
+  model::Weights weights_;
+};
+
+TEST_F(AdapterFolder, IsReadAsSaved) {
+  const fs::path out = save();
+  EXPECT_TRUE(is_adapter(out));
+  EXPECT_FALSE(is_adapter(folder_ / "in"));
+  EXPECT_TRUE(fs::exists(out / "tokenizer.json"));
+  const AdapterInfo found = open_adapter(out, model_.table);
+  EXPECT_EQ(found.config.base, "org/base");
+  ASSERT_EQ(found.table.count(), adapter_.table.count());
+  model::Weights read = model::make_weights(found.table, at::kFloat, at::kCPU);
+  read_adapter(out, found, read);
+  for (std::size_t i = 0; i < read.blocks.size(); ++i)
+    EXPECT_TRUE(at::equal(read.blocks[i].flat, weights_.blocks[i].flat)) << i;
+}
+
+TEST_F(AdapterFolder, HasTheNamesOfPeft) {
+  const SafetensorsFile file(save() / "adapter_model.safetensors");
+  std::vector<std::string> names;
+  for (const Entry& entry : file.header().entries) names.push_back(entry.name);
+  EXPECT_EQ(names.size(), 2U * 2 * 3);
+  for (const char* name : {"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight",
+                           "base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight",
+                           "base_model.model.transformer.h.1.mlp.c_fc.lora_magnitude_vector"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+}
+
+// The file's tensors say which modules have LoRA, whatever the configuration calls them.
+TEST_F(AdapterFolder, FollowsTheTensorsOfTheFile) {
+  const fs::path out = save();
+  AdapterInfo other = adapter_;
+  other.config.settings.targets = {"all-linear"};
+  std::ofstream(out / "adapter_config.json") << model::text_of(other.config, model_.table);
+  EXPECT_EQ(open_adapter(out, model_.table).table.count(), adapter_.table.count());
+}
+
+TEST_F(AdapterFolder, RefusesTheAdapterOfAnotherModel) {
+  const fs::path out = save();
+  AdapterInfo other = adapter_;
+  other.config.settings.r = 4;
+  std::ofstream(out / "adapter_config.json") << model::text_of(other.config, model_.table);
+  EXPECT_NE(
+      message_of([&] { open_adapter(out, model_.table); }).find("has the shape [3, 8], expected [4, 8]"),
+      std::string::npos);
+  write_safetensors(out / "adapter_model.safetensors",
+                    {source_of("base_model.model.transformer.wte.lora_embedding_A", at::randn({3, 13}))});
+  const std::string message = message_of([&] { open_adapter(out, model_.table); });
+  EXPECT_NE(message.find("is not LoRA of a matrix in a layer of this model"), std::string::npos) << message;
+}
+
+// Each rank reads its own part.
+TEST_F(AdapterFolder, IsReadByEveryLayout) {
+  const fs::path out = save();
+  const AdapterInfo found = open_adapter(out, model_.table);
+  for (const std::int64_t tensor_ranks : {1, 2})
+    for (const std::int64_t shard_ranks : {1, 3})
+      for (std::int64_t rank = 0; rank < tensor_ranks * shard_ranks; ++rank) {
+        const model::Layout layout{rank % tensor_ranks, tensor_ranks, rank / tensor_ranks, shard_ranks};
+        model::Weights part = model::make_weights(found.table, at::kFloat, at::kCPU, layout);
+        read_adapter(out, found, part, layout);
+        for (std::size_t i = 0; i < found.table.blocks.size(); ++i)
+          for (const model::Piece& piece : model::pieces_of(found.table.blocks[i], layout))
+            ASSERT_TRUE(at::equal(part.blocks[i].flat.narrow(0, piece.to, piece.count),
+                                  weights_.blocks[i].tensors[piece.tensor].tensor.view({-1}).narrow(
+                                      0, piece.from, piece.count)));
+      }
+}
+
+}  // namespace
+}  // namespace dpo::checkpoint
