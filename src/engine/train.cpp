@@ -12,6 +12,7 @@
 #include "base/shell.h"
 #include "base/stop.h"
 #include "base/user_path.h"
+#include "checkpoint/adapter.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
@@ -302,8 +303,12 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   if (stop_requested()) throw Stopped();
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(resolved.values, shown);
-    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none;
-    commands::fetch_weights(resolved.values, resolved.values.model.archive || from_checkpoint, shown);
+    // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
+    const config::RunConfig& run = resolved.values;
+    const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
+    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none &&
+                                 run.adapter.name == config::Adapter::none;
+    commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};

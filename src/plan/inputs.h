@@ -12,6 +12,7 @@
 #include "config/evaluation.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
+#include "model/tables/adapter.h"
 #include "model/tables/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
@@ -62,6 +63,9 @@ bool needs_reference(const config::LossConfig& loss);
 bool can_cache(const config::LossConfig& loss);
 
 enum class ReferenceMode { none, live, cached };
+
+// The adapter's keys as the tables take them.
+model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
 
 // Bytes per element of everything a run keeps, by its dtypes and optimizer.
 struct Precision {

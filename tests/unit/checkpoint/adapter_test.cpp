@@ -80,6 +80,7 @@ TEST_F(AdapterFolder, RefusesTheAdapterOfAnotherModel) {
   EXPECT_NE(
       message_of([&] { open_adapter(out, model_.table); }).find("has the shape [3, 8], expected [4, 8]"),
       std::string::npos);
+  fs::remove(out / "adapter_model.safetensors");
   write_safetensors(out / "adapter_model.safetensors",
                     {source_of("base_model.model.transformer.wte.lora_embedding_A", at::randn({3, 13}))});
   const std::string message = message_of([&] { open_adapter(out, model_.table); });
