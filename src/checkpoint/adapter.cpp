@@ -100,6 +100,14 @@ void read_adapter(const fs::path& folder, const AdapterInfo& adapter, model::Wei
   read_tensors(files, std::move(destinations), {});
 }
 
+model::Weights load_adapter(const fs::path& folder, const model::TensorTable& model, at::ScalarType dtype,
+                            at::Device device) {
+  const AdapterInfo adapter = open_adapter(folder, model);
+  model::Weights weights = model::make_weights(adapter.table, dtype, device);
+  read_adapter(folder, adapter, weights);
+  return weights;
+}
+
 std::vector<TensorFile> adapter_files(const model::TensorTable& table, at::ScalarType dtype) {
   std::vector<Entry> entries;
   for (const model::Block& block : table.blocks)

@@ -26,6 +26,10 @@ AdapterInfo open_adapter(const std::filesystem::path& folder, const model::Tenso
 void read_adapter(const std::filesystem::path& folder, const AdapterInfo& adapter, model::Weights& weights,
                   const model::Layout& layout = {});
 
+// Both, for a process that holds the whole model.
+model::Weights load_adapter(const std::filesystem::path& folder, const model::TensorTable& model,
+                            at::ScalarType dtype, at::Device device);
+
 // The files of an adapter's weights, which ranks write with write_parts and kAdapterPrefix; and all other
 // files of its folder, which one rank writes first. `other_files`: by name, such as the tokenizer's.
 std::vector<TensorFile> adapter_files(const model::TensorTable& table, at::ScalarType dtype);

@@ -12,6 +12,9 @@ void describe(CLI::App& command, ModelArguments& arguments) {
       command.add_option("--weights", arguments.weights,
                          "weights file to use instead of those in MODEL: policy.pt, .bin or .safetensors"))
       ->type_name("FILE");
+  takes_path(command.add_option("--adapter", arguments.adapter,
+                                "LoRA adapter to use with MODEL: a folder of dpo or PEFT"))
+      ->type_name("DIR");
   takes_path(
       command.add_option("--tokenizer", arguments.tokenizer, "tokenizer folder or name (default: MODEL)"))
       ->type_name("DIR");

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/quantity.h"
 #include "base/stop.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/read_tensors.h"
 #include "commands/fetch.h"
 #include "commands/progress.h"
@@ -120,6 +121,12 @@ ReadyModel load_ready_model(const commands::ModelArguments& arguments) {
   commands::print_notes(loaded.notes);
   fmt::print(stderr, "{}: {}, on {}\n", arguments.weights.empty() ? arguments.model : arguments.weights,
              summary_of(loaded), device.str());
+  if (!arguments.adapter.empty()) {
+    const fs::path folder = checkpoint::model_folder(arguments.adapter);
+    loaded.weights =
+        model::with_adapter(loaded.weights, checkpoint::load_adapter(folder, loaded.table, dtype, device));
+    fmt::print(stderr, "with the adapter {}\n", arguments.adapter);
+  }
   return {model::make_model(loaded.config), std::move(loaded.weights)};
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/splitmix64.h"
@@ -70,6 +71,34 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
                                block.tensors[i].split.has_value()});
   }
   return weights;
+}
+
+BlockWeights with_adapter(const BlockWeights& block, const BlockWeights& adapter) {
+  BlockWeights both = block;
+  std::erase_if(both.tensors, [&](const NamedTensor& named) { return adapter.find(named.name) != nullptr; });
+  both.tensors.insert(both.tensors.end(), adapter.tensors.begin(), adapter.tensors.end());
+  return both;
+}
+
+Weights with_adapter(const Weights& weights, const Weights& adapter) {
+  Weights both;
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i)
+    both.blocks.push_back(with_adapter(weights.blocks[i], adapter.blocks[i]));
+  return both;
+}
+
+void merge_adapter(Weights& weights, const Weights& adapter) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i) {
+    const BlockWeights both = with_adapter(weights.blocks[i], adapter.blocks[i]);
+    for (NamedTensor& named : weights.blocks[i].tensors) {
+      const std::string module = named.name.substr(0, named.name.rfind('.'));
+      if (const NamedTensor* const own = adapter.blocks[i].find(named.name))
+        named.tensor.copy_(own->tensor);
+      else if (named.name.ends_with(".weight") && both.find(module + ".lora_A.weight"))
+        named.tensor.copy_(merged(both.matrix(module)));
+    }
+  }
 }
 
 BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout) {

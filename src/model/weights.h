@@ -51,6 +51,17 @@ struct Weights {
 // The tensors of a block as views of its flat buffer, which is not sharded.
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout);
 
+// A block with an adapter's tensors for it, which come last. What the adapter has under a name of the block's
+// (a module that is trained as a whole) takes its place.
+BlockWeights with_adapter(const BlockWeights& block, const BlockWeights& adapter);
+
+// The same of all blocks.
+Weights with_adapter(const Weights& weights, const Weights& adapter);
+
+// Merges an adapter, best in float32, into weights that this process holds whole: W + scale * B A is computed
+// in float32 and rounded once.
+void merge_adapter(Weights& weights, const Weights& adapter);
+
 // What a rank holds of a block: its shard of the flat buffer, or the whole buffer with views.
 BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout);
 

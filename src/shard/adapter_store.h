@@ -7,8 +7,8 @@
 
 namespace dpo::shard {
 
-// The weights of a model and of an adapter over it as one: each block has the tensors of both. What the
-// adapter has under a name of the model's (a module that is trained as a whole) takes its place.
+// The weights of a model and of an adapter over it as one (model::with_adapter). The adapter's tensors come
+// last, in the order of its table: backward() relies on that of the trained ones.
 class AdapterStore : public model::Store {
  public:
   // `base` may be used by other stores too, one pass at a time.
