@@ -35,12 +35,16 @@ struct Inputs {
   Machine machine;
   model::ModelShape shape;
   std::shared_ptr<const model::TensorTable> table;
+  std::shared_ptr<const model::TensorTable> adapter{};  // null without one
   Lengths lengths;
   // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
   HostInfo host;
   std::map<std::string, std::string> commits{};  // of what a run reads from the hub, by name
+
+  // What has gradients and optimizer state, and is saved.
+  const model::TensorTable& trained() const { return adapter ? *adapter : *table; }
 };
 
 // What the loss takes as one example.

@@ -18,8 +18,9 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
 double checkpoint_bytes(const Workload& w) {
   const Precision& p = w.precision;
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  return to_double(w.in.table->count()) * stored +
-         optimizer_values(w.in.run.optimizer, *w.in.table) * to_double(p.state);
+  const model::TensorTable& trained = w.in.trained();
+  return to_double(trained.count()) * stored +
+         optimizer_values(w.in.run.optimizer, trained) * to_double(p.state);
 }
 
 Disk disk_of(const Workload& w, const Timing& timing) {
