@@ -99,4 +99,5 @@ class Adapters(TinyRuns):
         self.check(self.train(self.folder / "bf16", "model.fsdp_policy_mp=bfloat16", *LORA))
 
 
-main()
+if __name__ == "__main__":
+    main()
