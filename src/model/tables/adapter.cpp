@@ -139,12 +139,18 @@ void add_lora(std::vector<TensorInfo>& tensors, const TensorInfo& matrix, const 
   TensorInfo a{module + ".lora_A.weight", {r, matrix.shape[static_cast<std::size_t>(in)]}, std::nullopt};
   a.multiplies_tokens = true;
   a.init = Init::kaiming_uniform;
-  if (splits_in) a.split = 1, a.sections = matrix.sections;
+  if (splits_in) {
+    a.split = 1;
+    a.sections = matrix.sections;
+  }
   TensorInfo b{module + ".lora_B.weight", {outputs, r}, std::nullopt};
   b.multiplies_tokens = true;
   b.init = Init::zeros;
   b.scale = alpha / (settings.rslora ? std::sqrt(static_cast<double>(r)) : static_cast<double>(r));
-  if (splits_out) b.split = 0, b.sections = matrix.sections;
+  if (splits_out) {
+    b.split = 0;
+    b.sections = matrix.sections;
+  }
   tensors.push_back(std::move(a));
   tensors.push_back(b);
   if (!settings.dora) return;
