@@ -1,11 +1,12 @@
 #include "model/matrix.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+
+#include "ops/generator.h"
 
 namespace dpo::model {
 namespace {
@@ -15,9 +16,9 @@ at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) {
   at::Tensor mask;
   {
     const at::NoGradGuard no_grad;
-    at::Generator generator = at::globalContext().defaultGenerator(x.device()).clone();
-    generator.set_current_seed(dropout.seed);
-    mask = at::empty_like(x).bernoulli_(1 - dropout.rate, generator).div_(1 - dropout.rate);
+    mask = at::empty_like(x)
+               .bernoulli_(1 - dropout.rate, ops::seeded_generator(x.device(), dropout.seed))
+               .div_(1 - dropout.rate);
   }
   return x * mask;
 }

@@ -70,6 +70,13 @@ model::AdapterSettings adapter_settings(const config::AdapterConfig& config) {
   return settings;
 }
 
+std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
+                                                     const model::TensorTable& table) {
+  if (run.adapter.name == config::Adapter::none) return nullptr;
+  return std::make_shared<const model::TensorTable>(
+      model::adapter_table(table, adapter_settings(run.adapter)));
+}
+
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));

@@ -71,6 +71,10 @@ enum class ReferenceMode { none, live, cached };
 // The adapter's keys as the tables take them.
 model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
 
+// The tensors of the run's adapter; null without one.
+std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
+                                                     const model::TensorTable& table);
+
 // Bytes per element of everything a run keeps, by its dtypes and optimizer.
 struct Precision {
   std::int64_t weights = 4;  // in forward and backward passes
