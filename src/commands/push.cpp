@@ -99,6 +99,10 @@ std::vector<hub::LocalFile> model_files(const fs::path& folder) {
   const auto read = [&](const std::string& name) {
     return has(name) ? read_text_file(folder / name, "the model's weights", std::size_t{1} << 30) : "";
   };
+  if (has("adapter_config.json"))
+    throw UserError(
+        fmt::format("{} is an adapter, which dpo push does not upload; 'dpo merge' makes a model of it",
+                    folder.string()));
   if (!has("config.json"))
     throw UserError(
         fmt::format("{} has no config.json, so it is not a Hugging Face model; 'dpo convert' makes one{}",

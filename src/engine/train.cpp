@@ -245,6 +245,20 @@ void fetch_once(const comm::World& world, const hub::Listener& shown,
 const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
+// The command that generates text with a checkpoint: a model, or an adapter over one.
+std::string sample_command(const fs::path& checkpoint) {
+  std::vector<std::string> sample = {"dpo", "sample"};
+  if (checkpoint::is_adapter(checkpoint)) {
+    const fs::path file = checkpoint / "adapter_config.json";
+    const std::string text = read_text_file(file, "checkpoint");
+    sample.push_back(model::parse_adapter_config(text, file.string()).base);
+    sample.emplace_back("--adapter");
+  }
+  sample.push_back(checkpoint.string());
+  if (fs::exists(checkpoint / "chat_template.jinja")) sample.emplace_back("--chat");
+  return shell_command(sample);
+}
+
 // The files of a finished run, and what to do with them.
 std::string list_files(const fs::path& folder) {
   std::string text = "\nfiles of the run:\n";
@@ -260,9 +274,7 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
-  std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
-  if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
-  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", shell_command(sample))
+  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", sample_command(folder / kLatest))
                                        : "  no checkpoint was saved: debug=true\n";
   if (fs::exists(folder / "tensorboard"))
     text += fmt::format("curves: {}\n",
