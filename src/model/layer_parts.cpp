@@ -15,6 +15,17 @@ at::Tensor linear(const BlockWeights& weights, const std::string& name, const at
   return linear(x, weights.matrix(name), weights.bias(name));
 }
 
+std::vector<at::Tensor> linear_each(const BlockWeights& weights, const std::vector<std::string>& names,
+                                    const at::Tensor& x) {
+  std::vector<Matrix> matrices;
+  std::vector<at::Tensor> biases;
+  for (const std::string& name : names) {
+    matrices.push_back(weights.matrix(name));
+    biases.push_back(weights.bias(name));
+  }
+  return linear_each(x, matrices, biases);
+}
+
 at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
   if (!weights.tensor_group) return linear(weights, name, x);
   const at::Tensor sum = reduce_from_tensor_parallel(weights, linear(x, weights.matrix(name)));
@@ -66,8 +77,9 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
 
 Heads project_heads(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
   if (!weights.find("self_attn.qkv_proj.weight")) {
-    const auto heads = [&](const char* name) { return split_heads(config, linear(weights, name, x)); };
-    return {heads("self_attn.q_proj"), heads("self_attn.k_proj"), heads("self_attn.v_proj")};
+    const std::vector<at::Tensor> qkv =
+        linear_each(weights, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, x);
+    return {split_heads(config, qkv[0]), split_heads(config, qkv[1]), split_heads(config, qkv[2])};
   }
   const at::Tensor qkv = split_heads(config, linear(weights, "self_attn.qkv_proj", x));
   const std::int64_t all = config.shape.heads + 2 * config.shape.kv_heads;
@@ -90,8 +102,9 @@ at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, con
     gate = both[0];
     up = both[1];
   } else {
-    gate = linear(weights, "mlp.gate_proj", x);
-    up = linear(weights, "mlp.up_proj", x);
+    const std::vector<at::Tensor> both = linear_each(weights, {"mlp.gate_proj", "mlp.up_proj"}, x);
+    gate = both[0];
+    up = both[1];
   }
   return row_parallel_linear(weights, "mlp.down_proj", activate(gate, config.settings.activation) * up);
 }

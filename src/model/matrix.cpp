@@ -1,7 +1,10 @@
 #include "model/matrix.h"
 
+#include <algorithm>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
@@ -60,6 +63,11 @@ at::Tensor linear_with_lora(const at::Tensor& x, const Matrix& matrix, const at:
   return bias.defined() ? y + bias : y;
 }
 
+// DoRA and dropout need products of their own.
+bool is_plain_lora(const Matrix& matrix) {
+  return matrix.lora && !matrix.lora->magnitude.defined() && matrix.lora->dropout.rate == 0;
+}
+
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias) {
@@ -67,6 +75,27 @@ at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& b
   if (!matrix.transposed)
     return at::linear(x, matrix.weight, bias.defined() ? std::optional(bias) : std::nullopt);
   return bias.defined() ? at::addmm(bias, x, matrix.weight) : at::mm(x, matrix.weight);
+}
+
+std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matrix>& matrices,
+                                    const std::vector<at::Tensor>& biases) {
+  std::vector<at::Tensor> products;
+  if (!std::ranges::all_of(matrices, is_plain_lora)) {
+    for (std::size_t i = 0; i < matrices.size(); ++i) products.push_back(linear(x, matrices[i], biases[i]));
+    return products;
+  }
+  std::vector<at::Tensor> all;
+  for (const Matrix& matrix : matrices) all.push_back(matrix.lora->a);
+  const at::Tensor inner = at::linear(x, at::cat(all));  // [tokens, sum of ranks]
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const auto& [weight, transposed, lora] = matrices[i];
+    const std::int64_t rank = lora->a.size(0);
+    products.push_back(linear(x, {weight, transposed}, biases[i])
+                           .addmm_(inner.narrow(1, begin, rank), lora->b.t(), /*beta=*/1, lora->scale));
+    begin += rank;
+  }
+  return products;
 }
 
 at::Tensor merged(const Matrix& matrix) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -37,6 +38,11 @@ struct Matrix {
 
 // x times the matrix, plus the bias if it is defined. With LoRA, x is [tokens, in].
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias = {});
+
+// The products of x with several matrices, each plus its bias if that is defined. Where all have LoRA, x is
+// multiplied by all their `a` at once, forward and backward.
+std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matrix>& matrices,
+                                    const std::vector<at::Tensor>& biases);
 
 // The matrix with its LoRA in one, in its own order of dimensions, in float32.
 at::Tensor merged(const Matrix& matrix);

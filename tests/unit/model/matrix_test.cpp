@@ -59,6 +59,21 @@ TEST(Linear, HasGradientsOfLoraAndInputOnly) {
   EXPECT_TRUE(at::allclose(found[2], 0.5 * out.t().mm(x.mm(matrix.lora->a.t())), 1e-5, 1e-5));
 }
 
+TEST(Linear, OfSeveralMatricesIsThatOfEach) {
+  const at::Tensor x = at::randn({kTokens, kIn}), bias = at::randn({kOut});
+  std::vector<Matrix> matrices = {random_matrix(), random_matrix(), random_matrix()};
+  const auto expect_same = [&] {
+    const std::vector<at::Tensor> all = linear_each(x, matrices, {bias, {}, bias});
+    ASSERT_EQ(all.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(at::allclose(all[i], linear(x, matrices[i], i == 1 ? at::Tensor() : bias), 1e-5, 1e-6))
+          << i;
+  };
+  expect_same();
+  matrices[1].lora.reset();  // not all have LoRA
+  expect_same();
+}
+
 TEST(Linear, ScalesTheRowsWithDora) {
   const at::Tensor x = at::randn({kTokens, kIn}), bias = at::randn({kOut});
   Matrix matrix = random_matrix();
