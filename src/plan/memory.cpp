@@ -96,7 +96,8 @@ double gathered_bytes(const Workload& w) {
   if (w.mesh.shard == 1) return 0;
   const double weight = to_double(w.precision.weights);
   const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
-  const std::vector<Block>&blocks = w.in.table->blocks, &trained = w.in.trained().blocks;
+  const std::vector<Block>& blocks = w.in.table->blocks;
+  const std::vector<Block>& trained = w.in.trained().blocks;
   const auto size = [&w](const std::vector<Block>& of, std::size_t i) {
     return i < of.size() ? unsharded_on_rank(w, of[i]) : 0;
   };
