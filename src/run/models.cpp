@@ -34,28 +34,42 @@ namespace {
 // model.archive, if it is an adapter.
 std::optional<fs::path> adapter_archive(const config::RunConfig& config) {
   if (!config.model.archive || !checkpoint::is_adapter(*config.model.archive)) return std::nullopt;
-  if (config.adapter.name == config::Adapter::none)
-    throw UserError(
-        fmt::format("model.archive={0} is an adapter: adapter=lora trains it further; to train all weights, "
-                    "merge it first (dpo merge {1} {0} OUT) and use model.archive=OUT",
-                    *config.model.archive, config.model.name_or_path));
   return *config.model.archive;
 }
 
-// The weights that a new run starts from, without an adapter. `model.archive` may be a file, a model folder,
-// or the original's path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint is ours.
+// A run that trains all weights starts from those with the adapter merged into them.
+void merge_archive(checkpoint::LoadedModel& loaded, const fs::path& adapter, const std::string& base,
+                   at::Device device, const model::Layout& layout) {
+  if (layout.tensor_ranks > 1 || layout.shard_ranks > 1)
+    throw UserError(fmt::format(
+        "model.archive={0} is an adapter: adapter=lora trains it further; to train all weights over several "
+        "ranks, merge it first (dpo merge {1} {0} OUT) and use model.archive=OUT",
+        adapter.string(), base));
+  model::merge_adapter(loaded.weights, checkpoint::load_adapter(adapter, loaded.table, at::kFloat, device));
+}
+
+// The weights that a new run starts from, without the adapter that it trains. `model.archive` may be a file,
+// a model folder, or the original's path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint
+// is ours.
 checkpoint::LoadedModel load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
                                      const model::Layout& layout, const train::Listener& listener) {
   const auto progress = progress_to(listener, "reading weights");
-  if (!config.model.archive || adapter_archive(config))
-    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
+  const std::string& own = config.model.name_or_path;
+  const auto adapter = adapter_archive(config);
+  if (!config.model.archive || adapter) {
+    checkpoint::LoadedModel loaded =
+        checkpoint::load_model(own, type, device, std::nullopt, progress, layout);
+    if (adapter && config.adapter.name == config::Adapter::none)
+      merge_archive(loaded, *adapter, own, device, layout);
+    return loaded;
+  }
   const fs::path archive = *config.model.archive;
   if (fs::is_directory(archive))
     return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
   if (!fs::exists(archive) && archive.filename() == "policy.pt" && is_complete(archive.parent_path()))
     return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
                                   layout);
-  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
+  return checkpoint::load_model(own, type, device, archive, progress, layout);
 }
 
 // Loads this rank's shard of a model; a process with several devices spreads the blocks over them.

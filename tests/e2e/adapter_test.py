@@ -80,8 +80,12 @@ class Adapters(TinyRuns):
         done = self.train(self.folder / "wrong", *LORA, f"model.archive={self.whole / 'LATEST'}", "adapter.targets=[q_proj]")
         self.assertEqual(done.returncode, 1)
         self.assertIn("is an adapter with other settings than this run's", done.stderr)
-        done = self.train(self.folder / "none", f"model.archive={self.whole / 'LATEST'}")
-        self.assertIn("adapter=lora trains it further", done.stderr)
+
+    def test_all_weights_can_be_trained_from_an_adapter(self):
+        run = self.folder / "merging"
+        self.check(self.train(run, f"model.archive={self.whole / 'LATEST'}", "n_examples=8"))
+        self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, places=5)
+        self.assertTrue((run / "LATEST" / "model.safetensors").exists())
 
     def test_merged_models_score_the_same(self):
         model, adapter, out = self.folder / "model", self.whole / "LATEST", self.folder / "merged"

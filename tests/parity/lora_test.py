@@ -83,7 +83,8 @@ def scores_by_torch(model):
 
 def trained_by(model):
     """The weights of an adapter by our names."""
-    return {name.removeprefix(PREFIX).replace(".default", ""): p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    ours = lambda name: name.removeprefix(PREFIX).replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
+    return {ours(name): p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
 
 def train_by_peft(policy, reference, batches, beta, optimizer_name, lr, warmup, max_norm):
