@@ -84,7 +84,7 @@ def scores_by_torch(model):
 def trained_by(model):
     """The weights of an adapter by our names."""
     ours = lambda name: name.removeprefix(PREFIX).replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
-    return {ours(name): p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    return {ours(name): p.detach() for name, p in model.named_parameters() if p.requires_grad and ".default" in name}
 
 
 def train_by_peft(policy, reference, batches, beta, optimizer_name, lr, warmup, max_norm):
@@ -180,6 +180,23 @@ class Lora(unittest.TestCase):
                 more = {"adapter": str(folder / "adapter")} | ({} if zero else {"reference_adapter": str(folder / "adapter")})
                 ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *run, **more)
                 train_test.compare(f"{family}, {name}", ours, expected)
+
+    def test_twenty_updates_of_trl(self):
+        """From an adapter, as after SFT: TRL's DPOTrainer keeps a copy of it as the reference."""
+        if not train_test.SHARED.is_dir():
+            self.skipTest(f"{train_test.SHARED} is not there")
+        import trl_train_test
+        batches = train_test.hh_batches(train_test.UPDATES)
+        for family in ("gpt_neox", "llama"):
+            folder = self.folder / f"{family} TRL"
+            make_adapter(folder, family, target_modules="all-linear")
+            adapter, run = str(folder / "adapter"), ("RMSprop", 1e-3, 2, 10.0)
+            load = lambda model: PeftModel.from_pretrained(model, adapter, is_trainable=True)
+            expected = trl_train_test.train_by_trl(folder / "base", batches, {"name": "dpo", "trl": "sigmoid", "beta": 0.1}, *run,
+                                                   adapted=load, weights_of=trained_by)
+            ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *run, adapter=adapter,
+                                             reference_adapter=adapter)
+            train_test.compare(f"{family}, TRL", ours, expected)
 
 
 if __name__ == "__main__":
