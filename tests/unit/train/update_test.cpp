@@ -66,7 +66,7 @@ class Updates : public testing::Test {
     return state;
   }
 
-  shard::LocalModel base() const {
+  shard::LocalModel base_model() const {
     return {
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config), weights_of(1), {}};
   }
@@ -143,7 +143,7 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
 
 // The reference is the base without the adapter: the same weights, which no update changes.
 TEST_F(Updates, OfAnAdapterLeaveTheBaseAsItIs) {
-  const shard::LocalModel frozen = base();
+  const shard::LocalModel frozen = base_model();
   const std::vector<at::Tensor> before = copies_of(frozen.weights());
   TrainState state = state_with_adapter(frozen);
   EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
@@ -155,7 +155,7 @@ TEST_F(Updates, OfAnAdapterLeaveTheBaseAsItIs) {
 
 TEST_F(Updates, HaveTheSameDropoutForASeed) {
   const auto trained = [&](std::uint64_t seed) {
-    TrainState state = state_with_adapter(base(), 0.5);
+    TrainState state = state_with_adapter(base_model(), 0.5);
     state.seed = seed;
     for (int i = 0; i < 3; ++i) update(state, batch());
     return copies_of(state.policy.stored());
