@@ -96,6 +96,13 @@ class Adapters(TinyRuns):
         for one, other in zip(self.scores(out), expected):
             self.assertAlmostEqual(one, other, delta=1e-3)
 
+    def test_an_adapter_is_not_taken_for_a_model(self):
+        done = subprocess.run([PROGRAM, "score", self.whole / "LATEST", self.folder / "pairs.jsonl"], capture_output=True, text=True)
+        self.assertIn("is an adapter: give its model, and --adapter", done.stderr)
+        done = subprocess.run([PROGRAM, "score", self.folder / "model", "--adapter", self.whole, self.folder / "pairs.jsonl"],
+                              capture_output=True, text=True)
+        self.assertIn("is the folder of a run: try", done.stderr)
+
     def test_every_trainer_and_sft(self):
         command = [word for word in self.train_command(self.folder / "sft", *LORA) if not word.startswith("loss")]
         self.check(subprocess.run([*command, "loss=sft"], capture_output=True, text=True))
