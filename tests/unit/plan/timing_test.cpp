@@ -84,8 +84,7 @@ TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
   const std::string line = "model=pythia28 loss=sft batch_size=64 model.fsdp_policy_mp=bfloat16 ";
   const double full = plan_of(line).timing.microbatch.compute;
   const double lora = plan_of(line + "adapter=lora adapter.r=8").timing.microbatch.compute;
-  EXPECT_GT(lora / full, 0.66);
-  EXPECT_LT(lora / full, 0.72);
+  EXPECT_NEAR(lora / full, 0.69, 0.03);
   EXPECT_LT(plan_of(line + "adapter=lora").timing.optimizer, 0.02 * plan_of(line).timing.optimizer);
 }
 
