@@ -104,14 +104,21 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const 
   return leaves;
 }
 
-// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input. The gradient
-// store is asked for its buffer last, since it may wait until the previous block's reduce-scatter is done.
+// What a block has gradients of: its trained tensors, then its input, if anything before it is trained.
+std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
+  std::vector<at::Tensor> leaves;
+  for (const NamedTensor& named : saved.weights.tensors)
+    if (named.tensor.requires_grad()) leaves.push_back(named.tensor);
+  if (saved.input.defined() && saved.input.requires_grad()) leaves.push_back(saved.input);
+  return leaves;
+}
+
+// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input, undefined if
+// it has none. The gradient store is asked for its buffer last, since it may wait until the previous block's
+// reduce-scatter is done.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             GradientStore& gradients) {
-  std::vector<at::Tensor> inputs;
-  for (const NamedTensor& named : saved.weights.tensors)
-    if (named.tensor.requires_grad()) inputs.push_back(named.tensor);
-  if (saved.input.defined()) inputs.push_back(saved.input);
+  const std::vector<at::Tensor> inputs = leaves_in(saved);
   std::vector<at::Tensor> found;
   if (!inputs.empty())
     found = torch::autograd::grad({saved.output}, inputs, {output_gradient}, /*retain_graph=*/false,
@@ -119,7 +126,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
   BlockWeights& sums = gradients.gradients(block);
   for (std::size_t i = 0; i < sums.tensors.size(); ++i)
     if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
-  return saved.input.defined() ? found.back() : at::Tensor();
+  return found.size() > sums.tensors.size() ? found.back() : at::Tensor();
 }
 
 // The blocks in order, then the head's scores.
@@ -191,14 +198,16 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved) {
+  bool trains = false;  // anything in the blocks so far
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
                      const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
                      const at::AutoGradMode grad(keep);
                      SavedBlock block{leaves_of(weights, model.trained.blocks[i], dropout_of(options, i)),
-                                      x.defined() ? x.detach().requires_grad_() : x,
+                                      x.defined() ? x.detach().requires_grad_(trains) : x,
                                       {}};
+                     trains = trains || !model.trained.blocks[i].tensors.empty();
                      const at::Tensor output = compute_block(model, i, block.weights, block.input, here);
                      if (keep) block.output = output;
                      saved.blocks.push_back(std::move(block));
@@ -219,7 +228,7 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
     } else {
       SavedBlock block = std::move(saved.blocks[i]);
       saved.blocks.pop_back();
-      if (!block.output.defined())
+      if (!block.output.defined() && !leaves_in(block).empty())
         block.output = compute_block(model, i, block.weights, block.input, batches.on(store.device(i)));
       gradient = backward_through(block, i, to_device(gradient, store.device(i)), gradients);
     }

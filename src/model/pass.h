@@ -21,7 +21,7 @@ struct PassOptions {
 // What a block saves for the backward pass. Autograd works inside one block only.
 struct SavedBlock {
   BlockWeights weights;  // leaves of the block's graph
-  at::Tensor input;      // a leaf too; undefined for the embedding
+  at::Tensor input;      // a leaf too, if anything before it is trained; undefined for the embedding
   at::Tensor output;     // undefined if it is recomputed
 };
 

@@ -108,6 +108,20 @@ TEST(Adapter, TrainsWholeModulesBesides) {
   EXPECT_EQ(own.gradients.blocks.front().tensors.size(), 0u);
 }
 
+// Below the first adapter nothing has gradients; what is above is the same.
+TEST(Adapter, OfTheLastLayerAloneHasTheSameGradients) {
+  const Adapted all = make_adapted("llama", {.targets = {"q_proj"}}, false);
+  const Adapted last = make_adapted("llama", {.targets = {"model.layers.2.self_attn.q_proj"}}, false);
+  for (const bool recompute : {false, true}) {
+    const Result expected = result_of(all.local, {.recompute = recompute});
+    const Result found = result_of(last.local, {.recompute = recompute});
+    EXPECT_TRUE(at::equal(found.log_probs, expected.log_probs));
+    EXPECT_TRUE(at::equal(found.gradients.blocks[3]("self_attn.q_proj.lora_B.weight"),
+                          expected.gradients.blocks[3]("self_attn.q_proj.lora_B.weight")));
+    EXPECT_TRUE(found.gradients.blocks[1].tensors.empty());
+  }
+}
+
 TEST(Adapter, RecomputesWithTheSameDropout) {
   const Adapted adapted = make_adapted("llama", {}, true);
   const Result kept = result_of(adapted.local, {.dropout = {0.5, 11}});
