@@ -265,7 +265,7 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
     text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
     // Marks that leave out the end of the turn: the model would never learn to stop.
     const bool ends_after = span.end < whole.size() && tokenizer_->is_special(whole[span.end]);
-    if (ends_after && span.end > 0 && !tokenizer_->is_special(whole[span.end - 1])) ++span.end;
+    if (ends_after && !ends_turn(std::span(whole).subspan(span.begin, span.end - span.begin))) ++span.end;
     if (const std::size_t begin = std::max(span.begin, encoded.prompt); begin < span.end)
       ranges.push_back(range(begin, span.end));
   }

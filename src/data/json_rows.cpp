@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_reader.h"
 #include "base/parallel.h"
 #include "config/text.h"
 #include "data/bytes.h"
@@ -165,10 +166,14 @@ class CharIterator {
 Value parse_row(std::string_view line) {
   if (line.size() > kLongestRow) throw BadRow(fmt::format("a line longer than {} bytes", kLongestRow));
   Value value;
-  Builder builder(0, [&](Value&& row) {
+  const auto take = [&](Value&& row) {
     value = std::move(row);
     return true;
-  });
+  };
+  Builder fast(0, take);
+  if (JsonReader(line, fast).read()) return value;
+  // The other parser says what is wrong.
+  Builder builder(0, take);
   if (!Json::sax_parse(line.begin(), line.end(), &builder))
     throw BadRow(builder.problem().value_or("not valid JSON"));
   return value;

@@ -36,16 +36,20 @@ bool holds_array(const fs::path& file) {
 
 // In quotes, with what JSON requires escaped; the text is valid UTF-8.
 void append_json(std::string& out, const std::string& text) {
+  const auto is_plain = [](char c) { return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20; };
   out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
+  for (auto at = text.begin(); at != text.end();) {
+    const auto end = std::find_if_not(at, text.end(), is_plain);
+    out.append(at, end);
+    at = end;
+    if (at == text.end()) break;
+    if (*at == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(*at) < 0x20)
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(*at));
+    else
+      (out += '\\') += *at;
+    ++at;
   }
   out += '"';
 }

@@ -81,7 +81,7 @@ void PromptTexts::append(PromptText&& more) {
     prompts_.push_back(std::move(more));
     return;
   }
-  PromptText& prompt = at(more.prompt);
+  PromptText& prompt = at(std::move(more.prompt));
   prompt.chat = more.chat;
   prompt.split_hash = more.split_hash;
   const auto first = static_cast<std::uint32_t>(prompt.responses.size());

@@ -66,6 +66,7 @@ bool AddedTokenFinder::add(std::string_view pattern, const AddedToken& token) {
   if (nodes_[node].token >= 0) return false;
   nodes_[node].token = static_cast<std::int32_t>(tokens_.size());
   tokens_.push_back(token);
+  longest_ = std::max(longest_, pattern.size());
   return true;
 }
 
@@ -87,8 +88,30 @@ bool AddedTokenFinder::is_single_word(std::string_view text, std::size_t start, 
 
 void AddedTokenFinder::find(std::string_view text, std::vector<Segment>& segments) const {
   segments.clear();
-  std::size_t done = 0;
-  for (std::size_t at = 0; at < text.size();) {
+  find_from(0, text, segments);
+}
+
+// Whether it is a token without the white space around it.
+bool AddedTokenFinder::is_strict(const Segment& segment) const {
+  const auto token = std::ranges::find(tokens_, segment.token, &AddedToken::id);
+  return token != tokens_.end() && !token->lstrip && !token->rstrip;
+}
+
+void AddedTokenFinder::find_alike(std::string_view other, const std::vector<Segment>& known,
+                                  std::string_view text, std::vector<Segment>& segments) const {
+  const auto differs = std::mismatch(other.begin(), other.end(), text.begin(), text.end());
+  const auto common = static_cast<std::size_t>(differs.first - other.begin());
+  // No match that begins before the end of a kept token reaches to where the texts differ.
+  std::size_t kept = known.size();
+  while (kept > 0 && !(known[kept - 1].end + longest_ <= common && is_strict(known[kept - 1]))) --kept;
+  segments.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(kept));
+  find_from(kept > 0 ? known[kept - 1].end : 0, text, segments);
+}
+
+void AddedTokenFinder::find_from(std::size_t from, std::string_view text,
+                                 std::vector<Segment>& segments) const {
+  std::size_t done = from;
+  for (std::size_t at = from; at < text.size();) {
     if (start_nodes_[static_cast<unsigned char>(text[at])] == 0) {  // nearly always
       ++at;
       continue;

@@ -64,6 +64,11 @@ class AddedTokenFinder {
   // Replaces `segments` with those of `text`, in order.
   void find(std::string_view text, std::vector<Segment>& segments) const;
 
+  // The same for a text that begins like `other`, whose segments are known: it is searched only from where
+  // the result can differ.
+  void find_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
+                  std::vector<Segment>& segments) const;
+
   bool empty() const { return tokens_.empty(); }
 
  private:
@@ -80,6 +85,8 @@ class AddedTokenFinder {
     const AddedToken* token;
   };
 
+  void find_from(std::size_t from, std::string_view text, std::vector<Segment>& segments) const;
+  bool is_strict(const Segment& segment) const;
   std::uint32_t child_of(std::uint32_t node, char byte) const;
   std::optional<Match> longest_at(std::string_view text, std::size_t at) const;
   static bool is_single_word(std::string_view text, std::size_t start, std::size_t end);
@@ -87,6 +94,7 @@ class AddedTokenFinder {
   std::vector<Node> nodes_ = {Node{}};  // node 0 is the root; as a child it means "none"
   std::array<std::uint32_t, 256> start_nodes_;
   std::vector<AddedToken> tokens_;
+  std::size_t longest_ = 0;  // pattern, in bytes
 };
 
 }  // namespace dpo::text

@@ -26,6 +26,9 @@ class Codec {
 
   // A text in segments: added tokens, and what is between them; each is encoded on its own.
   virtual void split(std::string_view text, std::vector<Segment>& segments) const = 0;
+  // The same for a text that begins like `other`, whose segments are known.
+  virtual void split_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
+                           std::vector<Segment>& segments) const = 0;
   // Appends to `ends` how many tokens there are after each segment.
   virtual void encode_segments(std::string_view text, std::span<const Segment> segments,
                                std::vector<Token>& out, std::vector<std::size_t>& ends) const = 0;

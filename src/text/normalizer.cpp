@@ -145,29 +145,45 @@ class UnicodeNormalizer : public NormalizerStep {
       : options_(options_of(form)), first_changing_byte_(first_changing_byte(form)) {}
 
   bool may_change(std::string_view text) const override {
-    return std::any_of(text.begin(), text.end(),
-                       [&](char c) { return static_cast<unsigned char>(c) >= first_changing_byte_; });
+    return std::any_of(text.begin(), text.end(), [&](char c) { return may_change(c); });
   }
 
+  // Only runs of characters that may change are looked at, each with the character before it, which a mark
+  // may join. A character that cannot change joins none before it, so the parts are independent.
   void apply(Normalized& normalized) const override {
     const std::string_view text = normalized.text;
     std::string out;
     out.reserve(text.size());
-    std::size_t done = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const CodePoint point = code_point_at(text, at);
-      if (is_newer(point.code)) {
-        append_form(out, text.substr(done, at - done));
-        out.append(text, at, point.length);
-        done = at + point.length;
-      }
-      at += point.length;
+    for (std::size_t done = 0; done < text.size();) {
+      std::size_t at = done;
+      while (at < text.size() && !may_change(text[at])) ++at;
+      const std::size_t begin = at > done && at < text.size() ? previous_start(text, at) : at;
+      out.append(text, done, begin - done);
+      while (at < text.size() && may_change(text[at])) at += code_point_at(text, at).length;
+      append_run(out, text.substr(begin, at - begin));
+      done = at;
     }
-    append_form(out, text.substr(done));
     normalized.text = std::move(out);
   }
 
  private:
+  bool may_change(char lead) const { return static_cast<unsigned char>(lead) >= first_changing_byte_; }
+
+  // Characters that are newer than the library's tables stay.
+  void append_run(std::string& out, std::string_view run) const {
+    std::size_t done = 0;
+    for (std::size_t at = 0; at < run.size();) {
+      const CodePoint point = code_point_at(run, at);
+      if (is_newer(point.code)) {
+        append_form(out, run.substr(done, at - done));
+        out.append(run, at, point.length);
+        done = at + point.length;
+      }
+      at += point.length;
+    }
+    append_form(out, run.substr(done));
+  }
+
   static utf8proc_option_t options_of(NormalForm form) {
     const bool composes = form == NormalForm::Nfc || form == NormalForm::Nfkc;
     const bool compatible = form == NormalForm::Nfkc || form == NormalForm::Nfkd;

@@ -56,6 +56,11 @@ void Pipeline::split(std::string_view text, std::vector<Segment>& segments) cons
   finder_.find(text, segments);
 }
 
+void Pipeline::split_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
+                           std::vector<Segment>& segments) const {
+  finder_.find_alike(other, known, text, segments);
+}
+
 void Pipeline::encode_segments(std::string_view text, std::span<const Segment> segments,
                                std::vector<Token>& out, std::vector<std::size_t>& ends) const {
   Scratch scratch;

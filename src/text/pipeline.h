@@ -36,6 +36,8 @@ class Pipeline : public Codec {
   std::int64_t size() const override { return static_cast<std::int64_t>(texts_.size()); }
   bool is_special(Token id) const override;
   void split(std::string_view text, std::vector<Segment>& segments) const override;
+  void split_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
+                   std::vector<Segment>& segments) const override;
   void encode_segments(std::string_view text, std::span<const Segment> segments, std::vector<Token>& out,
                        std::vector<std::size_t>& ends) const override;
 

@@ -41,6 +41,11 @@ class SentencePieceCodec : public Codec {
     finder_.find(text, segments);
   }
 
+  void split_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
+                   std::vector<Segment>& segments) const override {
+    finder_.find_alike(other, known, text, segments);
+  }
+
   void encode_segments(std::string_view text, std::span<const Segment> segments, std::vector<Token>& out,
                        std::vector<std::size_t>& ends) const override {
     for (const Segment& segment : segments) {

@@ -105,7 +105,7 @@ std::vector<std::vector<Token>> Tokenizer::encode_alike(std::span<const std::str
       all[i] = encode(texts[i]);
       continue;
     }
-    parts_->codec->split(texts[i], segments);
+    parts_->codec->split_alike(texts[0], first_segments, texts[i], segments);
     all[i].reserve(texts[i].size() / 4);
     ends.clear();
     std::size_t shared = 0;

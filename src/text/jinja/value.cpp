@@ -114,7 +114,9 @@ bool Value::is_same_as(const Value& other) const {
 }
 
 Value Value::borrowed() const {
-  Value value = *this;
+  if (!pointer_) return *this;
+  Value value;
+  value.kind_ = kind_;
   value.pointer_ = std::shared_ptr<const void>(std::shared_ptr<const void>(), pointer_.get());
   return value;
 }

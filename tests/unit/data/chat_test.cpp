@@ -103,6 +103,22 @@ TEST_F(Chats, ScoreWhatTheAssistantSays) {
   EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > old|a$(<user>r$<assistant>)new|b$");
 }
 
+// A special token that begins the next turn does not belong to an answer that has its end.
+TEST_F(Chats, EndBeforeTheNextTurnBegins) {
+  const std::string answer =
+      "[" + message("assistant", "a") + ", " + message("user", "r") + ", " + message("assistant", "b") + "]";
+  for (const char* said : {"{{ m.content }}{{ eos_token }}{{ '\\n' }}",
+                           "{% generation %}{{ m.content }}{{ eos_token }}{{ '\\n' }}{% endgeneration %}"}) {
+    set_template(
+        fmt::format("{{%- for m in messages -%}}{{{{ eos_token }}}}<{{{{ m.role }}}}>"
+                    "{{%- if m.role == 'assistant' %}}{}"
+                    "{{%- else %}}{{{{ m.content }}}}{{{{ eos_token }}}}{{% endif %}}{{%- endfor -%}}"
+                    "{{%- if add_generation_prompt %}}{{{{ eos_token }}}}<assistant>{{% endif -%}}",
+                    said));
+    EXPECT_EQ(tokenize(kPrompt, {answer}), "$<user>q$$<assistant> > a$\n($<user>r$$<assistant>)b$\n") << said;
+  }
+}
+
 TEST_F(Chats, MayHaveSeveralMarksInAMessage) {
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>"

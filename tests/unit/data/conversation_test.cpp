@@ -85,7 +85,7 @@ TEST_F(Conversations, OfPairsInEveryForm) {
   EXPECT_EQ(read(R"({"system": "s", "question": "q", "chosen": "a", "rejected": "b"})"),
             R"(chat {"messages": [system:s, user:q]} > [assistant:a] [assistant:b] 0>1)");
   EXPECT_EQ(read(R"({"instruction": "q", "input": "i", "chosen": "a", "rejected": "b"})"),
-            R"(chat {"messages": [user:q\u000a\u000ai]} > [assistant:a] [assistant:b] 0>1)");
+            R"(chat {"messages": [user:q\n\ni]} > [assistant:a] [assistant:b] 0>1)");
   // HelpSteer3: the sign of the preference decides.
   EXPECT_EQ(read(row(R"({{"context": [{}], "response1": "a", "response2": "b", "overall_preference": -2}})",
                      kUser)),

@@ -1,5 +1,7 @@
 #include "text/added_tokens.h"
 
+#include <random>
+
 #include <gtest/gtest.h>
 
 namespace dpo::text {
@@ -54,6 +56,33 @@ TEST(AddedTokens, SingleWordsStandAlone) {
   const AddedTokenFinder finder = finder_of({token(1, "cat", false, false, true)});
   EXPECT_EQ(found(finder, "cat cats, cat-é"), "<1>| cats, |<1>|-é");
   EXPECT_EQ(found(finder, "écat cat_ cat\u0301"), "écat cat_ cat\u0301");
+}
+
+// What is known of a text that begins alike changes nothing.
+TEST(AddedTokens, AreFoundAlikeInTextsThatBeginAlike) {
+  const AddedTokenFinder finder =
+      finder_of({token(1, "<a>"), token(2, "<a>bc"), token(3, "[X]", true), token(4, "[Y]", false, true),
+                 token(5, "cat", false, false, true), token(6, "  "), token(7, "bc")});
+  const std::vector<std::string> pieces = {"<a>", "<a", ">",  "b",   "bc", "[X]",
+                                           "[Y]", " ",  "  ", "cat", "é",  "s"};
+  std::mt19937 random(1);
+  const auto some = [&](std::size_t most) {
+    std::string text;
+    for (std::size_t i = random() % (most + 1); i > 0; --i) text += pieces[random() % pieces.size()];
+    return text;
+  };
+  for (int round = 0; round < 20000; ++round) {
+    const std::string start = some(8), other = start + some(4), text = start + some(4);
+    std::vector<Segment> known, alike, alone;
+    finder.find(other, known);
+    finder.find(text, alone);
+    finder.find_alike(other, known, text, alike);
+    ASSERT_EQ(alike.size(), alone.size()) << other << " / " << text;
+    for (std::size_t i = 0; i < alike.size(); ++i)
+      EXPECT_TRUE(alike[i].start == alone[i].start && alike[i].end == alone[i].end &&
+                  alike[i].token == alone[i].token)
+          << other << " / " << text;
+  }
 }
 
 TEST(AddedTokens, OneOfTwoEqualPatternsIsRefused) {

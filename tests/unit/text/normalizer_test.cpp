@@ -1,5 +1,10 @@
 #include "text/normalizer.h"
 
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -27,6 +32,29 @@ TEST(Normalizer, NormalForms) {
   EXPECT_EQ(normalized(R"({"type":"NFKC"})", "ﬁ½²"), "fi1\u204422");
   EXPECT_EQ(normalized(R"({"type":"NFKD"})", "ﬁé"), "fie\u0301");
   EXPECT_EQ(normalized(R"({"type":"NFC"})", "plain"), "plain");
+}
+
+// Only parts of a text are given to the library; together they are what it makes of the whole.
+TEST(Normalizer, PartsAreNormalizedAsTheWhole) {
+  const std::vector<std::string> pieces = {
+      "a",      "e",      " ", "é", "ñ",      "\u0301", "\u0327", "\u0345", "\u1100", "\u1161",
+      "\u11A8", "\uAC00", "ﬁ", "½", "\u2019", "中",     "\u0958", "\u212B", "\u1E9B", "\u0323"};
+  const std::pair<const char*, int> forms[] = {{R"({"type":"NFC"})", UTF8PROC_COMPOSE},
+                                               {R"({"type":"NFD"})", UTF8PROC_DECOMPOSE},
+                                               {R"({"type":"NFKC"})", UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
+                                               {R"({"type":"NFKD"})", UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (std::size_t i = random() % 12; i > 0; --i) text += pieces[random() % pieces.size()];
+    for (const auto& [json, options] : forms) {
+      utf8proc_uint8_t* whole = nullptr;
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()), 0, &whole,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_NULLTERM | options));
+      EXPECT_EQ(normalized(json, text), reinterpret_cast<const char*>(whole)) << json << " " << text;
+      std::free(whole);
+    }
+  }
 }
 
 // The library's normal forms are of Unicode 9; later characters stay, and nothing moves across them.

@@ -1,0 +1,189 @@
+// A parser of JSON for data sets: strings without escapes are copied at once.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.h"
+
+namespace dpo {
+
+// Calls the handler as nlohmann::json's SAX interface does (null, boolean, number_integer, number_unsigned,
+// number_float, string, key, start_object, end_object, start_array, end_array). A handler that returns false
+// ends the reading; it must refuse deep nesting.
+template <class Handler>
+class JsonReader {
+ public:
+  JsonReader(std::string_view text, Handler& handler) : text_(text), handler_(handler) {}
+
+  // False if the text is not JSON, if a number cannot be represented, or if the handler refused. `position`
+  // is where.
+  bool read() {
+    at_ = first_invalid_utf8(text_);
+    if (at_ != text_.size()) return false;
+    at_ = 0;
+    if (!value()) return false;
+    skip_space();
+    return at_ == text_.size();
+  }
+  std::size_t position() const { return at_; }
+
+ private:
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  void skip_space() {
+    while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') ++at_;
+  }
+
+  // Whether the next character is `c`; then it is passed.
+  bool pass(char c) {
+    skip_space();
+    if (peek() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  bool value() {
+    skip_space();
+    switch (peek()) {
+      case '{': return object();
+      case '[': return array();
+      case '"': return string() && handler_.string(word_);
+      case 't': return literal("true") && handler_.boolean(true);
+      case 'f': return literal("false") && handler_.boolean(false);
+      case 'n': return literal("null") && handler_.null();
+      default: return number();
+    }
+  }
+
+  bool literal(std::string_view name) {
+    if (!text_.substr(at_).starts_with(name)) return false;
+    at_ += name.size();
+    return true;
+  }
+
+  bool object() {
+    constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
+    ++at_;
+    if (!handler_.start_object(kUnknown)) return false;
+    if (pass('}')) return handler_.end_object();
+    do {
+      skip_space();
+      if (peek() != '"' || !string() || !handler_.key(word_) || !pass(':') || !value()) return false;
+    } while (pass(','));
+    return pass('}') && handler_.end_object();
+  }
+
+  bool array() {
+    constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
+    ++at_;
+    if (!handler_.start_array(kUnknown)) return false;
+    if (pass(']')) return handler_.end_array();
+    do
+      if (!value()) return false;
+    while (pass(','));
+    return pass(']') && handler_.end_array();
+  }
+
+  static bool is_plain(char c) { return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20; }
+
+  // Into word_.
+  bool string() {
+    word_.clear();
+    for (++at_;;) {
+      const std::size_t begin = at_;
+      while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+      word_ += text_.substr(begin, at_ - begin);
+      if (peek() == '"') {
+        ++at_;
+        return true;
+      }
+      if (peek() != '\\') return false;
+      ++at_;
+      if (!escape()) return false;
+    }
+  }
+
+  bool escape() {
+    constexpr std::string_view kNames = "\"\\/bfnrt", kCharacters = "\"\\/\b\f\n\r\t";
+    const char name = peek();
+    if (name == 'u') return ++at_, code();
+    const std::size_t found = name == '\0' ? kNames.npos : kNames.find(name);
+    if (found == kNames.npos) return false;
+    word_ += kCharacters[found];
+    ++at_;
+    return true;
+  }
+
+  // One half of a surrogate pair alone is no character.
+  bool code() {
+    std::uint32_t first = 0, second = 0;
+    if (!hex(first) || (first >= 0xDC00 && first <= 0xDFFF)) return false;
+    if (first >= 0xD800 && first <= 0xDBFF) {
+      if (!literal("\\u") || !hex(second) || second < 0xDC00 || second > 0xDFFF) return false;
+      first = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+    }
+    append_utf8(word_, first);
+    return true;
+  }
+
+  bool hex(std::uint32_t& code) {
+    const std::string_view digits = text_.substr(std::min(at_, text_.size()), 4);
+    const char* const end = digits.data() + digits.size();
+    if (digits.size() < 4 || std::from_chars(digits.data(), end, code, 16).ptr != end) return false;
+    at_ += 4;
+    return true;
+  }
+
+  bool digits() {
+    const std::size_t begin = at_;
+    while (is_ascii_digit(peek())) ++at_;
+    return at_ > begin;
+  }
+
+  bool number() {
+    const std::size_t begin = at_;
+    const bool negative = peek() == '-';
+    if (negative) ++at_;
+    const std::size_t first = at_;
+    if (!digits() || (text_[first] == '0' && at_ > first + 1)) return false;
+    bool whole = true;
+    if (peek() == '.') {
+      ++at_;
+      whole = false;
+      if (!digits()) return false;
+    }
+    if (peek() == 'e' || peek() == 'E') {
+      ++at_;
+      whole = false;
+      if (peek() == '+' || peek() == '-') ++at_;
+      if (!digits()) return false;
+    }
+    return report_number(text_.substr(begin, at_ - begin), whole, negative);
+  }
+
+  // An integer beyond 64 bits is a float.
+  bool report_number(std::string_view digits, bool whole, bool negative) {
+    const char* const end = digits.data() + digits.size();
+    if (std::int64_t number = 0;
+        whole && negative && std::from_chars(digits.data(), end, number).ec == std::errc())
+      return handler_.number_integer(number);
+    if (std::uint64_t number = 0;
+        whole && !negative && std::from_chars(digits.data(), end, number).ec == std::errc())
+      return handler_.number_unsigned(number);
+    double number = 0;
+    if (std::from_chars(digits.data(), end, number).ec != std::errc()) return false;
+    word_ = digits;
+    return handler_.number_float(number, word_);
+  }
+
+  std::string_view text_;
+  Handler& handler_;
+  std::size_t at_ = 0;
+  std::string word_;
+};
+
+}  // namespace dpo
