@@ -20,6 +20,7 @@ struct ModelConfig {
   Dtype policy_dtype = Dtype::float32;
   std::optional<Dtype> fsdp_policy_mp;
   std::optional<Dtype> reference_dtype;
+  std::optional<double> router_aux_loss_coef;
 };
 
 struct LossConfig {

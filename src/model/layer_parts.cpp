@@ -95,6 +95,27 @@ at::Tensor rotary_attention(const ModelConfig& config, const BlockWeights& weigh
   return row_parallel_linear(weights, "self_attn.o_proj", out.flatten(1));
 }
 
+at::Tensor head_normed_attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                                 const Context& context) {
+  Heads heads = project_heads(config, w, x);
+  if (w.find("self_attn.q_norm.weight")) {
+    heads.q = head_norm(w, "self_attn.q_norm", heads.q, config.settings.norm_epsilon);
+    heads.k = head_norm(w, "self_attn.k_norm", heads.k, config.settings.norm_epsilon);
+  }
+  return rotary_attention(config, w, heads, context);
+}
+
+at::Tensor wide_normed_attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
+                                 const Context& context) {
+  Heads heads = project_heads(config, w, x);
+  const auto norm = [&](const char* name, const at::Tensor& of, std::int64_t width) {
+    return split_heads(config, wide_norm(w, name, of.flatten(1), width, config.settings.norm_epsilon));
+  };
+  heads.q = norm("self_attn.q_norm", heads.q, config.shape.query_width());
+  heads.k = norm("self_attn.k_norm", heads.k, config.shape.kv_width());
+  return rotary_attention(config, w, heads, context);
+}
+
 at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
   at::Tensor gate, up;
   if (weights.find("mlp.gate_up_proj.weight")) {

@@ -53,6 +53,13 @@ Heads project_heads(const ModelConfig& config, const BlockWeights& weights, cons
 at::Tensor rotary_attention(const ModelConfig& config, const BlockWeights& weights, const Heads& heads,
                             const Context& context);
 
+// The same for a layer's input: with the norms of each head's queries and keys, if the block has them; or
+// with norms of the queries and keys of all heads together.
+at::Tensor head_normed_attention(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x,
+                                 const Context& context);
+at::Tensor wide_normed_attention(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x,
+                                 const Context& context);
+
 // down(activation(gate(x)) * up(x)); gate and up may be fused into one matrix.
 at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x);
 

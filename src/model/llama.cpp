@@ -13,21 +13,11 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
                config.settings.embedding_multiplier);
 }
 
-at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
-                     const Context& context) {
-  Heads heads = project_heads(config, w, x);
-  if (w.find("self_attn.q_norm.weight")) {
-    heads.q = head_norm(w, "self_attn.q_norm", heads.q, config.settings.norm_epsilon);
-    heads.k = head_norm(w, "self_attn.k_norm", heads.k, config.settings.norm_epsilon);
-  }
-  return rotary_attention(config, w, heads, context);
-}
-
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon, multiplier = config.settings.residual_multiplier;
   const at::Tensor read = rms_norm(w, "input_layernorm", x, epsilon);
-  const at::Tensor y = x + times(attention(config, w, read, context), multiplier);
+  const at::Tensor y = x + times(head_normed_attention(config, w, read, context), multiplier);
   return y + times(gated_mlp(config, w, rms_norm(w, "post_attention_layernorm", y, epsilon)), multiplier);
 }
 

@@ -17,6 +17,7 @@ const BlockFunctions& functions_of(LayerKind kind) {
     case LayerKind::gemma: return kGemma;
     case LayerKind::olmo2: return kOlmo2;
     case LayerKind::cohere: return kCohere;
+    case LayerKind::mixture: return kMixture;
     case LayerKind::llama: break;
   }
   return kLlama;

@@ -16,6 +16,10 @@ namespace dpo::model {
 using Attention = std::function<at::Tensor(std::size_t layer, const at::Tensor& q, const at::Tensor& k,
                                            const at::Tensor& v)>;
 
+// Receives what a router computes: probabilities, float32 [tokens, experts], and the chosen experts, int64
+// [tokens, chosen].
+using OnRouting = std::function<void(const at::Tensor& probabilities, const at::Tensor& experts)>;
+
 // Of every token, for rotary embeddings: float32 [tokens, pairs]; undefined without them.
 struct Angles {
   at::Tensor cos, sin;
@@ -29,6 +33,7 @@ struct Context {
   Angles window_angles;  // of layers with a window, where theirs differ
   std::size_t layer = 0;
   Attention attention;
+  OnRouting on_routing = {};  // if set
 
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
     return attention(layer, q, k, v);
@@ -43,7 +48,7 @@ struct BlockFunctions {
   at::Tensor (*final_norm)(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x);
 };
 
-extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama, kGemma, kOlmo2, kCohere;
+extern const BlockFunctions kGpt2, kGptNeox, kGptj, kLlama, kGemma, kOlmo2, kCohere, kMixture;
 
 // A model without its weights.
 struct Model {

@@ -9,21 +9,10 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
   return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
 }
 
-at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
-                     const Context& context) {
-  Heads heads = project_heads(config, w, x);
-  const auto norm = [&](const char* name, const at::Tensor& of, std::int64_t width) {
-    return split_heads(config, wide_norm(w, name, of.flatten(1), width, config.settings.norm_epsilon));
-  };
-  heads.q = norm("self_attn.q_norm", heads.q, config.shape.query_width());
-  heads.k = norm("self_attn.k_norm", heads.k, config.shape.kv_width());
-  return rotary_attention(config, w, heads, context);
-}
-
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const double epsilon = config.settings.norm_epsilon;
-  const at::Tensor attended = attention(config, w, copy_to_tensor_parallel(w, x), context);
+  const at::Tensor attended = wide_normed_attention(config, w, copy_to_tensor_parallel(w, x), context);
   const at::Tensor y = x + output_norm(w, "post_attention_layernorm", attended, epsilon);
   const at::Tensor inner = gated_mlp(config, w, copy_to_tensor_parallel(w, y));
   return y + output_norm(w, "post_feedforward_layernorm", inner, epsilon);

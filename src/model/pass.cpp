@@ -49,7 +49,8 @@ class DeviceBatches {
 
 // Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
-                         DeviceBatch& here) {
+                         DeviceBatch& here, const OnRouting& on_routing = {}) {
+  here.context.on_routing = on_routing;
   switch (model.table.blocks[i].kind) {
     case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
     case BlockKind::layer:
@@ -95,11 +96,12 @@ Dropout dropout_of(const PassOptions& options, std::size_t block) {
 
 BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const Dropout& dropout) {
   const auto is_trained = [&trained](const std::string& name) {
-    return std::ranges::find(trained.tensors, trained.prefix + name, &TensorInfo::name) !=
-           trained.tensors.end();
+    return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
+      return tensor.stack.empty() ? tensor.name == full : tensor.stack == name;
+    });
   };
-  BlockWeights leaves{weights.flat, weights.tensors, weights.tensor_group, dropout};
-  for (NamedTensor& named : leaves.tensors)
+  BlockWeights leaves{weights.flat, {}, weights.operands, weights.tensor_group, dropout};
+  for (NamedTensor& named : leaves.operands)
     named.tensor = named.tensor.detach().requires_grad_(is_trained(named.name));
   return leaves;
 }
@@ -107,26 +109,31 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const 
 // What a block has gradients of: its trained tensors, then its input, if anything before it is trained.
 std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
   std::vector<at::Tensor> leaves;
-  for (const NamedTensor& named : saved.weights.tensors)
+  for (const NamedTensor& named : saved.weights.operands)
     if (named.tensor.requires_grad()) leaves.push_back(named.tensor);
   if (saved.input.defined() && saved.input.requires_grad()) leaves.push_back(saved.input);
   return leaves;
 }
 
 // Backpropagates through one block: adds to `gradients`, and returns the gradient of its input, undefined if
-// it has none. The gradient store is asked for its buffer last, since it may wait until the previous block's
-// reduce-scatter is done.
+// it has none. `routed_gradient`: of what a router computed, if the block has saved that. The gradient store
+// is asked for its buffer last, since it may wait until the previous block's reduce-scatter is done.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
-                            GradientStore& gradients) {
+                            const at::Tensor& routed_gradient, GradientStore& gradients) {
+  std::vector<at::Tensor> outputs = {saved.output}, output_gradients = {output_gradient};
+  if (saved.routed.defined()) {
+    outputs.push_back(saved.routed);
+    output_gradients.push_back(routed_gradient);
+  }
   const std::vector<at::Tensor> inputs = leaves_in(saved);
   std::vector<at::Tensor> found;
   if (!inputs.empty())
-    found = torch::autograd::grad({saved.output}, inputs, {output_gradient}, /*retain_graph=*/false,
+    found = torch::autograd::grad(outputs, inputs, output_gradients, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   BlockWeights& sums = gradients.gradients(block);
-  for (std::size_t i = 0; i < sums.tensors.size(); ++i)
-    if (found[i].defined()) sums.tensors[i].tensor.add_(found[i]);
-  return found.size() > sums.tensors.size() ? found.back() : at::Tensor();
+  for (std::size_t i = 0; i < sums.operands.size(); ++i)
+    if (found[i].defined()) sums.operands[i].tensor.add_(found[i]);
+  return found.size() > sums.operands.size() ? found.back() : at::Tensor();
 }
 
 // The blocks in order, then the head's scores.
@@ -198,6 +205,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved) {
+  const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // anything in the blocks so far
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options,
@@ -208,7 +216,12 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                                       x.defined() ? x.detach().requires_grad_(trains) : x,
                                       {}};
                      trains = trains || !model.trained.blocks[i].tensors.empty();
-                     const at::Tensor output = compute_block(model, i, block.weights, block.input, here);
+                     const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
+                       saved.balance.add(probabilities, experts);
+                       if (keep) block.routed = probabilities.sum(0);
+                     };
+                     const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
+                                                             balanced ? OnRouting(on_routing) : OnRouting());
                      if (keep) block.output = output;
                      saved.blocks.push_back(std::move(block));
                      return output.detach();
@@ -221,6 +234,8 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients) {
   at::Tensor gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
   DeviceBatches batches(model, batch);
+  at::Tensor routed_gradient = saved.balance.gradient();
+  if (routed_gradient.defined()) routed_gradient = routed_gradient * options.router_aux_loss_coef;
   for (std::size_t i = store.blocks(); i-- > 0;) {
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
     if (is_empty(batch)) {
@@ -228,9 +243,15 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
     } else {
       SavedBlock block = std::move(saved.blocks[i]);
       saved.blocks.pop_back();
+      const at::Device device = store.device(i);
+      const auto on_routing = [&block](const at::Tensor& probabilities, const at::Tensor&) {
+        block.routed = probabilities.sum(0);
+      };
       if (!block.output.defined() && !leaves_in(block).empty())
-        block.output = compute_block(model, i, block.weights, block.input, batches.on(store.device(i)));
-      gradient = backward_through(block, i, to_device(gradient, store.device(i)), gradients);
+        block.output = compute_block(model, i, block.weights, block.input, batches.on(device),
+                                     routed_gradient.defined() ? OnRouting(on_routing) : OnRouting());
+      gradient = backward_through(block, i, to_device(gradient, device), to_device(routed_gradient, device),
+                                  gradients);
     }
     gradients.complete(i);
   }

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/balance.h"
 #include "model/batch.h"
 #include "model/model.h"
 #include "model/store.h"
@@ -15,19 +16,22 @@ struct PassOptions {
   bool entropy = false;    // of the next token's distribution, for metrics
   bool recompute = false;  // activation checkpointing: layers save their inputs only
   std::int64_t chunk_rows = kHeadChunkRows;
-  Dropout dropout = {};  // of adapters; its seed is that of this pass
+  Dropout dropout = {};             // of adapters; its seed is that of this pass
+  double router_aux_loss_coef = 0;  // of the balance loss, which a pass with gradients then computes
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.
 struct SavedBlock {
-  BlockWeights weights;  // leaves of the block's graph
-  at::Tensor input;      // a leaf too, if anything before it is trained; undefined for the embedding
-  at::Tensor output;     // undefined if it is recomputed
+  BlockWeights weights;    // leaves of the block's graph
+  at::Tensor input;        // a leaf too, if anything before it is trained; undefined for the embedding
+  at::Tensor output;       // undefined if it is recomputed
+  at::Tensor routed = {};  // with a balance loss: the router's probabilities, summed over tokens
 };
 
 struct SavedActivations {
   std::vector<SavedBlock> blocks;  // the head's output is the normed rows
   at::Tensor lse;                  // of the head's logits
+  BalanceLoss balance;             // of all layers, if options.router_aux_loss_coef > 0
 };
 
 // The scores of the forest's responses. An empty forest has none, but asks the store for every block like any
@@ -38,7 +42,8 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved);
 
-// Adds the gradients of sum(grad_log_probs * log_probs) to `gradients`. `saved` is freed block by block.
+// Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
+// coefficient, to `gradients`. `saved` is freed block by block.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 

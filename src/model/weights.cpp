@@ -38,10 +38,38 @@ std::optional<Lora> lora_of(const BlockWeights& block, const std::string& name) 
   return lora;
 }
 
+// Tensors [first, last) of a block, which have one shape, as one tensor.
+NamedTensor stack_view(const at::Tensor& flat, const Block& block, const LocalBlock& local, std::size_t first,
+                       std::size_t last) {
+  const LocalTensor& one = local.tensors[first];
+  const auto size = static_cast<std::int64_t>(last - first);
+  const std::int64_t distance = size > 1 ? local.tensors[first + 1].start - one.start : one.count();
+  std::vector<std::int64_t> shape = one.shape;
+  shape.insert(shape.begin(), size);
+  const at::Tensor rows = flat.narrow(0, one.start, size * distance).view({size, distance});
+  return {block.tensors[first].stack, rows.narrow(1, 0, one.count()).view(shape)};
+}
+
+std::vector<NamedTensor> operands_of(const BlockWeights& weights, const Block& block,
+                                     const LocalBlock& local) {
+  std::vector<NamedTensor> operands;
+  for (std::size_t i = 0; i < block.tensors.size();) {
+    const std::string& stack = block.tensors[i].stack;
+    if (stack.empty()) {
+      operands.push_back(weights.tensors[i++]);
+      continue;
+    }
+    const std::size_t first = i;
+    while (i < block.tensors.size() && block.tensors[i].stack == stack) ++i;
+    operands.push_back(stack_view(weights.flat, block, local, first, i));
+  }
+  return operands;
+}
+
 }  // namespace
 
 const NamedTensor* BlockWeights::find(std::string_view name) const {
-  for (const NamedTensor& named : tensors)
+  for (const NamedTensor& named : operands)
     if (named.name == name) return &named;
   return nullptr;
 }
@@ -70,13 +98,14 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
                                block.tensors[i].transposed, block.tensors[i].scale,
                                block.tensors[i].split.has_value()});
   }
+  weights.operands = operands_of(weights, block, local);
   return weights;
 }
 
 BlockWeights with_adapter(const BlockWeights& block, const BlockWeights& adapter) {
-  BlockWeights both = block;
-  std::erase_if(both.tensors, [&](const NamedTensor& named) { return adapter.find(named.name) != nullptr; });
-  both.tensors.insert(both.tensors.end(), adapter.tensors.begin(), adapter.tensors.end());
+  BlockWeights both{block.flat, {}, block.operands, block.tensor_group};
+  std::erase_if(both.operands, [&](const NamedTensor& named) { return adapter.find(named.name) != nullptr; });
+  both.operands.insert(both.operands.end(), adapter.operands.begin(), adapter.operands.end());
   return both;
 }
 

@@ -29,9 +29,11 @@ struct NamedTensor {
 struct BlockWeights {
   at::Tensor flat;
   std::vector<NamedTensor> tensors;
+  std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
   Dropout dropout = {};                            // of every matrix with LoRA
 
+  // Operands by name.
   const at::Tensor& operator()(std::string_view name) const;
   const NamedTensor* find(std::string_view name) const;  // null if the block has no such tensor
 

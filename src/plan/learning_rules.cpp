@@ -208,6 +208,21 @@ std::optional<Finding> warmup(const Facts& f) {
   return finding;
 }
 
+std::optional<Finding> experts(const Facts& f) {
+  constexpr const char* id = "experts";
+  const model::ModelShape& s = f.w.in.shape;
+  const std::optional<double>& coefficient = f.run.model.router_aux_loss_coef;
+  if (s.experts == 0) {
+    if (!coefficient) return std::nullopt;
+    return error(id, fmt::format("model.router_aux_loss_coef={} is for mixtures of experts, but {} is none; "
+                                 "leave it out",
+                                 *coefficient, f.run.model.name_or_path));
+  }
+  return ok(id, fmt::format("each token goes to {} of {} experts, {}", s.experts_per_token, s.experts,
+                            coefficient ? fmt::format("balance loss times {}", *coefficient)
+                                        : "without a balance loss"));
+}
+
 std::optional<Finding> known_settings(const Facts& f) {
   constexpr const char* id = "known-settings";
   const bool preference = is_preference(f.run.loss);

@@ -16,11 +16,11 @@ using model::Block;
 using model::BlockKind;
 
 // A block as the fullest rank of the mesh holds it.
-model::LocalBlock block_on_rank(const Workload& w, const Block& block) {
+model::BlockSize block_on_rank(const Workload& w, const Block& block) {
   model::Layout layout;
   layout.tensor_ranks = w.mesh.tensor;
   layout.shard_ranks = w.mesh.shard;
-  return model::local_block(block, layout);
+  return model::block_size(block, layout);
 }
 
 double unsharded_on_rank(const Workload& w, const Block& block) {
@@ -145,7 +145,8 @@ std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t 
   using Kind = model::LayerKind;
   const Kind kind = s.layer_kind();
   const bool gemma = kind == Kind::gemma, olmo = kind == Kind::olmo2, cohere = kind == Kind::cohere;
-  const bool gated = kind == Kind::llama || gemma || olmo || cohere;
+  const bool mixture = kind == Kind::mixture;
+  const bool gated = kind == Kind::llama || gemma || olmo || cohere || mixture;
   const bool one_norm = kind == Kind::gptj || cohere;
   const double norms = one_norm ? 1 : gemma ? 4 : 2;
   const double statistics = gated && !cohere ? 4 : 8;  // float32: inverse deviation; layer norm also the mean
@@ -162,11 +163,19 @@ std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t 
     saved.push_back({"norm inputs in float32", norms * 4 * to_double(s.hidden), false});
   else if (gemma)
     saved.push_back({"outputs before their norms", bytes(2 * s.hidden), false});
-  if (olmo)
+  if (olmo || s.family == model::Family::olmoe)
     saved.push_back({"queries and keys before their norms", bytes(s.query_width() + s.kv_width()), true});
   if (!one_norm) saved.push_back({olmo ? "MLP output" : "second norm", bytes(s.hidden), false});
   if (!s.parallel_residual) saved.push_back({"residual between", bytes(s.hidden), false});
-  saved.push_back({"MLP inner", bytes((gated ? 3 : 2) * s.ffn), true});
+  if (!mixture) {
+    saved.push_back({"MLP inner", bytes((gated ? 3 : 2) * s.ffn), true});
+    return saved;
+  }
+  const std::int64_t rows = s.experts_per_token;
+  // Probabilities of all experts in float32, and five numbers of 8 bytes for each that is chosen.
+  saved.push_back({"router", to_double(4 * s.experts + 40 * rows), false});
+  saved.push_back({"inputs and outputs of experts", bytes(2 * rows * s.hidden), false});
+  saved.push_back({"inner states of experts", bytes(4 * rows * s.ffn), true});
   return saved;
 }
 

@@ -60,14 +60,20 @@ std::string trainer_text(const Plan& plan) {
   return name_of(plan.resolved.trainer) + (mesh.empty() ? "" : fmt::format(" ({})", mesh));
 }
 
+std::string parameters_text(const model::TensorTable& table) {
+  const std::string all = short_count(table.count()) + " parameters";
+  return table.active_count() == table.count()
+             ? all
+             : fmt::format("{}, {} active", all, short_count(table.active_count()));
+}
+
 std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const config::RunConfig& run = plan.resolved;
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string facts =
-      fmt::format("{} ({} parameters), {}, {}, {}, {}", model::info_of(in.shape.family).name,
-                  short_count(in.table->count()), devices_text(in.machine), trainer_text(plan),
-                  precision_text(plan), name_of(run.optimizer));
+      fmt::format("{} ({}), {}, {}, {}, {}", model::info_of(in.shape.family).name, parameters_text(*in.table),
+                  devices_text(in.machine), trainer_text(plan), precision_text(plan), name_of(run.optimizer));
   out += "\n" + wrap_words(facts, 0, kWidth) + "\n";
   return out;
 }
@@ -144,8 +150,8 @@ std::string time_text(const Plan& plan, const Paint& paint) {
 // What is trained, and from which weights.
 std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths) {
   const config::RunConfig& run = plan.resolved;
-  std::string text = fmt::format("loss={}, {} ({} parameters)", name_of(run.loss.name),
-                                 run.model.name_or_path, short_count(in.table->count()));
+  std::string text = fmt::format("loss={}, {} ({})", name_of(run.loss.name), run.model.name_or_path,
+                                 parameters_text(*in.table));
   if (in.adapter) text += fmt::format(", LoRA of {}", short_count(in.adapter->count()));
   if (!paths.checkpoint.empty())
     text += ", resumed from " + paths.checkpoint;

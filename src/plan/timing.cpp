@@ -186,8 +186,10 @@ TokenThreshold token_threshold(const Workload& w) {
   // parameter and token; with frozen weights it only gathers, and computes 2.
   const bool is_frozen = w.in.adapter != nullptr;
   const double bytes = to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
+  // Of a mixture of experts all parameters are gathered, but a token is multiplied by the active ones only.
+  const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
   const double scale_well =
-      bytes / (is_frozen ? 2 : 4) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
+      idle * bytes / (is_frozen ? 2 : 4) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
   return {scale_well, scale_well / to_double(w.mesh.ranks())};
 }
 
@@ -209,11 +211,12 @@ double sampling_seconds(const Workload& w) {
   const double new_tokens =
       std::max(0.0, to_double(run.max_length) - (w.example.mean - w.example.response_mean));
   const double parameters = to_double(w.in.table->count()) / to_double(w.mesh.tensor);
+  const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
   const double seconds_per_byte =
       std::max(1 / w.machine.device.memory_bandwidth, ring_share(w.mesh.shard) / shard_bus(w));
   const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(w.in).examples));
-  return new_tokens * parameters *
-         std::max(to_double(w.precision.weights) * seconds_per_byte, 2 * texts / flops_per_second(w));
+  return new_tokens * std::max(parameters * to_double(w.precision.weights) * seconds_per_byte,
+                               active * 2 * texts / flops_per_second(w));
 }
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,

@@ -60,6 +60,7 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
   Identity identity = {{"model.name_or_path", config.model.name_or_path},
                        {"model.policy_dtype", name_of(config.model.policy_dtype)},
                        {"model.fsdp_policy_mp", config::name_of(config.model.fsdp_policy_mp)},
+                       {"model.router_aux_loss_coef", text_of_number(config.model.router_aux_loss_coef)},
                        {"tokenizer", tokenizer},
                        {"loss.name", name_of(config.loss.name)},
                        {"loss.beta", fmt::format("{}", config.loss.beta)},

@@ -166,6 +166,7 @@ class TrainingLoop {
               seconds);
     metrics.emplace_back("grad_norm", result.gradient_norm);
     metrics.emplace_back("learning_rate", result.learning_rate);
+    if (run_.config.model.router_aux_loss_coef) metrics.emplace_back("aux_loss", result.aux_loss);
     add_counters(metrics);
     log_.after_update(metrics, run_.run_state, start);
   }

@@ -151,12 +151,14 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
                     state.policy.gradient_store());
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     result.tokens += forest.size();
+    result.aux_loss += saved.balance.value();
   }
   result.gradient_norm = state.policy.finish_gradients();
   result.records = whole ? whole->records() : records.gather(state.mesh);
-  std::vector<double> tokens = {static_cast<double>(result.tokens)};
-  shard::sum_over(*state.mesh.data, tokens, state.mesh.device);
-  result.tokens = static_cast<std::int64_t>(tokens[0]);
+  std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
+  shard::sum_over(*state.mesh.data, sums, state.mesh.device);
+  result.tokens = static_cast<std::int64_t>(sums[0]);
+  result.aux_loss = sums[1] / static_cast<double>(state.mesh.data->size() * state.microbatches);
   return result;
 }
 

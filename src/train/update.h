@@ -14,10 +14,12 @@ struct UpdateResult {
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
   std::int64_t tokens = 0;  // computed, over all ranks
+  double aux_loss = 0;      // the balance loss of experts, the mean over microbatches; 0 if it is off
   bool finite() const;
 };
 
-// Computes the gradients of the batch's mean loss into the policy's buffers; nothing else changes.
+// Computes the gradients of the batch's mean loss, and of the balance loss if it is on, into the policy's
+// buffers; nothing else changes.
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch);
 
 // One update over a batch. A loss or gradient that is NaN or infinite is a TrainingFailure; this and what

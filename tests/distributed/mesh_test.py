@@ -33,7 +33,8 @@ UPDATES = 10
 GROUPED = {"num_attention_heads": 8, "num_key_value_heads": 4}
 MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": GROUPED | {"head_dim": 8}, "qwen3": GROUPED, "gemma2": GROUPED,
           "gemma3_text": GROUPED, "phi3": GROUPED | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
-          "olmo2": GROUPED, "granite": GROUPED, "cohere": GROUPED | {"use_qk_norm": True}}
+          "olmo2": GROUPED, "granite": GROUPED, "cohere": GROUPED | {"use_qk_norm": True}, "mixtral": GROUPED,
+          "qwen3_moe": GROUPED, "olmoe": GROUPED}
 MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
           3: [{"shard": 3}, {"replica": 3}],

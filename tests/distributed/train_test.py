@@ -1,5 +1,5 @@
-"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, and resuming after the number
-of ranks changes or one of them is killed.
+"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, also of mixtures of experts, and
+resuming after the number of ranks changes or one of them is killed.
 
 Ranks are started by `dpo train` itself, under mpirun.
 """
@@ -28,18 +28,16 @@ MESHES = {"2 shards": ["trainer=FSDPTrainer", "mesh.shard=2"],
           "2 tensor": ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
           "2 shards x 2 tensor": ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"],
           "2 replicas x 2 shards": ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=2", "activation_checkpointing=true"]}
+EXPERTS = {"mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+           "qwen3_moe": {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "norm_topk_prob": True},
+           "olmoe": {"num_experts": 6, "num_experts_per_tok": 3}}
 
 
-class Training(TinyRuns):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.plain = cls.folder / "plain"
-        cls.check(cls.train(cls.plain, *SHORT))
-
+class Compared(TinyRuns):
     def close(self, run, other):
         """Losses of every update and evaluation, and the final weights."""
-        numbers = lambda folder: [[line[key] for key in line if key.startswith(("loss", "logps", "grad_norm"))]
+        keys = ("loss", "logps", "grad_norm", "aux_loss")
+        numbers = lambda folder: [[line[key] for key in line if key.startswith(keys)]
                                   for line in self.metrics(folder)]
         found, expected = numbers(run), numbers(other)
         self.assertEqual(len(found), len(expected))
@@ -51,6 +49,55 @@ class Training(TinyRuns):
         for name in theirs:
             off = abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max()
             self.assertLessEqual(off, TOLERANCE, name)
+
+
+class Experts(Compared):
+    """Ten updates of small mixtures of experts, by SFT and DPO, on two ranks and in one process."""
+
+    def model(self, family):
+        source, model = self.folder / f"{family}-source", self.folder / family
+        if model.exists():
+            return model
+        source.mkdir()
+        (source / "config.json").write_text(json.dumps(tiny_run.CONFIG | {"model_type": family} | EXPERTS[family]))
+        tiny_run.make_tokenizer(source)
+        subprocess.run([tiny_run.PROGRAM, "init", source, model], check=True, capture_output=True)
+        return model
+
+    def run_of(self, model, *more):
+        """The folder of a run with this model and these settings, which include the loss."""
+        run = self.folder / f"experts-{len(list(self.folder.glob('experts-*')))}"
+        ten = [*SHORT, "n_examples=120", "eval_every=60", f"model.name_or_path={model}", *more]
+        plain = [word for word in self.train_command(run) if not word.startswith(("loss", "model.name_or_path"))]
+        self.check(subprocess.run([*plain, *ten], capture_output=True, text=True))
+        self.assertEqual(max(self.updates(run)), 10)
+        return run
+
+    def test_ten_updates(self):
+        for family in EXPERTS:
+            model = self.model(family)
+            for loss in (["loss=sft"], ["loss=dpo", "loss.beta=0.1"]):
+                alone = self.run_of(model, *loss)
+                for mesh in ("2 shards", "2 tensor"):
+                    with self.subTest(family=family, loss=loss[0], mesh=mesh):
+                        self.close(self.run_of(model, *loss, *MESHES[mesh]), alone)
+
+    def test_balance_loss(self):
+        """It is that of each microbatch, so it does not depend on tensor ranks, which do not divide the batch."""
+        model = self.model("mixtral")
+        settings = ["loss=sft", "model.router_aux_loss_coef=0.5", "gradient_accumulation_steps=2"]
+        alone = self.run_of(model, *settings)
+        losses = [line["aux_loss"] for line in self.metrics(alone) if "grad_norm" in line]
+        self.assertTrue(len(losses) == 10 and all(1.9 < loss < 4 for loss in losses), losses)
+        self.close(self.run_of(model, *settings, *MESHES["2 tensor"]), alone)
+
+
+class Training(Compared):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plain = cls.folder / "plain"
+        cls.check(cls.train(cls.plain, *SHORT))
 
     def test_one_rank_is_the_plain_run(self):
         for trainer in ("FSDPTrainer", "TensorParallelTrainer"):

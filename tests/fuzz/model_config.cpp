@@ -19,6 +19,7 @@ void check_config(const ModelConfig& config) {
                                   shape.head_dim, shape.vocabulary, shape.context})
     if (size < 1 || size > std::int64_t{1} << 26) fail("a size that cannot be");
   if (shape.heads % shape.kv_heads != 0) fail("heads that cannot be shared");
+  if (shape.experts < 0 || shape.experts_per_token > shape.experts) fail("experts that cannot be chosen");
   const auto& rotary = config.settings.rotary;
   if (rotary.dim < 0 || rotary.dim > shape.head_dim || rotary.dim % 2 != 0) fail("rotated dimensions");
   for (const float frequency : dpo::model::rotary_frequencies(rotary))
@@ -64,6 +65,9 @@ const std::string kSeeds[] = {
         "short_factor": [1, 1.5], "long_factor": [2, 4]}, "original_max_position_embeddings": 8})",
     R"({"model_type": "smollm3", "num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 64,
         "num_attention_heads": 4, "vocab_size": 13, "max_position_embeddings": 16, "no_rope_layers": [0, 1]})",
+    R"({"model_type": "qwen3_moe", "num_hidden_layers": 2, "hidden_size": 16, "moe_intermediate_size": 64,
+        "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 13, "max_position_embeddings": 16,
+        "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "mlp_only_layers": []})",
 };
 
 const std::string kTokens[] = {"{",

@@ -2,11 +2,12 @@
 //
 //   model_probe MODEL REQUEST.json ANSWER.safetensors
 //
-// The request: {"dtype", "device", "recompute", "examples": [{"prompt": [ids], "responses": [[ids]...],
-// "weights": [w...]}...]}. All examples make one forest. The answer holds, by example e and response r,
-// "logits.e.r" [prompt + response tokens, vocabulary] (with "logits": true), and in the order of the request
-// "log_probs", "entropy" (the mean over a response's tokens), and "gradient.NAME" of
-// sum(w * log_prob) for every parameter.
+// The request: {"dtype", "device", "recompute", "router_aux_loss_coef", "examples": [{"prompt": [ids],
+// "responses": [[ids]...], "weights": [w...]}...]}. All examples make one forest. The answer holds, by
+// example e and response r, "logits.e.r" [prompt + response tokens, vocabulary] (with "logits": true), and in
+// the order of the request "log_probs", "entropy" (the mean over a response's tokens), "aux_loss" (the
+// balance loss), and "gradient.NAME" of sum(w * log_prob) + router_aux_loss_coef * aux_loss for every
+// parameter.
 #include <fstream>
 #include <iostream>
 
@@ -86,6 +87,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
   options.entropy = true;
   options.chunk_rows = 16;
   options.recompute = asked.value("recompute", false);
+  options.router_aux_loss_coef = asked.value("router_aux_loss_coef", 0.0);
   Answer answer;
   if (asked.value("logits", false))
     add_logits(answer, model::all_logits(model, loaded.weights, batch), forest);
@@ -99,6 +101,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
   const ops::ResponseScores scores = model::forward(model, store, batch, options, saved);
   const ops::ResponseScores alone = model::forward(model, loaded.weights, batch, options);
   if (!scores.log_probs.equal(alone.log_probs)) throw std::runtime_error("the two forward passes differ");
+  answer.emplace_back("aux_loss", at::tensor({saved.balance.value()}, at::kDouble));
   model::Weights gradients = model::make_weights(loaded.table, at::kFloat, device);
   model::ResidentGradients sums(gradients);
   model::backward(model, store, batch, options, saved, weights.to(device), sums);

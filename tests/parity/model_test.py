@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
+from transformers.core_model_loading import revert_weight_conversion
 
 import tiny_models
 
@@ -68,22 +69,27 @@ def by_transformers(model, examples):
     weights = torch.tensor([w for e in examples for w in e["weights"]], device=model.device)
     model.zero_grad()
     (weights * log_probs).sum().backward()
-    # As files call them: the head of GPT-NeoX has another name in memory.
+    # As files call them: the head of GPT-NeoX has another name in memory, as have experts.
     gradients = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
     if "gpt_neox.embed_in.weight" in gradients and "lm_head.weight" in gradients:
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
+    if any(".experts." in name for name in gradients):  # in memory they are stacked
+        gradients = revert_weight_conversion(model, gradients)
     lengths = attention.sum(1).tolist()
     rows = [logits[i, :n].detach().float().cpu() for i, n in enumerate(lengths)]
     return rows, log_probs.detach().float().cpu(), entropy.detach().cpu(), gradients
 
 
-def by_probe(folder, examples, dtype="float32", recompute=False, logits=True):
+def answer_of(folder, examples, **settings):
     with tempfile.TemporaryDirectory() as scratch:
         request, answer = Path(scratch, "request.json"), Path(scratch, "answer.safetensors")
-        request.write_text(json.dumps({"dtype": dtype, "device": DEVICE, "recompute": recompute, "logits": logits,
-                                       "examples": examples}))
+        request.write_text(json.dumps({"dtype": "float32", "device": DEVICE, "examples": examples, **settings}))
         subprocess.run([PROBE, folder, request, answer], check=True)
-        found = load_file(answer)
+        return load_file(answer)
+
+
+def by_probe(folder, examples, dtype="float32", recompute=False, logits=True):
+    found = answer_of(folder, examples, dtype=dtype, recompute=recompute, logits=logits)
     rows = [found.pop(f"logits.{i}.{j}") for i, e in enumerate(examples) for j in range(len(e["responses"]))] if logits else []
     gradients = {name.removeprefix("gradient."): x for name, x in found.items() if name.startswith("gradient.")}
     return rows, found["log_probs"], found["entropy"], gradients
@@ -158,7 +164,34 @@ VARIANTS = [
     ("olmo3", {}), ("smollm3", {}), ("smollm3", {"no_rope_layers": [0, 1, 0], "use_sliding_window": True, "sliding_window": 5}),
     ("granite", {}), ("granite", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
     ("cohere", {}), ("cohere", {"use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
+    ("mixtral", {}), ("mixtral", {"sliding_window": 7, "tie_word_embeddings": True, "num_experts_per_tok": 3}),
+    ("qwen3_moe", {}), ("qwen3_moe", {"norm_topk_prob": False, "attention_bias": True, "use_sliding_window": True, "sliding_window": 7}),
+    ("olmoe", {}), ("olmoe", {"norm_topk_prob": True, "num_key_value_heads": 6, "tie_word_embeddings": True}),
 ]
+
+
+def check_balance_loss(family):
+    """The balance loss and its gradients. Prompts are not shared: a forest has a shared one once, a padded batch several times."""
+    coefficient = 3.0
+    draw = random.Random(9)
+    ids = lambda: [draw.randrange(3, 131) for _ in range(draw.randint(2, 20))]
+    examples = [{"prompt": ids(), "responses": [ids()], "weights": [draw.uniform(-1, 1)]} for _ in range(6)]
+    for recompute in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_models.make(family, folder, seed=5)
+            model = load(folder)
+            _, _, _, plain = by_transformers(model, examples)
+            ids_, attention, _ = (x.to(model.device) for x in padded(examples))
+            model.zero_grad()
+            loss = model(input_ids=ids_, attention_mask=attention, output_router_logits=True).aux_loss
+            loss.backward()
+            balance = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
+            balance = revert_weight_conversion(model, balance)
+            found = answer_of(folder, examples, recompute=recompute, router_aux_loss_coef=coefficient)
+        wanted = {name: plain[name] + coefficient * balance.get(name, 0) for name in plain}
+        worst = max(error(found[f"gradient.{name}"], wanted[name]) for name in wanted)
+        print(f"{family:28} balance loss {loss.item():.4f}, ours {found['aux_loss'].item():.4f}  worst gradient {worst:.1e}")
+        assert abs(found["aux_loss"].item() - loss.item()) < 1e-5 * loss.item() and worst < GRADIENTS
 
 
 def check_text_part():
@@ -207,11 +240,16 @@ def main():
             examples = random_examples(number, 131)
             check_float32(name[:28], folder, examples)
             check_float32("  recomputed", folder, examples, recompute=True)
+            if family in tiny_models.EXPERTS:  # rounding would send some tokens to other experts: here every token goes to all
+                every = {"num_experts_per_tok": tiny_models.EXPERTS[family]}
+                tiny_models.make(family, folder, seed=number, **{**changes, **every})
             bfloat16.append(check_bfloat16("", folder, random_examples(100 + number, 131, count=16)))
     ours, theirs = (sum(x * x for x in errors) ** 0.5 for errors in zip(*bfloat16))
     print(f"log-probs in bfloat16 over all models, ours | transformers: {ours:.2e} | {theirs:.2e}")
     assert ours <= 1.1 * theirs
     check_text_part()
+    for family in tiny_models.EXPERTS if ALL else ["mixtral"]:
+        check_balance_loss(family)
     if ALL:
         check_gpt2_small()
     return 0

@@ -52,7 +52,12 @@ SETTINGS = {
     "granite": {**LLAMA_LIKE, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.2,
                 "logits_scaling": 8.0},
     "cohere": {**LLAMA_LIKE, "pad_token_id": 0, "logit_scale": 0.5},
+    "mixtral": {**LLAMA_LIKE, "num_local_experts": 5, "num_experts_per_tok": 2},
+    "qwen3_moe": {**LLAMA_LIKE, "head_dim": 16, "moe_intermediate_size": 40, "num_experts": 7, "num_experts_per_tok": 3,
+                  "norm_topk_prob": True},
+    "olmoe": {**LLAMA_LIKE, "pad_token_id": 0, "num_experts": 7, "num_experts_per_tok": 3},
 }
+EXPERTS = {"mixtral": 5, "qwen3_moe": 7, "olmoe": 7}  # of the families that have them
 FAMILIES = list(SETTINGS)
 
 

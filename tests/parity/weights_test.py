@@ -147,10 +147,12 @@ class Weights(unittest.TestCase):
                     wanted[head_of(family)] = wanted[embedding_of(family)]
                     self.assertEqual(state[head_of(family)].data_ptr(), state[embedding_of(family)].data_ptr())
                 self.check_equal(state, wanted)
+            self.check_equal(stored(self.convert(policy, f"{source}-back", "--config", source)), stored(source))
+            if family in tiny_models.EXPERTS:
+                continue  # in memory they are stacked
             fresh = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source))
             ours = {"lm_head.weight" if name == "embed_out.weight" else name: t for name, t in state.items()}
             fresh.load_state_dict(ours, strict=True)
-            self.check_equal(stored(self.convert(policy, f"{source}-back", "--config", source)), stored(source))
             # As direct-preference-optimization saves it: with the names that the model has in memory.
             original = Path(f"{source}-original.pt")
             torch.save({"step_idx": 320, "state": loaded(source).state_dict(), "metrics": {"loss": [0.5, 0.25]}},

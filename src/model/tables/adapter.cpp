@@ -34,9 +34,24 @@ bool is_any_of(const std::string& module, const std::vector<std::string>& ends) 
   return std::ranges::any_of(ends, [&](const std::string& end) { return is_named(module, end); });
 }
 
+// A router, which tensor-parallel ranks do not split, or an expert. PEFT's all-linear has none of them:
+// transformers does not compute them by nn.Linear.
+bool is_of_mixture(const Block& block, const TensorInfo& tensor) {
+  return block.kind == BlockKind::layer && tensor.multiplies_tokens &&
+         (!tensor.split || !tensor.stack.empty());
+}
+
 // What `linear` multiplies by: the matrices of the layers.
 bool can_have_lora(const Block& block, const TensorInfo& tensor) {
-  return block.kind == BlockKind::layer && tensor.multiplies_tokens && tensor.name.ends_with(kWeight);
+  return block.kind == BlockKind::layer && tensor.multiplies_tokens && tensor.name.ends_with(kWeight) &&
+         !is_of_mixture(block, tensor);
+}
+
+template <class Test>
+bool any_tensor(const TensorTable& model, const Test& test) {
+  return std::ranges::any_of(model.blocks, [&](const Block& block) {
+    return std::ranges::any_of(block.tensors, [&](const TensorInfo& tensor) { return test(block, tensor); });
+  });
 }
 
 std::regex compiled(const char* key, const std::string& text) {
@@ -80,51 +95,64 @@ class Target {
   std::optional<std::regex> expression_;
 };
 
+// What is wrong with a target that matches no matrix which can have LoRA.
+std::string problem_of(const TensorTable& model, const Target& target) {
+  const std::vector<std::string> names = linear_names(model);
+  if (target.matches(module_of(model.embedding_name)) || target.matches(module_of(model.head_name)))
+    return fmt::format(
+        "adapter.targets: '{0}' is the embedding or the head, which cannot have LoRA; "
+        "adapter.modules_to_save=[{0}] trains it as a whole",
+        target.text());
+  if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
+        return is_of_mixture(block, tensor) && target.matches(module_of(tensor));
+      }))
+    return fmt::format(
+        "adapter.targets: '{}' is an expert or a router, which cannot have LoRA, expected all-linear or {}",
+        target.text(), fmt::join(names, ", "));
+  return fmt::format(
+      "adapter.targets: no matrix of the model matches '{}', expected all-linear, a regular expression, or "
+      "ends of names such as {}{}",
+      target.text(), fmt::join(names, ", "), did_you_mean(target.text(), names));
+}
+
 // Every target must match a matrix: a misspelt one would be ignored silently.
 void check_targets(const TensorTable& model, const std::vector<Target>& targets) {
   std::vector<std::string> problems;
-  for (const Target& target : targets) {
-    bool found = false;
-    for (const Block& block : model.blocks)
-      for (const TensorInfo& tensor : block.tensors)
-        found = found || (can_have_lora(block, tensor) && target.matches(module_of(tensor)));
-    if (found) continue;
-    const std::vector<std::string> names = linear_names(model);
-    const bool is_end =
-        target.matches(module_of(model.embedding_name)) || target.matches(module_of(model.head_name));
-    problems.push_back(
-        is_end ? fmt::format("adapter.targets: '{0}' is the embedding or the head, which cannot have LoRA; "
-                             "adapter.modules_to_save=[{0}] trains it as a whole",
-                             target.text())
-               : fmt::format("adapter.targets: no matrix of the model matches '{}', expected all-linear, a "
-                             "regular expression, or ends of names such as {}{}",
-                             target.text(), fmt::join(names, ", "), did_you_mean(target.text(), names)));
-  }
+  for (const Target& target : targets)
+    if (!any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
+          return can_have_lora(block, tensor) && target.matches(module_of(tensor));
+        }))
+      problems.push_back(problem_of(model, target));
   if (!problems.empty()) throw UserError(std::move(problems));
+}
+
+// Empty if the module can be trained as a whole.
+std::string problem_of_module(const TensorTable& model, const std::string& module) {
+  const auto is_its = [&](const TensorInfo& tensor) { return is_named(module_of(tensor), module); };
+  const bool is_embedding = is_named(module_of(model.embedding_name), module);
+  if (is_tied(model) && (is_embedding || is_named(module_of(model.head_name), module)))
+    return fmt::format(
+        "adapter.modules_to_save: '{}' is tied to the {} in this model, and cannot be trained with an "
+        "adapter",
+        module, is_embedding ? "head" : "embedding");
+  if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
+        return is_of_mixture(block, tensor) && is_its(tensor);
+      }))
+    return fmt::format(
+        "adapter.modules_to_save: '{}' is an expert or a router, which cannot be trained with an adapter",
+        module);
+  if (!any_tensor(model, [&](const Block&, const TensorInfo& tensor) { return is_its(tensor); }))
+    return fmt::format(
+        "adapter.modules_to_save: the model has no module '{}', expected the end of a name such as {}",
+        module, last_part(module_of(model.head_name)));
+  return "";
 }
 
 void check_modules_to_save(const TensorTable& model, const std::vector<std::string>& modules) {
   std::vector<std::string> problems;
-  for (const std::string& module : modules) {
-    bool found = false, is_end = false;
-    for (const Block& block : model.blocks)
-      for (const TensorInfo& tensor : block.tensors) {
-        if (!is_named(module_of(tensor), module)) continue;
-        found = true;
-        is_end = is_end || tensor.name == model.embedding_name;
-      }
-    const bool is_tied_head = is_tied(model) && (is_end || is_named(module_of(model.head_name), module));
-    if (is_tied_head)
-      problems.push_back(fmt::format(
-          "adapter.modules_to_save: '{}' is tied to the {} in this model, and cannot be trained with an "
-          "adapter",
-          module, is_end ? "head" : "embedding"));
-    else if (!found)
-      problems.push_back(
-          fmt::format("adapter.modules_to_save: the model has no module '{}', expected the end of a name "
-                      "such as {}",
-                      module, last_part(module_of(model.head_name))));
-  }
+  for (const std::string& module : modules)
+    if (std::string problem = problem_of_module(model, module); !problem.empty())
+      problems.push_back(std::move(problem));
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 

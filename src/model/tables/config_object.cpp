@@ -41,6 +41,10 @@ const char* defaults_of(Family family) {
     case Family::cohere:
       return R"({"rope_theta": 500000.0, "logit_scale": 0.0625, "tie_word_embeddings": true,
         "pad_token_id": 0})";
+    case Family::mixtral:
+      return R"({"num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0})";
+    case Family::qwen3_moe: return R"({"num_key_value_heads": 4, "sliding_window": 4096})";
+    case Family::olmoe: return R"({"rms_norm_eps": 1e-05, "pad_token_id": 1})";
   }
   return "{}";
 }

@@ -28,6 +28,7 @@ FamilyTable llama_table(const ModelShape& shape);  // Llama, Mistral, Qwen, Phi-
 FamilyTable gemma_table(const ModelShape& shape);
 FamilyTable olmo2_table(const ModelShape& shape);
 FamilyTable cohere_table(const ModelShape& shape);
+FamilyTable mixture_table(const ModelShape& shape);  // Mixtral, Qwen3 MoE, OLMoE
 
 // Llama's names outside of the layers, without tensors in the layers yet.
 FamilyTable llama_like_table(const ModelShape& shape);

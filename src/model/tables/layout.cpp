@@ -41,6 +41,15 @@ LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   return local;
 }
 
+// Elements on the first tensor-parallel rank. No rank has more.
+std::int64_t count_on_first_rank(const TensorInfo& tensor, std::int64_t ranks) {
+  if (!tensor.split || ranks == 1) return tensor.count();
+  const std::int64_t dimension = tensor.shape[static_cast<std::size_t>(*tensor.split)];
+  std::int64_t share = tensor.sections.empty() ? (dimension + ranks - 1) / ranks : 0;
+  for (const std::int64_t section : tensor.sections) share += (section + ranks - 1) / ranks;
+  return tensor.count() / dimension * share;
+}
+
 }  // namespace
 
 std::int64_t LocalTensor::count() const { return product(shape.begin(), shape.end()); }
@@ -52,14 +61,23 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
     part.start = local.size;
     // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on
     // all of them and is rounded with the same random numbers.
-    local.size += aligned(local_tensor(tensor, {0, layout.tensor_ranks, 0, 1}).count());
+    local.size += aligned(count_on_first_rank(tensor, layout.tensor_ranks));
     local.tensors.push_back(std::move(part));
   }
-  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements.
-  local.shard_size =
-      aligned(std::max<std::int64_t>(1, (local.size + layout.shard_ranks - 1) / layout.shard_ranks));
-  local.size = local.shard_size * layout.shard_ranks;
+  const BlockSize sizes = block_size(block, layout);
+  local.size = sizes.size;
+  local.shard_size = sizes.shard_size;
   return local;
+}
+
+BlockSize block_size(const Block& block, const Layout& layout) {
+  std::int64_t filled = 0;
+  for (const TensorInfo& tensor : block.tensors)
+    filled += aligned(count_on_first_rank(tensor, layout.tensor_ranks));
+  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements.
+  const std::int64_t shard =
+      aligned(std::max<std::int64_t>(1, (filled + layout.shard_ranks - 1) / layout.shard_ranks));
+  return {shard * layout.shard_ranks, shard};
 }
 
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {

@@ -39,6 +39,12 @@ struct LocalBlock {
 
 LocalBlock local_block(const Block& block, const Layout& layout);
 
+// The two sizes of it alone: quick also for a layer with hundreds of experts.
+struct BlockSize {
+  std::int64_t size = 0, shard_size = 0;
+};
+BlockSize block_size(const Block& block, const Layout& layout);
+
 // Consecutive elements of a tensor in a rank's shard of a block's flat buffer.
 struct Piece {
   std::size_t tensor = 0;  // in the block's table

@@ -194,7 +194,8 @@ Rotary read_rotary(const ConfigReader& in, const ModelShape& shape) {
     case LayerKind::llama:
     case LayerKind::gemma:
     case LayerKind::olmo2:
-    case LayerKind::cohere: break;
+    case LayerKind::cohere:
+    case LayerKind::mixture: break;
   }
   const json& rope =
       has_two_rotaries(shape.family) ? rope_object(in, "full_attention") : common_rope_object(in);

@@ -25,7 +25,8 @@ Keys keys_of(LayerKind kind) {
     case LayerKind::cohere: return {"layer_norm_eps", "hidden_act", "silu", 1e-5};
     case LayerKind::gemma: return {"rms_norm_eps", "hidden_activation", "gelu_pytorch_tanh", 1e-6};
     case LayerKind::llama:
-    case LayerKind::olmo2: break;
+    case LayerKind::olmo2:
+    case LayerKind::mixture: break;
   }
   return {"rms_norm_eps", "hidden_act", "silu", 1e-6};
 }
@@ -47,7 +48,9 @@ Activation read_activation(const ConfigReader& in, const Keys& keys) {
 bool is_windowed_layer(const ConfigReader& in, const Settings& settings, Family family, std::int64_t layer) {
   switch (family) {
     case Family::mistral:
-    case Family::phi3: return true;
+    case Family::phi3:
+    case Family::mixtral:
+    case Family::qwen3_moe: return true;
     case Family::qwen2:
     case Family::qwen3: return static_cast<double>(layer) >= in.number("max_window_layers", 28);
     case Family::gemma2: return layer % 2 == 0;
@@ -60,13 +63,15 @@ bool is_windowed_layer(const ConfigReader& in, const Settings& settings, Family 
     case Family::llama:
     case Family::olmo2:
     case Family::granite:
-    case Family::cohere: break;
+    case Family::cohere:
+    case Family::olmoe: break;
   }
   return false;
 }
 
 bool uses_window(const ConfigReader& in, Family family) {
-  const bool can_be_off = family == Family::qwen2 || family == Family::qwen3 || family == Family::smollm3;
+  using enum Family;
+  const bool can_be_off = family == qwen2 || family == qwen3 || family == qwen3_moe || family == smollm3;
   return !can_be_off || in.flag("use_sliding_window", false);
 }
 
@@ -147,7 +152,15 @@ void read_factors(const ConfigReader& in, const ModelShape& shape, Settings& set
   settings.logit_multiplier = 1 / divisor;
 }
 
+void refuse_unsupported_experts(const ConfigReader& in) {
+  const json* dense = in.find("mlp_only_layers");
+  if (in.optional_size("decoder_sparse_step").value_or(1) != 1 || (dense && !dense->empty()))
+    in.fail("layers without experts ('decoder_sparse_step', 'mlp_only_layers') are not supported");
+  if (in.find("clip_qkv")) in.fail("'clip_qkv' is not supported");
+}
+
 void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
+  if (kind == LayerKind::mixture) refuse_unsupported_experts(in);
   if (kind == LayerKind::gpt2 && in.flag("add_cross_attention", false))
     in.fail("'add_cross_attention' is not supported");
   if (kind == LayerKind::gemma && in.flag("use_bidirectional_attention", false))
@@ -179,7 +192,8 @@ void extend_context(ModelShape& shape, const Rotary& rotary) {
 // Preference training compares likelihoods, to which dropout would add noise.
 void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
   std::string found;
-  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"})
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout",
+                          "router_jitter_noise"})
     if (const json* value = in.find(key); value && value->is_number() && value->get<double>() != 0)
       found += fmt::format("{}{} {}", found.empty() ? "" : ", ", key, value->dump());
   if (!found.empty()) notes.push_back(fmt::format("{}: dropout is ignored ({})", in.origin(), found));
@@ -202,6 +216,7 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   read_unrotated(in, config.shape, settings);
   read_windows(in, config.shape, settings);
   read_factors(in, config.shape, settings);
+  settings.norm_topk_prob = config.shape.family == Family::mixtral || in.flag("norm_topk_prob", false);
   settings.initializer_range = in.number("initializer_range", 0.02);
   settings.padding_row = read_padding_row(in, config.shape);
   extend_context(config.shape, settings.rotary);

@@ -25,6 +25,7 @@ struct Settings {
   bool inverse_layer_scale = false;         // GPT-2: also divided by the layer's number, from 1
   double attention_cap = 0, logit_cap = 0;  // c * tanh(x / c) of attention scores and logits; 0: none
   double embedding_multiplier = 1, residual_multiplier = 1, logit_multiplier = 1;
+  bool norm_topk_prob = false;  // the weights of a token's experts are scaled so that they add up to 1
   double initializer_range = 0.02;
   std::optional<std::int64_t> padding_row;  // of the embedding; zeros in a new model
   std::vector<std::string> notes;           // what is ignored, for the user

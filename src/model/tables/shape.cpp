@@ -47,13 +47,29 @@ ModelShape read_modern(const ConfigReader& in, Family family) {
     constexpr std::int64_t kQwen3HeadDim = 128;  // where its configuration leaves it out
     s.head_dim =
         in.optional_size("head_dim").value_or(family == Family::qwen3 ? kQwen3HeadDim : s.hidden / s.heads);
-    const bool may_have_biases = family != Family::phi3;
+    const bool may_have_biases = family != Family::phi3 && family != Family::mixtral;
     s.attention_bias = may_have_biases && in.flag("attention_bias", false);
     s.mlp_bias = may_have_biases && info_of(family).layers == LayerKind::llama && in.flag("mlp_bias", false);
     s.parallel_residual = family == Family::cohere;
     s.query_key_norm = family == Family::cohere && in.flag("use_qk_norm", false);
   }
   return s;
+}
+
+// Layers with experts only: no model of these families that is in use has others.
+void read_experts(const ConfigReader& in, ModelShape& s) {
+  const auto local = in.optional_size("num_local_experts");  // transformers writes one or the other
+  s.experts = local ? *local : in.size("num_experts");
+  s.experts_per_token = in.size("num_experts_per_tok");
+  if (s.family == Family::qwen3_moe) s.ffn = in.size("moe_intermediate_size");
+  if (s.experts_per_token > s.experts)
+    in.fail(fmt::format("'num_experts_per_tok' is {}, but there are only {} experts", s.experts_per_token,
+                        s.experts));
+  // The tensor table grows with them.
+  constexpr std::int64_t kMostExperts = 1 << 18;
+  if (s.layers * s.experts > kMostExperts)
+    in.fail(fmt::format("{} layers of {} experts are more than the {} experts that are supported", s.layers,
+                        s.experts, kMostExperts));
 }
 
 void check_heads(const ModelShape& s, const ConfigReader& in) {
@@ -78,13 +94,15 @@ ModelShape parse_shape(std::string_view config_json, const std::string& origin) 
     case LayerKind::llama:
     case LayerKind::gemma:
     case LayerKind::olmo2:
-    case LayerKind::cohere: shape = read_modern(in, family); break;
+    case LayerKind::cohere:
+    case LayerKind::mixture: shape = read_modern(in, family); break;
   }
   check_heads(shape, in);
   // The tensor table grows with them, and no real model comes near.
   constexpr std::int64_t kMostLayers = 4096;
   if (shape.layers > kMostLayers)
     in.fail(fmt::format("{} layers are more than the {} that are supported", shape.layers, kMostLayers));
+  if (shape.layer_kind() == LayerKind::mixture) read_experts(in, shape);
   return shape;
 }
 

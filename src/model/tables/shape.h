@@ -26,11 +26,14 @@ enum class Family {
   olmo3,
   smollm3,
   granite,
-  cohere
+  cohere,
+  mixtral,
+  qwen3_moe,
+  olmoe
 };
 
 // What a layer is made of. Families of one kind differ in biases, norms and settings only.
-enum class LayerKind { gpt2, gpt_neox, gptj, llama, gemma, olmo2, cohere };
+enum class LayerKind { gpt2, gpt_neox, gptj, llama, gemma, olmo2, cohere, mixture };
 
 struct FamilyInfo {
   const char* model_type = nullptr;  // in config.json
@@ -55,6 +58,9 @@ constexpr FamilyInfo info_of(Family family) {
     case Family::smollm3: return {"smollm3", "SmolLM3", LayerKind::llama};
     case Family::granite: return {"granite", "Granite", LayerKind::llama};
     case Family::cohere: return {"cohere", "Cohere", LayerKind::cohere};
+    case Family::mixtral: return {"mixtral", "Mixtral", LayerKind::mixture};
+    case Family::qwen3_moe: return {"qwen3_moe", "Qwen3 MoE", LayerKind::mixture};
+    case Family::olmoe: return {"olmoe", "OLMoE", LayerKind::mixture};
   }
   return {};
 }
@@ -70,13 +76,15 @@ struct ModelShape {
   Family family{};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
-  std::int64_t ffn = 0;
+  std::int64_t ffn = 0;  // width of the MLP, or of one expert
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;  // the longest sequence
   std::int64_t window = 0;   // of layers with sliding-window attention (which, the settings say); 0: none
+  std::int64_t experts = 0;  // of every layer; 0: it has one MLP
+  std::int64_t experts_per_token = 0;  // that the router chooses
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;

@@ -15,6 +15,11 @@ std::int64_t sum_over(const std::vector<TensorInfo>& tensors,
   return sum;
 }
 
+// Parameters of a tensor that a token uses, on average.
+std::int64_t active_count_of(const TensorInfo& tensor) {
+  return static_cast<std::int64_t>(tensor.token_share * static_cast<double>(tensor.count()));
+}
+
 FamilyTable family_table(const ModelShape& shape) {
   switch (shape.layer_kind()) {
     case LayerKind::gpt2: return gpt2_table(shape);
@@ -23,6 +28,7 @@ FamilyTable family_table(const ModelShape& shape) {
     case LayerKind::gemma: return gemma_table(shape);
     case LayerKind::olmo2: return olmo2_table(shape);
     case LayerKind::cohere: return cohere_table(shape);
+    case LayerKind::mixture: return mixture_table(shape);
     case LayerKind::llama: break;
   }
   return llama_table(shape);
@@ -39,7 +45,7 @@ std::int64_t Block::count() const {
 }
 
 std::int64_t Block::matmul_count() const {
-  return sum_over(tensors, [](const TensorInfo& t) { return t.multiplies_tokens ? t.count() : 0; });
+  return sum_over(tensors, [](const TensorInfo& t) { return t.multiplies_tokens ? active_count_of(t) : 0; });
 }
 
 std::int64_t Block::count_on_rank(std::int64_t degree) const {
@@ -51,6 +57,12 @@ std::int64_t Block::count_on_rank(std::int64_t degree) const {
 std::int64_t TensorTable::count() const {
   std::int64_t sum = 0;
   for (const Block& block : blocks) sum += block.count();
+  return sum;
+}
+
+std::int64_t TensorTable::active_count() const {
+  std::int64_t sum = 0;
+  for (const Block& block : blocks) sum += sum_over(block.tensors, active_count_of);
   return sum;
 }
 

@@ -19,12 +19,16 @@ struct TensorInfo {
   std::string name;                 // as Hugging Face files name it
   std::vector<std::int64_t> shape;  // as stored in those files
   std::optional<int> split;         // the dimension that tensor parallelism splits; none: every rank has all
-  bool multiplies_tokens = false;   // a matrix that every token is multiplied by (embeddings are looked up)
+  bool multiplies_tokens = false;   // a matrix that tokens are multiplied by (embeddings are looked up)
   Init init = Init::normal;
   std::vector<std::int64_t> sections =
       {};                   // of the split dimension, each split by itself: queries, keys, values
   bool transposed = false;  // a matrix that is stored [in, out]
   double scale = 1;         // that a product with it is multiplied by: alpha / r for LoRA's B
+  // Layers see consecutive tensors with the same stack, all of one shape, as one tensor of this name: the
+  // experts of a mixture, [experts, out, in].
+  std::string stack = {};
+  double token_share = 1;  // of the tokens, those that are multiplied by it: a router chooses
 
   std::int64_t count() const;
 };
@@ -37,8 +41,9 @@ struct Block {
   std::string prefix;  // that the names of a layer's tensors begin with; empty for embedding and head
   std::vector<TensorInfo> tensors;
 
-  std::int64_t count() const;         // parameters
-  std::int64_t matmul_count() const;  // of them, those in matrices that tokens are multiplied by
+  std::int64_t count() const;  // parameters
+  // Those in matrices that a token is multiplied by, on average.
+  std::int64_t matmul_count() const;
   std::int64_t count_on_rank(
       std::int64_t degree) const;  // parameters on one of `degree` tensor-parallel ranks
 };
@@ -56,7 +61,8 @@ struct TensorTable {
   std::vector<std::string> other_parts;  // beginnings of names of what is not read: a tower for images
 
   std::int64_t count() const;              // all parameters
-  std::int64_t body_matmul_count() const;  // parameters of the layers' matrices
+  std::int64_t active_count() const;       // without those of experts that a token is not sent to
+  std::int64_t body_matmul_count() const;  // parameters of the layers' matrices, likewise
 };
 
 TensorTable tensor_table(const ModelShape& shape);

@@ -36,6 +36,7 @@ TEST(Compose, DefaultsAreTheOriginals) {
   EXPECT_EQ(config.loss.name, Loss::sft);
   EXPECT_EQ(config.model.policy_dtype, Dtype::float32);
   EXPECT_FALSE(config.model.reference_dtype);
+  EXPECT_FALSE(config.model.router_aux_loss_coef);
 }
 
 TEST(Compose, TheCommandLineOfTheOriginal) {
@@ -68,7 +69,10 @@ TEST(Compose, EveryPreset) {
                                                         {"gemma3-4b", "google/gemma-3-4b-it"},
                                                         {"phi4", "microsoft/phi-4"},
                                                         {"olmo2-7b", "allenai/OLMo-2-1124-7B"},
-                                                        {"smollm3", "HuggingFaceTB/SmolLM3-3B"}};
+                                                        {"smollm3", "HuggingFaceTB/SmolLM3-3B"},
+                                                        {"mixtral", "mistralai/Mixtral-8x7B-v0.1"},
+                                                        {"olmoe", "allenai/OLMoE-1B-7B-0924"},
+                                                        {"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B"}};
   for (const auto& [preset, name] : models)
     EXPECT_EQ(run({std::string("model=") + preset}).model.name_or_path, name);
   EXPECT_EQ(run({"model=blank_model", "model.name_or_path=m"}).model.name_or_path, "m");

@@ -21,6 +21,10 @@ ModelShape shape(Family family, bool tied = false) {
   s.vocabulary = 13;
   s.context = 9;
   s.tied_embeddings = tied;
+  if (info_of(family).layers == LayerKind::mixture) {
+    s.experts = 4;
+    s.experts_per_token = 2;
+  }
   return s;
 }
 
@@ -71,7 +75,8 @@ TEST(AdapterTable, AllLinearIsEveryMatrixOfTheLayers) {
     for (const bool tied : {true, false}) {
       const TensorTable model = table(family, tied), adapter = adapter_table(model, {});
       std::size_t matrices = 0, tensors = 0;
-      for (const TensorInfo& tensor : model.blocks[1].tensors) matrices += tensor.multiplies_tokens ? 1 : 0;
+      for (const TensorInfo& tensor : model.blocks[1].tensors)  // routers are not split
+        matrices += tensor.multiplies_tokens && tensor.split && tensor.stack.empty() ? 1 : 0;
       for (const Block& block : adapter.blocks) tensors += block.tensors.size();
       EXPECT_EQ(tensors, 2 * 2 * matrices) << info_of(family).name;
     }
@@ -126,6 +131,20 @@ TEST(AdapterTable, MatchesNamesAndExpressionsAsPeftDoes) {
             std::string::npos);
   EXPECT_NE(problem_of(model, {.targets = {"lm_head"}}).find("adapter.modules_to_save=[lm_head]"),
             std::string::npos);
+}
+
+TEST(AdapterTable, OfAMixtureHasNoExperts) {
+  const TensorTable model = table(Family::qwen3_moe);
+  EXPECT_EQ(linear_names(model), (std::vector<std::string>{"k_proj", "o_proj", "q_proj", "v_proj"}));
+  for (const char* name : {"gate_proj", "gate", "mlp.experts.1.up_proj"}) {
+    EXPECT_NE(
+        problem_of(model, {.targets = {name}})
+            .find("is an expert or a router, which cannot have LoRA, expected all-linear or k_proj, o_proj"),
+        std::string::npos)
+        << name;
+    EXPECT_NE(problem_of(model, {.modules_to_save = {name}}).find("is an expert or a router"),
+              std::string::npos);
+  }
 }
 
 TEST(AdapterTable, HasOtherRanksAndScalesByPattern) {

@@ -27,6 +27,10 @@ std::vector<ModelShape> shapes() {
         shape.tied_embeddings = tied;
         if (family == Family::llama || family == Family::qwen3 || family == Family::phi3)
           shape.heads = 8;  // two queries per key
+        if (shape.layer_kind() == LayerKind::mixture) {
+          shape.experts = 3;
+          shape.experts_per_token = 2;
+        }
         all.push_back(shape);
       }
   return all;
@@ -160,6 +164,20 @@ TEST(Layout, SectionsMayDiffer) {
     EXPECT_EQ(weight.ranges.at(i).from, expected[i][0] * 24);
     EXPECT_EQ(weight.ranges.at(i).count, expected[i][1] * 24);
   }
+}
+
+TEST(Layout, SizesAreThoseOfTheBlock) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks) {
+      const Layout layout{0, tensor_ranks, 0, shard_ranks};
+      std::int64_t filled = 0;
+      for (const LocalTensor& tensor : local_block(block, layout).tensors)
+        filled += (tensor.count() + 63) / 64 * 64;
+      const BlockSize sizes = block_size(block, layout);
+      EXPECT_EQ(sizes.shard_size, ((filled + shard_ranks - 1) / shard_ranks + 63) / 64 * 64);
+      EXPECT_EQ(sizes.size, sizes.shard_size * shard_ranks);
+    }
+  });
 }
 
 TEST(Layout, TheLastRankMayHaveNothingOfASmallVocabulary) {

@@ -89,6 +89,39 @@ TEST(Settings, RefuseUnsupportedFeaturesByName) {
     EXPECT_NE(settings_message(c.members).find(c.expected), std::string::npos) << settings_message(c.members);
 }
 
+const std::string kMixtral = R"("model_type": "mixtral", "hidden_size": 64, "intermediate_size": 176,
+  "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 100, "max_position_embeddings": 8192,
+  "num_local_experts": 6, "num_experts_per_tok": 2)";
+const std::string kQwen3Moe = R"("model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 176,
+  "moe_intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 100,
+  "max_position_embeddings": 8192, "num_experts": 6, "num_experts_per_tok": 4)";
+
+TEST(Settings, Experts) {
+  const ModelConfig mixtral = parse(kMixtral), qwen = parse(kQwen3Moe);
+  EXPECT_EQ(mixtral.shape.experts, 6);
+  EXPECT_EQ(mixtral.shape.experts_per_token, 2);
+  EXPECT_EQ(mixtral.shape.ffn, 176);
+  EXPECT_EQ(mixtral.settings.rotary.theta, 1e6);
+  EXPECT_TRUE(mixtral.settings.norm_topk_prob);
+  EXPECT_EQ(mixtral.shape.window, 0);
+  EXPECT_EQ(parse(kMixtral + R"(, "sliding_window": 16)").settings.windowed, (std::vector<bool>{true, true}));
+  EXPECT_EQ(qwen.shape.ffn, 24);
+  EXPECT_FALSE(qwen.settings.norm_topk_prob);
+  EXPECT_TRUE(parse(kQwen3Moe + R"(, "norm_topk_prob": true)").settings.norm_topk_prob);
+  EXPECT_EQ(qwen.shape.window, 0);
+  EXPECT_EQ(parse(kQwen3Moe + R"(, "use_sliding_window": true)").shape.window, 4096);
+  const std::pair<const char*, const char*> refused[] = {
+      {R"(, "decoder_sparse_step": 2)", "layers without experts"},
+      {R"(, "mlp_only_layers": [0])", "layers without experts"},
+      {R"(, "clip_qkv": 8.0)", "'clip_qkv' is not supported"},
+      {R"(, "num_experts_per_tok": 7)", "'num_experts_per_tok' is 7, but there are only 6 experts"},
+      {R"(, "num_experts": 1000000)", "are more than the 262144 experts that are supported"},
+  };
+  for (const auto& [members, expected] : refused)
+    EXPECT_NE(settings_message(kQwen3Moe + members).find(expected), std::string::npos)
+        << settings_message(kQwen3Moe + members);
+}
+
 TEST(Settings, MayBeNestedDeeply) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_EQ(settings_message(kLlama + R"(, "rope_scaling": {"other": )" + deep + "}"), "accepted");

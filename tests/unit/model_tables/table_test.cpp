@@ -66,12 +66,16 @@ TEST(TensorTable, CountsTheParametersThatTheModelsArePublishedWith) {
       {"ibm-granite--granite-3.3-8b-instruct", 8'170'864'640},
       {"CohereLabs--aya-23-8B", 8'028'033'024},
       {"CohereLabs--c4ai-command-r-v01", 34'980'831'232},
+      {"mistralai--Mixtral-8x7B-v0.1", 46'702'792'704},
+      {"Qwen--Qwen3-30B-A3B", 30'532'122'624},
+      {"allenai--OLMoE-1B-7B-0924", 6'919'161'856},
   };
   for (const Case& c : cases) EXPECT_EQ(tensor_table(shipped(c.name)).count(), c.parameters) << c.name;
 }
 
 TEST(TensorTable, NamesEveryTensorOnce) {
-  for (const char* name : {"gpt2", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-70m", "Qwen--Qwen3-0.6B"}) {
+  for (const char* name : {"gpt2", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-70m", "Qwen--Qwen3-0.6B",
+                           "allenai--OLMoE-1B-7B-0924"}) {
     std::set<std::string> names;
     std::size_t tensors = 0;
     for (const Block& block : tensor_table(shipped(name)).blocks) {
@@ -91,9 +95,36 @@ TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
   EXPECT_EQ(table.head_matmul_count, 50304 * 2560);
 }
 
+// Published as 12.9, 3.3 and 1.3 billion active parameters.
+TEST(TensorTable, CountsTheExpertsThatATokenIsSentTo) {
+  EXPECT_EQ(tensor_table(shipped("mistralai--Mixtral-8x7B-v0.1")).active_count(), 12'879'925'248);
+  EXPECT_EQ(tensor_table(shipped("Qwen--Qwen3-30B-A3B")).active_count(), 3'353'032'704);
+  EXPECT_EQ(tensor_table(shipped("gpt2")).active_count(), 124'439'808);
+  const TensorTable table = tensor_table(shipped("allenai--OLMoE-1B-7B-0924"));
+  EXPECT_EQ(table.active_count(), 1'282'017'280);
+  // Per layer: attention 4 h^2, a router of 64 rows, and 8 experts of three matrices of 1024 rows.
+  EXPECT_EQ(table.body_matmul_count(), 16 * 2048 * (4 * 2048 + 64 + 8 * 3 * 1024));
+}
+
+TEST(TensorTable, NamesExpertsAsFilesDo) {
+  const auto layer = [](const char* name) { return tensor_table(shipped(name)).blocks[2].tensors; };
+  const auto find = [](const std::vector<TensorInfo>& tensors, const std::string& name) {
+    for (const TensorInfo& tensor : tensors)
+      if (tensor.name == "model.layers.1." + name) return tensor;
+    return TensorInfo{};
+  };
+  const auto mixtral = layer("mistralai--Mixtral-8x7B-v0.1"), qwen = layer("Qwen--Qwen3-30B-A3B");
+  EXPECT_EQ(find(mixtral, "block_sparse_moe.gate.weight").shape, (std::vector<std::int64_t>{8, 4096}));
+  EXPECT_EQ(find(mixtral, "block_sparse_moe.experts.7.w1.weight").stack, "experts.gate_proj");
+  EXPECT_EQ(find(mixtral, "block_sparse_moe.experts.7.w3.weight").stack, "experts.up_proj");
+  EXPECT_EQ(find(mixtral, "block_sparse_moe.experts.0.w2.weight").stack, "experts.down_proj");
+  EXPECT_EQ(find(qwen, "mlp.experts.127.up_proj.weight").shape, (std::vector<std::int64_t>{768, 2048}));
+  EXPECT_EQ(find(qwen, "mlp.experts.127.down_proj.weight").split, 1);
+}
+
 TEST(TensorTable, TensorRanksHoldTheWholeAndCopiesOfWhatIsNotSplit) {
-  for (const char* name :
-       {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b", "mistralai--Mistral-7B-v0.1"}) {
+  for (const char* name : {"gpt2-xl", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-2.8b",
+                           "mistralai--Mistral-7B-v0.1", "allenai--OLMoE-1B-7B-0924"}) {
     for (const Block& block : tensor_table(shipped(name)).blocks) {
       std::int64_t whole = 0;
       for (const TensorInfo& tensor : block.tensors) whole += tensor.split ? 0 : tensor.count();

@@ -112,6 +112,15 @@ TEST(Adapter, SharesItsWeightsWithTheReference) {
   EXPECT_FALSE(plan_of("model=pythia28").find("adapter"));
 }
 
+TEST(Experts, HaveABalanceLossIfAsked) {
+  const std::string olmoe = "model=olmoe ", coefficient = "model.router_aux_loss_coef=0.01";
+  expect_finding(olmoe, "experts", Verdict::ok, "each token goes to 8 of 64 experts, without a balance loss");
+  expect_finding(olmoe + coefficient, "experts", Verdict::ok, "balance loss times 0.01");
+  expect_finding("model=pythia28 " + coefficient, "experts", Verdict::error,
+                 "is for mixtures of experts, but EleutherAI/pythia-2.8b is none");
+  EXPECT_EQ(plan_of("model=pythia28").find("experts"), nullptr);
+}
+
 TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
   expect_finding("model=pythia28 loss=dpo loss.beta=0.1", "reference", Verdict::warning, "no model.archive");
   expect_finding("model=pythia28 loss=dpo loss.beta=0.1 model.archive=/no/such/policy.pt", "reference",

@@ -168,6 +168,16 @@ TEST(Memory, BasicTrainerSpreadsLayers) {
   EXPECT_LE(part(plan, "parameters"), kPythia + 4 * 128'783'360.0);
 }
 
+// All experts are in memory, whichever a token is sent to.
+TEST(Memory, ExpertsAreParameters) {
+  const std::string line = "model=qwen3-30b-a3b ";
+  expect_bytes(plan_of(line), "parameters", 4 * 30'532'122'624.0);
+  // Norms of 48 * (2 * 2048 + 2 * 128) + 2048 and routers of 48 * 128 * 2048 are on every rank.
+  const double whole = 48 * (2 * 2048 + 2 * 128) + 2048 + 48 * 128 * 2048;
+  expect_bytes(plan_of(line + "trainer=TensorParallelTrainer --gpus 4"), "parameters",
+               30'532'122'624.0 - whole + 4 * whole);
+}
+
 TEST(Memory, TensorParallelHoldsNormsWhole) {
   const Plan plan = plan_of("model=llama7b trainer=TensorParallelTrainer --gpus 4");
   // 65 norms of 4096 are on every rank, the rest is divided: (P - 266,240) / 4 + 266,240 parameters of 4
@@ -215,6 +225,8 @@ TEST(Memory, ActivationsOfALayer) {
   EXPECT_EQ(bytes("gpt2-large"), 41'056);
   // GPT-J, one norm for both: 12h + 4f + 4a + 8 = 12 * 4096 + 4 * 16384 + 4 * 16 + 8.
   EXPECT_EQ(bytes("gptj"), 114'760);
+  // OLMoE, 8 of 64 experts: 20h + 4 * 8h + 8 * 8f + 4a + 8 + 4 * 64 + 40 * 8, h = 2048, f = 1024, a = 16.
+  EXPECT_EQ(bytes("olmoe"), 172'680);
 }
 
 TEST(Memory, CheckpointingKeepsOneInputALayer) {

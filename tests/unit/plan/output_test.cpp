@@ -82,6 +82,7 @@ TEST(Text, SaysNumbersAsAPersonWould) {
   EXPECT_NE(one.find("(2.78B parameters)"), std::string::npos) << one;
   EXPECT_NE(text_of("model=blank_model model.name_or_path=gpt2").find("(124M parameters)"),
             std::string::npos);
+  EXPECT_NE(text_of("model=mixtral").find("Mixtral (46.7B parameters, 12.9B active)"), std::string::npos);
   EXPECT_NE(
       text_of("model=pythia28 n_examples=4").find("1 update over 4 examples, 1 evaluation, 1 checkpoint:"),
       std::string::npos)

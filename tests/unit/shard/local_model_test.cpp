@@ -68,7 +68,7 @@ void expect_same_over(std::vector<at::Device> devices, const std::string& family
 }
 
 TEST(Spread, ComputesTheSameOnTwoDevices) {
-  for (const char* family : {"gpt2", "llama"})
+  for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const bool recompute : {false, true}) expect_same_over({at::kCPU, at::kCPU}, family, recompute);
 }
 
@@ -76,7 +76,7 @@ TEST(Spread, ComputesTheSameOnCpuAndCuda) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   const at::Device gpu(at::kCUDA, 0);
   at::globalContext().setFloat32MatmulPrecision("highest");
-  for (const char* family : {"gpt2", "llama"})
+  for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const bool recompute : {false, true}) {
       expect_same_over({at::kCPU, gpu}, family, recompute);
       expect_same_over({gpu, at::kCPU}, family, recompute);
@@ -85,7 +85,7 @@ TEST(Spread, ComputesTheSameOnCpuAndCuda) {
 
 // Gradients of fewer tensors are, to the bit, those that the whole model has of them.
 TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
-  for (const char* family : {"gpt2", "llama"})
+  for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const bool recompute : {false, true}) {
       MadeModel made = make_model(family);
       model::ResidentStore store(made.weights);
@@ -103,7 +103,7 @@ TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
         });
       const model::Weights some = gradients_of();
       for (std::size_t b = 0; b < some.blocks.size(); ++b)
-        for (const model::NamedTensor& named : some.blocks[b].tensors)
+        for (const model::NamedTensor& named : some.blocks[b].operands)
           EXPECT_TRUE(named.tensor.equal(all.blocks[b](named.name))) << family << ' ' << named.name;
       EXPECT_GE(some.blocks[1].tensors.size(), 4u);
       EXPECT_TRUE(some.blocks.front().tensors.empty() && some.blocks.back().tensors.empty());

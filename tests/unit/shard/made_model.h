@@ -19,6 +19,10 @@ inline MadeModel make_model(const std::string& family) {
       family == "gpt2"
           ? R"({"model_type": "gpt2", "n_embd": 36, "n_layer": 3, "n_head": 3, "vocab_size": 89, "n_positions": 64,
                "initializer_range": 0.3})"
+      : family == "mixtral"
+          ? R"({"model_type": "mixtral", "hidden_size": 40, "intermediate_size": 30, "num_hidden_layers": 3,
+               "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 97, "num_local_experts": 5,
+               "num_experts_per_tok": 2, "max_position_embeddings": 64, "initializer_range": 0.3})"
           : R"({"model_type": "llama", "hidden_size": 40, "intermediate_size": 72, "num_hidden_layers": 3,
                "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 20, "vocab_size": 97,
                "max_position_embeddings": 64, "initializer_range": 0.3})";

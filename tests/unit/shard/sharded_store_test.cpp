@@ -85,11 +85,11 @@ TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ShardedStoreTest,
-                         testing::Combine(testing::Values("gpt2", "llama"), testing::Bool()));
+                         testing::Combine(testing::Values("gpt2", "llama", "mixtral"), testing::Bool()));
 
 // A rank without examples takes part in every exchange.
 TEST(ShardedStore, AnEmptyForestAsksForTheSameBlocks) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : {"gpt2", "llama", "mixtral"}) {
     const MadeModel made = make_model(family);
     const auto exchanges = [&](const data::Forest& forest) {
       Mesh mesh;
