@@ -100,9 +100,9 @@ std::string problem_of(const TensorTable& model, const Target& target) {
   const std::vector<std::string> names = linear_names(model);
   if (target.matches(module_of(model.embedding_name)) || target.matches(module_of(model.head_name)))
     return fmt::format(
-        "adapter.targets: '{0}' is the embedding or the head, which cannot have LoRA; "
-        "adapter.modules_to_save=[{0}] trains it as a whole",
-        target.text());
+        "adapter.targets: '{}' is the embedding or the head, which cannot have LoRA{}", target.text(),
+        is_tied(model) ? std::string()
+                       : fmt::format("; adapter.modules_to_save=[{}] trains it as a whole", target.text()));
   if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
         return is_of_mixture(block, tensor) && target.matches(module_of(tensor));
       }))

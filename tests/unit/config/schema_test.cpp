@@ -114,7 +114,7 @@ TEST(Schema, AdapterPresetsHoldTheDefaults) {
       ++keys;
       const Node* const value = find_child(preset, field.key.substr(8));
       ASSERT_TRUE(value) << field.key;
-      EXPECT_EQ(spelled(*value), field.key == "adapter.name" ? name : spelled(default_of(field)))
+      EXPECT_EQ(spelled(*value), field.key == "adapter.name" ? '"' + name + '"' : spelled(default_of(field)))
           << field.key;
     }
     EXPECT_EQ(preset.children.size(), keys);

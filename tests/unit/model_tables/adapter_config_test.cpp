@@ -64,7 +64,7 @@ TEST(AdapterConfig, NamesTargetsSoThatPeftFindsThem) {
   EXPECT_EQ(written({"all-linear"}),
             R"(["down_proj","gate_proj","k_proj","o_proj","q_proj","up_proj","v_proj"])");
   EXPECT_EQ(written({".*q_proj"}), R"(".*q_proj")");
-  EXPECT_EQ(written({".*q_proj", "mlp.up_proj"}), R"("(.*q_proj)|((.*\\.)?mlp\\.up_proj)") ");
+  EXPECT_EQ(written({".*q_proj", "mlp.up_proj"}), R"x("(.*q_proj)|((.*\\.)?mlp\\.up_proj)")x");
 }
 
 TEST(AdapterConfig, RefusesWhatWouldGiveOtherNumbers) {

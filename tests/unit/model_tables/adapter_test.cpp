@@ -131,6 +131,7 @@ TEST(AdapterTable, MatchesNamesAndExpressionsAsPeftDoes) {
             std::string::npos);
   EXPECT_NE(problem_of(model, {.targets = {"lm_head"}}).find("adapter.modules_to_save=[lm_head]"),
             std::string::npos);
+  EXPECT_TRUE(problem_of(table(Family::llama, true), {.targets = {"lm_head"}}).ends_with("cannot have LoRA"));
 }
 
 TEST(AdapterTable, OfAMixtureHasNoExperts) {
