@@ -41,10 +41,10 @@ TEST(Linear, IsTheBasesOwnWhileBIsZero) {
   const at::Tensor x = at::randn({kTokens, kIn}), bias = at::randn({kOut});
   Matrix matrix = random_matrix();
   matrix.lora->b.zero_();
-  EXPECT_TRUE(at::equal(linear(x, matrix, bias), linear(x, {matrix.weight}, bias)));
+  EXPECT_TRUE(at::equal(linear(x, matrix, bias), linear(x, Matrix{matrix.weight}, bias)));
   matrix.lora->magnitude = row_norms(matrix);
-  EXPECT_TRUE(at::allclose(linear(x, matrix, bias), linear(x, {matrix.weight}, bias), 0, 1e-6));
-  EXPECT_TRUE(at::equal(linear(x, matrix), linear(x, {matrix.weight})));
+  EXPECT_TRUE(at::allclose(linear(x, matrix, bias), linear(x, Matrix{matrix.weight}, bias), 0, 1e-6));
+  EXPECT_TRUE(at::equal(linear(x, matrix), linear(x, Matrix{matrix.weight})));
 }
 
 TEST(Linear, HasGradientsOfLoraAndInputOnly) {
@@ -105,10 +105,10 @@ TEST(Linear, DropsTheSameElementsForASeed) {
 
 TEST(BlockWeights, FindLoraNextToAMatrix) {
   BlockWeights block;
-  block.tensors = {{"proj.weight", at::randn({kOut, kIn})},
-                   {"other.weight", at::randn({kOut, kIn})},
-                   {"proj.lora_A.weight", at::randn({kRank, kIn})},
-                   {"proj.lora_B.weight", at::randn({kOut, kRank}), false, 0.5}};
+  block.operands = {{"proj.weight", at::randn({kOut, kIn})},
+                    {"other.weight", at::randn({kOut, kIn})},
+                    {"proj.lora_A.weight", at::randn({kRank, kIn})},
+                    {"proj.lora_B.weight", at::randn({kOut, kRank}), false, 0.5}};
   EXPECT_FALSE(block.matrix("other").lora);
   ASSERT_TRUE(block.matrix("proj").lora);
   EXPECT_EQ(block.matrix("proj").lora->scale, 0.5);

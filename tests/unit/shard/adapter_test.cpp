@@ -55,7 +55,7 @@ Result result_of(const LocalModel& local, const model::PassOptions& options = {}
 }
 
 TEST(Adapter, IsTheModelItselfAtFirst) {
-  for (const char* family : {"gpt2", "llama"})
+  for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const bool dora : {false, true}) {
       const Adapted adapted = make_adapted(family, {.dora = dora}, false);
       const at::Tensor own = result_of(adapted.base).log_probs, found = result_of(adapted.local).log_probs;
@@ -65,7 +65,7 @@ TEST(Adapter, IsTheModelItselfAtFirst) {
 
 // The gradient of W, where the model is W + s B A, gives those of A and B.
 TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
-  for (const char* family : {"gpt2", "llama"})
+  for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const bool recompute : {false, true}) {
       const Adapted adapted = make_adapted(family, {.r = 3, .alpha = 6}, true);
       MadeModel merged = make_model(family);
