@@ -31,8 +31,14 @@ except ImportError:
 PROGRAM = os.environ["DPO_PROGRAM"]
 TOLERANCE = 1e-5  # relative, float32
 PREFIX = "base_model.model."
+# Optimizer, learning rate, warm-up, clipping. RMSprop, which is for TRL, divides by the size of a gradient, so that rounding of a small one
+# counts as much as that of a large one: its trajectories agree to train_test's tolerance, those of SGD to ours.
+SGD, RMSPROP = ("SGD", 0.05, 2, 10.0), ("RMSprop", 1e-3, 2, 10.0)
 
-# Besides all-linear, which every family has.
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+MIXTURES = ("mixtral", "qwen3_moe", "olmoe")  # PEFT's all-linear has LoRA of their experts, which dpo does not support
+
+# Besides all-linear.
 LLAMA_CASES = {
     "list": {"target_modules": ["q_proj", "v_proj"]},
     "expression": {"target_modules": r".*\.mlp\.(up|down)_proj"},
@@ -44,8 +50,9 @@ LLAMA_CASES = {
 }
 
 
-def make_adapter(folder, family, base_seed=1, zero=False, **settings):
-    """A tiny model and a random adapter of PEFT's over it, both saved; B is zero if asked."""
+def make_adapter(folder, family, base_seed=1, zero=False, size=1, **settings):
+    """A tiny model and a random adapter of PEFT's over it, both saved; B is zero if asked. `size`: of B, relative to PEFT's random ones,
+    which are much larger than those that training gives."""
     model = tiny_models.model(family, base_seed)
     model.save_pretrained(folder / "base")
     tiny_tokenizer.make(folder / "base")
@@ -56,6 +63,8 @@ def make_adapter(folder, family, base_seed=1, zero=False, **settings):
         for name, parameter in adapted.named_parameters():
             if "modules_to_save" in name or "magnitude" in name:
                 parameter.mul_(1 + 0.1 * torch.randn(parameter.shape))
+            elif "lora_B" in name:
+                parameter.mul_(size)
     adapted.save_pretrained(folder / "adapter")
     return adapted
 
@@ -136,7 +145,15 @@ class Lora(unittest.TestCase):
     def test_adapters_of_peft_in_every_family(self):
         for family in tiny_models.FAMILIES:
             with self.subTest(family):
-                self.compare_scores_and_merge(family, family, target_modules="all-linear")
+                targets = ATTENTION if family in MIXTURES else "all-linear"
+                self.compare_scores_and_merge(family, family, target_modules=targets)
+
+    def test_experts_are_refused(self):
+        make_adapter(self.folder, "mixtral", target_modules="all-linear")
+        done = subprocess.run([PROGRAM, "merge", self.folder / "base", self.folder / "adapter", self.folder / "merged"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("LoRA of experts and routers is not supported", done.stderr)
 
     def test_adapters_of_peft_of_every_kind(self):
         for name, settings in LLAMA_CASES.items():
@@ -164,22 +181,25 @@ class Lora(unittest.TestCase):
                 self.assertGreater(max(abs(a - b) for a, b in zip(untrained, expected)), 1e-2, "nothing was learned")
                 self.expect_close(scores_by_dpo(folder / "base", "--adapter", adapter), expected, family)
 
+    def compare_updates(self, name, family, batches, zero, **settings):
+        """`zero`: a new adapter, whose reference is the model; otherwise one as after SFT, whose reference is the model with it."""
+        folder = self.folder / f"{family} {name}"
+        adapted = make_adapter(folder, family, zero=zero, size=0.2, target_modules="all-linear", **settings)
+        adapter = str(folder / "adapter")
+        reference = tiny_models.model(family, 1) if zero else copy.deepcopy(adapted)
+        expected = train_by_peft(adapted, reference, batches, 0.1, *SGD)
+        more = {} if zero else {"reference_adapter": adapter}
+        ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *SGD, adapter=adapter, **more)
+        train_test.compare(f"{family}, {name}", ours, expected, TOLERANCE)
+
     def test_twenty_updates(self):
         if not train_test.SHARED.is_dir():
             self.skipTest(f"{train_test.SHARED} is not there")
         batches = train_test.hh_batches(train_test.UPDATES)
         for family in ("gpt_neox", "llama"):
-            for name, zero, settings in (("new", True, {"target_modules": "all-linear"}),
-                                         ("DoRA", True, {"target_modules": "all-linear", "use_dora": True}),
-                                         ("from SFT", False, {"target_modules": "all-linear"})):
-                folder = self.folder / f"{family} {name}"
-                adapted = make_adapter(folder, family, zero=zero, **settings)
-                reference = copy.deepcopy(adapted) if not zero else tiny_models.model(family, 1)
-                run = ("RMSprop", 1e-3, 2, 10.0)
-                expected = train_by_peft(adapted, reference, batches, 0.1, *run)
-                more = {"adapter": str(folder / "adapter")} | ({} if zero else {"reference_adapter": str(folder / "adapter")})
-                ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *run, **more)
-                train_test.compare(f"{family}, {name}", ours, expected)
+            self.compare_updates("new", family, batches, zero=True)
+            self.compare_updates("from SFT", family, batches, zero=False)
+            self.compare_updates("DoRA", family, batches, zero=True, use_dora=True)
 
     def test_twenty_updates_of_trl(self):
         """From an adapter, as after SFT: TRL's DPOTrainer keeps a copy of it as the reference."""
@@ -189,12 +209,12 @@ class Lora(unittest.TestCase):
         batches = train_test.hh_batches(train_test.UPDATES)
         for family in ("gpt_neox", "llama"):
             folder = self.folder / f"{family} TRL"
-            make_adapter(folder, family, target_modules="all-linear")
-            adapter, run = str(folder / "adapter"), ("RMSprop", 1e-3, 2, 10.0)
+            make_adapter(folder, family, size=0.2, target_modules="all-linear")
+            adapter = str(folder / "adapter")
             load = lambda model: PeftModel.from_pretrained(model, adapter, is_trainable=True)
-            expected = trl_train_test.train_by_trl(folder / "base", batches, {"name": "dpo", "trl": "sigmoid", "beta": 0.1}, *run,
+            expected = trl_train_test.train_by_trl(folder / "base", batches, {"name": "dpo", "trl": "sigmoid", "beta": 0.1}, *RMSPROP,
                                                    adapted=load, weights_of=trained_by)
-            ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *run, adapter=adapter,
+            ours = train_test.train_by_probe(folder / "base", batches, {"name": "dpo", "beta": 0.1}, *RMSPROP, adapter=adapter,
                                              reference_adapter=adapter)
             train_test.compare(f"{family}, TRL", ours, expected)
 

@@ -34,8 +34,8 @@ bool is_any_of(const std::string& module, const std::vector<std::string>& ends) 
   return std::ranges::any_of(ends, [&](const std::string& end) { return is_named(module, end); });
 }
 
-// A router, which tensor-parallel ranks do not split, or an expert. PEFT's all-linear has none of them:
-// transformers does not compute them by nn.Linear.
+// A router, which tensor-parallel ranks do not split, or an expert. Layers do not compute with them by
+// `linear`, or not on a part of them, so they cannot have LoRA.
 bool is_of_mixture(const Block& block, const TensorInfo& tensor) {
   return block.kind == BlockKind::layer && tensor.multiplies_tokens &&
          (!tensor.split || !tensor.stack.empty());
@@ -62,12 +62,18 @@ std::regex compiled(const char* key, const std::string& text) {
   }
 }
 
-// As PEFT matches the keys of rank_pattern and alpha_pattern: the end of a name, as a regular expression.
 template <class T>
-T value_for(const char* key, const std::vector<std::pair<std::string, T>>& patterns,
-            const std::string& module, T otherwise) {
+using Patterns = std::vector<std::pair<std::string, T>>;
+
+// As PEFT matches the keys of rank_pattern and alpha_pattern: the end of a name, as a regular expression.
+std::regex end_pattern(const char* key, const std::string& pattern) {
+  return compiled(key, "(.*\\.)?(" + pattern + ")");
+}
+
+template <class T>
+T value_for(const char* key, const Patterns<T>& patterns, const std::string& module, T otherwise) {
   for (const auto& [pattern, value] : patterns)
-    if (std::regex_match(module, compiled(key, "(.*\\.)?(" + pattern + ")"))) return value;
+    if (std::regex_match(module, end_pattern(key, pattern))) return value;
   return otherwise;
 }
 
@@ -123,6 +129,26 @@ void check_targets(const TensorTable& model, const std::vector<Target>& targets)
           return can_have_lora(block, tensor) && target.matches(module_of(tensor));
         }))
       problems.push_back(problem_of(model, target));
+  if (!problems.empty()) throw UserError(std::move(problems));
+}
+
+// Every pattern must match a module with LoRA.
+template <class T>
+void check_patterns(const TensorTable& model, const char* key, const Patterns<T>& patterns,
+                    const ModuleFilter& has_lora) {
+  std::vector<std::string> problems;
+  for (const auto& [pattern, value] : patterns) {
+    const std::regex expression = end_pattern(key, pattern);
+    if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
+          const std::string module = module_of(tensor);
+          return can_have_lora(block, tensor) && has_lora(module) && std::regex_match(module, expression);
+        }))
+      continue;
+    const std::vector<std::string> names = linear_names(model);
+    problems.push_back(
+        fmt::format("{}: no module with LoRA matches '{}', expected an end of a name such as {}{}", key,
+                    pattern, fmt::join(names, ", "), did_you_mean(pattern, names)));
+  }
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
@@ -205,9 +231,12 @@ std::vector<std::string> linear_names(const TensorTable& model) {
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings) {
   const std::vector<Target> targets(settings.targets.begin(), settings.targets.end());
   check_targets(model, targets);
-  return adapter_table(model, settings, [&](const std::string& module) {
+  const ModuleFilter has_lora = [&](const std::string& module) {
     return std::ranges::any_of(targets, [&](const Target& target) { return target.matches(module); });
-  });
+  };
+  check_patterns(model, "adapter.rank_pattern", settings.rank_pattern, has_lora);
+  check_patterns(model, "adapter.alpha_pattern", settings.alpha_pattern, has_lora);
+  return adapter_table(model, settings, has_lora);
 }
 
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings,

@@ -19,7 +19,6 @@ constexpr const char* kUnsupported[] = {"lora_bias",
                                         "use_qalora",
                                         "use_bdlora",
                                         "layer_replication",
-                                        "target_parameters",
                                         "trainable_token_indices",
                                         "alora_invocation_tokens",
                                         "arrow_config",
@@ -107,6 +106,11 @@ void check_supported(const Reader& in) {
         fmt::format("'init_lora_weights' is {}: it changes the model's own weights too, so the adapter "
                     "does not work with them; PEFT can convert it to LoRA when it saves",
                     init.dump()));
+  if (const Json experts = in.get("target_parameters"); !is_unset(experts))
+    in.fail(fmt::format(
+        "'target_parameters' is {}: LoRA of experts and routers is not supported; of a mixture of "
+        "experts, target_modules may name the attention's matrices",
+        experts.dump()));
   for (const char* key : kUnsupported)
     if (const Json value = in.get(key); !is_unset(value))
       in.fail(fmt::format("'{}' is {}: not supported", key, value.dump()));

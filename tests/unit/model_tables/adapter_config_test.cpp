@@ -81,6 +81,8 @@ TEST(AdapterConfig, RefusesWhatWouldGiveOtherNumbers) {
   EXPECT_EQ(problem_of("peft_type", "\"IA3\""), "f: 'peft_type' is \"IA3\": only LORA is supported");
   EXPECT_EQ(problem_of("bias", "\"all\""), "f: 'bias' is \"all\": only \"none\" is supported");
   EXPECT_EQ(problem_of("lora_bias", "true"), "f: 'lora_bias' is true: not supported");
+  EXPECT_NE(problem_of("target_parameters", "[\"gate_up_proj\"]").find("LoRA of experts and routers"),
+            std::string::npos);
   EXPECT_NE(problem_of("init_lora_weights", "\"pissa\"").find("changes the model's own weights"),
             std::string::npos);
   EXPECT_EQ(problem_of("r", "0"), "f: 'r' is 0, expected a whole number from 1 to 65536");

@@ -158,6 +158,12 @@ TEST(AdapterTable, HasOtherRanksAndScalesByPattern) {
   EXPECT_EQ(tensor_of(adapter, "model.layers.1.self_attn.q_proj.lora_A.weight").shape[0], 9);
   EXPECT_DOUBLE_EQ(tensor_of(adapter, "model.layers.1.self_attn.q_proj.lora_B.weight").scale, 8.0 / 3);
   EXPECT_DOUBLE_EQ(tensor_of(adapter, "model.layers.0.self_attn.v_proj.lora_B.weight").scale, 1);
+  EXPECT_NE(problem_of(table(Family::llama), {.rank_pattern = {{"q_prj", 9}}})
+                .find("adapter.rank_pattern: no module with LoRA matches 'q_prj'"),
+            std::string::npos);
+  EXPECT_NE(problem_of(table(Family::llama), {.targets = {"v_proj"}, .alpha_pattern = {{"q_proj", 9}}})
+                .find("adapter.alpha_pattern: no module with LoRA matches 'q_proj'"),
+            std::string::npos);
 }
 
 TEST(AdapterTable, HasWholeModulesBesides) {
