@@ -93,7 +93,9 @@ class JsonReader {
   // Into word_.
   bool string() {
     word_.clear();
-    for (++at_;;) {
+    ++at_;
+    word_.reserve(std::min(text_.find('"', at_), text_.size()) - at_);  // escapes make it a little less
+    for (;;) {
       const std::size_t begin = at_;
       while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
       word_ += text_.substr(begin, at_ - begin);

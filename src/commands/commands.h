@@ -140,6 +140,7 @@ Command fetch_command();
 Command plan_command();
 Command push_command();
 Command render_command();
+Command report_command();
 Command tokenize_command();
 Command track_command();
 

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
        tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
        make_command<MergeArguments>("merge", engine), make_command<InitArguments>("init", engine),
        make_command<SampleArguments>("sample", engine), make_command<ScoreArguments>("score", engine),
-       track_command(),
+       report_command(), track_command(),
        make_group("bench", kBenchHelp,
                   {make_command<BenchTrainArguments>("train", engine),
                    make_command<BenchDeviceArguments>("device", engine)})},

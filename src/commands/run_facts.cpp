@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -122,8 +119,10 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   add("learning rate", fmt::format("{}", run.lr));
   add("schedule", fmt::format("{}, {} updates of warm-up", name_of(run.lr_schedule), run.warmup_steps));
   add("batch size", fmt::format("{}", run.batch_size));
-  add("examples", fmt::format("{}", examples));
-  add("updates", fmt::format("{}", updates));
+  if (updates > 0) {
+    add("examples", fmt::format("{}", examples));
+    add("updates", fmt::format("{}", updates));
+  }
   add("max_length", fmt::format("{}", run.max_length));
   add("max_prompt_length", fmt::format("{}", run.max_prompt_length));
   add("max_grad_norm", fmt::format("{}", run.max_grad_norm));
@@ -132,22 +131,6 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   if (run.chat_template) add("chat template", without_folders(*run.chat_template));
   add("seed", fmt::format("{}", run.seed));
   return settings;
-}
-
-std::vector<report::Evaluation> evaluations_of(const report::MetricLog& log, std::int64_t examples) {
-  std::map<double, report::Evaluation> by_examples;
-  for (const report::Point& point : log.points("loss/eval"))
-    if (point.x <= static_cast<double>(examples)) by_examples[point.x] = {point.x, point.y};
-  const auto add = [&](const char* name, std::optional<double> report::Evaluation::*value) {
-    for (const report::Point& point : log.points(name))
-      if (const auto found = by_examples.find(point.x); found != by_examples.end())
-        found->second.*value = point.y;
-  };
-  add("rewards_eval/accuracies", &report::Evaluation::accuracy);
-  add("rewards_eval/margins", &report::Evaluation::margin);
-  std::vector<report::Evaluation> evaluations;
-  for (const auto& [x, evaluation] : by_examples) evaluations.push_back(evaluation);
-  return evaluations;
 }
 
 void add_data(const config::RunConfig& config, report::CardRun& run) {
@@ -177,12 +160,33 @@ std::string without_folders(const std::string& path) {
   return is_checkpoint ? "RUN/" + name : name;
 }
 
-report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const std::string& base_model,
-                         const std::string& exp_name, std::vector<std::string>& notes) {
+report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
   config::Request request;
   request.config_file = run / "config.yaml";
   const config::Resolved resolved = config::compose(request);
   const config::RunConfig& config = resolved.values;
+  report::CardRun facts;
+  facts.examples = given.examples;
+  facts.updates = given.updates;
+  facts.loss = name_of(config.loss.name);
+  facts.base_model = given.base_model.empty()
+                         ? name_on_the_hub(hub::RepositoryKind::Model, config.model.name_or_path)
+                         : given.base_model;
+  facts.base = facts.base_model.empty() ? without_folders(config.model.name_or_path) : facts.base_model;
+  if (config.model.archive) facts.weights = without_folders(*config.model.archive);
+  if (config.best_metric) facts.chosen_by = *config.best_metric;
+  add_data(config, facts);
+  const Settings changed = changed_keys(resolved);
+  facts.settings = settings_of(config, changed, facts.examples, facts.updates);
+  std::vector<std::string> command = {"dpo", "train", "loss=" + facts.loss,
+                                      "exp_name=" + override_text(given.exp_name)};
+  for (const auto& [key, value] : changed) command.push_back(key + "=" + value);
+  facts.command = shell_command(command);
+  return facts;
+}
+
+report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const std::string& base_model,
+                         const std::string& exp_name, std::vector<std::string>& notes) {
   const json state =
       json::parse(read_text_file(checkpoint / "state" / "run.json", "the state of the run"), nullptr, false);
   const auto count = [&](const char* name) {
@@ -190,36 +194,19 @@ report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const 
                ? state[name].get<std::int64_t>()
                : 0;
   };
-  report::CardRun facts;
-  facts.examples = count("examples");
-  facts.updates = count("updates");
-  facts.loss = name_of(config.loss.name);
-  facts.base_model = base_model.empty()
-                         ? name_on_the_hub(hub::RepositoryKind::Model, config.model.name_or_path)
-                         : base_model;
-  facts.base = facts.base_model.empty() ? without_folders(config.model.name_or_path) : facts.base_model;
-  if (config.model.archive) facts.weights = without_folders(*config.model.archive);
+  report::CardRun facts = read_keys(run, {count("examples"), count("updates"), base_model, exp_name});
   if (facts.base_model.empty())
     notes.push_back(
         fmt::format("the card does not link the model that the run started from: '{}' is not in the Hugging "
                     "Face cache; --base-model ORG/NAME names it",
-                    config.model.name_or_path));
-  add_data(config, facts);
+                    facts.base));
   std::error_code none;
-  if (config.best_metric && fs::equivalent(run / kBest, checkpoint, none))
-    facts.chosen_by = *config.best_metric;
+  if (!fs::equivalent(run / kBest, checkpoint, none)) facts.chosen_by.clear();
   if (fs::exists(run / "metrics.jsonl", none)) {
     const report::MetricLog log(run / "metrics.jsonl");
-    facts.evaluations = evaluations_of(log, facts.examples);
-    if (const auto counted = log.points("counters/eval_examples"); !counted.empty())
-      facts.eval_examples = std::llround(counted.back().y);
+    facts.evaluations = report::evaluations_of(log, static_cast<double>(facts.examples));
+    facts.eval_examples = report::evaluated_examples(log);
   }
-  const Settings changed = changed_keys(resolved);
-  facts.settings = settings_of(config, changed, facts.examples, facts.updates);
-  std::vector<std::string> command = {"dpo", "train", "loss=" + facts.loss,
-                                      "exp_name=" + override_text(exp_name)};
-  for (const auto& [key, value] : changed) command.push_back(key + "=" + value);
-  facts.command = shell_command(command);
   return facts;
 }
 

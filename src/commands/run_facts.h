@@ -1,6 +1,7 @@
-// What a model card says about the run that trained the model.
+// What a model card or a report says about a run.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,9 +10,18 @@
 
 namespace dpo::commands {
 
-// Reads config.yaml and metrics.jsonl of a run, as far as its checkpoint. Nothing in it names a folder of
-// this machine. `base_model`: the name on the hub of the model that the run started from; empty: as the
-// configuration names it, if the Hugging Face cache has that. `exp_name`: for the command that repeats it.
+// What is known about a run besides its configuration.
+struct KeyFacts {
+  std::int64_t examples = 0, updates = 0;  // of its checkpoint; 0: they are not shown
+  std::string base_model = {};  // the name on the hub of the model that the run started from; empty: as the
+                                // configuration names it, if the Hugging Face cache has that
+  std::string exp_name = {};    // for the command that repeats it
+};
+
+// Reads config.yaml of a run. Nothing in the result names a folder of this machine.
+report::CardRun read_keys(const std::filesystem::path& run, const KeyFacts& given);
+
+// The same, with the evaluations up to a checkpoint and what chose it.
 report::CardRun read_run(const std::filesystem::path& run, const std::filesystem::path& checkpoint,
                          const std::string& base_model, const std::string& exp_name,
                          std::vector<std::string>& notes);

@@ -159,7 +159,7 @@ std::vector<Field> model_fields() {
             "Dtype of the reference model; null: the dtype that the policy computes in. "
             "direct-preference-optimization uses float16."),
       field(
-          "model.router_aux_loss_coef", kModel, &M::router_aux_loss_coef, "null", not_below(0),
+          "model.router_aux_loss_coef", kModel, &M::router_aux_loss_coef, "null", above(0),
           "Of a mixture of experts: add this times the balance loss of its routers; null: no balance loss."),
   };
 }

@@ -278,8 +278,8 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
 // Whether a response ends with a special token, maybe before white space: the model learns to stop there.
 bool ChatTokenizer::ends_turn(std::span<const Token> tokens) const {
   std::size_t end = tokens.size();
-  while (end > 0 && trimmed(tokenizer_->decode(std::span(&tokens[end - 1], 1))).empty() &&
-         !tokenizer_->is_special(tokens[end - 1]))
+  while (end > 0 && !tokenizer_->is_special(tokens[end - 1]) &&
+         trimmed(tokenizer_->decode(std::span(&tokens[end - 1], 1))).empty())
     --end;
   return end > 0 && tokenizer_->is_special(tokens[end - 1]);
 }

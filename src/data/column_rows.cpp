@@ -221,7 +221,7 @@ void add_system(Messages& messages, const Columns& columns) {
 // The messages before the first answer: the same for every loss and setting.
 std::uint64_t hash_of_first_turns(const Messages& prompt) {
   const auto is_answer = [](const Value& message) { return role_of(message) == "assistant"; };
-  return split_hash_of(response_json(Messages(prompt.begin(), std::ranges::find_if(prompt, is_answer))));
+  return split_hash_of(response_json(std::span(prompt.begin(), std::ranges::find_if(prompt, is_answer))));
 }
 
 PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on) {
@@ -300,7 +300,7 @@ PromptText read_by_columns(const Value& row, const ColumnNames& names, config::T
   try {
     const Columns columns(row, names);
     const Form form = columns.form();
-    PromptText made = columns.is_chat() ? read_chat(columns, form, train_on) : read_texts(columns, form);
+    PromptText made = columns.is_chat(form) ? read_chat(columns, form, train_on) : read_texts(columns, form);
     set_preference(made, columns, form);
     return made;
   } catch (const BadRow& bad) {

@@ -142,8 +142,7 @@ Form Columns::form() const {
 
 bool Columns::asks() const { return !has("prompt") && !names_.contains("prompt") && has("question"); }
 
-bool Columns::is_chat() const {
-  const Form form = this->form();
+bool Columns::is_chat(Form form) const {
   if (form == Form::Chat) return true;
   if (asks()) return true;
   const auto holds_messages = [&](const std::string& ours) {
@@ -158,11 +157,12 @@ bool Columns::is_chat() const {
 }
 
 std::vector<std::string> Columns::used() const {
-  const FormColumns& columns = columns_of(form());
+  const Form form = this->form();
+  const FormColumns& columns = columns_of(form);
   std::vector<std::string> all = columns.needed;
   all.insert(all.end(), columns.optional.begin(), columns.optional.end());
   all.push_back("prompt");
-  if (is_chat()) {
+  if (is_chat(form)) {
     all.insert(all.end(), {"system", "tools", "chat_template_kwargs"});
     if (!has("prompt")) all.insert(all.end(), {"question", "input", "context", "messages"});
   }
@@ -182,9 +182,10 @@ void ColumnUse::add(const Value& row) {
     const Form form = columns.form();
     const std::vector<std::string> used = columns.used();
     used_.insert(used.begin(), used.end());
-    if (columns.is_chat() || form != Form::Pair)
+    const bool is_chat = columns.is_chat(form);
+    if (is_chat || form != Form::Pair)
       forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
-                                columns.is_chat() && form != Form::Chat ? ", as conversations" : ""));
+                                is_chat && form != Form::Chat ? ", as conversations" : ""));
   } catch (const BadRow&) {
     // Whoever reads the row reports it.
   }

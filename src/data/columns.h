@@ -43,9 +43,9 @@ class Columns {
   // The form of the row. One that fits several, or none, is a BadRow.
   Form form() const;
 
-  // Whether it is a conversation, which a chat template renders: columns that are messages, or a question or
-  // an instruction in place of a prompt.
-  bool is_chat() const;
+  // Whether a row of this form is a conversation, which a chat template renders: columns that are messages,
+  // or a question or an instruction in place of a prompt.
+  bool is_chat(Form form) const;
 
   // The columns of its form, in the file's names.
   std::vector<std::string> used() const;

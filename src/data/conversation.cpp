@@ -90,10 +90,26 @@ void erase_first(Messages& messages, std::size_t count) {
   messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-// Tools (a list) and keywords (an object), which some files have as JSON in a string. Empty if there is
-// nothing.
-std::string json_of(const Value* value, Value::Kind expected, std::string_view column) {
-  if (!value || (value->kind == Value::Kind::Text && value->text.empty())) return "";
+void append_messages(std::string& json, std::span<const Value> messages) {
+  constexpr std::size_t kNamesOfMessage = 48;
+  std::size_t size = json.size() + kNamesOfMessage;
+  for (const Value& message : messages) {
+    size += kNamesOfMessage;
+    for (const Value& item : message.items) size += item.text.size();
+  }
+  json.reserve(size);
+  json += '[';
+  for (const Value& message : messages) {
+    if (&message != messages.data()) json += ", ";
+    append_json(json, message);
+  }
+  json += ']';
+}
+
+// Tools (a list) and keywords (an object), which some files have as JSON in a string; nothing if there are
+// none.
+void append_member(std::string& json, const Value* value, Value::Kind expected, std::string_view column) {
+  if (!value || (value->kind == Value::Kind::Text && value->text.empty())) return;
   Value parsed;
   if (value->kind == Value::Kind::Text) {
     try {
@@ -103,11 +119,12 @@ std::string json_of(const Value* value, Value::Kind expected, std::string_view c
     }
     value = &parsed;
   }
-  if (value->kind == Value::Kind::Null) return "";
+  if (value->kind == Value::Kind::Null) return;
   if (value->kind != expected)
     throw BadRow(fmt::format("'{}' is {}, expected {}", column, value->kind_name(),
                              expected == Value::Kind::List ? "a list" : "an object"));
-  return to_json(*value);
+  json += fmt::format(", \"{}\": ", column);
+  append_json(json, *value);
 }
 
 }  // namespace
@@ -185,19 +202,18 @@ Conversation split_for_sft(Messages messages, config::TrainOn train_on) {
   return split;
 }
 
-std::string response_json(const Messages& messages) {
-  std::string json = "[";
-  for (const Value& message : messages) json += (json.size() > 1 ? ", " : "") + to_json(message);
-  return json + "]";
+std::string response_json(std::span<const Value> messages) {
+  std::string json;
+  append_messages(json, messages);
+  return json;
 }
 
-std::string prompt_json(const Messages& messages, const Value* tools, const Value* kwargs) {
-  std::string json = "{\"messages\": " + response_json(messages);
-  if (const std::string given = json_of(tools, Value::Kind::List, "tools"); !given.empty())
-    json += ", \"tools\": " + given;
-  if (const std::string given = json_of(kwargs, Value::Kind::Map, "chat_template_kwargs"); !given.empty())
-    json += ", \"chat_template_kwargs\": " + given;
-  return json + "}";
+std::string prompt_json(std::span<const Value> messages, const Value* tools, const Value* kwargs) {
+  std::string json = "{\"messages\": ";
+  append_messages(json, messages);
+  append_member(json, tools, Value::Kind::List, "tools");
+  append_member(json, kwargs, Value::Kind::Map, "chat_template_kwargs");
+  return json += "}";
 }
 
 }  // namespace dpo::data

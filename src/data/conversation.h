@@ -1,6 +1,7 @@
 // Conversations of rows: lists of messages, and columns that are turns of one.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,7 @@ Conversation split_for_sft(Messages messages, config::TrainOn train_on);
 
 // As PromptText has them: {"messages": [...], "tools": ..., "chat_template_kwargs": ...}, without what is
 // null; and a list of messages. `tools` and `kwargs` may be JSON in a string.
-std::string prompt_json(const Messages& messages, const Value* tools, const Value* kwargs);
-std::string response_json(const Messages& messages);
+std::string prompt_json(std::span<const Value> messages, const Value* tools, const Value* kwargs);
+std::string response_json(std::span<const Value> messages);
 
 }  // namespace dpo::data

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -33,7 +34,7 @@ class Builder {
  public:
   using Row = std::function<bool(Value&&)>;
 
-  Builder(std::size_t row_depth, Row row) : row_depth_(row_depth), row_(std::move(row)) {}
+  Builder(std::size_t row_depth, Row row) : row_depth_(row_depth), row_(std::move(row)) { open_.reserve(4); }
 
   const std::optional<std::string>& problem() const { return problem_; }
 
@@ -63,7 +64,10 @@ class Builder {
       problem_ = fmt::format("nested more than {} levels deep", kDeepest);
       return false;
     }
-    open_.push_back({kind, {}, 0, {}, {}});
+    Value& value = open_.emplace_back();
+    value.kind = kind;
+    value.items.reserve(2);  // a message has a role and a content
+    if (kind == Value::Kind::Map) value.names.reserve(2);
     return true;
   }
 
@@ -114,7 +118,7 @@ Row row_of(Value&& value, std::int64_t line) {
   return {{}, line, fmt::format("got {}, expected an object with named columns", value.kind_name())};
 }
 
-Row parse_line(const Line& line) {
+Row parse_line(Line line) {
   try {
     return row_of(parse_row(line.text), line.number);
   } catch (const BadRow& bad) {
@@ -180,18 +184,25 @@ Value parse_row(std::string_view line) {
 }
 
 void read_json_lines(const fs::path& file, const TakeRows& take) {
-  constexpr std::size_t kBlock = 4u << 20;
+  constexpr std::size_t kFirstBlock = 256u << 10, kBlock = 4u << 20;
   CharReader in(open_bytes(file));
-  const auto next_block = [&]() -> std::optional<std::vector<Line>> {
-    std::vector<Line> lines = read_lines(in, kBlock);
+  std::size_t bytes = kFirstBlock;  // the first rows may be all that is asked for
+  const auto next_lines = [&]() -> std::optional<std::vector<Line>> {
+    std::vector<Line> lines = read_lines(in, std::exchange(bytes, std::min(2 * bytes, kBlock)));
     return lines.empty() ? std::nullopt : std::optional(std::move(lines));
   };
-  Loader<std::vector<Line>> blocks(next_block, 1);  // decompresses the next while this one is parsed
-  while (const auto lines = blocks.next()) {
+  // Decompresses a block while the one before is parsed and the one before that is used.
+  Loader<std::vector<Line>> blocks(next_lines, 1);
+  const auto next_rows = [&]() -> std::optional<std::vector<Row>> {
+    std::optional<std::vector<Line>> lines = blocks.next();
+    if (!lines) return std::nullopt;
     std::vector<Row> rows(lines->size());
-    for_each_parallel(rows.size(), [&](std::size_t i) { rows[i] = parse_line((*lines)[i]); });
-    if (!take(std::move(rows))) return;
-  }
+    for_each_parallel(rows.size(), [&](std::size_t i) { rows[i] = parse_line(std::move((*lines)[i])); });
+    return rows;
+  };
+  Loader<std::vector<Row>> parsed(next_rows, 1);
+  while (std::optional<std::vector<Row>> rows = parsed.next())
+    if (!take(std::move(*rows))) return;
 }
 
 void read_json_array(const fs::path& path, const TakeRows& take) {

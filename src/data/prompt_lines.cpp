@@ -129,7 +129,7 @@ void add_scores(Value& row, const ColumnNames& names) {
 // Makes an empty text as prompt one that training accepts, and returns whether there was one.
 bool fill_empty_prompt(Value& row, const ColumnNames& names) {
   const Columns columns(row, names);
-  if (columns.is_chat()) return false;
+  if (columns.is_chat(columns.form())) return false;
   const std::string name = columns.name_of("prompt");
   bool filled = false;
   for (std::size_t i = 0; i < row.names.size(); ++i)

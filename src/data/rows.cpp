@@ -61,6 +61,10 @@ void append_json(std::string& out, double number) {
   if (digits.find_first_not_of("-0123456789") == std::string::npos) out += ".0";
 }
 
+constexpr std::array<std::string_view, 5> kFormats = {".jsonl", ".json", ".ndjson", ".csv", ".parquet"};
+
+}  // namespace
+
 void append_json(std::string& out, const Value& value) {
   const bool is_map = value.kind == Value::Kind::Map;
   switch (value.kind) {
@@ -88,10 +92,6 @@ void append_json(std::string& out, const Value& value) {
   out += is_map ? '}' : ']';
 }
 
-constexpr std::array<std::string_view, 5> kFormats = {".jsonl", ".json", ".ndjson", ".csv", ".parquet"};
-
-}  // namespace
-
 const Value* Value::find(std::string_view name) const {
   for (std::size_t i = names.size(); i-- > 0;)
     if (names[i] == name) return &items[i];
@@ -108,12 +108,6 @@ std::string_view Value::kind_name() const {
     case Kind::Map: return "an object";
   }
   return "";
-}
-
-std::string to_json(const Value& value) {
-  std::string out;
-  append_json(out, value);
-  return out;
 }
 
 void BadRows::add(const fs::path& file, std::int64_t line, const std::string& what) {

@@ -38,8 +38,8 @@ struct Value {
   std::string_view kind_name() const;
 };
 
-// A value as JSON on one line.
-std::string to_json(const Value& value);
+// Adds a value as JSON on one line.
+void append_json(std::string& out, const Value& value);
 
 // What is wrong with one row; the reader of the file adds the line.
 struct BadRow : std::runtime_error {

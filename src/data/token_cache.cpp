@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "config/text.h"
 #include "data/chat.h"
+#include "data/loader.h"
 #include "text/jinja/builtins.h"
 
 namespace dpo::data {
@@ -118,28 +119,32 @@ void write_refused(TokenFileWriter& writer) {
 void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer& tokenizer,
                   const std::optional<ChatTokenizer>& chat, BadRows& bad, TokenFileWriter& writer,
                   const TokenizeProgress& progress) {
-  constexpr std::size_t kBlock = 4096;  // prompts whose tokens are in memory at once
+  constexpr std::size_t kBlock = 4096;  // prompts whose tokens are made at once
   const Token eos = end_of_text(tokenizer);
   const std::vector<PromptText>& prompts = read.prompts;
-  std::vector<TokenizedPrompt> block;
-  for (std::size_t begin = 0; begin < prompts.size(); begin += kBlock) {
-    block.assign(std::min(kBlock, prompts.size() - begin), {});
+  std::size_t begin = 0, written = 0;
+  const auto next_block = [&]() -> std::optional<std::vector<TokenizedPrompt>> {
+    if (begin == prompts.size()) return std::nullopt;
+    std::vector<TokenizedPrompt> block(std::min(kBlock, prompts.size() - begin));
     for_each_parallel(block.size(),
                       [&](std::size_t i) { block[i].make(prompts[begin + i], tokenizer, chat, eos); });
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      for (const auto& [row, problem] : block[i].refused)
-        bad.add(source.files.at(row.file), row.line, problem);
-      if (block[i].texts.empty()) {
+    begin += block.size();
+    return block;
+  };
+  Loader<std::vector<TokenizedPrompt>> blocks(next_block, 1);  // tokenizes the next while one is written
+  while (const std::optional<std::vector<TokenizedPrompt>> block = blocks.next()) {
+    for (const TokenizedPrompt& made : *block) {
+      const PromptText& prompt = prompts[written++];
+      for (const auto& [row, problem] : made.refused) bad.add(source.files.at(row.file), row.line, problem);
+      if (made.texts.empty()) {
         write_refused(writer);
         continue;
       }
-      writer.begin_prompt(block[i].rest.value_or(prompts[begin + i]));
-      for (const TokenizedText& text : block[i].texts)
-        writer.add_text(text.tokens, text.flags, text.unscored);
+      writer.begin_prompt(made.rest ? *made.rest : prompt);
+      for (const TokenizedText& text : made.texts) writer.add_text(text.tokens, text.flags, text.unscored);
     }
     if (progress)
-      progress(source.name, static_cast<std::int64_t>(begin + block.size()),
-               static_cast<std::int64_t>(prompts.size()));
+      progress(source.name, static_cast<std::int64_t>(written), static_cast<std::int64_t>(prompts.size()));
   }
   read.rows -= bad.count();
   read.bad_rows += bad.count();

@@ -87,15 +87,17 @@ std::vector<report::Chart> charts_of(const report::MetricLog& sft, const report:
   const auto both = [](const report::MetricLog& log, const std::string& title, const std::string& train,
                        const std::string& held_out) {
     return report::Chart{
-        title, "examples", {{"training", log.points(train)}, {"held out", log.points(held_out)}}};
+        title,
+        "examples",
+        {{"training", log.points(train)}, {"held out", log.points(held_out), report::Mark::dots}}};
   };
   return {both(sft, "SFT: loss", "loss/train", "loss/eval"),
           both(dpo, "DPO: loss", "loss/train", "loss/eval"),
           both(dpo, "DPO: reward accuracy", "rewards_train/accuracies", "rewards_eval/accuracies"),
           report::Chart{"DPO: rewards, held out",
                         "examples",
-                        {{"chosen", dpo.points("rewards_eval/chosen")},
-                         {"rejected", dpo.points("rewards_eval/rejected")}}}};
+                        {{"chosen", dpo.points("rewards_eval/chosen"), report::Mark::dots},
+                         {"rejected", dpo.points("rewards_eval/rejected"), report::Mark::dots}}}};
 }
 
 }  // namespace

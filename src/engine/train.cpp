@@ -16,11 +16,14 @@
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
+#include "commands/report.h"
 #include "config/print.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
 #include "engine/train.h"
+#include "hardware/processor.h"
+#include "ops/devices.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 #include "run/loop.h"
@@ -106,6 +109,16 @@ void report(const Event& event, run::RunFolder& folder, const train::Listener& l
   if (!event.line.empty()) folder.log(event.line);
 }
 
+// `end`: the last event of the run.
+void end_run(const Event& end, run::RunFolder& folder, const train::Listener& listener) {
+  if (!end.line.empty()) folder.log(end.line);
+  if (!folder.write_report())
+    listener.warn(fmt::format("{} could not be written; try: {}",
+                              (folder.path() / commands::kReport).string(),
+                              shell_command({"dpo", "report", folder.path().string()})));
+  listener.report(end);
+}
+
 Event end_event(const run::PreparedRun& prepared, const run::RunFolder& folder, int status) {
   Event end{.kind = Event::Kind::end,
             .numbers = {{"status", status},
@@ -132,14 +145,14 @@ int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const trai
     finish(folder, status, listener);
     Event end = end_event(prepared, folder, status);
     if (!finished) end.line = stopped_line(prepared, folder.path());
-    report(end, folder, listener);
+    end_run(end, folder, listener);
     return status;
   } catch (const std::exception& failure) {
-    folder.log(first_line(failure.what()));
+    folder.log("error: " + first_line(failure.what()));
     finish(folder, kTrainingFailed, listener);
     Event end = end_event(prepared, folder, kTrainingFailed);
     end.texts.emplace_back("error", message_of(failure));
-    listener.report(end);
+    end_run(end, folder, listener);
     if (is_out_of_memory(failure)) throw;
     // A UserError too: once the run has begun, it is a training failure.
     throw train::TrainingFailure(failure.what());
@@ -187,6 +200,22 @@ std::string shown_config(const config::Resolved& resolved, const hub::Commits& c
   return shown.dump();
 }
 
+// What a report says about the machine; for sharing, so without its name and folders.
+std::string environment_json(const comm::World& world) {
+  const TensorLibrary library = describe_tensor_library();
+  const hardware::Processor cpu = hardware::find_processor();
+  nlohmann::ordered_json environment = {{"dpo", DPO_VERSION},
+                                        {"LibTorch", library.version},
+                                        {"CPU", cpu.name},
+                                        {"CPU cores", fmt::format("{:g}", cpu.cores)},
+                                        {"threads", library.threads},
+                                        {"processes", world.all->size()}};
+  std::vector<std::string> gpus;
+  for (const Gpu& gpu : list_gpus()) gpus.push_back(gpu.name);
+  if (!gpus.empty()) environment["GPUs"] = fmt::format("{}", fmt::join(gpus, ", "));
+  return environment.dump(2) + "\n";
+}
+
 // Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
@@ -229,6 +258,8 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   folder.log(log);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
+  write_file(folder.path() / "environment.json", environment_json(world));
+  folder.use_report(commands::write_report);
   folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
   for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
   report(start_event(prepared, in, folder.path()), folder, listener);
@@ -269,6 +300,7 @@ std::string list_files(const fs::path& folder) {
   std::error_code none;
   if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
     text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
+  add("report", commands::kReport);
   add("metrics", "metrics.jsonl");
   add("log", "log.txt");
   add("samples", "samples");

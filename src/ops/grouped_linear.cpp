@@ -1,6 +1,5 @@
 #include "ops/grouped_linear.h"
 
-#include <ATen/ops/_grouped_mm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
@@ -13,13 +12,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
-
-// LibTorch has one kernel for all groups: in bfloat16 on a GPU, for rows of whole 16 bytes.
-bool has_grouped_kernel(const at::Tensor& x, const at::Tensor& weights) {
-  constexpr std::int64_t kElements = 8;  // in 16 bytes
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && weights.is_contiguous() &&
-         weights.size(1) % kElements == 0 && weights.size(2) % kElements == 0;
-}
 
 // Calls work(group, begin, rows) for every group that has rows.
 template <class Work>
@@ -72,7 +64,6 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
 }  // namespace
 
 at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& ends) {
-  if (has_grouped_kernel(x, weights)) return at::_grouped_mm(x, weights.transpose(1, 2), ends);
   return GroupedLinear::apply(x, weights, ends);
 }
 

@@ -4,30 +4,33 @@
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+
+#include "optim/norm.h"
 
 namespace dpo::optim {
 namespace {
 
-at::Tensor norm_of(const at::Tensor& tensor) {
-  return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat);
-}
-
 // What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
-// are counted by the first rank only.
+// are counted by the first rank only. Neighbours are one part: a block may have hundreds of experts, and the
+// padding between them is zero.
 std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
                                 const model::Layout& layout) {
   if (layout.tensor_rank == 0) return {flat};
   const model::LocalBlock local = model::local_block(block, layout);
   const std::int64_t own_begin = layout.shard_rank * local.shard_size;
   std::vector<at::Tensor> parts;
-  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
-    const model::LocalTensor& tensor = local.tensors[i];
-    const std::int64_t begin = std::max(tensor.start, own_begin);
-    const std::int64_t end = std::min(tensor.start + tensor.count(), own_begin + local.shard_size);
-    if (block.tensors[i].split && begin < end)
-      parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
+  for (std::size_t i = 0; i < block.tensors.size();) {
+    const std::size_t first = i;
+    while (i < block.tensors.size() && block.tensors[i].split) ++i;
+    if (i == first) {
+      ++i;
+      continue;
+    }
+    const model::LocalTensor& last = local.tensors[i - 1];
+    const std::int64_t begin = std::max(local.tensors[first].start, own_begin);
+    const std::int64_t end = std::min(last.start + last.count(), own_begin + local.shard_size);
+    if (begin < end) parts.push_back(flat.narrow(0, begin - own_begin, end - begin));
   }
   return parts;
 }
@@ -41,7 +44,7 @@ double gradient_norm(const model::Weights& gradients, const model::TensorTable& 
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const at::Tensor& part : counted(gradients.blocks[i].flat, table.blocks[i], layout))
       norms.push_back(norm_of(part).to(gradients.device()));
-  const at::Tensor own = at::stack(norms).to(at::kDouble).norm();
+  const at::Tensor own = at::stack(norms).norm();
   if (ranks.size() == 1) return own.item<double>();
   const at::Tensor square = own.square().reshape({1});
   ranks.all_reduce(square).wait();

@@ -214,9 +214,10 @@ std::optional<Finding> experts(const Facts& f) {
   const std::optional<double>& coefficient = f.run.model.router_aux_loss_coef;
   if (s.experts == 0) {
     if (!coefficient) return std::nullopt;
-    return error(id, fmt::format("model.router_aux_loss_coef={} is for mixtures of experts, but {} is none; "
-                                 "leave it out",
-                                 *coefficient, f.run.model.name_or_path));
+    return error(
+        id, fmt::format("model.router_aux_loss_coef={} is for mixtures of experts, but {} has no experts; "
+                        "leave it out",
+                        *coefficient, f.run.model.name_or_path));
   }
   return ok(id, fmt::format("each token goes to {} of {} experts, {}", s.experts_per_token, s.experts,
                             coefficient ? fmt::format("balance loss times {}", *coefficient)

@@ -92,9 +92,12 @@ double logits_bytes(const Workload& w) {
 // What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of
 // the next; the block's gradients from autograd (which the head does not use); and the buffer of a
 // reduce-scatter, of this block or still of the one before.
+//
+// Without shards there are only the gradients from autograd, which count where a layer has many experts.
 double gathered_bytes(const Workload& w) {
-  if (w.mesh.shard == 1) return 0;
   const double weight = to_double(w.precision.weights);
+  if (w.mesh.shard == 1)
+    return w.in.shape.experts == 0 ? 0 : unsharded_on_rank(w, w.in.trained().blocks.at(1)) * weight;
   const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
   const std::vector<Block>& blocks = w.in.table->blocks;
   const std::vector<Block>& trained = w.in.trained().blocks;

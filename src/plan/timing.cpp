@@ -37,8 +37,15 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// Launching the kernels of one block's forward pass takes at least this long on a GPU.
-constexpr double kLaunchSeconds = 150e-6;
+// Launching the kernels of one block's forward pass takes at least this long on a GPU; and that of one of the
+// three products of each expert (not measured).
+constexpr double kLaunchSeconds = 150e-6, kExpertLaunchSeconds = 10e-6;
+
+double launch_seconds(const Workload& w, const Block& block) {
+  if (w.machine.device.is_cpu) return 0;
+  const bool has_experts = block.kind == BlockKind::layer;
+  return kLaunchSeconds + (has_experts ? 3 * to_double(w.in.shape.experts) * kExpertLaunchSeconds : 0);
+}
 
 // The same on a CPU, and what a layer costs there besides its matrix products: norms, activation, softmax and
 // attention over short texts, in operations at the float32 rate per token, and per token and hidden element.
@@ -116,7 +123,7 @@ MicrobatchTime pass(const Workload& w, const Direction& direction, double gather
   for (std::size_t i = 0; i < w.in.table->blocks.size(); ++i) {
     const Block& block = w.in.table->blocks[i];
     const double times = work_of(direction, block, w.in.adapter != nullptr);
-    const double launches = w.machine.device.is_cpu ? 0 : times * kLaunchSeconds;
+    const double launches = times * launch_seconds(w, block);
     const double compute =
         std::max(launches, times * forward_flops(w, block) / rate / to_double(w.mesh.tensor)) +
         times * non_matmul_seconds(w, block) +

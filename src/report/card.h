@@ -6,13 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace dpo::report {
+#include "report/evaluations.h"
 
-struct Evaluation {
-  double examples = 0;  // trained on before
-  double loss = 0;
-  std::optional<double> accuracy = {}, margin = {};  // of preference losses
-};
+namespace dpo::report {
 
 // What is known about the run that trained a model.
 struct CardRun {

@@ -1,20 +1,23 @@
 #include "report/chart.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "report/html.h"
+
 namespace dpo::report {
 namespace {
 
-constexpr double kWidth = 460, kHeight = 260;
-constexpr double kLeft = 52, kRight = 12, kTop = 44, kBottom = 42;
-constexpr std::array kColours = {"#2563a8", "#c2541b", "#2e7d4f", "#7a4fa0"};
+// In units of the viewBox. On a phone the chart is about 330 pixels wide, and its labels stay readable.
+constexpr double kWidth = 400, kHeight = 230;
+constexpr double kLeft = 56, kRight = 12, kTop = 10, kBottom = 42;
 
-bool is_finite(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+// Whether a point can be drawn. The bound keeps the arithmetic of axes finite; NaN is not below it.
+bool is_finite(const Point& point) { return std::abs(point.x) < 1e100 && std::abs(point.y) < 1e100; }
 
 // The values along an axis.
 struct Range {
@@ -25,9 +28,13 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
+  // Values that differ by rounding alone count as equal: steps between them could not be told apart.
   void ensure_width() {
     if (low > high) low = 0, high = 1;
-    if (low == high) low -= 0.5, high += 0.5;
+    const double largest = std::max(std::abs(low), std::abs(high));
+    if (high - low > std::max(1e-9 * largest, 1e-100)) return;
+    const double half = largest < 1e-100 ? 0.5 : largest / 2;
+    low -= half, high += half;
   }
   double share(double value) const { return (value - low) / (high - low); }
 };
@@ -44,9 +51,11 @@ struct Axes {
   Range x, y;
 
   explicit Axes(const Chart& chart) {
-    for (const Curve& curve : chart.curves)
+    for (const Curve& curve : chart.curves) {
       for (const Point& point : curve.points)
         if (is_finite(point)) x.add(point.x), y.add(point.y);
+      if (curve.mark == Mark::steps) y.add(0);
+    }
     x.ensure_width();
     y.ensure_width();
     const double step = step_of(y.low, y.high);
@@ -56,23 +65,75 @@ struct Axes {
   double down(double value) const { return kHeight - kBottom - y.share(value) * (kHeight - kTop - kBottom); }
 };
 
+// 0.25, 8000, 12.5k, 3M
+std::string tick_text(double value) {
+  const double size = std::abs(value);
+  if (size >= 1e6) return fmt::format("{:.4g}M", value / 1e6);
+  if (size >= 1e4) return fmt::format("{:.4g}k", value / 1e3);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string vertical(const char* name, double x) {
+  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", name, x, kTop,
+                     x, kHeight - kBottom);
+}
+
 std::string grid(const Axes& axes) {
   std::string svg;
   for (const double value : ticks(axes.y.low, axes.y.high))
     svg += fmt::format(
-        R"(<line class="grid" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/><text x="{:.1f}" y="{:.1f}" text-anchor="end">{:.6g}</text>)",
-        kLeft, axes.down(value), kWidth - kRight, axes.down(value), kLeft - 6, axes.down(value) + 4, value);
+        R"(<line class="grid" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/><text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)",
+        kLeft, axes.down(value), kWidth - kRight, axes.down(value), kLeft - 6, axes.down(value) + 4,
+        tick_text(value));
   for (const double value : ticks(axes.x.low, axes.x.high))
-    svg += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:.6g}</text>)",
-                       axes.across(value), kHeight - kBottom + 17, value);
+    svg += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", axes.across(value),
+                       kHeight - kBottom + 17, tick_text(value));
+  if (axes.x.low < 0 && axes.x.high > 0) svg += vertical("zero", axes.across(0));
   return svg;
 }
 
-std::string line_of(const Curve& curve, const Axes& axes, const char* colour) {
-  std::string path;
+// The corners of a histogram's outline.
+std::vector<Point> outline_of(const std::vector<Point>& bars) {
+  std::vector<Point> corners;
+  double height = 0;
+  for (const Point& bar : bars) {
+    corners.push_back({bar.x, height});
+    corners.push_back({bar.x, height = bar.y});
+  }
+  return corners;
+}
+
+std::string shapes_of(const Curve& curve, const Axes& axes) {
+  std::vector<Point> finite;
+  std::ranges::copy_if(curve.points, std::back_inserter(finite), is_finite);
+  std::string line, dots;
+  for (const Point& point : curve.mark == Mark::steps ? outline_of(finite) : finite) {
+    line += fmt::format("{:.1f},{:.1f} ", axes.across(point.x), axes.down(point.y));
+    if (curve.mark == Mark::dots)
+      dots += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.6"/>)", axes.across(point.x),
+                          axes.down(point.y));
+  }
+  return fmt::format(R"(<polyline class="{}" points="{}"/>{})",
+                     curve.mark == Mark::steps ? "curve steps" : "curve", line, dots);
+}
+
+// For the script: "x,y x,y ".
+std::string values_of(const Curve& curve) {
+  std::string values;
   for (const Point& point : curve.points)
-    if (is_finite(point)) path += fmt::format("{:.1f},{:.1f} ", axes.across(point.x), axes.down(point.y));
-  return fmt::format(R"(<polyline class="curve" stroke="{}" points="{}"/>)", colour, path);
+    if (is_finite(point)) values += fmt::format("{:.7g},{:.5g} ", point.x, point.y);
+  return values;
+}
+
+std::string legend_of(const Chart& chart) {
+  std::string html = "<ul class=\"legend\">";
+  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
+    if (chart.curves[i].points.empty()) continue;
+    html += fmt::format(
+        R"(<li class="c{}"><svg viewBox="0 0 24 8" aria-hidden="true"><polyline class="curve" points="0,4 24,4"/></svg>{}</li>)",
+        i % kMostCurves, escape(chart.curves[i].name));
+  }
+  return html + "</ul>";
 }
 
 }  // namespace
@@ -86,44 +147,23 @@ std::vector<double> ticks(double low, double high) {
   return values;
 }
 
-std::string to_svg(const Chart& chart) {
+std::string to_figure(const Chart& chart) {
   const Axes axes(chart);
-  std::string svg = fmt::format(
-      R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><text class="title" x="{}" y="16">{}</text>)",
-      kWidth, kHeight, escape(chart.title), kLeft, escape(chart.title));
-  svg += grid(axes);
-  double legend = kLeft;
-  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
-    const char* const colour = kColours[i % kColours.size()];
-    svg += line_of(chart.curves[i], axes, colour);
-    svg += fmt::format(R"(<text x="{:.1f}" y="33" fill="{}">{}</text>)", legend, colour,
-                       escape(chart.curves[i].name));
-    legend += 14 + 6.5 * static_cast<double>(chart.curves[i].name.size());
-  }
-  return svg + fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text></svg>)",
-                           (kLeft + kWidth - kRight) / 2, kHeight - 6, escape(chart.x));
-}
-
-std::string escape(std::string_view text) {
-  std::string html;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&': html += "&amp;"; break;
-      case '<': html += "&lt;"; break;
-      case '>': html += "&gt;"; break;
-      case '"': html += "&quot;"; break;
-      case '\'': html += "&#39;"; break;
-      case '\n':
-      case '\t': html += c; break;
-      default:
-        if (byte < 0x20 || byte == 0x7F)
-          html += "·";
-        else
-          html += c;
-    }
-  }
-  return html;
+  std::string html = fmt::format(R"(<figure class="chart"><figcaption>{}</figcaption>{})",
+                                 escape(chart.title), legend_of(chart));
+  // Arrow keys move a cursor over the points, so the chart takes the focus.
+  html += fmt::format(
+      R"(<svg class="plot" viewBox="0 0 {} {}" role="img" tabindex="0" aria-label="{}" data-x="{}" data-frame="{:.7g} {:.7g} {} {}">)",
+      kWidth, kHeight, escape(chart.title), escape(chart.x), axes.x.low, axes.x.high, kLeft, kWidth - kRight);
+  html += grid(axes);
+  for (std::size_t i = 0; i < chart.curves.size(); ++i)
+    html += fmt::format(R"(<g class="c{}" data-name="{}" data-points="{}">{}</g>)", i % kMostCurves,
+                        escape(chart.curves[i].name), values_of(chart.curves[i]),
+                        shapes_of(chart.curves[i], axes));
+  html += vertical("cursor", kLeft);
+  html += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text></svg>)",
+                      (kLeft + kWidth - kRight) / 2, kHeight - 6, escape(chart.x));
+  return html + "<output aria-live=\"polite\"></output></figure>";
 }
 
 }  // namespace dpo::report

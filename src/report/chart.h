@@ -7,9 +7,14 @@
 
 namespace dpo::report {
 
+// How a curve is drawn. Dots: a line with a dot at each point, for evaluations. Steps: a histogram; each
+// point is the left edge and the height of a bar, the last one the right edge of the last bar.
+enum class Mark { line, dots, steps };
+
 struct Curve {
   std::string name;
   std::vector<Point> points;  // in order of x; those that are not finite are skipped
+  Mark mark = Mark::line;
 };
 
 struct Chart {
@@ -17,13 +22,13 @@ struct Chart {
   std::vector<Curve> curves;
 };
 
-// The chart as an <svg> element that scales with its container.
-std::string to_svg(const Chart& chart);
+inline constexpr std::size_t kMostCurves = 8;  // with a colour and a dash pattern of its own each
+
+// The chart as a <figure> with an <svg> that scales with its container. The page's script reads the values
+// from its data attributes.
+std::string to_figure(const Chart& chart);
 
 // Round numbers that divide [low, high] into a handful of steps.
 std::vector<double> ticks(double low, double high);
-
-// Text as HTML: special characters are escaped, control characters become a middle dot.
-std::string escape(std::string_view text);
 
 }  // namespace dpo::report

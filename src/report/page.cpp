@@ -2,64 +2,122 @@
 
 #include <fmt/format.h>
 
+#include "base/sha256.h"
+#include "report/html.h"
+#include "report/style.h"
+
 namespace dpo::report {
 namespace {
 
-constexpr std::string_view kStyle = R"(
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
-th { border-bottom: 2px solid #999; } small { display: block; color: #666; }
-.good { color: #1d6b3c; } .bad { color: #a03412; }
-pre { background: #f5f5f2; padding: .8rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
-.charts { display: flex; flex-wrap: wrap; gap: 1rem; } .charts svg { flex: 1 1 24rem; max-width: 30rem; }
-svg text { font: 12px system-ui, sans-serif; } svg text:not([fill]) { fill: #444; } svg .title { font-weight: 600; }
-svg .grid { stroke: #e4e4e0; } svg .curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
-)";
+const char* class_of(Tone tone) {
+  switch (tone) {
+    case Tone::good: return " good";
+    case Tone::bad: return " bad";
+    case Tone::plain: break;
+  }
+  return "";
+}
 
 std::string html_of(const Cell& cell) {
+  const std::string note = cell.note.empty() ? "" : fmt::format("<small>{}</small>", escape(cell.note));
   const char* const tone = cell.tone == Tone::good  ? R"( class="good")"
                            : cell.tone == Tone::bad ? R"( class="bad")"
                                                     : "";
-  const std::string note = cell.note.empty() ? "" : fmt::format("<small>{}</small>", escape(cell.note));
   return fmt::format("<td{}>{}{}</td>", tone, escape(cell.text), note);
+}
+
+// In base64, as a Content-Security-Policy names a script: 'sha256-...'.
+std::string hash_of(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  Sha256 hash;
+  hash.add(text);
+  std::string digits;
+  unsigned bits = 0;
+  int held = 0;  // bits that are not written yet
+  for (const std::byte byte : hash.finish()) {
+    bits = ((bits << 8) | std::to_integer<unsigned>(byte)) & 0xFFFF;
+    for (held += 8; held >= 6; held -= 6) digits += kDigits[(bits >> (held - 6)) & 0x3F];
+  }
+  digits += kDigits[(bits << (6 - held)) & 0x3F];  // 32 bytes leave 4 bits
+  return fmt::format("'sha256-{}='", digits);
 }
 
 }  // namespace
 
 Page::Page(std::string title) : title_(std::move(title)) {}
 
-void Page::add_heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\n", escape(text)); }
+void Page::add_heading(const std::string& text) {
+  headings_.push_back(text);
+  body_ += fmt::format("<h2 id=\"part-{}\">{}</h2>\n", headings_.size(), escape(text));
+}
 
 void Page::add_text(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", escape(text)); }
 
+void Page::add_lead(const std::string& text, Tone tone) {
+  body_ += fmt::format("<p class=\"lead{}\">{}</p>\n", class_of(tone), escape(text));
+}
+
+void Page::add_list(std::span<const std::string> items) {
+  body_ += "<ul>\n";
+  for (const std::string& item : items) body_ += fmt::format("<li>{}</li>\n", escape(item));
+  body_ += "</ul>\n";
+}
+
+// A wide table scrolls by itself, also with the keyboard, so that the page does not on a phone.
 void Page::add_table(const Table& table) {
-  body_ += "<table>\n<tr>";
-  for (const std::string& text : table.header) body_ += fmt::format("<th>{}</th>", escape(text));
+  body_ += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<tr>",
+                       escape(headings_.empty() ? title_ : headings_.back()));
+  for (const std::string& text : table.header)
+    body_ += fmt::format("<th scope=\"col\">{}</th>", escape(text));
   body_ += "</tr>\n";
   for (const std::vector<Cell>& row : table.rows) {
     body_ += "<tr>";
     for (const Cell& cell : row) body_ += html_of(cell);
     body_ += "</tr>\n";
   }
-  body_ += "</table>\n";
+  body_ += "</table></div>\n";
 }
 
 void Page::add_charts(std::span<const Chart> charts) {
   body_ += "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) body_ += to_svg(chart) + "\n";
+  for (const Chart& chart : charts) body_ += to_figure(chart) + "\n";
   body_ += "</div>\n";
 }
 
-void Page::add_code(const std::string& text) { body_ += fmt::format("<pre>{}</pre>\n", escape(text)); }
+void Page::add_quotes(std::span<const Quote> quotes) {
+  body_ += "<div class=\"quotes\">\n";
+  for (const Quote& quote : quotes)
+    // dir=auto: for languages that are written from right to left, and no text reorders what is around it.
+    body_ += fmt::format(
+        "<section class=\"quote{}\"><h3>{}</h3><div dir=\"auto\" tabindex=\"0\">{}</div></section>\n",
+        class_of(quote.tone), escape(quote.title), escape(quote.text));
+  body_ += "</div>\n";
+}
+
+void Page::add_code(const std::string& text) {
+  body_ += fmt::format("<pre tabindex=\"0\">{}</pre>\n", escape(text));
+}
+
+void Page::begin_details(const std::string& summary, bool open) {
+  body_ += fmt::format("<details{}><summary>{}</summary>\n", open ? " open" : "", escape(summary));
+}
+
+void Page::end_details() { body_ += "</details>\n"; }
 
 std::string Page::to_html() const {
+  std::string links;
+  for (std::size_t i = 0; i < headings_.size(); ++i)
+    links += fmt::format("<a href=\"#part-{}\">{}</a>\n", i + 1, escape(headings_[i]));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+      "{}; "
+      "script-src {}; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}</body>\n</html>\n",
-      escape(title_), kStyle, body_);
+      "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
+      "<h1>{}</h1>\n<nav aria-label=\"parts of this page\">{}</nav>\n<main>\n{}</main>\n<script>{}</script>\n"
+      "</body>\n</html>\n",
+      hash_of(kStyle), hash_of(kScript), escape(title_), kStyle, escape(title_), links, body_, kScript);
 }
 
 }  // namespace dpo::report

@@ -21,22 +21,38 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
-// An HTML page, built part by part. It is one file without scripts and external resources; all text is
-// escaped.
+// A text of a model or of the data, as it is, with its line breaks.
+struct Quote {
+  std::string title;
+  std::string text;
+  Tone tone = Tone::plain;
+};
+
+// An HTML page, built part by part. It is one file without external resources; all text is escaped. Its only
+// script, which shows the values of charts, is our own: the page's policy names the script's hash, so that a
+// browser runs no other, whatever the text contains.
 class Page {
  public:
   explicit Page(std::string title);
 
   void add_heading(const std::string& text);
   void add_text(const std::string& text);
+  void add_lead(const std::string& text, Tone tone = Tone::plain);  // what the page says, in one sentence
+  void add_list(std::span<const std::string> items);
   void add_table(const Table& table);
   void add_charts(std::span<const Chart> charts);  // side by side where there is room
+  void add_quotes(std::span<const Quote> quotes);  // the same
   void add_code(const std::string& text);
+
+  // What is added between the two can be folded away.
+  void begin_details(const std::string& summary, bool open = false);
+  void end_details();
 
   std::string to_html() const;
 
  private:
   std::string title_;
+  std::vector<std::string> headings_;
   std::string body_;
 };
 

@@ -130,6 +130,14 @@ std::vector<Metrics> RunFolder::history() const {
   return all;
 }
 
+bool RunFolder::write_examples(std::span<const train::ExampleBatch> evaluation,
+                               const text::Tokenizer& tokenizer) {
+  if (!writes_ || evaluation.empty()) return true;
+  std::string lines;
+  for (const std::string& line : example_lines(evaluation, tokenizer)) lines += line + "\n";
+  return try_to_write(path_ / "eval_examples.jsonl", lines);
+}
+
 bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records, double beta) {
   if (!writes_) return true;
   const bool tracked = trackers_.add_histograms(examples, distributions_of(records, beta));
@@ -155,6 +163,13 @@ bool RunFolder::write_samples(std::int64_t examples, std::span<const Sample> pol
   std::string lines;
   for (const std::string& line : to_json_lines(policy, reference)) lines += line + "\n";
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
+}
+
+bool RunFolder::write_report() try {
+  if (writes_ && report_) report_(path_);
+  return true;
+} catch (const std::exception&) {
+  return false;
 }
 
 bool RunFolder::flush() {

@@ -26,9 +26,9 @@ std::filesystem::path run_stem(const config::RunConfig& config);
 // A UserError if the keys or the environment name a tracker that cannot be used.
 void check_trackers(const config::RunConfig& config);
 
-// What a run writes besides checkpoints: log.txt, metrics.jsonl, eval/step-N.jsonl, samples/step-N.jsonl, and
-// the files of trackers. Lines are flushed at once, so that readers see whole lines. What cannot be written,
-// on a full disk, does not stop a run: the functions return false.
+// What a run writes besides checkpoints: log.txt, metrics.jsonl, eval_examples.jsonl, eval/step-N.jsonl,
+// samples/step-N.jsonl, report.html, and the files of trackers. Lines are flushed at once, so that readers
+// see whole lines. What cannot be written, on a full disk, does not stop a run: the functions return false.
 class RunFolder {
  public:
   // Creates the folder and locks it. A resumed run drops the metrics after its checkpoint, since they will be
@@ -42,13 +42,18 @@ class RunFolder {
   // configuration, which they show.
   void start_trackers(const config::RunConfig& config, std::string config_json);
 
+  // Writes report.html; without it there is none.
+  void use_report(std::function<void(const std::filesystem::path& run)> write) { report_ = std::move(write); }
+
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
   bool add_metrics(const Metrics& metrics);
   std::vector<Metrics> history() const;  // metrics.jsonl
+  bool write_examples(std::span<const train::ExampleBatch> evaluation, const text::Tokenizer& tokenizer);
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
   bool write_samples(std::int64_t examples, std::span<const Sample> policy,
                      std::span<const Sample> reference);
+  bool write_report();                                                    // of what was written so far
   bool flush();                                                           // before a checkpoint is saved
   bool finish(int exit_status);                                           // at the end of this process
   std::vector<std::string> tracker_notes() { return trackers_.notes(); }  // for the user, each once
@@ -63,6 +68,7 @@ class RunFolder {
   std::optional<track::AppendFile> metrics_;
   std::ofstream log_;
   track::Trackers trackers_;
+  std::function<void(const std::filesystem::path&)> report_;
 };
 
 }  // namespace dpo::run

@@ -50,6 +50,7 @@ class TrainingLoop {
     log_.replay_history();
     if (run_.resumed && !run_.config.debug) writer_.link(*run_.resumed, was_best());
     log_.after_loading(run_.train.counts());
+    log_.write_examples(run_.evaluation, run_.tokenizer);
     while (true) {
       if (is_evaluation_due() && !evaluate()) return stop();
       if (is_at_end()) break;
@@ -106,6 +107,7 @@ class TrainingLoop {
     add_counters(metrics);
     log_.after_evaluation(metrics, records, run_.run_state, run_.state.loss.beta);
     if (run_.config.sample_during_eval) sample();
+    log_.write_report();
     run_.run_state.evaluated = run_.run_state.examples;
     if (is_save_due()) save(is_best(metrics));
     return true;

@@ -110,6 +110,22 @@ void RunLog::after_samples(std::span<const Sample> policy, std::span<const Sampl
   warn(diagnosis_.after_samples(policy));
 }
 
+void RunLog::write_examples(std::span<const train::ExampleBatch> evaluation,
+                            const text::Tokenizer& tokenizer) {
+  warn_unless(folder_.write_examples(evaluation, tokenizer));
+}
+
+// The report of a run with very many evaluations takes seconds: then it is not written at each of them, but
+// takes 2 % of the time at most. If it cannot be written, the last one, at the end of the run, says so.
+void RunLog::write_report() {
+  constexpr double kRest = 50;
+  if (report_seconds_ > 0 && seconds_since(reported_) < kRest * report_seconds_) return;
+  const Clock::time_point start = Clock::now();
+  folder_.write_report();
+  reported_ = Clock::now();
+  report_seconds_ = seconds_since(start);
+}
+
 void RunLog::flush() { warn_unless(folder_.flush()); }
 
 void RunLog::after_snapshot(std::int64_t examples, bool is_best) {

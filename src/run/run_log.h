@@ -33,6 +33,8 @@ class RunLog {
                         const RunState& run_state, double beta);
   void after_samples(std::span<const Sample> policy, std::span<const Sample> reference,
                      const RunState& run_state);
+  void write_examples(std::span<const train::ExampleBatch> evaluation, const text::Tokenizer& tokenizer);
+  void write_report();
   void flush();
   void after_snapshot(std::int64_t examples, bool is_best);  // which is written in the background
   void after_saving();                                       // when it is complete
@@ -60,6 +62,8 @@ class RunLog {
   std::optional<Metrics> first_evaluation_, last_evaluation_;
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
+  Clock::time_point reported_;
+  double report_seconds_ = 0;       // that the last report took
   Clock::time_point first_update_;  // of this process, which may have resumed the run
   std::int64_t updates_here_ = 0;   // by this process, as the next two
   double seconds_ = 0, tokens_ = 0;

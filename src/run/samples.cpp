@@ -16,6 +16,11 @@ std::vector<model::Prompt> prompts_of(std::span<const train::ExampleBatch> evalu
   return prompts;
 }
 
+// Text that a tokenizer decodes is not always valid UTF-8.
+std::string line_of(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
@@ -55,13 +60,28 @@ std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
   return texts;
 }
 
+std::vector<std::string> example_lines(std::span<const train::ExampleBatch> evaluation,
+                                       const text::Tokenizer& tokenizer) {
+  std::vector<std::string> lines;
+  for (const train::ExampleBatch& batch : evaluation)
+    for (std::size_t i = 0; i < batch.examples.size(); ++i) {
+      std::vector<std::string> responses;
+      for (const std::span<const data::Token> response : batch.examples[i].responses)
+        responses.push_back(tokenizer.decode(response, /*skip_special=*/true));
+      lines.push_back(line_of({{"example", batch.indices[i]},
+                               {"prompt", tokenizer.decode(batch.examples[i].prompt)},
+                               {"responses", responses}}));
+    }
+  return lines;
+}
+
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference) {
   using nlohmann::ordered_json;
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < policy.size(); ++i) {
     ordered_json line{{"prompt", policy[i].prompt}, {"policy", policy[i].text}};
     if (i < reference.size()) line["reference"] = reference[i].text;
-    lines.push_back(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    lines.push_back(line_of(line));
   }
   return lines;
 }

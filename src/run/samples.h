@@ -32,6 +32,10 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
 std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
                                             std::span<const Sample> reference);
 
+// A line of eval_examples.jsonl for each example of the evaluation: its texts, as the model sees them.
+std::vector<std::string> example_lines(std::span<const train::ExampleBatch> evaluation,
+                                       const text::Tokenizer& tokenizer);
+
 // A line of samples/step-N.jsonl for each prompt; `reference` is empty if there is none.
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference);
 

@@ -1,6 +1,7 @@
 #include "text/added_tokens.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,15 @@ namespace {
 
 bool has_class(std::string_view text, std::size_t at, std::uint8_t wanted) {
   return (char_classes()[code_point_at(text, at).code] & wanted) != 0;
+}
+
+// How many bytes two texts share from the start on; eight at a time, since they mostly share many.
+std::size_t shared_bytes(std::string_view a, std::string_view b) {
+  const std::size_t most = std::min(a.size(), b.size());
+  std::size_t at = 0;
+  while (at + 8 <= most && std::memcmp(a.data() + at, b.data() + at, 8) == 0) at += 8;
+  while (at < most && a[at] == b[at]) ++at;
+  return at;
 }
 
 }  // namespace
@@ -70,6 +80,20 @@ bool AddedTokenFinder::add(std::string_view pattern, const AddedToken& token) {
   return true;
 }
 
+// Where a token may begin, from `at` on; the end if nowhere.
+std::size_t AddedTokenFinder::next_start(std::string_view text, std::size_t at) const {
+  const std::vector<Child>& starts = nodes_[0].children;
+  for (;; ++at) {
+    if (starts.size() == 1)  // often all tokens begin with "<"
+      at = text.find(starts[0].byte, at);
+    else
+      while (at < text.size() && start_nodes_[static_cast<unsigned char>(text[at])] == 0) ++at;
+    if (at >= text.size()) return text.size();
+    const std::uint32_t node = start_nodes_[static_cast<unsigned char>(text[at])];
+    if (nodes_[node].token >= 0 || (at + 1 < text.size() && child_of(node, text[at + 1]) != 0)) return at;
+  }
+}
+
 std::optional<AddedTokenFinder::Match> AddedTokenFinder::longest_at(std::string_view text,
                                                                     std::size_t at) const {
   std::optional<Match> longest;
@@ -99,8 +123,7 @@ bool AddedTokenFinder::is_strict(const Segment& segment) const {
 
 void AddedTokenFinder::find_alike(std::string_view other, const std::vector<Segment>& known,
                                   std::string_view text, std::vector<Segment>& segments) const {
-  const auto differs = std::mismatch(other.begin(), other.end(), text.begin(), text.end());
-  const auto common = static_cast<std::size_t>(differs.first - other.begin());
+  const std::size_t common = shared_bytes(other, text);
   // No match that begins before the end of a kept token reaches to where the texts differ.
   std::size_t kept = known.size();
   while (kept > 0 && !(known[kept - 1].end + longest_ <= common && is_strict(known[kept - 1]))) --kept;
@@ -111,11 +134,7 @@ void AddedTokenFinder::find_alike(std::string_view other, const std::vector<Segm
 void AddedTokenFinder::find_from(std::size_t from, std::string_view text,
                                  std::vector<Segment>& segments) const {
   std::size_t done = from;
-  for (std::size_t at = from; at < text.size();) {
-    if (start_nodes_[static_cast<unsigned char>(text[at])] == 0) {  // nearly always
-      ++at;
-      continue;
-    }
+  for (std::size_t at = next_start(text, from); at < text.size(); at = next_start(text, at)) {
     const std::optional<Match> match = longest_at(text, at);
     if (!match) {
       ++at;

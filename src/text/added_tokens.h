@@ -87,6 +87,7 @@ class AddedTokenFinder {
 
   void find_from(std::size_t from, std::string_view text, std::vector<Segment>& segments) const;
   bool is_strict(const Segment& segment) const;
+  std::size_t next_start(std::string_view text, std::size_t at) const;
   std::uint32_t child_of(std::uint32_t node, char byte) const;
   std::optional<Match> longest_at(std::string_view text, std::size_t at) const;
   static bool is_single_word(std::string_view text, std::size_t start, std::size_t end);

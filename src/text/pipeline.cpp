@@ -38,8 +38,13 @@ void Pipeline::set_text(Token id, std::string text, bool special) {
   if (!texts_[index].used) texts_[index] = {std::move(text), true, special};
 }
 
+Pipeline::Scratch& Pipeline::scratch() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
 void Pipeline::encode(std::string_view text, bool special, std::vector<Token>& out) const {
-  Scratch scratch;
+  Scratch& scratch = Pipeline::scratch();
   const auto encode_all = [&] {
     finder_.find(text, scratch.segments);
     for (const Segment& segment : scratch.segments) encode_segment(text, segment, out, scratch);
@@ -63,7 +68,7 @@ void Pipeline::split_alike(std::string_view other, const std::vector<Segment>& k
 
 void Pipeline::encode_segments(std::string_view text, std::span<const Segment> segments,
                                std::vector<Token>& out, std::vector<std::size_t>& ends) const {
-  Scratch scratch;
+  Scratch& scratch = Pipeline::scratch();
   for (const Segment& segment : segments) {
     encode_segment(text, segment, out, scratch);
     ends.push_back(out.size());

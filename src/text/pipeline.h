@@ -51,6 +51,8 @@ class Pipeline : public Codec {
     Arena arena;
     MergeScratch merge;
   };
+  // Every thread has one: for many short texts, memory would cost more than encoding them.
+  static Scratch& scratch();
   // What decoding needs to know about an id.
   struct TokenText {
     std::string text;

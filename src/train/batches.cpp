@@ -1,5 +1,7 @@
 #include "train/batches.h"
 
+#include <algorithm>
+
 namespace dpo::train {
 namespace {
 
@@ -34,12 +36,13 @@ std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t micr
                                     at::Device device) {
   const auto parts =
       data::partition_batch(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
+  const auto filled = std::ranges::count_if(parts, [](const auto& part) { return !part.empty(); });
   const std::int64_t first = mesh.data->rank() * microbatches;
   std::vector<Microbatch> own;
   for (std::int64_t i = first; i < first + microbatches; ++i) {
     data::Forest forest = data::make_forest(batch.examples, parts[static_cast<std::size_t>(i)]);
     model::Batch packed = model::make_batch(forest, shape, device);
-    own.push_back({std::move(forest), std::move(packed)});
+    own.push_back({std::move(forest), std::move(packed), 1.0 / static_cast<double>(filled)});
   }
   return own;
 }

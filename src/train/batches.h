@@ -53,6 +53,7 @@ class OrderedBatches : public BatchSource {
 struct Microbatch {
   data::Forest forest;
   model::Batch packed;
+  double share = 1;  // in a mean over the batch's microbatches on all ranks that are not empty
 };
 
 // This rank's microbatches of a batch, split by tokens; some may be empty. The same batch is always split in

@@ -97,9 +97,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .seed = static_cast<std::uint64_t>(config.seed),
                    .max_length = static_cast<std::size_t>(config.max_length),
                    .dropout = config.adapter.dropout};
-  // The mean over all microbatches of an update.
-  state.pass.router_aux_loss_coef = config.model.router_aux_loss_coef.value_or(0) /
-                                    static_cast<double>(mesh.data->size() * state.microbatches);
+  state.pass.router_aux_loss_coef = config.model.router_aux_loss_coef.value_or(0);
   state.optimizer =
       optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config));
   return state;

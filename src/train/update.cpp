@@ -21,8 +21,10 @@ std::vector<Microbatch> microbatches_of(const TrainState& state, const ExampleBa
 }
 
 // The pass over a microbatch for its gradients: each has dropout masks of its own.
-model::PassOptions training_pass(const TrainState& state, std::size_t microbatch) {
+model::PassOptions training_pass(const TrainState& state, const std::vector<Microbatch>& parts,
+                                 std::size_t microbatch) {
   model::PassOptions pass = state.pass;
+  pass.router_aux_loss_coef *= parts[microbatch].share;
   if (state.dropout == 0) return pass;
   std::uint64_t seed = splitmix64(state.seed + static_cast<std::uint64_t>(state.optimizer->updates()));
   seed = splitmix64(seed + static_cast<std::uint64_t>(state.mesh.data->rank()));
@@ -36,11 +38,11 @@ std::vector<Record> score_all(const TrainState& state, const std::vector<Microba
                               const ExampleBatch& batch, bool training = false) {
   BatchRecords records(batch);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto& [forest, packed] = parts[i];
+    const data::Forest& forest = parts[i].forest;
     const std::vector<double> reference = state.reference->scores(parts[i], batch);
-    const model::PassOptions pass = training ? training_pass(state, i) : state.pass;
+    const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
     const at::Tensor policy =
-        model::forward(state.policy.model(), state.policy.store(), packed, pass).log_probs;
+        model::forward(state.policy.model(), state.policy.store(), parts[i].packed, pass).log_probs;
     records.add(forest, records_of(forest, scores_of(forest, to_host(policy), reference), {}, batch));
   }
   return records.gather(state.mesh);
@@ -136,29 +138,30 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto& [forest, packed] = parts[i];
-    const std::vector<double> reference = state.reference->scores(parts[i], batch);
-    const model::PassOptions pass = training_pass(state, i);
+    const Microbatch& part = parts[i];
+    const data::Forest& forest = part.forest;
+    const model::PassOptions pass = training_pass(state, parts, i);
+    const std::vector<double> reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), packed, pass, saved);
+    const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
     const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), reference);
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
-    model::backward(state.policy.model(), state.policy.store(), packed, pass, saved,
-                    at::tensor(evaluated.gradients, at::kFloat).to(packed.tokens.device()),
+    model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
+                    at::tensor(evaluated.gradients, at::kFloat).to(part.packed.tokens.device()),
                     state.policy.gradient_store());
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     result.tokens += forest.size();
-    result.aux_loss += saved.balance.value();
+    result.aux_loss += part.share * saved.balance.value();
   }
   result.gradient_norm = state.policy.finish_gradients();
   result.records = whole ? whole->records() : records.gather(state.mesh);
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
   result.tokens = static_cast<std::int64_t>(sums[0]);
-  result.aux_loss = sums[1] / static_cast<double>(state.mesh.data->size() * state.microbatches);
+  result.aux_loss = sums[1];
   return result;
 }
 

@@ -54,10 +54,19 @@ class Faults(TinyRuns):
     def lines_of(log):
         return [line.split(" ", 1) for line in log.read_text().splitlines()]
 
+    @classmethod
+    def different_changes(cls):
+        """Their numbers, from 1. Of many equal ones, as the writes of a file of tensors: the first, second and last."""
+        places = {}
+        for at, change in enumerate(cls.changes, 1):
+            places.setdefault(tuple(change), []).append(at)
+        return sorted(at for ats in places.values() for at in (ats if len(ats) < 10 else ats[:2] + ats[-1:]))
+
     def test_every_change_in_turn(self):
-        self.assertGreater(len(self.changes), 50)
+        different = self.different_changes()
+        self.assertGreater(len(different), 50)
         for kind in ("fail", "last", "cut"):
-            for at in range(1, len(self.changes) + 1):
+            for at in different:
                 what, path = self.changes[at - 1]
                 if kind == "cut" and what != "write":
                     continue

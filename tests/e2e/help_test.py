@@ -47,8 +47,8 @@ class Help(TinyRuns):
             self.assertRegex(done.stderr, r"(?m)^update 1 of \d+ +4 examples .* examples/s, \d+ (?:s|min) left$")
             runs.append(done)
         self.assertEqual(len(runs), 2)
-        self.assertIn("files of the run:\n  checkpoint   sft/LATEST\n  metrics      sft/metrics.jsonl\n"
-                      "  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
+        self.assertIn("files of the run:\n  checkpoint   sft/LATEST\n  report       sft/report.html\n"
+                      "  metrics      sft/metrics.jsonl\n  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
                       "try: dpo sample sft/LATEST\ncurves: tensorboard --logdir sft/tensorboard\n"
                       "upload to Weights & Biases: wandb sync sft/wandb/offline-run-", runs[0].stderr)
         self.assertEqual(runs[0].stdout, "sft/LATEST\n")

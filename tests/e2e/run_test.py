@@ -8,9 +8,11 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
-from tiny_run import TRAINING_FAILED, TinyRuns, main
+from report_page import Page
+from tiny_run import PROGRAM, TRAINING_FAILED, TinyRuns, main
 
 
 def files_of_at_most(size):
@@ -204,6 +206,27 @@ class Run(TinyRuns):
             self.assertRegex(done.stderr, said)
             self.assertIn("is NaN or infinite", (run / "log.txt").read_text())
             self.assertEqual(list(run.glob("step-*")), [])
+
+    def test_every_run_has_a_report(self):
+        run = self.folder / "reported"
+        self.check(self.short(run, "sample_during_eval=true", "n_eval_model_samples=2"))
+        page = Page(run / "report.html").check()
+        self.assertIn("160 examples in 40 updates; finished.", page.text)
+        examples = [json.loads(line) for line in (run / "eval_examples.jsonl").read_text().splitlines()]
+        evaluated = [json.loads(line)["example"] for line in (run / "eval/step-160.jsonl").read_text().splitlines()]
+        self.assertEqual([example["example"] for example in examples], evaluated)
+        for example in examples:
+            self.assertEqual(len(example["responses"]), 2)
+            for text in (example["prompt"], *example["responses"]):
+                self.assertIn(text, page.text)
+        self.assertEqual([x for x, _ in page.charts()["loss"]["held out"]], [0, 40, 80, 120, 160])
+        self.assertEqual(len(page.charts()["loss"]["training"]), 40)
+        for part in ("LibTorch", "policy after 160 examples", "time of an update (median)"):
+            self.assertIn(part, page.text)
+        before = page.source
+        (run / "report.html").unlink()
+        subprocess.run([PROGRAM, "report", run], check=True, capture_output=True)
+        self.assertEqual((run / "report.html").read_text(), before)
 
     def test_a_full_disk_for_metrics_stops_nothing(self):
         run = self.folder / "unlogged"

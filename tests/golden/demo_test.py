@@ -57,7 +57,8 @@ def check_promises(result, folder):
     fine &= check(1 - accepted["dpo"] <= (1 - accepted["sft"]) / 2, f"DPO halves the rejected samples: {accepted}")
     fine &= check(accepted["init"] < 0.05, "an untrained model is not accepted")
     page = (folder / "report.html").read_text()
-    fine &= check(page.count("<svg") == 4 and "<script" not in page, "the report has its curves and no scripts")
+    fine &= check(page.count('<svg class="plot"') == 4 and page.count("<script") == 1 and "://" not in page,
+                  "the report has its curves and needs nothing else")
     return fine
 
 

@@ -55,6 +55,11 @@ Value Name::evaluate(Rendering& rendering) const {
   return value;
 }
 
+const Value* Name::variable(Rendering& rendering) const {
+  const Value& value = rendering.variable(slot);
+  return value.kind() == Kind::kMissing ? nullptr : &value;
+}
+
 Value NamespaceAttribute::evaluate(Rendering&) const { return {}; }  // it is only assigned to
 
 Value TupleExpr::evaluate(Rendering& rendering) const { return Value::tuple(evaluate_all(rendering, items)); }
@@ -148,8 +153,13 @@ Value ConditionalExpr::evaluate(Rendering& rendering) const {
 }
 
 Value AttributeExpr::evaluate(Rendering& rendering) const {
-  const Value value = rendering.evaluate(*object);
+  const Value* const variable = object->variable(rendering);
+  if (variable) spend();
+  const Value made = variable ? Value() : rendering.evaluate(*object);
+  const Value& value = variable ? *variable : made;
   rendering.at = at;
+  if (!hides_key)
+    if (const Value* const found = value.find(name)) return *found;
   return get_attribute(value, name);
 }
 

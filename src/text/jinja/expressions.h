@@ -49,6 +49,8 @@ struct Node {
 
 struct Expr : Node {
   virtual Value evaluate(Rendering& rendering) const = 0;
+  // A variable that has a value: it is read without a copy.
+  virtual const Value* variable(Rendering&) const { return nullptr; }
   // Appends a result that is plain text to `out`, without a value for it; any other result is returned.
   virtual std::optional<Value> evaluate_into(Rendering& rendering, std::string& out) const;
   std::uint32_t height = 1;  // of the tree of expressions
@@ -68,6 +70,7 @@ struct Name : Expr {
   Slot slot;
   NodeType type() const override { return NodeType::kName; }
   Value evaluate(Rendering& rendering) const override;
+  const Value* variable(Rendering& rendering) const override;
 };
 
 // namespace.attribute, as a target of set
@@ -139,6 +142,7 @@ struct ConditionalExpr : Expr {
 struct AttributeExpr : Expr {
   ExprPtr object;
   std::string name;
+  bool hides_key = true;  // a dict has an attribute of this name
   void each_child(const Visit& visit) override;
   Value evaluate(Rendering& rendering) const override;
 };

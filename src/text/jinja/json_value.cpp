@@ -25,7 +25,10 @@ class ValueBuilder {
   }
   bool string(std::string& text) { return add(Value(std::move(text))); }
   bool key(std::string& name) {
-    stack_.back().key = Value(std::move(name));
+    static const Value kRole("role"), kContent("content");  // of every message
+    stack_.back().key = name == "role"      ? kRole.borrowed()
+                        : name == "content" ? kContent.borrowed()
+                                            : Value(std::move(name));
     return true;
   }
   bool start_object(std::size_t) { return open(true); }

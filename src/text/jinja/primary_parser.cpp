@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "text/jinja/methods.h"
 #include "text/jinja/parser.h"
 
 namespace dpo::text::jinja {
@@ -142,6 +143,7 @@ ExprPtr ExpressionParser::parse_attribute(ExprPtr object) {
     auto node = make<AttributeExpr>(at);
     node->object = std::move(object);
     node->name = next().text;
+    node->hides_key = node->name.starts_with("__") || find_dict_method(Dict(), node->name);
     return finish(std::move(node));
   }
   if (!is(TokenType::kInteger)) fail("expected name or number");

@@ -9,8 +9,6 @@ namespace dpo::text::jinja {
 Rendering::Rendering(const Dict& variables, const Limits& limits) : context_(variables), limits_(limits) {
   constexpr std::size_t kUsualText = 4096;
   text.reserve(kUsualText);
-  make_namespace_ = Value(std::shared_ptr<Object>(std::make_shared<Function>(
-      "namespace", [this](Arguments& arguments) { return make_namespace(arguments); })));
 }
 
 Rendering::~Rendering() {
@@ -54,7 +52,12 @@ Value& Rendering::variable(Slot slot) {
 
 Value Rendering::resolve(const std::string& name) {
   if (const Value* found = context_.find(std::string_view(name))) return *found;
-  if (name == "namespace") return make_namespace_;
+  if (name == "namespace") {
+    if (make_namespace_.is_none())
+      make_namespace_ = Value(std::shared_ptr<Object>(std::make_shared<Function>(
+          "namespace", [this](Arguments& arguments) { return make_namespace(arguments); })));
+    return make_namespace_;
+  }
   const Value* global = find_global(name);
   return global ? *global : Value::missing();
 }

@@ -61,7 +61,6 @@ TEST(GroupedLinear, ComputesNoGradientOfFrozenMatrices) {
   EXPECT_EQ(torch::autograd::grad({out.sum()}, {x})[0].size(0), 3);
 }
 
-// In bfloat16 the sizes that are multiples of 8 take LibTorch's kernel for all groups.
 TEST(GroupedLinear, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_grouped_linear(at::kCUDA, at::kFloat, 1e-6);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "optim/clip.h"
+#include "optim/norm.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"
 #include "optim/schedule.h"
@@ -61,6 +62,11 @@ TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
 }
 
 // The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
+TEST(Clip, NormOfManyNumbersIsExact) {
+  for (const at::Tensor& x : {at::randn({3'000'000}), at::randn({1 << 20}), at::randn({7, 5}).t()})
+    EXPECT_NEAR(norm_of(x).item<double>() / x.to(at::kDouble).norm().item<double>(), 1, 1e-12);
+}
+
 TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   const OptimizerSettings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};

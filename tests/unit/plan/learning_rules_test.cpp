@@ -117,7 +117,7 @@ TEST(Experts, HaveABalanceLossIfAsked) {
   expect_finding(olmoe, "experts", Verdict::ok, "each token goes to 8 of 64 experts, without a balance loss");
   expect_finding(olmoe + coefficient, "experts", Verdict::ok, "balance loss times 0.01");
   expect_finding("model=pythia28 " + coefficient, "experts", Verdict::error,
-                 "is for mixtures of experts, but EleutherAI/pythia-2.8b is none");
+                 "is for mixtures of experts, but EleutherAI/pythia-2.8b has no experts");
   EXPECT_EQ(plan_of("model=pythia28").find("experts"), nullptr);
 }
 

@@ -229,6 +229,12 @@ TEST(Memory, ActivationsOfALayer) {
   EXPECT_EQ(bytes("olmoe"), 172'680);
 }
 
+// A layer of OLMoE has 419,569,664 parameters, whose gradients autograd returns at once.
+TEST(Memory, GradientsOfALayersExpertsCountWithoutShards) {
+  EXPECT_EQ(part(make_plan(inputs_of("model=olmoe")), "gathered blocks"), 4 * 419'569'664.0);
+  EXPECT_EQ(part(make_plan(inputs_of("model=pythia28")), "gathered blocks"), 0);
+}
+
 TEST(Memory, CheckpointingKeepsOneInputALayer) {
   const std::string line = "model=pythia28 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
   const Inputs in = inputs_of(line + "activation_checkpointing=true");

@@ -46,6 +46,13 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_EQ(found(finder, "a"), "a");
 }
 
+// With one first character the search is another.
+TEST(AddedTokens, BeginAlikeOrNot) {
+  EXPECT_EQ(found(finder_of({token(1, "<a>"), token(2, "<b")}), "<<a>x<<b<a"), "<|<1>|x<|<2>|<a");
+  EXPECT_EQ(found(finder_of({token(1, "<a>"), token(2, "x")}), "<x<a>x<"), "<|<2>|<1>|<2>|<");
+  EXPECT_EQ(found(finder_of({token(1, "<"), token(2, "<a")}), "b<c<a<"), "b|<1>|c|<2>|<1>");
+}
+
 TEST(AddedTokens, FlagsIncludeSpaces) {
   EXPECT_EQ(found(finder_of({token(1, "[X]", true)}), "a \u3000[X] b"), "a|<1>| b");
   EXPECT_EQ(found(finder_of({token(1, "[X]", false, true)}), "a [X] \n b"), "a |<1>|b");

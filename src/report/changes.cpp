@@ -1,0 +1,81 @@
+#include "report/changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace dpo::report {
+namespace {
+
+double score_of_example(const EvaluatedExample& example, Score score) {
+  switch (score) {
+    case Score::margin: return example.rewards.front() - example.rewards.back();
+    case Score::reward: return example.desirable ? example.rewards.front() : -example.rewards.front();
+    case Score::loss: break;
+  }
+  return example.loss;
+}
+
+// The first `most` in this order.
+template <class Less>
+std::vector<Change> first_of(std::vector<Change> changes, std::size_t most, Less less) {
+  const auto end = changes.begin() + static_cast<std::ptrdiff_t>(std::min(most, changes.size()));
+  std::partial_sort(changes.begin(), end, changes.end(), less);
+  changes.erase(end, changes.end());
+  return changes;
+}
+
+}  // namespace
+
+Score score_of_evaluation(const std::vector<EvaluatedExample>& examples) {
+  const auto is_pair = [](const EvaluatedExample& e) { return e.rewards.size() > 1; };
+  const auto has_reward = [](const EvaluatedExample& e) { return e.rewards.front() != 0; };
+  if (std::ranges::any_of(examples, is_pair)) return Score::margin;
+  return std::ranges::any_of(examples, has_reward) ? Score::reward : Score::loss;
+}
+
+std::vector<double> scores_of(const std::vector<EvaluatedExample>& examples, Score score) {
+  std::vector<double> scores;
+  for (const EvaluatedExample& example : examples) scores.push_back(score_of_example(example, score));
+  return scores;
+}
+
+Changes compare(const std::vector<EvaluatedExample>& first, const std::vector<EvaluatedExample>& last,
+                std::size_t most) {
+  Changes changes{.score = score_of_evaluation(last), .examples = last.size()};
+  std::map<std::int64_t, double> before;
+  for (const EvaluatedExample& example : first)
+    before[example.example] = score_of_example(example, changes.score);
+  std::vector<Change> all, wrong;
+  for (const EvaluatedExample& example : last) {
+    Change change{example.example, example.desirable, score_of_example(example, changes.score)};
+    if (const auto found = before.find(example.example); found != before.end()) change.before = found->second;
+    if (changes.score == Score::loss || change.now <= 0) wrong.push_back(change);
+    all.push_back(change);
+  }
+  std::erase_if(all, [](const Change& change) { return change.size() == 0; });
+  changes.wrong = wrong.size();
+  changes.largest = first_of(std::move(all), most, [](const Change& a, const Change& b) {
+    return std::abs(a.size()) > std::abs(b.size());
+  });
+  const bool is_loss = changes.score == Score::loss;
+  changes.worst = first_of(std::move(wrong), most, [is_loss](const Change& a, const Change& b) {
+    return is_loss ? a.now > b.now : a.now < b.now;
+  });
+  return changes;
+}
+
+std::vector<Point> histogram(const std::vector<double>& values, double low, double high, std::size_t bins) {
+  std::vector<Point> bars;
+  const double width = (high - low) / static_cast<double>(bins);
+  for (std::size_t i = 0; i <= bins; ++i) bars.push_back({low + static_cast<double>(i) * width, 0});
+  for (const double value : values) {
+    const double bin = std::floor((value - low) / width);
+    const double last = static_cast<double>(bins - 1);
+    const auto at = bin > 0 ? static_cast<std::size_t>(std::min(bin, last)) : 0;  // also if it is NaN
+    bars[at].y += 1 / static_cast<double>(values.size());
+  }
+  return bars;
+}
+
+}  // namespace dpo::report

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/metric_log.h"
+
+namespace dpo::report {
+
+// The means of an evaluation.
+struct Evaluation {
+  double examples = 0;  // trained on before
+  double loss = 0;
+  std::optional<double> accuracy = {}, margin = {};  // of preference losses
+};
+
+// The evaluations of a run, as far as a checkpoint after `most` examples.
+std::vector<Evaluation> evaluations_of(const MetricLog& log,
+                                       double most = std::numeric_limits<double>::infinity());
+
+// How many examples the last evaluation had; 0: unknown.
+std::int64_t evaluated_examples(const MetricLog& log);
+
+// Before the first update policy and reference are the same model: its accuracy, 0, is no result.
+bool all_rewards_are_0(const Evaluation& evaluation);
+
+enum class Answer { yes, unclear, no };
+
+struct Learned {
+  Answer answer = Answer::unclear;
+  std::string sentence;
+};
+
+// Whether a run learned, in one sentence with figures: by the accuracy on held-out pairs, compared with
+// chance or with the model before training; without pairs, by the held-out loss.
+Learned what_was_learned(const MetricLog& log);
+
+}  // namespace dpo::report

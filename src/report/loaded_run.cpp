@@ -1,0 +1,95 @@
+#include "report/loaded_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/quantity.h"
+#include "report/html.h"
+
+namespace dpo::report {
+namespace {
+
+// The warnings and errors of plan.json.
+void add_rules(const nlohmann::json& plan, std::vector<std::string>& findings) {
+  const auto rules = plan.find("rules");
+  if (rules == plan.end() || !rules->is_array()) return;
+  for (const nlohmann::json& rule : *rules) {
+    if (!rule.is_object()) continue;
+    const auto text = [&](const char* name) {
+      const auto found = rule.find(name);
+      return found != rule.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    if (const std::string verdict = text("verdict"); verdict == "warning" || verdict == "error")
+      findings.push_back(fmt::format("plan: {}: {}", text("id"), text("message")));
+  }
+}
+
+// A run that was better before its end; differences of 2 % are noise.
+void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<std::string>& findings) {
+  if (evaluations.empty()) return;
+  const Evaluation& last = evaluations.back();
+  const Evaluation& best = *std::ranges::min_element(evaluations, {}, &Evaluation::loss);
+  if (last.loss - best.loss <= 0.02 * std::abs(best.loss)) return;
+  findings.push_back(
+      fmt::format("the held-out loss was lowest after {} examples: {:.4f}, and is now {:.4f}. The run may be "
+                  "longer than useful; "
+                  "best_metric=loss/eval keeps the best checkpoint.",
+                  with_commas(whole_number(best.examples)), best.loss, last.loss));
+}
+
+}  // namespace
+
+LoadedRun::LoadedRun(const RunSource& run)
+    : source(run),
+      log(run.folder / "metrics.jsonl"),
+      evaluations(evaluations_of(log)),
+      said(read_log(run.folder / "log.txt")),
+      plan(read_object(run.folder / "plan.json")),
+      environment(read_object(run.folder / "environment.json")) {}
+
+std::int64_t LoadedRun::last_counter(const std::string& name) const {
+  const std::vector<Point>& points = log.points("counters/" + name);
+  return points.empty() ? 0 : whole_number(points.back().y);
+}
+
+std::string status_of(const LoadedRun& run) {
+  using Status = LogFacts::Status;
+  switch (run.said.status) {
+    case Status::finished: return "finished";
+    case Status::stopped: return "stopped by a signal";
+    case Status::failed: return "failed: " + run.said.reason.substr(run.said.reason.find(' ') + 1);
+    case Status::unknown: break;
+  }
+  return "running, or killed";
+}
+
+std::vector<std::string> findings_of(const LoadedRun& run) {
+  std::vector<std::string> findings;
+  add_rules(run.plan, findings);
+  findings.insert(findings.end(), run.said.warnings.begin(), run.said.warnings.end());
+  add_better_before(run.evaluations, findings);
+  if (findings.size() > kFindings) findings.resize(kFindings);
+  for (std::string& finding : findings) finding = beginning_of(finding, kTextCharacters);
+  return findings;
+}
+
+Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric) {
+  return {name, means_of(run.log.points(metric), kTrainPoints)};
+}
+
+Curve eval_curve(const LoadedRun& run, const std::string& name, const std::string& metric) {
+  Curve curve{name, {}, Mark::dots};
+  const std::vector<Point>& all = run.log.points(metric);
+  for (const std::size_t i : some_of(all.size(), kEvalPoints)) curve.points.push_back(all[i]);
+  return curve;
+}
+
+void add_chart(std::vector<Chart>& charts, const std::string& title, std::vector<Curve> curves) {
+  // Those without points stay, so that a name has the same colour in every chart.
+  if (std::ranges::any_of(curves, [](const Curve& curve) { return !curve.points.empty(); }))
+    charts.push_back({title, "examples", std::move(curves)});
+}
+
+}  // namespace dpo::report

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "report/evaluations.h"
+#include "report/page.h"
+#include "report/run_files.h"
+#include "report/run_report.h"
+
+namespace dpo::report {
+
+// What the parts of a report read.
+struct LoadedRun {
+  explicit LoadedRun(const RunSource& run);
+
+  const RunSource& source;
+  MetricLog log;
+  std::vector<Evaluation> evaluations;
+  LogFacts said;
+  nlohmann::json plan, environment;
+
+  std::int64_t last_counter(const std::string& name) const;  // 0: unknown
+};
+
+inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // of a curve, at most
+inline constexpr std::size_t kFindings = 30;
+inline constexpr std::size_t kTextCharacters = 2000;  // of a prompt, a response or a finding, at most
+
+std::string status_of(const LoadedRun& run);                 // "finished", "failed: ..."
+std::vector<std::string> findings_of(const LoadedRun& run);  // of the plan, of the run, and of the report
+
+// A metric as a curve: means of training, points of evaluations.
+Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric);
+Curve eval_curve(const LoadedRun& run, const std::string& name, const std::string& metric);
+
+// Adds a chart, if any of its curves has points.
+void add_chart(std::vector<Chart>& charts, const std::string& title, std::vector<Curve> curves);
+
+// Parts of a report, in parts_of_run.cpp: distribution of margins, examples, samples.
+void add_distribution(Page& page, const LoadedRun& run);
+void add_examples(Page& page, const LoadedRun& run);
+void add_samples(Page& page, const LoadedRun& run);
+
+}  // namespace dpo::report

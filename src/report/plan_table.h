@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "report/metric_log.h"
+#include "report/page.h"
+
+namespace dpo::report {
+
+// What plan.json predicted and what metrics.jsonl measured. Rows for which one of the two is not known are
+// left out.
+Table plan_table(const nlohmann::json& plan, const MetricLog& log);
+
+// The median of a metric; NaN if there is none.
+double median_of(const std::vector<Point>& points);
+
+}  // namespace dpo::report

@@ -1,0 +1,227 @@
+"""dpo report on run folders made by hand: what the page says, hostile text, damaged files, long runs, comparisons."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from report_page import Page
+from tiny_run import PROGRAM
+
+HOSTILE = "</script></style></div>\"'`><img src=x onerror=alert(1)><script>alert(2)</script><!-- &amp; \u202e \x1b[31m"
+TIME = "2026-11-17 04:25:00  "
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def luminance(colour):
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, two):
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def dpo(self, *arguments, status=0):
+        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def report(self, *arguments):
+        return Page(self.folder / self.dpo("report", *arguments).stdout.rstrip("\n")).check()
+
+    def make_run(self, name, text="plain", evaluations=(0, 160, 320), pairs=40, keys=()):
+        """A DPO run whose margins grow: of pair i at evaluation e, (i - pairs / 4) * e."""
+        run = self.folder / name
+        (run / "eval").mkdir(parents=True)
+        (run / "samples").mkdir()
+        (run / "config.yaml").write_text(self.dpo(
+            "config", "exp_name=secret_name", f"model.name_or_path={self.folder}/base", f"datasets=[{self.folder}/pairs.jsonl]",
+            "loss=dpo", "loss.beta=0.1", f"local_dirs=[{self.folder}]", *keys).stdout)
+        metrics = []
+        for e, seen in enumerate(evaluations):
+            metrics.append({"loss/eval": 0.6931 / (1 + e), "rewards_eval/accuracies": 0.72 if e else 0, "rewards_eval/margins": e,
+                            "rewards_eval/chosen": e / 2, "rewards_eval/rejected": -e / 2, "counters/eval_examples": 400,
+                            "counters/examples": seen, "counters/updates": seen // 32})
+            metrics.append({"loss/train": 0.5, "grad_norm": 3, "learning_rate": 1e-6, "examples_per_second": 100, "tokens_per_second": 9000,
+                            "peak_memory_gib": 2, "counters/examples": seen + 32, "counters/updates": seen // 32 + 1})
+            (run / f"eval/step-{seen}.jsonl").write_text(lines(
+                {"example": i, "loss": 0.5, "logps": [-1, -2], "reference": [-1, -2], "tokens": [3, 4], "rewards": [(i - pairs // 4) * e, 0]}
+                for i in range(pairs)))
+            (run / f"samples/step-{seen}.jsonl").write_text(lines(
+                {"prompt": f"{text} {i}", "policy": f"policy {e} {text}", "reference": f"reference {text}"} for i in range(3)))
+        (run / "metrics.jsonl").write_text(lines(metrics))
+        (run / "eval_examples.jsonl").write_text(lines(
+            {"example": i, "prompt": f"Human: {i}?\n\n{text}", "responses": [f"good {i} {text}", f"bad {i} {text}"]} for i in range(pairs)))
+        (run / "plan.json").write_text(json.dumps(
+            {"rules": [{"id": "lr", "verdict": "warning", "message": text}],
+             "time": {"updates": 10, "evaluations": 3, "step_seconds": 0.16, "examples_per_second": 200, "tokens_per_second": 10000,
+                      "training_hours": 1, "model_flops_utilization": 0.4},
+             "memory": {"total_bytes": 2 ** 30}, "resolved": {"batch_size": 32}, "commits": {text: "0123abcd"}}))
+        (run / "environment.json").write_text(json.dumps({"dpo": "0.1", "CPU": text}))
+        (run / "log.txt").write_text(f"{TIME}dpo 0.1\n{TIME}run folder {run}\n{TIME}warning: {text}\n{TIME}done: 10 updates, 320 examples\n")
+        return run
+
+    def test_what_it_says(self):
+        run = self.make_run("a run")
+        done = self.dpo("report", "a run")
+        self.assertEqual((done.stdout, done.stderr), ("a run/report.html\n", ""))
+        page = Page(run / "report.html").check()
+        for part in ("a run", "Did it learn? Yes: after 320 examples the reward accuracy on 400 held-out pairs is 0.720 (chance is 0.500, "
+                     "give or take 0.050), the mean margin +2.000, and the loss fell from 0.6931 to 0.2310.", "; finished.",
+                     "plan: lr: plain", "it is 0 or less for 11 of 40 examples", "margin +0.000 → +58.000: plain",
+                     "11 of 40 examples have a margin of 0 or less; these are the 10 lowest.", "margin +0.000 → -20.000: plain",
+                     "good 39 plain", "bad 0 plain", "policy after 160 examples", "policy 2 plain", "reference plain",
+                     "loss.beta=0.1", "exp_name=NAME", "datasets=[pairs.jsonl]", "0123abcd"):
+            self.assertIn(part, page.text)
+        for secret in ("secret_name", str(self.folder)):
+            self.assertNotIn(secret, page.source)
+        charts = page.charts()
+        self.assertEqual(charts["loss"]["held out"], [(0, 0.6931), (160, 0.34655), (320, 0.23103)])
+        self.assertEqual(len(charts["loss"]["training"]), 3)
+        for title in ("reward accuracy", "reward margin", "rewards, held out", "distribution of the margins", "gradient norm", "learning rate"):
+            self.assertTrue(any(charts[title].values()), title)
+        shares = charts["distribution of the margins"]["after 320 examples"]
+        self.assertAlmostEqual(sum(share for _, share in shares), 1, delta=1e-3)
+        self.assertRegex(page.text, r"time of an update \(median\)\s+0\.16 s\s+0\.32 s\s+\+100 %")
+
+    def test_hostile_text_is_text(self):
+        self.make_run("hostile", HOSTILE, keys=["seed=7"])
+        self.make_run("hostile2", HOSTILE)
+        shown = HOSTILE.replace("\x1b", "·")
+        for arguments in (["hostile"], ["hostile", "hostile2"]):
+            page = self.report(*arguments)
+            self.assertGreater(page.text.count(shown), 8)
+        name = self.make_run("<b>\"x' onload=alert(3)")
+        page = self.report(name)
+        self.assertIn("<b>\"x' onload=alert(3)", page.text)
+
+    def test_every_special_character(self):
+        """In each place, a character changes neither the elements nor the attributes of the page."""
+        shape = None
+        for character in "~<>&\"'`=/\\{}()\n\t\x01\x7f\u2028\U0001f600":
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            self.make_run("run", f"a{character}b")
+            found = [(tag, sorted(set(attributes) - {"content"})) for tag, attributes in self.report("run").tags]
+            shape = shape or found
+            self.assertEqual(found, shape, repr(character))
+
+    def test_a_long_run(self):
+        """10,000 evaluations of 1,000 pairs: the page is small, and quickly written."""
+        run = self.make_run("long", "word " * 500, evaluations=(0, 32), pairs=1000)
+        records, samples = run / "eval/step-32.jsonl", run / "samples/step-32.jsonl"
+        with open(run / "metrics.jsonl", "a") as metrics:
+            for i in range(2, 10_000):
+                os.link(records, run / f"eval/step-{32 * i}.jsonl")
+                os.link(samples, run / f"samples/step-{32 * i}.jsonl")
+                metrics.write(lines([{"loss/eval": 1 / i, "rewards_eval/accuracies": 0.9, "rewards_eval/margins": 1, "counters/examples": 32 * i},
+                                     {"loss/train": 1 / i, "grad_norm": 1, "counters/examples": 32 * i + 32, "counters/updates": i}]))
+        start = time.monotonic()
+        page = self.report("long")
+        seconds = time.monotonic() - start
+        self.assertLess(seconds, 20)  # under sanitizers too
+        self.assertLess(len(page.source), 1_000_000)
+        self.assertLess(len(page.tags), 10_000)
+        for title, curves in page.charts().items():
+            for name, points in curves.items():
+                self.assertLessEqual(len(points), 300, (title, name))
+        self.assertEqual(page.charts()["loss"]["held out"][-1][0], 32 * 9999)
+
+    def test_a_huge_answer(self):
+        run = self.make_run("huge", "x" * 1_000_000, pairs=2)
+        page = self.report(run)
+        self.assertLess(len(page.source), 500_000)
+        self.assertIn("characters more)", page.text)
+
+    def test_what_is_missing_or_damaged(self):
+        run = self.make_run("damaged")
+        whole = len(self.report("damaged").tags)
+        for path in sorted(path for path in run.rglob("*") if path.is_file() and path.name not in ("report.html",)):
+            kept = path.read_bytes()
+            for content in (kept[:len(kept) // 2], b"", b"\xff\x00{", b"[1, 2]\nnull\n{\"example\": {}}\n", None):
+                path.unlink() if content is None else path.write_bytes(content)
+                if content is None and path.name == "metrics.jsonl":
+                    self.assertIn("is not the folder of a run: it has no metrics.jsonl", self.dpo("report", "damaged", status=1).stderr)
+                else:
+                    self.report("damaged")
+                path.write_bytes(kept)
+        self.assertEqual(len(self.report("damaged").tags), whole)
+
+    def test_how_it_ended(self):
+        run = self.make_run("ended")
+        start = f"{TIME}run folder {run}\n"
+        for end, shown in (("", "; running, or killed."), (f"{TIME}stopped by a signal after update 3 of 9; x\n", "; stopped by a signal."),
+                           (f"{TIME}error: update 4: loss is NaN\n", "; failed: update 4: loss is NaN.")):
+            (run / "log.txt").write_text(start + end)
+            self.assertIn(shown, self.report(run).text)
+
+    def test_sft_and_no_evaluation(self):
+        run = self.make_run("sft")
+        shutil.rmtree(run / "eval")
+        shutil.rmtree(run / "samples")
+        (run / "metrics.jsonl").write_text(lines(
+            {"loss/train": 3 - i / 50, "counters/examples": i, "counters/updates": i} for i in range(1, 101)))
+        page = self.report("sft")
+        self.assertIn("Not known: the run does not evaluate. In training the loss fell from", page.text)
+        self.assertNotIn("Samples", page.text)
+        (run / "eval").mkdir()
+        for step, loss in ((0, 3), (100, 2)):
+            (run / f"eval/step-{step}.jsonl").write_text(lines(
+                {"example": i, "loss": loss + i / 10, "logps": [-5], "reference": [0], "tokens": [3], "rewards": [0]} for i in range(20)))
+        with open(run / "metrics.jsonl", "a") as metrics:
+            metrics.write(lines([{"loss/eval": 3, "counters/examples": 0}, {"loss/eval": 2, "counters/examples": 100}]))
+        page = self.report("sft")
+        for part in ("Did it learn? Yes: on held-out examples, the loss fell from 3.0000 to 2.0000 in 100 examples",
+                     "Distribution of the losses", "Examples with the highest loss", "loss 4.9000 → 3.9000"):
+            self.assertIn(part, page.text)
+
+    def test_contrast(self):
+        """WCAG: text at least 4.5 to 1 against page and boxes, curves 3 to 1; light and dark."""
+        self.make_run("colours")
+        style = "".join(self.report("colours").code["style"])
+        themes = [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)]
+        self.assertEqual(len(themes), 2)
+        for colours in themes:
+            self.assertEqual(set(themes[0]), set(colours))
+            for name, colour in colours.items():
+                if name in ("page", "box", "line", "grid"):
+                    continue
+                for background in (colours["page"], colours["box"]):
+                    self.assertGreaterEqual(contrast(colour, background), 3 if re.fullmatch(r"c\d", name) else 4.5, (name, background))
+
+    def test_runs_compared(self):
+        self.make_run("one", keys=["lr=1e-6"])
+        self.make_run("two", keys=["lr=2e-6"])
+        (self.folder / "other").mkdir()
+        self.make_run("other/one", keys=["lr=3e-6"])
+        done = self.dpo("report", "one", "two")
+        self.assertEqual(done.stdout, "comparison.html\n")
+        page = Page(self.folder / "comparison.html").check()
+        for part in ("2 runs compared", "Settings that differ", "learning rate", "2e-06", "policy 2 plain", "one: 2 findings"):
+            self.assertIn(part, page.text)
+        self.assertEqual(set(page.charts()["loss, held out"]), {"one", "two"})
+        page = self.report("one", "other/one", "--output", "both.html")
+        self.assertEqual(set(page.charts()["loss, held out"]), {"one", "other/one"})
+        self.assertFalse((self.folder / "one/report.html").exists())
+        self.assertIn("9 runs given, but a page compares at most 8", self.dpo("report", *["one"] * 9, status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

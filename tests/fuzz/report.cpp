@@ -1,0 +1,121 @@
+// One input is a file of a run folder, with its name in the first line; the other files are valid. A report
+// is made of whatever is there, and none of it becomes a script.
+#include "report/run_report.h"
+
+#include <algorithm>
+
+#include "target.h"
+#include "temp_folder.h"
+
+namespace fuzz::report {
+namespace {
+
+struct RunFile {
+  std::string name, content;
+};
+
+const RunFile kFiles[] = {
+    {"metrics.jsonl",
+     "{\"loss/eval\": 0.69, \"rewards_eval/accuracies\": 0, \"rewards_eval/margins\": 0, "
+     "\"counters/examples\": 0}\n"
+     "{\"loss/train\": 0.5, \"grad_norm\": 2, \"examples_per_second\": 9, \"counters/examples\": 32, "
+     "\"counters/updates\": 1}\n"
+     "{\"loss/eval\": 0.5, \"rewards_eval/accuracies\": 0.75, \"rewards_eval/margins\": 1.5, "
+     "\"counters/eval_examples\": 2, "
+     "\"counters/examples\": 32}\n"},
+    {"eval/step-0.jsonl", "{\"example\": 7, \"loss\": 0.69, \"logps\": [-3, -4], \"rewards\": [0, 0]}\n"},
+    {"eval/step-32.jsonl",
+     "{\"example\": 7, \"loss\": 0.5, \"logps\": [-3, -4], \"rewards\": [1.5, -2]}\n"
+     "{\"example\": 8, \"loss\": 0.9, \"logps\": [-3], \"rewards\": [-1e-3], \"desirable\": false}\n"},
+    {"eval_examples.jsonl", "{\"example\": 7, \"prompt\": \"p\\n\", \"responses\": [\"a\", \"b\"]}\n"},
+    {"samples/step-32.jsonl", "{\"prompt\": \"p\", \"policy\": \"a\", \"reference\": \"b\"}\n"},
+    {"plan.json",
+     "{\"rules\": [{\"id\": \"x\", \"verdict\": \"warning\", \"message\": \"m\"}], \"time\": {\"updates\": "
+     "3, \"step_seconds\": 1}, "
+     "\"memory\": {\"total_bytes\": 5}, \"resolved\": {\"batch_size\": 32}, \"commits\": {\"org/x\": "
+     "\"abc\"}}"},
+    {"environment.json", "{\"dpo\": \"1\", \"threads\": 2}"},
+    {"log.txt",
+     "2026-11-17 04:25:00  run folder x\n2026-11-17 04:25:01  warning: w\n2026-11-17 04:25:02  done: 1 "
+     "update\n"},
+};
+const std::string kTokens[] = {"{",
+                               "}",
+                               "[",
+                               "]",
+                               ",",
+                               ":",
+                               "\"",
+                               "\\",
+                               "\n",
+                               "null",
+                               "true",
+                               "1e999",
+                               "1e308",
+                               "-1e308",
+                               "5e-324",
+                               "-0",
+                               "9223372036854775807",
+                               "18446744073709551615",
+                               "\\u0000",
+                               "\\u202e",
+                               "\xff",
+                               "<script>",
+                               "</script>",
+                               "</style>",
+                               "<!--",
+                               "&",
+                               "'",
+                               "onerror=alert(1)",
+                               "\"example\": ",
+                               "\"rewards\": [",
+                               "\"counters/examples\": ",
+                               "error: ",
+                               "stopped by a signal "};
+
+std::string make(Mutator& mutator) {
+  const RunFile& file = mutator.pick(kFiles);
+  std::string content = file.content;
+  if (mutator.below(3) == 0) mutator.change_number(content);
+  mutator.mutate(content, kTokens, 6);
+  return file.name + "\n" + content;
+}
+
+std::size_t parts_of(const std::string& page) {
+  std::size_t count = 0;
+  for (std::size_t at = page.find("<h2"); at != std::string::npos; at = page.find("<h2", at + 1)) ++count;
+  return count;
+}
+
+std::string page_of(const TempFolder& folder) { return dpo::report::run_page({folder.path(), "run"}); }
+
+struct Run {
+  TempFolder folder;
+  std::size_t parts = 0;  // of its page
+
+  Run() {
+    std::filesystem::create_directories(folder.path() / "eval");
+    std::filesystem::create_directories(folder.path() / "samples");
+    for (const RunFile& file : kFiles) folder.write(file.name, file.content);
+    parts = parts_of(page_of(folder));
+  }
+};
+
+// A page is made of any file; it counts as accepted if no part is missing.
+bool try_report(std::string_view input) {
+  static const Run run;
+  const std::size_t end = std::min(input.find('\n'), input.size());
+  const auto* const file = std::ranges::find(kFiles, input.substr(0, end), &RunFile::name);
+  if (file == std::end(kFiles)) return false;
+  run.folder.write(file->name, input.substr(std::min(end + 1, input.size())));
+  const std::string page = page_of(run.folder);
+  run.folder.write(file->name, file->content);
+  if (page.find("<script") != page.rfind("<script")) fail("a script of the data", page);
+  if (page.find("</script") != page.rfind("</script")) fail("the end of a script in the data", page);
+  return parts_of(page) >= run.parts;
+}
+
+const Registered kReport({"run_report", make, try_report});
+
+}  // namespace
+}  // namespace fuzz::report
