@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,27 +46,41 @@ void require_run(const fs::path& folder) {
                               config::shown(folder.string())));
 }
 
-std::string folder_name(const fs::path& run) {
+fs::path whole_path(const fs::path& run) {
   const fs::path whole = fs::absolute(run).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  return whole.has_filename() ? whole : whole.parent_path();
 }
 
+// The message of an error may name folders of this machine, so the page does not have it.
 report::RunSource source_of(const fs::path& run) {
-  report::RunSource source{run, folder_name(run)};
+  report::RunSource source{run, whole_path(run).filename().string()};
   try {
     source.facts = read_keys(run, {.exp_name = "NAME"});
-  } catch (const UserError& error) {
-    source.problem = fmt::format("config.yaml of the run cannot be read: {}", error.what());
+  } catch (const UserError&) {
+    source.problem = "config.yaml of the run cannot be read: 'dpo config --config RUN/config.yaml' says why.";
   }
   return source;
 }
 
-// Runs in different folders may have the same name.
+// Runs in different folders may have the same name: then so many of their folders are shown that the names
+// differ, and no more, since they are about this machine.
 void name_apart(std::vector<report::RunSource>& sources) {
-  std::vector<std::string> names;
-  for (const report::RunSource& source : sources) names.push_back(source.name);
-  for (report::RunSource& source : sources)
-    if (std::ranges::count(names, source.name) > 1) source.name = source.folder.string();
+  std::vector<fs::path> left;  // of each path, what its name does not have yet
+  for (const report::RunSource& source : sources) left.push_back(whole_path(source.folder).parent_path());
+  const auto same_name = [&](std::size_t i) {
+    return [&, i](std::size_t j) { return sources[i].name == sources[j].name && left[i] != left[j]; };
+  };
+  const auto all = std::views::iota(std::size_t{0}, sources.size());
+  for (bool changed = true; std::exchange(changed, false);) {
+    std::vector<std::size_t> unclear;
+    for (const std::size_t i : all)
+      if (left[i].has_filename() && std::ranges::any_of(all, same_name(i))) unclear.push_back(i);
+    for (const std::size_t i : unclear) {
+      sources[i].name = (left[i].filename() / sources[i].name).string();
+      left[i] = left[i].parent_path();
+      changed = true;
+    }
+  }
 }
 
 int run_report(const ReportArguments& arguments) {

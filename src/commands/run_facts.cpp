@@ -20,6 +20,7 @@
 #include "hub/cache.h"
 #include "plan/architecture.h"
 #include "report/metric_log.h"
+#include "report/run_files.h"
 
 namespace dpo::commands {
 namespace {
@@ -58,17 +59,31 @@ json value_of(const json& tree, const std::string& key) {
   return tree.contains(at) ? tree[at] : json();
 }
 
-// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder.
-std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name) {
-  const auto repository = hub::parse_repository(kind, name);
-  if (!repository || !hub::may_be_on_the_hub(name)) return "";
-  const bool known = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
-  return known || hub::cached_snapshot(kind, name) ? repository->id : "";
+// The names that plan.json of a run records; without it they are not known.
+HubNames hub_names_of(const fs::path& run) {
+  const json plan = report::read_object(run / "plan.json");
+  if (plan.is_null()) return std::nullopt;
+  std::set<std::string> names;
+  if (const auto commits = plan.find("commits"); commits != plan.end() && commits->is_object())
+    for (const auto& [name, commit] : commits->items()) names.insert(name);
+  return names;
+}
+
+// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder. Of a
+// data set, `name` may have a :PART.
+std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name, const HubNames& names) {
+  const std::string whole = name.substr(0, name.find(':'));
+  const auto repository = hub::parse_repository(kind, whole);
+  if (!repository) return "";
+  const bool built_in = kind == hub::RepositoryKind::Model && plan::is_built_in(repository->id);
+  const bool known = names ? built_in || names->contains(hub::fetch_name(*repository))
+                           : hub::may_be_on_the_hub(whole) && (built_in || hub::cached_snapshot(kind, whole));
+  return known ? repository->id : "";
 }
 
 // A text as a value of an override.
-std::string override_text(const std::string& text) {
-  const std::string shown = without_folders(text);
+std::string override_text(const std::string& text, const HubNames& names) {
+  const std::string shown = without_folders(text, names);
   const auto plain = [](char c) {
     return is_ascii_letter(c) || is_ascii_digit(c) || c == '/' || c == '-' || c == '.' || c == '_' ||
            c == '@';
@@ -79,24 +94,24 @@ std::string override_text(const std::string& text) {
   return quoted + "'";
 }
 
-std::string override_value(const json& value) {
+std::string override_value(const json& value, const HubNames& names) {
   std::vector<std::string> parts;
   if (value.is_array()) {
-    for (const json& item : value) parts.push_back(override_value(item));
+    for (const json& item : value) parts.push_back(override_value(item, names));
     return fmt::format("[{}]", fmt::join(parts, ","));
   }
   if (value.is_object()) {
     for (const auto& [name, item] : value.items())
-      parts.push_back(fmt::format("{}: {}", override_text(name), override_value(item)));
+      parts.push_back(fmt::format("{}: {}", override_text(name, names), override_value(item, names)));
     return fmt::format("{{{}}}", fmt::join(parts, ", "));
   }
-  return value.is_string() ? override_text(value.get<std::string>()) : value.dump();
+  return value.is_string() ? override_text(value.get<std::string>(), names) : value.dump();
 }
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // The keys that matter for the result and are not the default of the loss, as they are given to 'dpo train'.
-Settings changed_keys(const config::Resolved& resolved) {
+Settings changed_keys(const config::Resolved& resolved, const HubNames& names) {
   config::Request defaults;
   defaults.overrides = {"loss=" + name_of(resolved.values.loss.name)};
   defaults.not_needed = config::required_keys();
@@ -105,12 +120,12 @@ Settings changed_keys(const config::Resolved& resolved) {
   Settings changed;
   for (const std::string& key : config::all_keys())
     if (const json value = value_of(used, key); !is_left_out(key) && value != value_of(usual, key))
-      changed.emplace_back(key, override_value(value));
+      changed.emplace_back(key, override_value(value, names));
   return changed;
 }
 
 Settings settings_of(const config::RunConfig& run, const Settings& changed, std::int64_t examples,
-                     std::int64_t updates) {
+                     std::int64_t updates, const HubNames& names) {
   Settings settings = {{"loss", name_of(run.loss.name)}};
   for (const auto& [key, value] : changed)
     if (key.starts_with("loss.")) settings.emplace_back(key, value);
@@ -128,20 +143,20 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   add("max_grad_norm", fmt::format("{}", run.max_grad_norm));
   add("weights stored as", name_of(run.model.policy_dtype));
   if (run.model.fsdp_policy_mp) add("computed in", name_of(run.model.fsdp_policy_mp));
-  if (run.chat_template) add("chat template", without_folders(*run.chat_template));
+  if (run.chat_template) add("chat template", without_folders(*run.chat_template, names));
   add("seed", fmt::format("{}", run.seed));
   return settings;
 }
 
-void add_data(const config::RunConfig& config, report::CardRun& run) {
+void add_data(const config::RunConfig& config, const HubNames& names, report::CardRun& run) {
   for (const std::string& name : config.datasets) {
-    run.data.push_back(without_folders(name));
+    run.data.push_back(without_folders(name, names));
     config::RunConfig alone = config;
     alone.datasets = {name};
     for (const data::HubDataSet& data : data::hub_data_sets(alone)) {
-      const bool built_in = data.repository != name;  // hh, shp, se
+      const bool built_in = name.find('/') == name.npos;  // hh, shp, se
       const std::string id =
-          built_in ? data.repository : name_on_the_hub(hub::RepositoryKind::Dataset, data.repository);
+          built_in ? data.repository : name_on_the_hub(hub::RepositoryKind::Dataset, data.repository, names);
       if (!id.empty()) run.datasets.push_back(id);
     }
   }
@@ -149,9 +164,9 @@ void add_data(const config::RunConfig& config, report::CardRun& run) {
 
 }  // namespace
 
-std::string without_folders(const std::string& path) {
-  const bool is_on_the_hub = !name_on_the_hub(hub::RepositoryKind::Model, path).empty() ||
-                             !name_on_the_hub(hub::RepositoryKind::Dataset, path).empty();
+std::string without_folders(const std::string& path, const HubNames& names) {
+  const bool is_on_the_hub = !name_on_the_hub(hub::RepositoryKind::Model, path, names).empty() ||
+                             !name_on_the_hub(hub::RepositoryKind::Dataset, path, names).empty();
   if (path.find('/') == path.npos || is_on_the_hub) return path;
   const fs::path whole = fs::path(path).lexically_normal();
   const fs::path last = whole.has_filename() ? whole : whole.parent_path();
@@ -165,21 +180,23 @@ report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
   request.config_file = run / "config.yaml";
   const config::Resolved resolved = config::compose(request);
   const config::RunConfig& config = resolved.values;
+  const HubNames names = hub_names_of(run);
   report::CardRun facts;
   facts.examples = given.examples;
   facts.updates = given.updates;
   facts.loss = name_of(config.loss.name);
   facts.base_model = given.base_model.empty()
-                         ? name_on_the_hub(hub::RepositoryKind::Model, config.model.name_or_path)
+                         ? name_on_the_hub(hub::RepositoryKind::Model, config.model.name_or_path, names)
                          : given.base_model;
-  facts.base = facts.base_model.empty() ? without_folders(config.model.name_or_path) : facts.base_model;
-  if (config.model.archive) facts.weights = without_folders(*config.model.archive);
+  facts.base =
+      facts.base_model.empty() ? without_folders(config.model.name_or_path, names) : facts.base_model;
+  if (config.model.archive) facts.weights = without_folders(*config.model.archive, names);
   if (config.best_metric) facts.chosen_by = *config.best_metric;
-  add_data(config, facts);
-  const Settings changed = changed_keys(resolved);
-  facts.settings = settings_of(config, changed, facts.examples, facts.updates);
+  add_data(config, names, facts);
+  const Settings changed = changed_keys(resolved, names);
+  facts.settings = settings_of(config, changed, facts.examples, facts.updates, names);
   std::vector<std::string> command = {"dpo", "train", "loss=" + facts.loss,
-                                      "exp_name=" + override_text(given.exp_name)};
+                                      "exp_name=" + override_text(given.exp_name, names)};
   for (const auto& [key, value] : changed) command.push_back(key + "=" + value);
   facts.command = shell_command(command);
   return facts;
@@ -197,8 +214,8 @@ report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const 
   report::CardRun facts = read_keys(run, {count("examples"), count("updates"), base_model, exp_name});
   if (facts.base_model.empty())
     notes.push_back(
-        fmt::format("the card does not link the model that the run started from: '{}' is not in the Hugging "
-                    "Face cache; --base-model ORG/NAME names it",
+        fmt::format("the card does not link the model that the run started from: '{}' is not known to be on "
+                    "the hub; --base-model ORG/NAME names it",
                     facts.base));
   std::error_code none;
   if (!fs::equivalent(run / kBest, checkpoint, none)) facts.chosen_by.clear();

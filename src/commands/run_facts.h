@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,7 @@ namespace dpo::commands {
 struct KeyFacts {
   std::int64_t examples = 0, updates = 0;  // of its checkpoint; 0: they are not shown
   std::string base_model = {};  // the name on the hub of the model that the run started from; empty: as the
-                                // configuration names it, if the Hugging Face cache has that
+                                // configuration names it, if that is known to be on the hub
   std::string exp_name = {};    // for the command that repeats it
 };
 
@@ -26,8 +28,12 @@ report::CardRun read_run(const std::filesystem::path& run, const std::filesystem
                          const std::string& base_model, const std::string& exp_name,
                          std::vector<std::string>& notes);
 
+// What a run read from the hub, by the names that 'dpo fetch' takes. nullopt: not known.
+using HubNames = std::optional<std::set<std::string>>;
+
 // A path without its folders, which are about this machine; a checkpoint is shown as RUN/LATEST. A name on
-// the hub, ORG/NAME, stays as it is if it is built in or in the Hugging Face cache: else it may be a folder.
-std::string without_folders(const std::string& path);
+// the hub, ORG/NAME, stays as it is if it is built in or one of `names` (if they are not known, in the
+// Hugging Face cache): else it may be a folder.
+std::string without_folders(const std::string& path, const HubNames& names = {});
 
 }  // namespace dpo::commands

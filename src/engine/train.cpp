@@ -18,12 +18,11 @@
 #include "commands/fetch.h"
 #include "commands/report.h"
 #include "config/print.h"
+#include "engine/environment.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
 #include "engine/train.h"
-#include "hardware/processor.h"
-#include "ops/devices.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 #include "run/loop.h"
@@ -112,9 +111,8 @@ void report(const Event& event, run::RunFolder& folder, const train::Listener& l
 // `end`: the last event of the run.
 void end_run(const Event& end, run::RunFolder& folder, const train::Listener& listener) {
   if (!end.line.empty()) folder.log(end.line);
-  if (!folder.write_report())
-    listener.warn(fmt::format("{} could not be written; try: {}",
-                              (folder.path() / commands::kReport).string(),
+  if (const std::string problem = folder.write_report(); !problem.empty())
+    listener.warn(fmt::format("no report: {}; try: {}", problem,
                               shell_command({"dpo", "report", folder.path().string()})));
   listener.report(end);
 }
@@ -200,22 +198,6 @@ std::string shown_config(const config::Resolved& resolved, const hub::Commits& c
   return shown.dump();
 }
 
-// What a report says about the machine; for sharing, so without its name and folders.
-std::string environment_json(const comm::World& world) {
-  const TensorLibrary library = describe_tensor_library();
-  const hardware::Processor cpu = hardware::find_processor();
-  nlohmann::ordered_json environment = {{"dpo", DPO_VERSION},
-                                        {"LibTorch", library.version},
-                                        {"CPU", cpu.name},
-                                        {"CPU cores", fmt::format("{:g}", cpu.cores)},
-                                        {"threads", library.threads},
-                                        {"processes", world.all->size()}};
-  std::vector<std::string> gpus;
-  for (const Gpu& gpu : list_gpus()) gpus.push_back(gpu.name);
-  if (!gpus.empty()) environment["GPUs"] = fmt::format("{}", fmt::join(gpus, ", "));
-  return environment.dump(2) + "\n";
-}
-
 // Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
@@ -258,7 +240,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   folder.log(log);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
-  write_file(folder.path() / "environment.json", environment_json(world));
+  write_environment(folder.path(), world, listener);
   folder.use_report(commands::write_report);
   folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
   for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
@@ -300,7 +282,7 @@ std::string list_files(const fs::path& folder) {
   std::error_code none;
   if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
     text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
-  add("report", commands::kReport);
+  if (fs::is_regular_file(folder / commands::kReport)) add("report", commands::kReport);
   add("metrics", "metrics.jsonl");
   add("log", "log.txt");
   add("samples", "samples");

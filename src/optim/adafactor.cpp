@@ -7,7 +7,6 @@
 #include <ATen/ops/norm.h>
 #include <ATen/ops/zeros.h>
 
-#include "optim/norm.h"
 #include "optim/rounding.h"
 #include "optim/update_rules.h"
 
@@ -22,7 +21,7 @@ struct Variance {
 };
 
 double root_mean_square(const at::Tensor& x) {
-  return norm_of(x).item<double>() / std::sqrt(static_cast<double>(x.numel()));
+  return at::norm(x).item<double>() / std::sqrt(static_cast<double>(x.numel()));
 }
 
 // The estimate of the squared gradient, updated with `g`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace dpo::report {
@@ -14,6 +15,10 @@ double score_of_example(const EvaluatedExample& example, Score score) {
     case Score::loss: break;
   }
   return example.loss;
+}
+
+bool has_score(const EvaluatedExample& example, Score score) {
+  return score != Score::margin || example.rewards.size() > 1;
 }
 
 // The first `most` in this order.
@@ -36,25 +41,29 @@ Score score_of_evaluation(const std::vector<EvaluatedExample>& examples) {
 
 std::vector<double> scores_of(const std::vector<EvaluatedExample>& examples, Score score) {
   std::vector<double> scores;
-  for (const EvaluatedExample& example : examples) scores.push_back(score_of_example(example, score));
+  for (const EvaluatedExample& example : examples)
+    if (has_score(example, score)) scores.push_back(score_of_example(example, score));
   return scores;
 }
 
 Changes compare(const std::vector<EvaluatedExample>& first, const std::vector<EvaluatedExample>& last,
                 std::size_t most) {
-  Changes changes{.score = score_of_evaluation(last), .examples = last.size()};
+  Changes changes{.score = score_of_evaluation(last)};
   std::map<std::int64_t, double> before;
   for (const EvaluatedExample& example : first)
     before[example.example] = score_of_example(example, changes.score);
   std::vector<Change> all, wrong;
   for (const EvaluatedExample& example : last) {
+    if (!has_score(example, changes.score)) continue;
     Change change{example.example, example.desirable, score_of_example(example, changes.score)};
     if (const auto found = before.find(example.example); found != before.end()) change.before = found->second;
     if (changes.score == Score::loss || change.now <= 0) wrong.push_back(change);
     all.push_back(change);
   }
-  std::erase_if(all, [](const Change& change) { return change.size() == 0; });
+  changes.examples = all.size();
   changes.wrong = wrong.size();
+  if (std::ranges::adjacent_find(all, std::not_equal_to<>(), &Change::now) == all.end()) wrong.clear();
+  std::erase_if(all, [](const Change& change) { return change.size() == 0; });
   changes.largest = first_of(std::move(all), most, [](const Change& a, const Change& b) {
     return std::abs(a.size()) > std::abs(b.size());
   });

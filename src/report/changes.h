@@ -10,13 +10,13 @@
 namespace dpo::report {
 
 // What an example of an evaluation is judged by. Margin: the reward of the preferred response minus that of
-// the other (in a ranking, of the last). Reward: of its only response, with the sign changed if that is a bad
-// one. Loss: SFT has no rewards.
+// the other (in a ranking, of the last). Reward: of its only response, with the sign changed if that is
+// labelled bad. Loss: SFT has no rewards.
 enum class Score { margin, reward, loss };
 
 Score score_of_evaluation(const std::vector<EvaluatedExample>& examples);
 
-// The scores of all examples, in order.
+// The scores of all examples, in order; an example with one response has no margin.
 std::vector<double> scores_of(const std::vector<EvaluatedExample>& examples, Score score);
 
 // An example in the last evaluation of a run, and in the first if it was there.
@@ -31,10 +31,11 @@ struct Change {
 
 struct Changes {
   Score score = Score::margin;
-  std::size_t examples = 0;          // in the last evaluation
-  std::size_t wrong = 0;             // of them, with a margin or reward of 0 or less
+  std::size_t examples = 0;          // in the last evaluation, with a score
+  std::size_t wrong = 0;             // of them, with a score of 0 or less
   std::vector<Change> largest = {};  // changes, in either direction
-  std::vector<Change> worst = {};    // those still wrong, the worst first; for a loss, the highest ones
+  std::vector<Change> worst = {};  // those still wrong, the worst first; for a loss, the highest ones. Empty
+                                   // if all scores are equal, as before the first update
 };
 
 // At most `most` examples in each list.

@@ -149,8 +149,9 @@ std::vector<double> ticks(double low, double high) {
 
 std::string to_figure(const Chart& chart) {
   const Axes axes(chart);
-  std::string html = fmt::format(R"(<figure class="chart"><figcaption>{}</figcaption>{})",
-                                 escape(chart.title), legend_of(chart));
+  std::string html =
+      fmt::format(R"(<figure class="chart{}"><figcaption>{}</figcaption>{})",
+                  chart.curves.size() > 2 ? " many" : "", escape(chart.title), legend_of(chart));
   // Arrow keys move a cursor over the points, so the chart takes the focus.
   html += fmt::format(
       R"(<svg class="plot" viewBox="0 0 {} {}" role="img" tabindex="0" aria-label="{}" data-x="{}" data-frame="{:.7g} {:.7g} {} {}">)",

@@ -37,7 +37,7 @@ Table results_of(const Runs& runs) {
          Cell{with_commas(run.last_counter("eval_examples"))}, Cell{last ? text(last->loss) : ""},
          Cell{last && last->accuracy ? text(*last->accuracy) : ""},
          Cell{last && last->margin ? text(*last->margin) : ""},
-         Cell{name_of_answer(what_was_learned(run.log).answer)}, Cell{status_of(run)}});
+         Cell{name_of_answer(what_was_learned(run).answer)}, Cell{status_of(run)}});
   }
   return table;
 }
@@ -60,14 +60,16 @@ void add_curves_of_all(Page& page, const Runs& runs) {
   page.add_charts(charts);
 }
 
-// A row for each setting that is not the same in all runs.
-Table differences_of(const Runs& runs) {
+// A row for each setting that is not the same in all runs whose settings are known.
+Table differences_of(const Runs& all) {
+  std::vector<const LoadedRun*> runs;
+  for (const LoadedRun& run : all)
+    if (run.source.facts) runs.push_back(&run);
   Table table{{"setting"}, {}};
   std::map<std::string, std::vector<std::string>> settings;  // a value of each run
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    table.header.push_back(runs[i].source.name);
-    if (!runs[i].source.facts) continue;
-    const CardRun& facts = *runs[i].source.facts;
+    table.header.push_back(runs[i]->source.name);
+    const CardRun& facts = *runs[i]->source.facts;
     const auto set = [&](const std::string& name, const std::string& value) {
       settings[name].resize(runs.size());
       settings[name][i] = value;
@@ -89,7 +91,7 @@ Table differences_of(const Runs& runs) {
 std::map<std::string, SampleLine> last_samples(const LoadedRun& run) {
   constexpr std::size_t kRead = 100;
   const std::filesystem::path folder = run.source.folder / "samples";
-  const std::vector<std::int64_t> steps = steps_in(folder);
+  const std::vector<std::int64_t> steps = run.steps_in("samples");
   std::map<std::string, SampleLine> samples;
   if (steps.empty()) return samples;
   for (SampleLine& line : read_samples(step_file(folder, steps.back()), kRead)) {
@@ -113,7 +115,8 @@ void add_samples_of_all(Page& page, const Runs& runs) {
       page.add_heading("Samples");
       page.add_text("The last samples for prompts that all runs have.");
     }
-    page.begin_details(end_of(prompt, 80), /*open=*/shown == 1);
+    page.begin_details(fmt::format("prompt {}", shown), ending_on_a_line(prompt, kSummaryCharacters),
+                       /*open=*/shown == 1);
     std::vector<Quote> answers;
     for (std::size_t i = 0; i < runs.size(); ++i)
       answers.push_back({runs[i].source.name, beginning_of(samples[i].at(prompt).policy, kTextCharacters)});
@@ -129,8 +132,8 @@ void add_findings_of_all(Page& page, const Runs& runs) {
     const std::vector<std::string> findings = findings_of(run);
     page.begin_details(fmt::format("{}: {}", run.source.name,
                                    findings.empty() ? "none" : plural(std::ssize(findings), "finding")));
-    page.add_text(what_was_learned(run.log).sentence);
-    if (!findings.empty()) page.add_list(findings);
+    page.add_text(what_was_learned(run).sentence);
+    if (!findings.empty()) add_list_of(page, findings);
     page.end_details();
   }
 }
@@ -142,7 +145,7 @@ std::string comparison_page(std::span<const RunSource> sources) {
   std::set<std::string> losses;
   for (const RunSource& source : sources) {
     runs.emplace_back(source);
-    losses.insert(loss_of(runs.back()));
+    if (source.facts) losses.insert(source.facts->loss);
   }
   Page page(fmt::format("{} compared", plural(std::ssize(runs), "run")));
   page.add_heading("Results");
@@ -155,6 +158,8 @@ std::string comparison_page(std::span<const RunSource> sources) {
     page.add_table(differences);
   else
     page.add_text("None of those that are known.");
+  for (const LoadedRun& run : runs)
+    if (!run.source.facts) page.add_text(fmt::format("{}: {}", run.source.name, run.source.problem));
   add_samples_of_all(page, runs);
   add_findings_of_all(page, runs);
   return page.to_html();

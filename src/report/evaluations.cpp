@@ -13,26 +13,33 @@ namespace {
 
 std::string count_text(double count) { return with_commas(whole_number(count)); }
 
-std::string held_out(const MetricLog& log, const std::string& noun) {
-  const std::int64_t count = evaluated_examples(log);
-  return count > 0 ? plural(count, "held-out " + noun) : fmt::format("held-out {}s", noun);
+std::string held_out(std::int64_t count) {
+  return count > 0 ? plural(count, "held-out example") : "held-out examples";
 }
 
 // "the loss fell from 0.6931 to 0.5012"
 std::string loss_change(const Evaluation& first, const Evaluation& last) {
   const std::string from = fmt::format("{:.4f}", first.loss), to = fmt::format("{:.4f}", last.loss);
-  if (from == to) return fmt::format("the loss is still {}", to);
+  if (from == to) return fmt::format("the loss stayed at {}", to);
   return fmt::format("the loss {} from {} to {}", last.loss < first.loss ? "fell" : "rose", from, to);
+}
+
+// `gain`: the larger, the better; a difference up to `noise` says nothing.
+Answer answer_of(double gain, double noise) {
+  return gain > noise ? Answer::yes : gain < -noise ? Answer::no : Answer::unclear;
+}
+
+const char* opening_of(Answer answer, const char* no) {
+  return answer == Answer::yes ? "Yes" : answer == Answer::no ? no : "Not measurably";
 }
 
 Learned by_training_loss(const MetricLog& log) {
   const std::vector<Point> tenths = means_of(log.points("loss/train"), 10);
-  if (tenths.size() < 10) return {Answer::unclear, "Not known yet: nothing was evaluated."};
-  return {Answer::unclear,
-          fmt::format(
-              "Not known: the run does not evaluate. In training the loss {} from {:.4f} (mean of the first "
-              "tenth) to {:.4f} (last tenth).",
-              tenths.back().y < tenths.front().y ? "fell" : "rose", tenths.front().y, tenths.back().y)};
+  std::string text = "Not known: nothing was evaluated.";
+  if (tenths.size() == 10)
+    text += fmt::format(" In training {} (means of the first and the last tenth).",
+                        loss_change({.loss = tenths.front().y}, {.loss = tenths.back().y}));
+  return {Answer::unclear, text};
 }
 
 Learned by_loss(const MetricLog& log, const Evaluation& first, const Evaluation& last) {
@@ -40,31 +47,48 @@ Learned by_loss(const MetricLog& log, const Evaluation& first, const Evaluation&
     return {
         Answer::unclear,
         fmt::format("Not known yet: there is one evaluation, after {} examples; the loss on {} is {:.4f}.",
-                    count_text(last.examples), held_out(log, "example"), last.loss)};
-  const Answer answer = last.loss < first.loss ? Answer::yes : Answer::no;
-  return {answer, fmt::format("{}: on {}, {} in {} examples of training.",
-                              answer == Answer::yes ? "Yes" : "No", held_out(log, "example"),
-                              loss_change(first, last), count_text(last.examples - first.examples))};
+                    count_text(last.examples), held_out(evaluated_examples(log)), last.loss)};
+  const Answer answer = answer_of(first.loss - last.loss, 0.01 * std::abs(first.loss));
+  return {answer, fmt::format("{}: on {}, {} in {} examples of training.", opening_of(answer, "No"),
+                              held_out(evaluated_examples(log)), loss_change(first, last),
+                              count_text(last.examples - first.examples))};
+}
+
+// What an accuracy is compared with.
+struct Baseline {
+  double accuracy = 0.5;
+  std::string name = "chance is 0.500";
+};
+
+// With a reference, rewards say how the policy differs from it: without training the accuracy is chance.
+// Without one, they are the policy's own log-probabilities, whose accuracy before training can be anything.
+std::optional<Baseline> find_baseline(const MetricLog& log, const Evaluation& first, const Evaluation& last) {
+  const bool has_reference = !log.points("kl_eval/per_token").empty() || all_rewards_are_0(first);
+  if (first.examples == 0 && first.accuracy && !all_rewards_are_0(first))
+    return Baseline{*first.accuracy, fmt::format("before training {:.3f}", *first.accuracy)};
+  if (has_reference) return Baseline{};
+  if (first.examples == last.examples || !first.accuracy) return std::nullopt;
+  return Baseline{*first.accuracy,
+                  fmt::format("after {} examples {:.3f}", count_text(first.examples), *first.accuracy)};
 }
 
 // Accuracies are shares of yes-or-no outcomes: two standard deviations count as a difference.
-Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluation& last) {
+Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluation& last,
+                    std::int64_t compared) {
   if (last.examples == 0)
     return {Answer::unclear, "Not known yet: there was no evaluation since training began."};
-  const bool has_before = first.examples == 0 && first.accuracy && !all_rewards_are_0(first);
-  const double before = has_before ? *first.accuracy : 0.5, now = *last.accuracy;
-  const auto pairs = static_cast<double>(std::max<std::int64_t>(1, evaluated_examples(log)));
-  const double noise = 1 / std::sqrt(pairs);
-  const Answer answer = now > before + noise   ? Answer::yes
-                        : now < before - noise ? Answer::no
-                                               : Answer::unclear;
-  const char* const said = answer == Answer::yes  ? "Yes"
-                           : answer == Answer::no ? "No, the opposite"
-                                                  : "Not measurably";
+  const std::optional<Baseline> before = find_baseline(log, first, last);
+  if (!before)
+    return {Answer::unclear,
+            fmt::format("Not known yet: the reward accuracy on {} is {:.3f} after {} examples, but there is "
+                        "no earlier evaluation, and without a reference model chance says nothing.",
+                        held_out(compared), *last.accuracy, count_text(last.examples))};
+  const double noise = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, compared)));
+  const Answer answer = answer_of(*last.accuracy - before->accuracy, noise);
   std::string text =
-      fmt::format("{}: after {} examples the reward accuracy on {} is {:.3f} ({}, give or take {:.3f})", said,
-                  count_text(last.examples), held_out(log, "pair"), now,
-                  has_before ? fmt::format("before training {:.3f}", before) : "chance is 0.500", noise);
+      fmt::format("{}: after {} examples the reward accuracy on {} is {:.3f} ({}, give or take {:.3f})",
+                  opening_of(answer, "No, the opposite"), count_text(last.examples), held_out(compared),
+                  *last.accuracy, before->name, noise);
   if (last.margin) text += fmt::format(", the mean margin {:+.3f}", *last.margin);
   if (first.examples != last.examples) text += ", and " + loss_change(first, last);
   return {answer, text + "."};
@@ -97,11 +121,12 @@ bool all_rewards_are_0(const Evaluation& evaluation) {
   return evaluation.examples == 0 && evaluation.accuracy == 0 && evaluation.margin == 0;
 }
 
-Learned what_was_learned(const MetricLog& log) {
+Learned what_was_learned(const MetricLog& log, std::int64_t compared) {
   const std::vector<Evaluation> evaluations = evaluations_of(log);
   if (evaluations.empty()) return by_training_loss(log);
   const Evaluation &first = evaluations.front(), &last = evaluations.back();
-  return last.accuracy ? by_accuracy(log, first, last) : by_loss(log, first, last);
+  if (compared == 0) compared = evaluated_examples(log);
+  return last.accuracy ? by_accuracy(log, first, last, compared) : by_loss(log, first, last);
 }
 
 }  // namespace dpo::report

@@ -34,8 +34,9 @@ struct Learned {
   std::string sentence;
 };
 
-// Whether a run learned, in one sentence with figures: by the accuracy on held-out pairs, compared with
-// chance or with the model before training; without pairs, by the held-out loss.
-Learned what_was_learned(const MetricLog& log);
+// Whether a run learned, in one sentence with figures: by the reward accuracy on held-out examples, compared
+// with chance or, without a reference, with the first evaluation; if there is no accuracy, by the held-out
+// loss. `compared`: the examples with several responses; 0: all.
+Learned what_was_learned(const MetricLog& log, std::int64_t compared = 0);
 
 }  // namespace dpo::report

@@ -1,5 +1,7 @@
 #include "report/html.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/quantity.h"
@@ -15,7 +17,9 @@ std::string characters(std::size_t count) { return plural(static_cast<std::int64
 std::string escape(std::string_view text) {
   if (!is_valid_utf8(text)) return escape(replace_invalid_utf8(text));
   std::string html;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\r' && text.substr(i + 1).starts_with('\n')) continue;  // a line end of Windows
     const auto byte = static_cast<unsigned char>(c);
     switch (c) {
       case '&': html += "&amp;"; break;
@@ -49,6 +53,20 @@ std::string end_of(const std::string& text, std::size_t most) {
   if (all <= most) return valid;
   return fmt::format("({} before) … {}", characters(all - most),
                      valid.substr(byte_of_character(valid, all - most)));
+}
+
+std::string ending_on_a_line(const std::string& text, std::size_t most) {
+  const std::string valid = replace_invalid_utf8(text);
+  const std::size_t all = count_characters(valid);
+  std::string line = all > most ? "…" : "";
+  bool is_space = all > most;
+  for (const char c : valid.substr(byte_of_character(valid, all > most ? all - most : 0))) {
+    const bool was_space = std::exchange(is_space, c == ' ' || c == '\n' || c == '\t' || c == '\r');
+    if (is_space) continue;
+    if (was_space && !line.empty()) line += ' ';
+    line += c;
+  }
+  return line;
 }
 
 }  // namespace dpo::report

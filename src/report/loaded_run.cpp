@@ -32,6 +32,12 @@ void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<s
   const Evaluation& last = evaluations.back();
   const Evaluation& best = *std::ranges::min_element(evaluations, {}, &Evaluation::loss);
   if (last.loss - best.loss <= 0.02 * std::abs(best.loss)) return;
+  if (best.examples == 0) {
+    findings.push_back(
+        fmt::format("the held-out loss never fell below that before training: {:.4f}; it is now {:.4f}.",
+                    best.loss, last.loss));
+    return;
+  }
   findings.push_back(
       fmt::format("the held-out loss was lowest after {} examples: {:.4f}, and is now {:.4f}. The run may be "
                   "longer than useful; "
@@ -54,6 +60,14 @@ std::int64_t LoadedRun::last_counter(const std::string& name) const {
   return points.empty() ? 0 : whole_number(points.back().y);
 }
 
+std::vector<std::int64_t> LoadedRun::steps_in(const char* subfolder) const {
+  std::vector<std::int64_t> steps = report::steps_in(source.folder / subfolder);
+  std::erase_if(steps, [&](std::int64_t step) {
+    return !std::ranges::binary_search(evaluations, static_cast<double>(step), {}, &Evaluation::examples);
+  });
+  return steps;
+}
+
 std::string status_of(const LoadedRun& run) {
   using Status = LogFacts::Status;
   switch (run.said.status) {
@@ -67,12 +81,27 @@ std::string status_of(const LoadedRun& run) {
 
 std::vector<std::string> findings_of(const LoadedRun& run) {
   std::vector<std::string> findings;
+  add_better_before(run.evaluations, findings);
   add_rules(run.plan, findings);
   findings.insert(findings.end(), run.said.warnings.begin(), run.said.warnings.end());
-  add_better_before(run.evaluations, findings);
-  if (findings.size() > kFindings) findings.resize(kFindings);
-  for (std::string& finding : findings) finding = beginning_of(finding, kTextCharacters);
   return findings;
+}
+
+void add_list_of(Page& page, const std::vector<std::string>& findings) {
+  std::vector<std::string> shown;
+  for (const std::string& finding : findings)
+    if (shown.size() < kFindings) shown.push_back(beginning_of(finding, kTextCharacters));
+  page.add_list(shown);
+  if (const std::int64_t more = std::ssize(findings) - std::ssize(shown); more > 0)
+    page.add_text(fmt::format("Not shown: {}.", plural(more, "more finding")));
+}
+
+Learned what_was_learned(const LoadedRun& run) {
+  const std::vector<std::int64_t> steps = run.steps_in("eval");
+  if (steps.empty()) return what_was_learned(run.log);
+  const auto last = read_evaluation(step_file(run.source.folder / "eval", steps.back()));
+  return what_was_learned(
+      run.log, std::ranges::count_if(last, [](const EvaluatedExample& e) { return e.rewards.size() > 1; }));
 }
 
 Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric) {

@@ -23,14 +23,22 @@ struct LoadedRun {
   nlohmann::json plan, environment;
 
   std::int64_t last_counter(const std::string& name) const;  // 0: unknown
+
+  // The N of all step-N.jsonl in eval/ or samples/, in order. A resumed run has files of evaluations that it
+  // has not repeated yet: only those of which there are metrics count.
+  std::vector<std::int64_t> steps_in(const char* subfolder) const;
 };
 
 inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // of a curve, at most
 inline constexpr std::size_t kFindings = 30;
-inline constexpr std::size_t kTextCharacters = 2000;  // of a prompt, a response or a finding, at most
+inline constexpr std::size_t kTextCharacters = 2000;   // of a prompt, a response or a finding, at most
+inline constexpr std::size_t kSummaryCharacters = 90;  // of a prompt, where it has one line
 
 std::string status_of(const LoadedRun& run);                 // "finished", "failed: ..."
-std::vector<std::string> findings_of(const LoadedRun& run);  // of the plan, of the run, and of the report
+std::vector<std::string> findings_of(const LoadedRun& run);  // of the report, of the plan, and of the run
+void add_list_of(Page& page, const std::vector<std::string>& findings);  // at most kFindings
+
+Learned what_was_learned(const LoadedRun& run);
 
 // A metric as a curve: means of training, points of evaluations.
 Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric);

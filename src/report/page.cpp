@@ -57,6 +57,14 @@ void Page::add_lead(const std::string& text, Tone tone) {
   body_ += fmt::format("<p class=\"lead{}\">{}</p>\n", class_of(tone), escape(text));
 }
 
+void Page::add_tiles(std::span<const Tile> tiles) {
+  body_ += "<dl class=\"tiles\">\n";
+  for (const Tile& tile : tiles)
+    body_ += fmt::format("<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>\n", escape(tile.name),
+                         escape(tile.value), escape(tile.note));
+  body_ += "</dl>\n";
+}
+
 void Page::add_list(std::span<const std::string> items) {
   body_ += "<ul>\n";
   for (const std::string& item : items) body_ += fmt::format("<li>{}</li>\n", escape(item));
@@ -65,8 +73,10 @@ void Page::add_list(std::span<const std::string> items) {
 
 // A wide table scrolls by itself, also with the keyboard, so that the page does not on a phone.
 void Page::add_table(const Table& table) {
-  body_ += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<tr>",
-                       escape(headings_.empty() ? title_ : headings_.back()));
+  body_ +=
+      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table{}>\n<tr>",
+                  escape(headings_.empty() ? title_ : headings_.back()),
+                  table.header.size() == 2 ? " class=\"two\"" : "");
   for (const std::string& text : table.header)
     body_ += fmt::format("<th scope=\"col\">{}</th>", escape(text));
   body_ += "</tr>\n";
@@ -98,8 +108,10 @@ void Page::add_code(const std::string& text) {
   body_ += fmt::format("<pre tabindex=\"0\">{}</pre>\n", escape(text));
 }
 
-void Page::begin_details(const std::string& summary, bool open) {
-  body_ += fmt::format("<details{}><summary>{}</summary>\n", open ? " open" : "", escape(summary));
+void Page::begin_details(const std::string& summary, const std::string& quote, bool open) {
+  // bdi: whatever its direction, the text does not reorder the summary.
+  const std::string text = quote.empty() ? "" : fmt::format(" <bdi>{}</bdi>", escape(quote));
+  body_ += fmt::format("<details{}><summary>{}{}</summary>\n", open ? " open" : "", escape(summary), text);
 }
 
 void Page::end_details() { body_ += "</details>\n"; }

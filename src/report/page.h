@@ -21,6 +21,12 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
+// A figure to see at a glance.
+struct Tile {
+  std::string name, value;
+  std::string note = {};
+};
+
 // A text of a model or of the data, as it is, with its line breaks.
 struct Quote {
   std::string title;
@@ -38,14 +44,15 @@ class Page {
   void add_heading(const std::string& text);
   void add_text(const std::string& text);
   void add_lead(const std::string& text, Tone tone = Tone::plain);  // what the page says, in one sentence
+  void add_tiles(std::span<const Tile> tiles);
   void add_list(std::span<const std::string> items);
   void add_table(const Table& table);
   void add_charts(std::span<const Chart> charts);  // side by side where there is room
   void add_quotes(std::span<const Quote> quotes);  // the same
   void add_code(const std::string& text);
 
-  // What is added between the two can be folded away.
-  void begin_details(const std::string& summary, bool open = false);
+  // What is added between the two can be folded away. `quote`: text of the data after the summary.
+  void begin_details(const std::string& summary, const std::string& quote = {}, bool open = false);
   void end_details();
 
   std::string to_html() const;

@@ -27,20 +27,20 @@ std::string name_of_score(Score score) {
   return "loss";
 }
 
+// Of a chart: rewards are shown so that more is better.
+std::string axis_of(Score score) {
+  return name_of_score(score) + (score == Score::reward ? ", sign changed if labelled bad" : "");
+}
+
 std::string scores_text(Score score) { return name_of_score(score) + (score == Score::loss ? "es" : "s"); }
 
 std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.folder / "eval"; }
 
-// The last line that says something, for the summary of an example.
-std::string last_line(const std::string& prompt) {
-  const std::string text = prompt.substr(0, prompt.find_last_not_of(" \n\t\r") + 1);
-  return beginning_of(text.substr(text.rfind('\n') + 1), 80);  // npos + 1 is 0
-}
-
 // "margin +0.000 → +1.250"
 std::string change_text(const Change& change, Score score) {
   const char* const format = score == Score::loss ? "{:.4f}" : "{:+.3f}";
-  const auto shown = [&](double value) { return fmt::format(fmt::runtime(format), value); };
+  const double sign = score == Score::reward && !change.desirable ? -1 : 1;  // the reward, not the score
+  const auto shown = [&](double value) { return fmt::format(fmt::runtime(format), sign * value + 0.0); };
   return name_of_score(score) + " " + (change.before ? shown(*change.before) + " → " : "") +
          shown(change.now);
 }
@@ -52,7 +52,8 @@ std::string title_of_response(std::size_t i, std::size_t count, bool desirable) 
 }
 
 void add_example(Page& page, const Change& change, Score score, const ExampleText* text) {
-  page.begin_details(change_text(change, score) + (text ? ": " + last_line(text->prompt) : ""));
+  page.begin_details(change_text(change, score),
+                     text ? ending_on_a_line(text->prompt, kSummaryCharacters) : "");
   page.add_text(fmt::format("Example {} of the test data.", change.example));
   if (text) {
     page.add_quotes(std::vector<Quote>{{"prompt", end_of(text->prompt, kTextCharacters)}});
@@ -78,7 +79,7 @@ void add_examples_of(Page& page, const std::vector<Change>& changes, Score score
 // A chart of some evaluations' scores; of those in which all are equal, as before the first update, there is
 // nothing to see.
 Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& steps, Score score) {
-  Chart chart{"distribution of the " + scores_text(score), name_of_score(score), {}};
+  Chart chart{"share of examples by " + axis_of(score), axis_of(score), {}};
   std::vector<std::pair<std::int64_t, std::vector<double>>> shown;
   double low = 0, high = 0;
   for (const std::size_t i : some_of(steps.size(), kDistributions)) {
@@ -98,26 +99,29 @@ Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& ste
 }  // namespace
 
 void add_distribution(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = steps_in(eval_folder(run));
+  const std::vector<std::int64_t> steps = run.steps_in("eval");
   if (steps.empty()) return;
   const std::vector<EvaluatedExample> last = read_evaluation(step_file(eval_folder(run), steps.back()));
   const Score score = score_of_evaluation(last);
   const Chart chart = distribution_of(run, steps, score);
   if (last.empty() || chart.curves.empty()) return;
   page.add_heading("Distribution of the " + scores_text(score));
-  const auto wrong = std::ranges::count_if(scores_of(last, score), [](double value) { return value <= 0; });
-  std::string text = fmt::format("The share of held-out examples by their {}.", name_of_score(score));
+  const std::vector<double> scores = scores_of(last, score);
+  const auto wrong = std::ranges::count_if(scores, [](double value) { return value <= 0; });
+  const bool has_rankings =
+      std::ranges::any_of(last, [](const EvaluatedExample& e) { return e.rewards.size() > 2; });
+  std::string text = fmt::format("The share of held-out examples by their {}.", axis_of(score));
   if (score == Score::margin)
-    text += fmt::format(
-        " The margin is the reward of the chosen response minus that of the rejected one; it is 0 or less "
-        "for {} of {}.",
-        with_commas(wrong), plural(std::ssize(last), "example"));
+    text += fmt::format(" The margin is the reward of the {}; it is 0 or less for {} of {}.",
+                        has_rankings ? "first response of a ranking minus that of the last one"
+                                     : "chosen response minus that of the rejected one",
+                        with_commas(wrong), plural(std::ssize(scores), "example"));
   page.add_text(text);
   page.add_charts(std::span(&chart, 1));
 }
 
 void add_examples(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = steps_in(eval_folder(run));
+  const std::vector<std::int64_t> steps = run.steps_in("eval");
   if (steps.empty()) return;
   const bool has_two = steps.size() > 1;
   const Changes changes = compare(
@@ -135,13 +139,14 @@ void add_examples(Page& page, const LoadedRun& run) {
     add_examples_of(page, changes.largest, changes.score, texts);
   }
   if (changes.score == Score::loss) {
-    page.add_heading("Examples with the highest loss");
-  } else {
+    if (!changes.worst.empty()) page.add_heading("Examples with the highest loss");
+  } else if (!changes.worst.empty() || changes.wrong == 0) {
     page.add_heading("Examples still wrong");
     page.add_text(fmt::format(
-        "{} of {} have a {} of 0 or less{}.", with_commas(static_cast<std::int64_t>(changes.wrong)),
+        "{} of {} have a {} of 0 or less{}{}.", with_commas(static_cast<std::int64_t>(changes.wrong)),
         plural(static_cast<std::int64_t>(changes.examples), "example"), name_of_score(changes.score),
-        changes.wrong > changes.worst.size() ? fmt::format("; these are the {} lowest", changes.worst.size())
+        changes.score == Score::reward ? " (0 or more if labelled bad)" : "",
+        changes.wrong > changes.worst.size() ? fmt::format("; these are the {} worst", changes.worst.size())
                                              : ""));
   }
   add_examples_of(page, changes.worst, changes.score, texts);
@@ -151,7 +156,7 @@ void add_examples(Page& page, const LoadedRun& run) {
 
 void add_samples(Page& page, const LoadedRun& run) {
   const std::filesystem::path folder = run.source.folder / "samples";
-  const std::vector<std::int64_t> steps = steps_in(folder);
+  const std::vector<std::int64_t> steps = run.steps_in("samples");
   std::vector<std::pair<std::int64_t, std::vector<SampleLine>>> moments;
   for (const std::size_t i : some_of(steps.size(), kMomentsShown))
     moments.emplace_back(steps[i], read_samples(step_file(folder, steps[i]), kPromptsShown));
@@ -160,7 +165,8 @@ void add_samples(Page& page, const LoadedRun& run) {
   page.add_text("What the policy answers to prompts of the evaluation, over time, next to the reference.");
   const std::vector<SampleLine>& last = moments.back().second;
   for (std::size_t i = 0; i < last.size(); ++i) {
-    page.begin_details(last_line(last[i].prompt), /*open=*/i == 0);
+    page.begin_details(fmt::format("prompt {}", i + 1), ending_on_a_line(last[i].prompt, kSummaryCharacters),
+                       /*open=*/i == 0);
     page.add_quotes(std::vector<Quote>{{"prompt", end_of(last[i].prompt, kTextCharacters)}});
     std::vector<Quote> answers;
     if (last[i].reference)

@@ -45,7 +45,7 @@ double median_of(const std::vector<Point>& points) {
   return *middle;
 }
 
-Table plan_table(const nlohmann::json& plan, const MetricLog& log) {
+Table plan_table(const nlohmann::json& plan, const MetricLog& log, bool finished) {
   Table table{{"", "planned", "measured", "difference"}, {}};
   const auto add = [&](const char* name, double planned, double measured, std::string (*text)(double)) {
     if (!std::isfinite(planned) || !std::isfinite(measured)) return;
@@ -57,10 +57,10 @@ Table plan_table(const nlohmann::json& plan, const MetricLog& log) {
   };
   const double speed = median_of(log.points("examples_per_second"));
   const double update = number_in(plan, "/resolved/batch_size") / speed;
-  const double updates = last_of(log.points("counters/updates"));
+  const double updates = finished ? last_of(log.points("counters/updates")) : kUnknown;
   add("updates", number_in(plan, "/time/updates"), updates, whole);
   add("evaluations", number_in(plan, "/time/evaluations"),
-      static_cast<double>(log.points("loss/eval").size()), whole);
+      finished ? static_cast<double>(log.points("loss/eval").size()) : kUnknown, whole);
   add("time of an update (median)", number_in(plan, "/time/step_seconds"), update, seconds_text);
   add("examples per second (median)", number_in(plan, "/time/examples_per_second"), speed,
       [](double rate) { return fmt::format("{:.1f}", rate); });

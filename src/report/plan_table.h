@@ -8,8 +8,8 @@
 namespace dpo::report {
 
 // What plan.json predicted and what metrics.jsonl measured. Rows for which one of the two is not known are
-// left out.
-Table plan_table(const nlohmann::json& plan, const MetricLog& log);
+// left out, and those about the whole run unless it has finished.
+Table plan_table(const nlohmann::json& plan, const MetricLog& log, bool finished);
 
 // The median of a metric; NaN if there is none.
 double median_of(const std::vector<Point>& points);

@@ -33,10 +33,27 @@ std::string subtitle_of(const LoadedRun& run) {
                             plural(run.last_counter("updates"), "update"), status_of(run));
 }
 
+// The last evaluation, to see at a glance.
+void add_tiles(Page& page, const LoadedRun& run) {
+  std::vector<Tile> tiles;
+  if (!run.evaluations.empty()) {
+    const Evaluation &first = run.evaluations.front(), &last = run.evaluations.back();
+    if (last.accuracy)
+      tiles.push_back({"reward accuracy", fmt::format("{:.3f}", *last.accuracy), "held out"});
+    if (last.margin) tiles.push_back({"reward margin", fmt::format("{:+.3f}", *last.margin), "held out"});
+    tiles.push_back(
+        {"loss", fmt::format("{:.4f}", last.loss),
+         first.examples < last.examples ? fmt::format("held out, from {:.4f}", first.loss) : "held out"});
+  }
+  tiles.push_back(
+      {"examples", with_commas(run.last_counter("examples")), plural(run.last_counter("updates"), "update")});
+  page.add_tiles(tiles);
+}
+
 void add_findings(Page& page, const LoadedRun& run) {
   page.add_heading("Findings");
   if (const std::vector<std::string> findings = findings_of(run); !findings.empty())
-    page.add_list(findings);
+    add_list_of(page, findings);
   else
     page.add_text("Neither the plan nor the run has warnings.");
 }
@@ -56,6 +73,7 @@ void add_curves(Page& page, const LoadedRun& run) {
   add_chart(first, "rewards, held out", responses("rewards"));
   add_chart(more, "log-probability of responses, held out", responses("logps"));
   add_chart(more, "KL from the reference per token", both("kl_train/per_token", "kl_eval/per_token"));
+  add_chart(more, "balance loss of the experts", {train_curve(run, "training", "aux_loss")});
   add_chart(more, "gradient norm", {train_curve(run, "training", "grad_norm")});
   add_chart(more, "learning rate", {train_curve(run, "training", "learning_rate")});
   add_chart(more, "examples per second", {train_curve(run, "training", "examples_per_second")});
@@ -85,17 +103,35 @@ void add_evaluations(Page& page, const LoadedRun& run) {
     table.rows.push_back({Cell{with_commas(whole_number(e.examples))}, cell(e.loss, 4), cell(e.accuracy, 3),
                           cell(e.margin, 3)});
   }
-  page.begin_details(
-      fmt::format("{} of {} as a table", shown.size(), plural(std::ssize(run.evaluations), "evaluation")));
+  const std::string all = plural(std::ssize(run.evaluations), "evaluation");
+  page.begin_details(shown.size() < run.evaluations.size()
+                         ? fmt::format("{} of {} as a table", shown.size(), all)
+                         : all + " as a table");
   page.add_table(table);
   page.end_details();
 }
 
 void add_plan(Page& page, const LoadedRun& run) {
-  const Table table = plan_table(run.plan, run.log);
+  const Table table = plan_table(run.plan, run.log, run.said.status == LogFacts::Status::finished);
   if (table.rows.empty()) return;
   page.add_heading("Plan and reality");
   page.add_table(table);
+}
+
+void add_commands(Page& page, const LoadedRun& run) {
+  page.add_heading("Reproduce");
+  page.add_text("From the run folder:");
+  page.add_code("dpo train --config RUN/config.yaml local_run_dir=NEW");
+  if (const auto processes = run.environment.find("processes");
+      processes != run.environment.end() && processes->is_number_integer() && *processes > 1)
+    page.add_text(fmt::format("The run had {} processes.", processes->get<std::int64_t>()));
+  if (run.plan.contains("commits"))
+    page.add_text("The hub may have newer commits than those above: NAME@COMMIT names one.");
+  if (!run.source.facts) return;
+  page.add_text(
+      "Without the run folder; keys that are not named have their defaults, and paths of this machine are "
+      "left out:");
+  page.add_code(run.source.facts->command);
 }
 
 void add_configuration(Page& page, const LoadedRun& run) {
@@ -108,7 +144,7 @@ void add_configuration(Page& page, const LoadedRun& run) {
     page.add_table(settings);
   }
   constexpr std::size_t kNameCharacters = 200;
-  Table environment{{"environment", ""}, {}};
+  Table environment{{"environment", "value"}, {}};
   const auto add = [&](const nlohmann::json& object) {
     if (!object.is_object()) return;
     for (const auto& [name, value] : object.items()) {
@@ -121,13 +157,6 @@ void add_configuration(Page& page, const LoadedRun& run) {
   add(run.environment);
   if (const auto commits = run.plan.find("commits"); commits != run.plan.end()) add(*commits);
   if (!environment.rows.empty()) page.add_table(environment);
-  page.add_heading("Reproduce");
-  page.add_text("From the run folder, exactly:");
-  page.add_code("dpo train --config RUN/config.yaml local_run_dir=NEW");
-  if (!run.source.facts) return;
-  page.add_text(
-      "Without it; keys that are not named have their defaults, and paths of this machine are left out:");
-  page.add_code(run.source.facts->command);
 }
 
 }  // namespace
@@ -136,8 +165,9 @@ std::string run_page(const RunSource& source) {
   const LoadedRun run(source);
   Page page(source.name);
   page.add_text(subtitle_of(run));
-  const Learned learned = what_was_learned(run.log);
+  const Learned learned = what_was_learned(run);
   page.add_lead("Did it learn? " + learned.sentence, tone_of(learned.answer));
+  add_tiles(page, run);
   add_findings(page, run);
   add_curves(page, run);
   add_evaluations(page, run);
@@ -146,6 +176,7 @@ std::string run_page(const RunSource& source) {
   add_samples(page, run);
   add_plan(page, run);
   add_configuration(page, run);
+  add_commands(page, run);
   return page.to_html();
 }
 

@@ -19,21 +19,26 @@ a { color: var(--link); } nav { font-size: .92rem; } nav a { margin-right: 1rem;
 .lead { font-size: 1.15rem; border-left: .3rem solid var(--line); padding: .2rem 0 .2rem .8rem; }
 .lead.good { border-color: var(--good); } .lead.bad { border-color: var(--bad); }
 td.good, .quote.good h3 { color: var(--good); } td.bad, .quote.bad h3 { color: var(--bad); }
-.scroll { overflow-x: auto; overflow-wrap: break-word; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .8rem; margin: 1.2rem 0; }
+.tiles div { background: var(--box); border-radius: .5rem; padding: .6rem .9rem; } .tiles dt { font-size: .85rem; color: var(--soft); }
+.tiles dd { margin: 0; font-size: 1.5rem; font-weight: 600; line-height: 1.3; } .tiles small { font-size: .82rem; font-weight: 400; min-height: 1.3em; }
+.scroll { overflow-x: auto; overflow-wrap: break-word; margin: .8rem 0 1.6rem; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; } .two th:first-child { width: 40%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line); }
 th { border-bottom: 2px solid var(--soft); } small { display: block; color: var(--soft); }
-pre, .quote div { background: var(--box); padding: .6rem .8rem; border-radius: .3rem; }
+pre, .quote div { background: var(--box); padding: .6rem .8rem; border-radius: .5rem; }
 pre { overflow-x: auto; font-size: .82rem; line-height: 1.4; }
-details { border-bottom: 1px solid var(--line); padding: .3rem 0; } summary { cursor: pointer; padding: .3rem 0; }
+details { border-bottom: 1px solid var(--line); padding: .3rem 0; } summary { cursor: pointer; padding: .3rem 0; font-variant-numeric: tabular-nums; }
+summary bdi { color: var(--soft); margin-left: .5rem; }
 .charts, .quotes { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem; margin: .8rem 0; }
-.charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.charts { grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); }
 .quote h3 { margin: 0 0 .2rem; font-size: .85rem; } .quote div { white-space: pre-wrap; font-size: .9rem; max-height: 24rem; overflow-y: auto; }
-figure { margin: 0; max-width: 30rem; } figcaption { font-weight: 600; }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1rem; margin: 0; padding: 0; font-size: .85rem; min-height: 1.5em; }
+figure { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem .9rem .4rem; min-width: 0; } figcaption { font-weight: 600; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1rem; margin: 0 0 .5rem; padding: 0; font-size: .85rem; min-height: 1.5em; }
 .legend svg { width: 24px; height: 8px; margin-right: .4rem; vertical-align: middle; }
-.plot { display: block; width: 100%; touch-action: pan-y; }
-output { display: block; min-height: 3em; font-size: .85rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+.plot { display: block; width: 100%; touch-action: pan-y; } .plot:focus-visible { outline-offset: -3px; }
+output { display: block; min-height: 1.6em; font-size: .85rem; color: var(--soft); font-variant-numeric: tabular-nums; } .many output { min-height: 3.2em; }
+@media (max-width: 34rem) { output { min-height: 3.2em; } .many output { min-height: 4.8em; } }
 svg text { font: 13px system-ui, sans-serif; fill: var(--soft); }
 .grid { stroke: var(--grid); } .zero { stroke: var(--soft); } .cursor { stroke: var(--soft); visibility: hidden; }
 .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; } .steps { fill-opacity: .15; }
@@ -67,18 +72,21 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     return best;
   };
   const text = (value, digits) => value.toLocaleString("en", { maximumSignificantDigits: digits });
-  let at = -1;
+  let at = xs.length - 1;
+  const say = () => {
+    const values = curves.flatMap((curve) => {
+      const [x, y] = curve.points[nearest(curve.points.map((point) => point[0]), xs[at])];
+      return Math.abs(x - xs[at]) > (high - low) / 10 ? [] : [curve.name + " " + text(y, 5)];  // too far away
+    });
+    shown.textContent = plot.dataset.x + " " + text(xs[at], 7) + ": " + values.join(", ");
+  };
   const show = (index) => {
     at = Math.min(Math.max(index, 0), xs.length - 1);
     const across = left + (xs[at] - low) / (high - low) * (right - left);
     cursor.setAttribute("x1", across);
     cursor.setAttribute("x2", across);
     cursor.style.visibility = "visible";
-    const values = curves.map((curve) => {
-      const point = curve.points[nearest(curve.points.map((p) => p[0]), xs[at])];
-      return curve.name + " " + text(point[1], 5);
-    });
-    shown.textContent = plot.dataset.x + " " + text(xs[at], 7) + ": " + values.join(", ");
+    say();
   };
   plot.addEventListener("pointermove", (event) => {
     const box = plot.getBoundingClientRect();
@@ -86,11 +94,12 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     show(nearest(xs, low + (across - left) / (right - left) * (high - low)));
   });
   plot.addEventListener("keydown", (event) => {
-    const moves = { ArrowLeft: at < 0 ? xs.length - 1 : at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 };
+    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 };
     if (!(event.key in moves)) return;
     event.preventDefault();
     show(moves[event.key]);
   });
+  if (!plot.querySelector(".steps")) say();  // the last values, until others are asked for
 }
 )";
 

@@ -165,11 +165,11 @@ bool RunFolder::write_samples(std::int64_t examples, std::span<const Sample> pol
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
 }
 
-bool RunFolder::write_report() try {
+std::string RunFolder::write_report() try {
   if (writes_ && report_) report_(path_);
-  return true;
-} catch (const std::exception&) {
-  return false;
+  return "";
+} catch (const std::exception& error) {
+  return error.what();
 }
 
 bool RunFolder::flush() {

@@ -53,9 +53,9 @@ class RunFolder {
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
   bool write_samples(std::int64_t examples, std::span<const Sample> policy,
                      std::span<const Sample> reference);
-  bool write_report();                                                    // of what was written so far
-  bool flush();                                                           // before a checkpoint is saved
-  bool finish(int exit_status);                                           // at the end of this process
+  std::string write_report();    // of what was written so far; returns why it could not be written
+  bool flush();                  // before a checkpoint is saved
+  bool finish(int exit_status);  // at the end of this process
   std::vector<std::string> tracker_notes() { return trackers_.notes(); }  // for the user, each once
 
  private:

@@ -32,7 +32,8 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
 std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
                                             std::span<const Sample> reference);
 
-// A line of eval_examples.jsonl for each example of the evaluation: its texts, as the model sees them.
+// A line of eval_examples.jsonl for each example of the evaluation: its prompt as the model sees it, and its
+// responses without special tokens.
 std::vector<std::string> example_lines(std::span<const train::ExampleBatch> evaluation,
                                        const text::Tokenizer& tokenizer);
 

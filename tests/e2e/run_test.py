@@ -5,6 +5,7 @@ and what it prints and keeps when training or the disk fails.
 import json
 import math
 import os
+import re
 import resource
 import shutil
 import signal
@@ -227,6 +228,14 @@ class Run(TinyRuns):
         (run / "report.html").unlink()
         subprocess.run([PROGRAM, "report", run], check=True, capture_output=True)
         self.assertEqual((run / "report.html").read_text(), before)
+
+    def test_a_report_that_cannot_be_written_stops_nothing(self):
+        run = self.folder / "unreported"
+        (run / "report.html").mkdir(parents=True)
+        done = self.short(run)
+        self.check(done)
+        self.assertRegex(done.stderr, rf"warning: no report: .*{re.escape(str(run))}/report\.html.*; try: dpo report ")
+        self.assertNotRegex(done.stderr, r"\n  report  ")
 
     def test_a_full_disk_for_metrics_stops_nothing(self):
         run = self.folder / "unlogged"

@@ -26,7 +26,8 @@ const RunFile kFiles[] = {
     {"eval/step-0.jsonl", "{\"example\": 7, \"loss\": 0.69, \"logps\": [-3, -4], \"rewards\": [0, 0]}\n"},
     {"eval/step-32.jsonl",
      "{\"example\": 7, \"loss\": 0.5, \"logps\": [-3, -4], \"rewards\": [1.5, -2]}\n"
-     "{\"example\": 8, \"loss\": 0.9, \"logps\": [-3], \"rewards\": [-1e-3], \"desirable\": false}\n"},
+     "{\"example\": 8, \"loss\": 0.9, \"logps\": [-3], \"rewards\": [-1e-3], \"desirable\": false}\n"
+     "{\"example\": 9, \"loss\": 0.9, \"logps\": [-3, -4], \"rewards\": [-1, 1]}\n"},
     {"eval_examples.jsonl", "{\"example\": 7, \"prompt\": \"p\\n\", \"responses\": [\"a\", \"b\"]}\n"},
     {"samples/step-32.jsonl", "{\"prompt\": \"p\", \"policy\": \"a\", \"reference\": \"b\"}\n"},
     {"plan.json",

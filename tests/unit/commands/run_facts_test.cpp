@@ -18,5 +18,13 @@ TEST(WithoutFolders, KeepsNamesAndHidesFolders) {
   EXPECT_EQ(without_folders("sft/step-320"), "RUN/step-320");
 }
 
+TEST(WithoutFolders, KeepsWhatTheRunReadFromTheHub) {
+  const HubNames names = std::set<std::string>{"org/model", "datasets/org/pairs@v2"};
+  for (const char* name : {"org/model", "org/pairs@v2", "org/pairs@v2:part", "EleutherAI/pythia-2.8b"})
+    EXPECT_EQ(without_folders(name, names), name);
+  for (const char* name : {"org/model@v2", "org/pairs", "else/model"})
+    EXPECT_EQ(without_folders(name, names), std::string(name).substr(std::string(name).find('/') + 1));
+}
+
 }  // namespace
 }  // namespace dpo::commands

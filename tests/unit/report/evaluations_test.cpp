@@ -44,15 +44,18 @@ TEST(Learned, ByAccuracyAgainstChance) {
   const Learned yes = what_was_learned(log_of(start + evaluation(1600, 0.5, rewards(0.75, 1.25))));
   EXPECT_EQ(yes.answer, Answer::yes);
   EXPECT_EQ(yes.sentence,
-            "Yes: after 1,600 examples the reward accuracy on 400 held-out pairs is 0.750 (chance is 0.500, "
-            "give or "
-            "take 0.050), the mean margin +1.250, and the loss fell from 0.6931 to 0.5000.");
+            "Yes: after 1,600 examples the reward accuracy on 400 held-out examples is 0.750 (chance is "
+            "0.500, give or take 0.050), the mean margin +1.250, and the loss fell from 0.6931 to 0.5000.");
   EXPECT_EQ(what_was_learned(log_of(start + evaluation(1600, 0.69, rewards(0.54, 0.1)))).answer,
             Answer::unclear);
   const Learned no = what_was_learned(log_of(start + evaluation(1600, 0.8, rewards(0.25, -1))));
   EXPECT_EQ(no.answer, Answer::no);
   EXPECT_TRUE(no.sentence.starts_with("No, the opposite: ")) << no.sentence;
   EXPECT_EQ(what_was_learned(log_of(start)).answer, Answer::unclear);
+  // With a reference, chance is known without an evaluation before training; 4 of the examples are pairs.
+  const MetricLog late = log_of(evaluation(1600, 0.5, rewards(0.75, 1) + ", \"kl_eval/per_token\": 0.1"));
+  EXPECT_EQ(what_was_learned(late).answer, Answer::yes);
+  EXPECT_EQ(what_was_learned(late, 4).answer, Answer::unclear);
 }
 
 TEST(Learned, ByAccuracyAgainstTheModelBefore) {
@@ -60,6 +63,20 @@ TEST(Learned, ByAccuracyAgainstTheModelBefore) {
       log_of(evaluation(0, 1, rewards(0.625, 0.5)) + evaluation(1600, 0.5, rewards(0.65, 1))));
   EXPECT_EQ(learned.answer, Answer::unclear);
   EXPECT_NE(learned.sentence.find("before training 0.625"), std::string::npos) << learned.sentence;
+}
+
+// Rewards without a reference are log-probabilities: chance says nothing about them.
+TEST(Learned, ByAccuracyAgainstTheFirstEvaluation) {
+  const std::string first = evaluation(160, 1, rewards(0.625, 0.5));
+  EXPECT_EQ(
+      what_was_learned(log_of(first)).sentence,
+      "Not known yet: the reward accuracy on 400 held-out examples is 0.625 after 160 examples, but there "
+      "is no earlier evaluation, and without a reference model chance says nothing.");
+  const Learned same = what_was_learned(log_of(first + evaluation(320, 1.5, rewards(0.65, 1))));
+  EXPECT_EQ(same.answer, Answer::unclear);
+  EXPECT_NE(same.sentence.find("is 0.650 (after 160 examples 0.625, give or take 0.050)"), std::string::npos)
+      << same.sentence;
+  EXPECT_EQ(what_was_learned(log_of(first + evaluation(320, 0.5, rewards(0.75, 1)))).answer, Answer::yes);
 }
 
 TEST(Learned, ByLossWithoutPairs) {
@@ -70,6 +87,12 @@ TEST(Learned, ByLossWithoutPairs) {
       "Yes: on 400 held-out examples, the loss fell from 2.5000 to 2.0000 in 640 examples of training.");
   EXPECT_EQ(what_was_learned(log_of(evaluation(0, 2) + evaluation(640, 2.5))).answer, Answer::no);
   EXPECT_EQ(what_was_learned(log_of(evaluation(640, 2))).answer, Answer::unclear);
+  for (const double loss : {1.9875, 2.0, 2.0125})  // within 1 %
+    EXPECT_EQ(what_was_learned(log_of(evaluation(0, 2) + evaluation(640, loss))).answer, Answer::unclear)
+        << loss;
+  EXPECT_EQ(
+      what_was_learned(log_of(evaluation(0, 2) + evaluation(640, 2))).sentence,
+      "Not measurably: on 400 held-out examples, the loss stayed at 2.0000 in 640 examples of training.");
 }
 
 TEST(Learned, IsNotKnownWithoutEvaluation) {
@@ -79,8 +102,10 @@ TEST(Learned, IsNotKnownWithoutEvaluation) {
                ", \"counters/examples\": " + std::to_string(i) + "}\n";
   const Learned learned = what_was_learned(log_of(updates));
   EXPECT_EQ(learned.answer, Answer::unclear);
-  EXPECT_NE(learned.sentence.find("fell from 2.8500"), std::string::npos) << learned.sentence;
-  EXPECT_EQ(what_was_learned(log_of("")).sentence, "Not known yet: nothing was evaluated.");
+  EXPECT_EQ(learned.sentence,
+            "Not known: nothing was evaluated. In training the loss fell from 2.8500 to 1.0500 (means of the "
+            "first and the last tenth).");
+  EXPECT_EQ(what_was_learned(log_of("")).sentence, "Not known: nothing was evaluated.");
 }
 
 }  // namespace

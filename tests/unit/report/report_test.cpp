@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 TEST(Escape, LeavesNothingThatHtmlWouldRead) {
   EXPECT_EQ(escape("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c&#39;");
   EXPECT_EQ(escape("é\n"), "é\n");
+  EXPECT_EQ(escape("a\r\nb\r"), "a\nb·");
   EXPECT_EQ(escape(std::string_view("\0\x1b\x7f", 3)), "···");
 }
 
@@ -42,6 +43,8 @@ TEST(Clip, KeepsWholeCharactersAndCountsTheRest) {
   EXPECT_EQ(beginning_of("äöü", 3), "äöü");
   EXPECT_EQ(beginning_of("äöü!", 3), "äöü … (1 character more)");
   EXPECT_EQ(end_of("äöü!", 2), "(2 characters before) … ü!");
+  EXPECT_EQ(ending_on_a_line("two\n\n three\t", 20), "two three");
+  EXPECT_EQ(ending_on_a_line("one ä\n\n three", 9), "… ä three");
   EXPECT_EQ(beginning_of(std::string(1'000'000, 'x'), 2), "xx … (999,998 characters more)");
 }
 
@@ -117,7 +120,8 @@ TEST(Page, HoldsItsPartsInOrderAndEscaped) {
   page.add_heading("first & last");
   page.add_lead("so & so", Tone::good);
   page.add_table({{"head"}, {{{"<i>", Tone::bad, "why"}}}});
-  page.begin_details("more <b>");
+  page.add_tiles(std::vector<Tile>{{"<name>", "<1>", "<note>"}});
+  page.begin_details("more <b>", "<quote>");
   page.add_quotes(std::vector<Quote>{{"a \"title\"", "<script>alert(1)</script>", Tone::bad}});
   page.end_details();
   page.add_list(std::vector<std::string>{"<li>"});
@@ -129,7 +133,8 @@ TEST(Page, HoldsItsPartsInOrderAndEscaped) {
        {"<title>1 &lt; 2</title>", "<h1>1 &lt; 2</h1>", "<a href=\"#part-1\">first &amp; last</a>",
         "<h2 id=\"part-1\">first &amp; last</h2>", "<p class=\"lead good\">so &amp; so</p>",
         "<th scope=\"col\">head</th>", "<td class=\"bad\">&lt;i&gt;<small>why</small></td>",
-        "<details><summary>more &lt;b&gt;</summary>",
+        "<dt>&lt;name&gt;</dt><dd>&lt;1&gt;<small>&lt;note&gt;</small></dd>",
+        "<details><summary>more &lt;b&gt; <bdi>&lt;quote&gt;</bdi></summary>",
         "<section class=\"quote bad\"><h3>a &quot;title&quot;</h3>",
         ">&lt;script&gt;alert(1)&lt;/script&gt;</div>", "</details>", "<li>&lt;li&gt;</li>",
         "<pre tabindex=\"0\">a &amp;&amp; b</pre>", "<script>", "</script>"}) {

@@ -128,6 +128,22 @@ TEST(Changes, OfLabelsAndOfSft) {
   EXPECT_TRUE(compare({}, {}, 5).worst.empty());
 }
 
+TEST(Changes, OfSingleResponsesAmongPairsAreNone) {
+  const std::vector<EvaluatedExample> mixed = {
+      pair(1, 1, 0), pair(2, 0, 1), {.example = 3, .logps = {-1}, .rewards = {2}}};
+  const Changes changes = compare({}, mixed, 5);
+  EXPECT_EQ(changes.examples, 2u);
+  EXPECT_EQ(changes.wrong, 1u);
+  EXPECT_EQ(scores_of(mixed, Score::margin), (std::vector<double>{1, -1}));
+}
+
+// As before the first update: the ten worst would be arbitrary.
+TEST(Changes, OfEqualScoresHaveNoWorst) {
+  const Changes changes = compare({}, {pair(1, 0, 0), pair(2, 0, 0)}, 5);
+  EXPECT_EQ(changes.wrong, 2u);
+  EXPECT_TRUE(changes.worst.empty());
+}
+
 TEST(Histogram, SharesAddUpToOne) {
   const std::vector<Point> bars = histogram({0, 1, 2, 3, 4}, 0, 4, 2);
   ASSERT_EQ(bars.size(), 3u);

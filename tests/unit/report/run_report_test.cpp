@@ -96,11 +96,12 @@ std::string body_of(const std::string& page) {
 TEST_F(RunPage, SaysWhatHappened) {
   const std::string page = run_page(source_of(make_run("run", "some text"), "some text"));
   for (const char* part :
-       {"Did it learn? Yes: after 64 examples the reward accuracy on 64 held-out pairs is 0.750",
+       {"Did it learn? Yes: after 64 examples the reward accuracy on 64 held-out examples is 0.750",
         "; finished.", "<li>plan: some text: some text</li>", "<li>some text</li>",
-        "<figcaption>loss</figcaption>", "3 of 3 evaluations as a table", "Distribution of the margins",
-        "it is 0 or less for 17 of 64 examples", "<summary>margin +0.000 → +47.000: some text</summary>",
-        "these are the 10 lowest", "<summary>margin +0.000 → -16.000: some text</summary>",
+        "<figcaption>loss</figcaption>", ">3 evaluations as a table", "Distribution of the margins",
+        "it is 0 or less for 17 of 64 examples",
+        "<summary>margin +0.000 → +47.000 <bdi>some text</bdi></summary>", "these are the 10 worst",
+        "<summary>margin +0.000 → -16.000 <bdi>some text</bdi></summary>",
         "<h3>policy after 64 examples</h3>", "<h3>reference</h3>",
         "<td>time of an update (median)</td><td>0.25 s</td><td>0.5 s</td><td>+100 %</td>",
         "<td>peak memory of a device</td><td>1.0 GiB</td><td>3.0 GiB</td>", "<td>threads</td><td>2</td>",
@@ -152,8 +153,8 @@ TEST_F(RunPage, IsMadeOfWhatThereIs) {
   EXPECT_THROW(run_page({run, "empty"}), UserError);
   std::ofstream(run / "metrics.jsonl") << "";
   const std::string page = run_page({run, "empty", std::nullopt, "The configuration cannot be read: why"});
-  for (const char* part :
-       {"Not known yet", "0 examples in 0 updates; running, or killed.", "cannot be read: why"})
+  for (const char* part : {"Not known: nothing was evaluated.",
+                           "0 examples in 0 updates; running, or killed.", "cannot be read: why"})
     EXPECT_TRUE(contains(page, part)) << part;
   for (const char* part : {"<figure", "Samples", "Plan and reality"})
     EXPECT_FALSE(contains(page, part)) << part;
@@ -177,10 +178,81 @@ TEST(PlanTable, LeavesOutWhatIsNotKnown) {
   std::ofstream(file) << "{\"counters/examples\": 8, \"tokens_per_second\": 50}\n";
   const MetricLog log(file);
   fs::remove(file);
-  EXPECT_TRUE(plan_table(json(), log).rows.size() == 0);
-  const Table table = plan_table(json{{"time", {{"tokens_per_second", 100}, {"updates", "many"}}}}, log);
+  EXPECT_TRUE(plan_table(json(), log, true).rows.size() == 0);
+  const Table table =
+      plan_table(json{{"time", {{"tokens_per_second", 100}, {"updates", "many"}}}}, log, true);
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.rows[0][3].text, "-50 %");
+}
+
+TEST_F(RunPage, LeavesTheWholeRunOutOfThePlanUntilItHasFinished) {
+  const fs::path run = make_run("run", "text");
+  const auto has_totals = [&] { return contains(run_page(source_of(run, "text")), "<td>updates</td>"); };
+  EXPECT_TRUE(has_totals());
+  std::ofstream(run / "log.txt") << "2026-11-17 04:25:00  run folder x\n";
+  EXPECT_FALSE(has_totals());
+  EXPECT_TRUE(contains(run_page(source_of(run, "text")), "<td>time of an update (median)</td>"));
+}
+
+// metrics.jsonl was cut back to the checkpoint after 64 examples, the other files were not.
+TEST_F(RunPage, OfAResumedRunHasOnlyEvaluationsThatCount) {
+  const fs::path run = make_run("run", "text");
+  const std::string before = run_page(source_of(run, "text"));
+  for (const char* folder : {"eval", "samples"})
+    fs::copy(run / folder / "step-0.jsonl", run / folder / "step-96.jsonl");
+  EXPECT_EQ(run_page(source_of(run, "text")), before);
+  const std::vector<RunSource> twice(2, source_of(run, "text"));
+  const std::string compared = comparison_page(twice);
+  std::ofstream(run / "samples" / "step-96.jsonl") << json{{"prompt", "text"}, {"policy", "lost"}} << "\n";
+  EXPECT_EQ(comparison_page(twice), compared);
+}
+
+// KTO: the reward of a bad response should fall.
+TEST_F(RunPage, ShowsRewardsOfLabelledResponsesAsTheyAre) {
+  const fs::path run = make_run("run", "text");
+  for (const int step : {0, 64}) {
+    std::ofstream records(run / "eval" / ("step-" + std::to_string(step) + ".jsonl"));
+    for (const bool desirable : {true, false})
+      records << json{{"example", desirable ? 1 : 2},
+                      {"logps", {-1}},
+                      {"rewards",
+                       {step == 0   ? 0
+                        : desirable ? -0.5
+                                    : -1.5}},
+                      {"desirable", desirable}}
+              << "\n";
+  }
+  const std::string page = run_page(source_of(run, "text"));
+  for (const char* part : {"<summary>reward +0.000 → -1.500 ", "<summary>reward +0.000 → -0.500 ",
+                           "share of examples by reward, sign changed if labelled bad",
+                           "1 of 2 examples have a reward of 0 or less (0 or more if labelled bad)."})
+    EXPECT_TRUE(contains(page, part)) << part;
+}
+
+TEST_F(RunPage, SaysHowManyFindingsItLeavesOut) {
+  const fs::path run = make_run("run", "text");
+  std::ofstream log(run / "log.txt", std::ios::app);
+  for (int i = 0; i < 40; ++i) log << "2026-11-17 04:25:00  warning: " << i << "\n";
+  log.close();
+  std::ofstream(run / "metrics.jsonl", std::ios::app)
+      << json{{"loss/eval", 2}, {"counters/examples", 128}} << "\n";
+  const std::string page = run_page(source_of(run, "text"));
+  EXPECT_TRUE(contains(page, "Not shown: 13 more findings."));
+  EXPECT_TRUE(contains(page, "<li>the held-out loss was lowest after 64 examples"));
+  std::ofstream(run / "metrics.jsonl") << json{{"loss/eval", 1}, {"counters/examples", 0}} << "\n"
+                                       << json{{"loss/eval", 2}, {"counters/examples", 128}} << "\n";
+  EXPECT_TRUE(contains(
+      run_page(source_of(run, "text")),
+      "<li>the held-out loss never fell below that before training: 1.0000; it is now 2.0000.</li>"));
+}
+
+TEST_F(RunPage, ComparesRunsWithoutConfiguration) {
+  RunSource a = source_of(make_run("a", "text"), "text");
+  const std::string page =
+      comparison_page(std::vector<RunSource>{a, a, {make_run("b", "text"), "b", std::nullopt, "why"}});
+  EXPECT_FALSE(contains(page, "different loss functions"));
+  EXPECT_TRUE(contains(page, "None of those that are known."));
+  EXPECT_TRUE(contains(page, "<p>b: why</p>"));
 }
 
 }  // namespace

@@ -2,10 +2,43 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace dpo::run {
 namespace {
+
+namespace fs = std::filesystem;
+
+class Reports : public testing::Test {
+ protected:
+  ~Reports() override { fs::remove_all(path_); }
+
+  const fs::path path_ = fs::path(testing::TempDir()) / "dpo_run_reports";
+};
+
+TEST_F(Reports, ThatCannotBeWrittenSayWhy) {
+  RunFolder folder(path_, {});
+  EXPECT_EQ(folder.write_report(), "");  // none is asked for
+  folder.use_report([](const fs::path&) { throw std::runtime_error("why"); });
+  EXPECT_EQ(folder.write_report(), "why");
+  folder.use_report([](const fs::path&) {});
+  EXPECT_EQ(folder.write_report(), "");
+}
+
+TEST_F(Reports, TakeASmallPartOfTheTime) {
+  RunFolder folder(path_, {});
+  int written = 0;
+  folder.use_report([&](const fs::path&) {
+    ++written;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+  const train::Listener listener;
+  RunLog log(folder, listener, {}, 1);
+  for (int i = 0; i < 10; ++i) log.write_report();
+  EXPECT_EQ(written, 1);  // the next one is due 5 s later
+}
 
 TEST(Summary, SaysWhatThisProcessDid) {
   EXPECT_EQ(summary(400, 1600, {400, 190, 5312.4}),
