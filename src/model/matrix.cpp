@@ -1,7 +1,5 @@
 #include "model/matrix.h"
 
-#include <algorithm>
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
@@ -26,13 +24,8 @@ at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) {
   return x * mask;
 }
 
-// [out, in] in float32 with scale * b a, without DoRA.
-at::Tensor sum_of(const Matrix& matrix) {
-  const at::Tensor rows = (matrix.transposed ? matrix.weight.t() : matrix.weight).to(at::kFloat);
-  if (!matrix.lora || !matrix.lora->b.defined()) return rows;
-  const Lora& lora = *matrix.lora;
-  return at::addmm(rows, lora.b.to(at::kFloat), lora.a.to(at::kFloat), /*beta=*/1, lora.scale);
-}
+// [out, in]
+at::Tensor rows_of(const Matrix& matrix) { return matrix.transposed ? matrix.weight.t() : matrix.weight; }
 
 // DoRA: what each output is multiplied by, [out]. The norms are constants for autograd (section 4.3 of the
 // paper). They are rounded as the magnitude is, so that it is exactly 1 at first.
@@ -46,21 +39,16 @@ at::Tensor linear_with_lora(const at::Tensor& x, const Matrix& matrix, const at:
   const Matrix own{matrix.weight, matrix.transposed};
   const at::Tensor read = dropped(x, lora.dropout);
   const at::Tensor inner = at::linear(read, lora.a);  // [tokens, r]
-  if (!lora.magnitude.defined())
-    return linear(x, own, bias).addmm_(inner, lora.b.t(), /*beta=*/1, lora.scale);
-  const auto added_to = [&](const at::Tensor& product) {
-    return at::addmm(product, inner, lora.b.t(), /*beta=*/1, lora.scale);
-  };
-  const at::Tensor product = linear(x, own);
-  const at::Tensor gain = gain_of(matrix);
-  at::Tensor y;
-  if (lora.dropout.rate == 0) {
-    y = gain * added_to(product);
-  } else {  // as in PEFT, the change of W x by the gain is of the x with dropout
-    const at::Tensor of_read = linear(read, own);
-    y = product + (gain * added_to(of_read) - of_read);
-  }
-  return bias.defined() ? y + bias : y;
+  const at::Tensor y = linear(x, own, bias).addmm_(inner, lora.b.t(), /*beta=*/1, lora.scale);
+  if (!lora.magnitude.defined()) return y;
+  // As in PEFT, the gain is of the product without the bias, and of the x with dropout. What is added is
+  // exactly zero at first, so that the policy begins as the reference in 16 bits too.
+  at::Tensor scaled = y;
+  if (lora.dropout.rate > 0)
+    scaled = at::addmm(linear(read, own), inner, lora.b.t(), /*beta=*/1, lora.scale);
+  else if (bias.defined())
+    scaled = y - bias;
+  return y + (gain_of(matrix) - 1) * scaled;
 }
 
 // DoRA and dropout need products of their own.
@@ -79,16 +67,18 @@ at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& b
 
 std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matrix>& matrices,
                                     const std::vector<at::Tensor>& biases) {
-  std::vector<at::Tensor> products;
-  if (!std::ranges::all_of(matrices, is_plain_lora)) {
-    for (std::size_t i = 0; i < matrices.size(); ++i) products.push_back(linear(x, matrices[i], biases[i]));
-    return products;
-  }
   std::vector<at::Tensor> all;
-  for (const Matrix& matrix : matrices) all.push_back(matrix.lora->a);
-  const at::Tensor inner = at::linear(x, at::cat(all));  // [tokens, sum of ranks]
+  for (const Matrix& matrix : matrices)
+    if (is_plain_lora(matrix)) all.push_back(matrix.lora->a);
+  at::Tensor inner;  // [tokens, sum of ranks]
+  if (!all.empty()) inner = at::linear(x, at::cat(all));
+  std::vector<at::Tensor> products;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
+    if (!is_plain_lora(matrices[i])) {
+      products.push_back(linear(x, matrices[i], biases[i]));
+      continue;
+    }
     const auto& [weight, transposed, lora] = matrices[i];
     const std::int64_t rank = lora->a.size(0);
     products.push_back(linear(x, {weight, transposed}, biases[i])
@@ -100,17 +90,27 @@ std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matri
 
 at::Tensor merged(const Matrix& matrix) {
   const at::NoGradGuard no_grad;
-  at::Tensor rows = sum_of(matrix);
-  if (matrix.lora && matrix.lora->magnitude.defined())
-    rows = rows * gain_of(matrix).to(at::kFloat).unsqueeze(1);
+  at::Tensor rows = rows_of(matrix).to(at::kFloat);
+  if (const auto& lora = matrix.lora) {
+    rows = at::addmm(rows, lora->b.to(at::kFloat), lora->a.to(at::kFloat), /*beta=*/1, lora->scale);
+    if (lora->magnitude.defined())
+      rows = rows * (lora->magnitude.to(at::kFloat) / rows.norm(2, {1})).unsqueeze(1);
+  }
   return matrix.transposed ? rows.t() : rows;
 }
 
+// |w + s b a|^2 of a row is |w|^2 + 2 s b (a w) + s^2 b (a a') b': no matrix of that size is computed.
 at::Tensor row_norms(const Matrix& matrix) {
   const at::NoGradGuard no_grad;
-  const at::Tensor squares = sum_of(matrix).square().sum(1);
+  const at::Tensor rows = rows_of(matrix);
+  at::Tensor squares = rows.norm(2, {1}, /*keepdim=*/false, at::kFloat).square_();
+  if (const auto& lora = matrix.lora; lora && lora->b.defined()) {
+    const at::Tensor a = lora->a.to(at::kFloat), b = lora->b.to(at::kFloat);
+    const at::Tensor wa = at::mm(rows.to(lora->a.scalar_type()), lora->a.t()).to(at::kFloat);  // [out, r]
+    squares += (b * at::mm(b, at::mm(a, a.t())).mul_(lora->scale).add_(wa, 2)).sum(1) * lora->scale;
+  }
   if (matrix.lora && matrix.lora->input_group) matrix.lora->input_group->all_reduce(squares).wait();
-  return squares.sqrt();
+  return squares.clamp_min_(0).sqrt_();
 }
 
 }  // namespace dpo::model

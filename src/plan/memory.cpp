@@ -54,15 +54,36 @@ double layers_on_gpu(const Workload& w) {
   return std::ceil(layers / to_double(w.spread));
 }
 
-// What a layer saves of its adapter for each token: A x, and with dropout the x that A multiplies and the
-// mask.
+// What a layer saves of its adapter for each token: A x, with dropout the x that A multiplies and the mask,
+// with DoRA the product that is scaled. Of the layer with the most.
 double adapter_activation_bytes(const Workload& w) {
   if (!w.in.adapter) return 0;
-  double elements = 0;
-  for (const model::TensorInfo& tensor : w.in.adapter->blocks[1].tensors)
-    if (tensor.name.ends_with(".lora_A.weight"))
-      elements += to_double(tensor.shape[0] + (w.in.run.adapter.dropout > 0 ? 2 * tensor.shape[1] : 0));
-  return elements * to_double(w.precision.weights);
+  double most = 0;
+  for (const Block& block : w.in.adapter->blocks) {
+    double elements = 0;
+    for (const model::TensorInfo& tensor : block.tensors) {
+      const double ranks = tensor.split ? to_double(w.mesh.tensor) : 1;
+      if (tensor.name.ends_with(".lora_A.weight"))
+        elements += to_double(tensor.shape[0]) +
+                    (w.in.run.adapter.dropout > 0 ? 2 * to_double(tensor.shape[1]) / ranks : 0);
+      else if (tensor.name.ends_with(".lora_magnitude_vector"))
+        elements += to_double(tensor.shape[0]) / ranks;
+    }
+    most = std::max(most, elements);
+  }
+  return most * to_double(w.precision.weights);
+}
+
+// Whether the head's matrix, or the embedding that is tied to it, is trained.
+bool trains_head(const Workload& w) {
+  const auto has = [](const model::TensorTable& table, const std::string& name) {
+    return std::ranges::any_of(table.blocks, [&](const Block& block) {
+      return std::ranges::any_of(block.tensors,
+                                 [&](const model::TensorInfo& tensor) { return tensor.name == name; });
+    });
+  };
+  const model::TensorTable& model = *w.in.table;
+  return has(w.in.trained(), has(model, model.head_name) ? model.head_name : model.embedding_name);
 }
 
 double activation_bytes(const Workload& w) {
@@ -79,10 +100,9 @@ double activation_bytes(const Workload& w) {
 double logits_bytes(const Workload& w) {
   const double rows = std::min(w.peak_response_rows, to_double(model::kHeadChunkRows));
   const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
-  // Over several chunks the gradient of a 16-bit matrix is summed in float32. With an adapter it usually has
-  // none.
+  // Over several chunks the gradient of a 16-bit matrix is summed in float32.
   const bool summed =
-      !w.in.adapter && w.precision.gradients < 4 && w.peak_response_rows > to_double(model::kHeadChunkRows);
+      trains_head(w) && w.precision.gradients < 4 && w.peak_response_rows > to_double(model::kHeadChunkRows);
   const double sum =
       summed ? vocabulary * to_double(w.in.shape.hidden) * to_double(4 + w.precision.weights) : 0;
   // float32 log-probabilities and the gradient of the logits.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "loss/loss.h"
 #include "plan/memory.h"
@@ -102,12 +103,28 @@ double tensor_seconds(const Workload& w, BlockKind kind, const Direction& direct
   return 2 * tensor_rows(w, kind, direction) * row * ring_share(w.mesh.tensor) / w.machine.bus(w.mesh.tensor);
 }
 
-// Seconds of an adapter's products in a direction of a layer's pass.
+// DoRA reads each of its matrices twice whenever it computes with them: for the norms of their rows, and for
+// what the adapter changes of them.
+double norm_seconds(const Workload& w, const Direction& direction, std::size_t block) {
+  constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
+  if (direction.backward && !direction.recomputes) return 0;
+  double elements = 0;
+  for (const model::TensorInfo& added : w.in.adapter->blocks[block].tensors)
+    for (const model::TensorInfo& tensor : w.in.table->blocks[block].tensors)
+      if (added.name.ends_with(kMagnitude) &&
+          tensor.name == added.name.substr(0, added.name.size() - kMagnitude.size()) + ".weight")
+        elements += to_double(tensor.count());
+  return 2 * elements * to_double(w.precision.weights) / to_double(w.mesh.tensor) /
+         w.machine.device.memory_bandwidth;
+}
+
+// Seconds of an adapter in a direction of a layer's pass.
 double adapter_seconds(const Workload& w, const Direction& direction, std::size_t block) {
   if (!w.in.adapter) return 0;
   const Block& added = w.in.adapter->blocks[block];
-  return work_of(direction, added, /*is_frozen=*/false) * 2 * to_double(added.matmul_count()) * w.tokens /
-         flops_per_second(w) / to_double(w.mesh.tensor);
+  return norm_seconds(w, direction, block) + work_of(direction, added, /*is_frozen=*/false) * 2 *
+                                                 to_double(added.matmul_count()) * w.tokens /
+                                                 flops_per_second(w) / to_double(w.mesh.tensor);
 }
 
 // One pass over the blocks. `gathered`, `reduced`: bytes that shard ranks exchange per parameter of the

@@ -38,13 +38,20 @@ TEST(Linear, AddsTheProductWithLora) {
 }
 
 TEST(Linear, IsTheBasesOwnWhileBIsZero) {
-  const at::Tensor x = at::randn({kTokens, kIn}), bias = at::randn({kOut});
-  Matrix matrix = random_matrix();
-  matrix.lora->b.zero_();
-  EXPECT_TRUE(at::equal(linear(x, matrix, bias), linear(x, Matrix{matrix.weight}, bias)));
-  matrix.lora->magnitude = row_norms(matrix);
-  EXPECT_TRUE(at::allclose(linear(x, matrix, bias), linear(x, Matrix{matrix.weight}, bias), 0, 1e-6));
-  EXPECT_TRUE(at::equal(linear(x, matrix), linear(x, Matrix{matrix.weight})));
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const at::Tensor x = at::randn({kTokens, kIn}).to(type), bias = at::randn({kOut}).to(type);
+    Matrix matrix{at::randn({kOut, kIn}).to(type)};
+    const at::Tensor norms = row_norms(matrix).to(type);
+    matrix.lora = Lora{.a = at::randn({kRank, kIn}).to(type), .b = at::zeros({kOut, kRank}, type)};
+    for (const bool dora : {false, true}) {
+      if (dora) matrix.lora->magnitude = norms;
+      for (const double rate : {0.0, 0.5}) {
+        matrix.lora->dropout = {rate, 7};
+        EXPECT_TRUE(at::equal(linear(x, matrix, bias), linear(x, Matrix{matrix.weight}, bias)));
+        EXPECT_TRUE(at::equal(linear(x, matrix), linear(x, Matrix{matrix.weight})));
+      }
+    }
+  }
 }
 
 TEST(Linear, HasGradientsOfLoraAndInputOnly) {
@@ -82,6 +89,7 @@ TEST(Linear, ScalesTheRowsWithDora) {
   const at::Tensor gain = matrix.lora->magnitude / sum.norm(2, 1);
   EXPECT_TRUE(at::allclose(linear(x, matrix, bias), x.mm(sum.t()) * gain + bias, 1e-5, 1e-5));
   EXPECT_TRUE(at::allclose(merged(matrix), sum * gain.unsqueeze(1), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(row_norms(matrix), sum.norm(2, 1), 1e-5, 1e-5));
 }
 
 TEST(Linear, DropsTheSameElementsForASeed) {

@@ -208,6 +208,13 @@ TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   EXPECT_GT(part(full, "reference"), kPythia);
   // Only A x is saved besides.
   EXPECT_NEAR(part(lora, "activations") / part(full, "activations"), 1, 0.01);
+  // DoRA saves each product: 9 h of 34 h.
+  EXPECT_GT(part(plan_of(line + "adapter=lora adapter.dora=true"), "activations"),
+            1.1 * part(lora, "activations"));
+  // A head that is trained is like that of a full run.
+  const Plan head = plan_of(line + "adapter=lora adapter.modules_to_save=[embed_out]");
+  EXPECT_EQ(part(head, "logits chunk"), part(full, "logits chunk"));
+  EXPECT_LT(part(lora, "logits chunk"), part(full, "logits chunk"));
 }
 
 TEST(Memory, ActivationsOfALayer) {

@@ -95,6 +95,9 @@ TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
   const double lora = plan_of(line + "adapter=lora adapter.r=8").timing.microbatch.compute;
   EXPECT_NEAR(lora / full, 0.69, 0.03);
   EXPECT_LT(plan_of(line + "adapter=lora").timing.optimizer, 0.02 * plan_of(line).timing.optimizer);
+  // DoRA also reads the weights twice, forward and in recomputation.
+  const double dora = plan_of(line + "adapter=lora adapter.r=8 adapter.dora=true").timing.microbatch.compute;
+  EXPECT_GT(dora, lora);
 }
 
 TEST(Timing, ShardedCommunication) {
