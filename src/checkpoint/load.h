@@ -49,6 +49,10 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
                        const ProgressCallback& progress = {}, const model::Layout& layout = {});
 
+// Whether a folder has a tokenizer; and makes the tokenizer and chat template of a folder those of a model.
+bool has_tokenizer(const std::filesystem::path& folder);
+void use_tokenizer(LoadedModel& model, const std::filesystem::path& folder);
+
 // The dtype of the stored weights; if there are several, the one that they promote to.
 at::ScalarType stored_dtype(const std::string& name_or_path,
                             const std::optional<std::filesystem::path>& weights_file = std::nullopt);

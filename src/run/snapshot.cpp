@@ -58,7 +58,7 @@ std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
   const auto& adapter = snapshot.model.adapter;
   std::vector<checkpoint::TensorPart> parts =
-      adapter ? checkpoint::parts_to_write(adapter->table, weights, layout, checkpoint::kAdapterPrefix)
+      adapter ? checkpoint::parts_to_write(checkpoint::peft_table(adapter->table), weights, layout, "")
               : checkpoint::parts_to_write(snapshot.model.table, weights, layout, "");
   for (const optim::StateArray& array : snapshot.optimizer.arrays)
     append(parts, checkpoint::parts_to_write(snapshot.trained, array.blocks, layout, array.name + "."));

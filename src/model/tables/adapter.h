@@ -32,14 +32,17 @@ using ModuleFilter = std::function<bool(const std::string& module)>;
 // UserError.
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings);
 
-// The same for modules that are known already; `targets` is not read.
+// The same for modules that are known already; `targets` is not read. An error begins with `origin`.
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings,
-                          const ModuleFilter& has_lora);
+                          const ModuleFilter& has_lora, const std::string& origin);
 
-// The last parts of the names of all modules that can have LoRA, sorted: "k_proj", "q_proj".
-std::vector<std::string> linear_names(const TensorTable& model);
+// Names by which PEFT finds exactly the modules with LoRA, and those that are trained as a whole. It matches
+// names of targets with all modules, so that an expression may mean more to it than to us.
+std::vector<std::string> peft_targets(const TensorTable& model, const AdapterSettings& settings);
+std::vector<std::string> peft_modules_to_save(const TensorTable& model, const AdapterSettings& settings);
 
-// Whether a name of `targets` is a regular expression, which matches a whole module name.
-bool is_expression(const std::string& target);
+// A tensor's name in PEFT's files, which have the names of the model in memory. Some are others in its own
+// files.
+std::string peft_name(const TensorTable& table, const std::string& name);
 
 }  // namespace dpo::model

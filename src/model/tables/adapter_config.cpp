@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -116,31 +115,17 @@ void check_supported(const Reader& in) {
       in.fail(fmt::format("'{}' is {}: not supported", key, value.dump()));
 }
 
-// One regular expression for PEFT, which does not mix them with names.
-std::string expression_of(const std::vector<std::string>& targets) {
-  std::vector<std::string> parts;
-  for (const std::string& target : targets) {
-    std::string part = target;
-    if (!is_expression(target)) {
-      part = "(.*\\.)?";
-      for (const char letter : target) part += letter == '.' ? std::string("\\.") : std::string(1, letter);
-    }
-    parts.push_back(std::move(part));
-  }
-  return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ")|("));
-}
-
-Json targets_of(const AdapterSettings& settings, const TensorTable& model) {
-  const std::vector<std::string>& targets = settings.targets;
-  if (std::ranges::find(targets, "all-linear") != targets.end()) return linear_names(model);
-  if (std::ranges::any_of(targets, is_expression)) return expression_of(targets);
-  return targets;
-}
-
 // PEFT's own files have a whole alpha without a decimal point.
 Json shortest(double number) {
   if (std::floor(number) == number && std::abs(number) < 1e15) return static_cast<std::int64_t>(number);
   return number;
+}
+
+// ORG/NAME@REVISION in its two parts; a folder as it is.
+std::pair<Json, Json> base_and_revision(const std::string& base) {
+  const std::size_t at = base.starts_with('/') ? base.npos : base.find('@');
+  if (base.empty() || at == base.npos) return {base.empty() ? Json() : Json(base), Json()};
+  return {base.substr(0, at), base.substr(at + 1)};
 }
 
 bool has_transposed(const TensorTable& model) {
@@ -170,6 +155,8 @@ AdapterConfig parse_adapter_config(std::string_view text, const std::string& ori
       in.patterns("alpha_pattern", [&](const Json& value) { return in.number("alpha_pattern", value, 0); });
   if (const Json base = in.get("base_model_name_or_path"); base.is_string())
     config.base = base.get<std::string>();
+  if (const Json revision = in.get("revision"); revision.is_string() && revision != "main")
+    config.base += "@" + revision.get<std::string>();
   return config;
 }
 
@@ -178,9 +165,11 @@ std::string text_of(const AdapterConfig& config, const TensorTable& model) {
   Json ranks = Json::object(), alphas = Json::object();
   for (const auto& [pattern, value] : settings.rank_pattern) ranks[pattern] = value;
   for (const auto& [pattern, value] : settings.alpha_pattern) alphas[pattern] = shortest(value);
-  const Json saved = settings.modules_to_save.empty() ? Json() : Json(settings.modules_to_save);
+  const auto [base, revision] = base_and_revision(config.base);
+  const std::vector<std::string> modules = peft_modules_to_save(model, settings);
+  const Json saved = modules.empty() ? Json() : Json(modules);
   const Json object = {{"alpha_pattern", alphas},
-                       {"base_model_name_or_path", config.base.empty() ? Json() : Json(config.base)},
+                       {"base_model_name_or_path", base},
                        {"bias", "none"},
                        {"fan_in_fan_out", has_transposed(model)},
                        {"inference_mode", true},
@@ -193,8 +182,8 @@ std::string text_of(const AdapterConfig& config, const TensorTable& model) {
                        {"peft_type", "LORA"},
                        {"r", settings.r},
                        {"rank_pattern", ranks},
-                       {"revision", nullptr},
-                       {"target_modules", targets_of(settings, model)},
+                       {"revision", revision},
+                       {"target_modules", peft_targets(model, settings)},
                        {"task_type", "CAUSAL_LM"},
                        {"use_dora", settings.dora},
                        {"use_rslora", settings.rslora}};

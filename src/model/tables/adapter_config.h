@@ -10,7 +10,7 @@ namespace dpo::model {
 
 struct AdapterConfig {
   AdapterSettings settings;
-  std::string base;  // the model's name or folder; empty if unknown
+  std::string base;  // the model's folder, or ORG/NAME[@REVISION]; empty if unknown
 };
 
 // Invalid JSON, another kind of adapter, or a setting that changes the product in a way that is not supported

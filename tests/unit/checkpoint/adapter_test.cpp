@@ -29,7 +29,7 @@ class AdapterFolder : public FolderTest {
     fs::create_directories(out);
     const std::vector<TensorFile> files = adapter_files(adapter_.table, at::kFloat);
     make_adapter_files(out, adapter_, model_.table, {{"tokenizer.json", "{}"}}, files);
-    write_parts(out, files, parts_of(adapter_.table, flats_of(weights_), {}, kAdapterPrefix));
+    write_parts(out, files, parts_of(peft_table(adapter_.table), flats_of(weights_), {}, ""));
     return out;
   }
 
@@ -83,8 +83,56 @@ TEST_F(AdapterFolder, RefusesTheAdapterOfAnotherModel) {
   fs::remove(out / "adapter_model.safetensors");
   write_safetensors(out / "adapter_model.safetensors",
                     {source_of("base_model.model.transformer.wte.lora_embedding_A", at::randn({3, 13}))});
+  const std::string embedding = message_of([&] { open_adapter(out, model_.table); });
+  EXPECT_NE(embedding.find("changes the embedding or the head"), std::string::npos) << embedding;
+  std::vector<TensorToWrite> others;
+  for (int i = 0; i < 9; ++i)
+    others.push_back(source_of("base_model.model.other." + std::to_string(i), at::randn({2})));
+  fs::remove(out / "adapter_model.safetensors");
+  write_safetensors(out / "adapter_model.safetensors", others);
   const std::string message = message_of([&] { open_adapter(out, model_.table); });
-  EXPECT_NE(message.find("is not LoRA of a matrix in a layer of this model"), std::string::npos) << message;
+  EXPECT_NE(message.find("'base_model.model.other.0' is not LoRA of a matrix in a layer of this model"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("and 6 more like these"), std::string::npos) << message;
+}
+
+TEST_F(AdapterFolder, IsOfOneModel) {
+  const std::string in = folder_ / "in", adapter = save();
+  fs::create_directories(folder_ / "copy");
+  write("copy/config.json", config_json(true));
+  fs::create_directory_symlink("in", folder_ / "link");
+  EXPECT_EQ(base_name(folder_ / "link"), fs::canonical(in).string());
+  EXPECT_EQ(base_name("org/base"), "org/base");
+  EXPECT_EQ(check_base(adapter, in, folder_ / "link", "MODEL"), "");
+  EXPECT_EQ(check_base(adapter, in, folder_ / "in/config.json", "MODEL"), "");
+  EXPECT_EQ(check_base(adapter, "", in, "MODEL"), "");
+  EXPECT_NE(check_base(adapter, folder_ / "gone", in, "MODEL").find("is not on this machine"),
+            std::string::npos);
+  const std::string message = message_of([&] { check_base(adapter, in, folder_ / "copy", "MODEL"); });
+  EXPECT_NE(message.find("is an adapter of " + in + ", but MODEL is "), std::string::npos) << message;
+}
+
+TEST_F(AdapterFolder, IsFoundByItsFolder) {
+  const fs::path out = save();
+  EXPECT_TRUE(adapter_folder(out) == out);
+  EXPECT_NE(message_of([&] { adapter_folder(folder_ / "in"); }).find("it has no adapter_config.json"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { adapter_folder(out / "tokenizer.json"); }).find("is a file"), std::string::npos);
+  EXPECT_NE(message_of([&] { adapter_folder("no/adapter"); }).find("there is no adapter no/adapter"),
+            std::string::npos);
+}
+
+TEST_F(AdapterFolder, GivesAMergedModelItsTokenizer) {
+  const fs::path out = save();
+  std::ofstream(out / "chat_template.jinja") << "new";
+  EXPECT_TRUE(has_tokenizer(out));
+  EXPECT_FALSE(has_tokenizer(folder_ / "in"));
+  model_.other_files = {{"generation_config.json", "kept"}, {"chat_template.json", "old"}};
+  use_tokenizer(model_, out);
+  const std::map<std::string, std::string> expected = {
+      {"generation_config.json", "kept"}, {"tokenizer.json", "{}"}, {"chat_template.jinja", "new"}};
+  EXPECT_EQ(model_.other_files, expected);
 }
 
 // Each rank reads its own part.

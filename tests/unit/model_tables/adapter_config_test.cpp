@@ -23,7 +23,7 @@ constexpr const char* kPeft = R"({
 TensorTable llama() {
   ModelShape s;
   s.family = Family::llama;
-  s.layers = 1;
+  s.layers = 2;
   s.hidden = 8;
   s.ffn = 12;
   s.heads = s.kv_heads = 2;
@@ -55,6 +55,7 @@ TEST(AdapterConfig, IsReadAsWritten) {
   EXPECT_EQ(object["target_modules"], nlohmann::json({"q_proj", "v_proj"}));
 }
 
+// PEFT matches an expression with all modules, so that it is not written as it is.
 TEST(AdapterConfig, NamesTargetsSoThatPeftFindsThem) {
   const auto written = [](std::vector<std::string> targets) {
     AdapterConfig config;
@@ -63,8 +64,20 @@ TEST(AdapterConfig, NamesTargetsSoThatPeftFindsThem) {
   };
   EXPECT_EQ(written({"all-linear"}),
             R"(["down_proj","gate_proj","k_proj","o_proj","q_proj","up_proj","v_proj"])");
-  EXPECT_EQ(written({".*q_proj"}), R"(".*q_proj")");
-  EXPECT_EQ(written({".*q_proj", "mlp.up_proj"}), R"x("(.*q_proj)|((.*\\.)?mlp\\.up_proj)")x");
+  EXPECT_EQ(written({"mlp.up_proj"}), R"(["mlp.up_proj"])");
+  EXPECT_EQ(written({".*self_attn.*"}), R"(["k_proj","o_proj","q_proj","v_proj"])");
+  EXPECT_EQ(written({".*q_proj", "mlp.up_proj"}), R"(["q_proj","up_proj"])");
+  EXPECT_EQ(written({".*layers.1.*q_proj"}), R"(["model.layers.1.self_attn.q_proj"])");
+}
+
+TEST(AdapterConfig, SeparatesTheRevisionOfItsModel) {
+  AdapterConfig config;
+  for (const char* base : {"org/base@v1", "org/base", "/folder@v1"}) {
+    config.base = base;
+    const std::string text = text_of(config, llama());
+    EXPECT_EQ(parse_adapter_config(text, "f").base, base);
+    EXPECT_EQ(nlohmann::json::parse(text)["revision"].is_string(), config.base == "org/base@v1") << text;
+  }
 }
 
 TEST(AdapterConfig, RefusesWhatWouldGiveOtherNumbers) {

@@ -136,7 +136,7 @@ TEST(AdapterTable, MatchesNamesAndExpressionsAsPeftDoes) {
 
 TEST(AdapterTable, OfAMixtureHasNoExperts) {
   const TensorTable model = table(Family::qwen3_moe);
-  EXPECT_EQ(linear_names(model), (std::vector<std::string>{"k_proj", "o_proj", "q_proj", "v_proj"}));
+  EXPECT_EQ(peft_targets(model, {}), (std::vector<std::string>{"k_proj", "o_proj", "q_proj", "v_proj"}));
   for (const char* name : {"gate_proj", "gate", "mlp.experts.1.up_proj"}) {
     EXPECT_NE(
         problem_of(model, {.targets = {name}})
@@ -164,6 +164,11 @@ TEST(AdapterTable, HasOtherRanksAndScalesByPattern) {
   EXPECT_NE(problem_of(table(Family::llama), {.targets = {"v_proj"}, .alpha_pattern = {{"q_proj", 9}}})
                 .find("adapter.alpha_pattern: no module with LoRA matches 'q_proj'"),
             std::string::npos);
+  EXPECT_NE(problem_of(table(Family::llama), {.rank_pattern = {{"q_proj", 9}, {"self_attn.q_proj", 8}}})
+                .find("adapter.rank_pattern: 'q_proj' and 'self_attn.q_proj' both match "
+                      "model.layers.0.self_attn.q_proj, with different values"),
+            std::string::npos);
+  EXPECT_EQ(problem_of(table(Family::llama), {.rank_pattern = {{"q_proj", 9}, {"self_attn.q_proj", 9}}}), "");
 }
 
 TEST(AdapterTable, HasWholeModulesBesides) {
@@ -178,6 +183,26 @@ TEST(AdapterTable, HasWholeModulesBesides) {
   EXPECT_NE(problem_of(table(Family::llama, true), {.modules_to_save = {"embed_tokens"}}).find("tied"),
             std::string::npos);
   EXPECT_NE(problem_of(model, {.modules_to_save = {"score"}}).find("no module 'score'"), std::string::npos);
+}
+
+// As PEFT does.
+TEST(AdapterTable, FindsWholeModulesByAnyEndOfTheirNames) {
+  const TensorTable adapter = adapter_table(table(Family::llama), {.modules_to_save = {"norm"}});
+  tensor_of(adapter, "model.norm.weight");
+  tensor_of(adapter, "model.layers.1.input_layernorm.weight");
+  tensor_of(adapter, "model.layers.1.post_attention_layernorm.weight");
+}
+
+// GPT-NeoX's head is embed_out in files and lm_head in memory, where PEFT finds it.
+TEST(AdapterTable, KnowsModulesByTheirNamesInMemory) {
+  const TensorTable model = table(Family::gpt_neox);
+  for (const char* name : {"embed_out", "lm_head"}) {
+    const AdapterSettings settings{.modules_to_save = {name}};
+    const TensorTable adapter = adapter_table(model, settings);
+    EXPECT_EQ(names_in(adapter.blocks.back()), (std::vector<std::string>{"embed_out.weight"}));
+    EXPECT_EQ(peft_name(adapter, "embed_out.weight"), "lm_head.weight");
+    EXPECT_EQ(peft_modules_to_save(model, settings), (std::vector<std::string>{"lm_head"}));
+  }
 }
 
 }  // namespace
