@@ -259,17 +259,17 @@ const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
 // The command that generates text with a checkpoint: a model, or an adapter over one.
-std::string sample_command(const fs::path& checkpoint) {
+std::string sample_command(const fs::path& checkpoint) try {
   std::vector<std::string> sample = {"dpo", "sample"};
   if (checkpoint::is_adapter(checkpoint)) {
-    const fs::path file = checkpoint / "adapter_config.json";
-    const std::string text = read_text_file(file, "checkpoint");
-    sample.push_back(model::parse_adapter_config(text, file.string()).base);
+    sample.push_back(checkpoint::read_adapter_config(checkpoint).base);
     sample.emplace_back("--adapter");
   }
   sample.push_back(checkpoint.string());
   if (fs::exists(checkpoint / "chat_template.jinja")) sample.emplace_back("--chat");
   return shell_command(sample);
+} catch (const UserError&) {  // it is only a hint: the run has succeeded
+  return "dpo sample --help";
 }
 
 // The files of a finished run, and what to do with them.

@@ -12,6 +12,7 @@ constexpr const char* kReferenceWeights = "reference";
 constexpr const char* kBaseWeights = "base";
 constexpr const char* kExamples = "training data";
 constexpr const char* kUpdates = "number of updates";
+constexpr const char* kAdapter = "adapter.name";
 
 // The likely cause, if the name alone does not say it.
 std::string cause_of(const std::string& key) {
@@ -31,7 +32,7 @@ std::string cause_of(const std::string& key) {
 // Of a run without an adapter all are null: older checkpoints do not name them.
 Identity identity_of_adapter(const config::AdapterConfig& adapter) {
   Identity identity = {
-      {"adapter.name", name_of(adapter.name)},
+      {kAdapter, name_of(adapter.name)},
       {"adapter.r", std::to_string(adapter.r)},
       {"adapter.alpha", fmt::format("{}", adapter.alpha)},
       {"adapter.dropout", fmt::format("{}", adapter.dropout)},
@@ -44,6 +45,11 @@ Identity identity_of_adapter(const config::AdapterConfig& adapter) {
   if (adapter.name == config::Adapter::none)
     for (auto& [key, value] : identity) value = "null";
   return identity;
+}
+
+std::string entry_of(const Identity& identity, const char* key) {
+  const auto found = identity.find(key);
+  return found == identity.end() ? "null" : found->second;
 }
 
 std::string text_of_number(const std::optional<double>& number) {
@@ -97,13 +103,30 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
 
 Identity identity_of_base(const std::string& fingerprint) { return {{kBaseWeights, fingerprint}}; }
 
+void check_base_weights(const Identity& saved, const std::string& fingerprint,
+                        const config::RunConfig& config, const std::filesystem::path& adapter) {
+  const std::string of_adapter = entry_of(saved, kBaseWeights);
+  if (of_adapter == fingerprint || of_adapter == "null" ||
+      entry_of(saved, "model.policy_dtype") != name_of(config.model.policy_dtype) ||
+      entry_of(saved, "model.fsdp_policy_mp") != config::name_of(config.model.fsdp_policy_mp))
+    return;
+  throw UserError(fmt::format(
+      "model.archive: {} was trained over other weights than those of model.name_or_path={}: give the model "
+      "that it was trained over, or train a new adapter",
+      adapter.string(), config.model.name_or_path));
+}
+
 Identity identity_of_reference(const std::string& dtype, const std::string& fingerprint) {
   return {{"model.reference_dtype", dtype}, {kReferenceWeights, fingerprint}};
 }
 
 void check_identity(const Identity& saved, const Identity& now, const std::filesystem::path& checkpoint) {
   std::vector<std::string> problems;
+  const bool has_other_adapter =
+      now.contains(kAdapter) && entry_of(saved, kAdapter) != entry_of(now, kAdapter);
   for (const auto& [key, value] : now) {
+    if (has_other_adapter && key.starts_with("adapter.") && key != kAdapter)
+      continue;  // one reason is enough
     const auto found = saved.find(key);
     if (found == saved.end() && value == "null") continue;  // saved before the key existed
     if (found == saved.end())

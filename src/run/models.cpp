@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "checkpoint/adapter.h"
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
+#include "run/identity.h"
 #include "run/snapshot.h"
 #include "shard/adapter.h"
 #include "shard/fingerprint.h"
@@ -37,39 +40,77 @@ std::optional<fs::path> adapter_archive(const config::RunConfig& config) {
   return *config.model.archive;
 }
 
-// A run that trains all weights starts from those with the adapter merged into them.
-void merge_archive(checkpoint::LoadedModel& loaded, const fs::path& adapter, const std::string& base,
-                   at::Device device, const model::Layout& layout) {
-  if (layout.tensor_ranks > 1 || layout.shard_ranks > 1)
-    throw UserError(fmt::format(
-        "model.archive={0} is an adapter: adapter=lora trains it further; to train all weights over several "
-        "ranks, merge it first (dpo merge {1} {0} OUT) and use model.archive=OUT",
-        adapter.string(), base));
-  model::merge_adapter(loaded.weights, checkpoint::load_adapter(adapter, loaded.table, at::kFloat, device));
+// A run that trains all weights starts from those with the adapter merged into them: computed in float32, and
+// rounded once. Returns the fingerprint of the parts, since that of sums would depend on the device.
+std::string merge_archive(checkpoint::LoadedModel& loaded, const fs::path& adapter, at::ScalarType type,
+                          at::Device device) {
+  const checkpoint::AdapterInfo info = checkpoint::open_adapter(adapter, loaded.table);
+  model::Weights weights = model::make_weights(info.table, at::kFloat, device);
+  checkpoint::read_adapter(adapter, info, weights);
+  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, {}) +
+                            shard::fingerprint_of(info.table, weights, {});
+  model::merge_adapter(loaded.weights, weights);
+  for (std::size_t i = 0; i < loaded.table.blocks.size(); ++i)
+    loaded.weights.blocks[i] =
+        model::block_views(loaded.weights.blocks[i].flat.to(type), loaded.table.blocks[i], {});
+  return fingerprint;
 }
 
-// The weights that a new run starts from, without the adapter that it trains. `model.archive` may be a file,
-// a model folder, or the original's path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint
-// is ours.
-checkpoint::LoadedModel load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
-                                     const model::Layout& layout, const train::Listener& listener) {
-  const auto progress = progress_to(listener, "reading weights");
-  const std::string& own = config.model.name_or_path;
-  const auto adapter = adapter_archive(config);
-  if (!config.model.archive || adapter) {
-    checkpoint::LoadedModel loaded =
-        checkpoint::load_model(own, type, device, std::nullopt, progress, layout);
-    if (adapter && config.adapter.name == config::Adapter::none)
-      merge_archive(loaded, *adapter, own, device, layout);
-    return loaded;
-  }
-  const fs::path archive = *config.model.archive;
-  if (fs::is_directory(archive))
-    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
+// The folder that `model.archive` stands for: itself, or that of our own checkpoint if it is the original's
+// path CHECKPOINT/policy.pt. Nullopt for a file.
+std::optional<fs::path> archive_folder(const fs::path& archive) {
+  if (fs::is_directory(archive)) return archive;
   if (!fs::exists(archive) && archive.filename() == "policy.pt" && is_complete(archive.parent_path()))
-    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
-                                  layout);
-  return checkpoint::load_model(own, type, device, archive, progress, layout);
+    return archive.parent_path();
+  return std::nullopt;
+}
+
+// The weights that a run without an adapter of its own starts from, and the fingerprint of what they were
+// merged from; empty if they were not.
+struct Initial {
+  checkpoint::LoadedModel loaded;
+  std::string merged_from = {};
+};
+
+Initial load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
+                     const model::Layout& layout, const train::Listener& listener) {
+  const auto load = [&](const std::string& name, at::ScalarType as, const std::optional<fs::path>& file) {
+    return checkpoint::load_model(name, as, device, file, progress_to(listener, "reading weights"), layout);
+  };
+  const std::string& own = config.model.name_or_path;
+  if (!config.model.archive) return {load(own, type, std::nullopt)};
+  if (const auto adapter = adapter_archive(config)) {
+    if (layout.tensor_ranks > 1 || layout.shard_ranks > 1)
+      throw UserError(fmt::format(
+          "model.archive={0} is an adapter: adapter=lora trains it further; to train all weights over "
+          "several ranks, merge it first ({1}) and use model.name_or_path=OUT",
+          adapter->string(), shell_command({"dpo", "merge", own, adapter->string(), "OUT"})));
+    Initial initial{load(own, at::kFloat, std::nullopt)};
+    initial.merged_from = merge_archive(initial.loaded, *adapter, type, device);
+    return initial;
+  }
+  if (const auto folder = archive_folder(*config.model.archive))
+    return {load(folder->string(), type, std::nullopt)};
+  return {load(own, type, *config.model.archive)};
+}
+
+// The model under an adapter that is trained, as the adapter names it.
+std::string base_of(const config::RunConfig& config, const std::optional<fs::path>& checkpoint) {
+  const std::string own = checkpoint::base_name(config.model.name_or_path);
+  if (!config.model.archive || adapter_archive(config)) return own;
+  // When a run is resumed, the archive may be gone, if it was an adapter, or its link point elsewhere.
+  if (checkpoint)
+    if (const std::string base = checkpoint::read_adapter_config(*checkpoint).base;
+        base == own || fs::is_directory(base))
+      return base;
+  const fs::path archive = *config.model.archive;
+  if (const auto folder = archive_folder(archive)) return checkpoint::base_name(folder->string());
+  if (!fs::exists(archive))
+    throw UserError(fmt::format("model.archive: there is no file or folder {}", archive.string()));
+  throw UserError(fmt::format(
+      "model.archive={} is a file, but an adapter needs a model folder, which it can name: make one ({}), "
+      "and use model.name_or_path=OUT",
+      archive.string(), shell_command({"dpo", "convert", archive.string(), "OUT", "--config", own})));
 }
 
 // Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
@@ -101,27 +142,61 @@ void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model)
     }
 }
 
-bool is_same_adapter(const model::TensorTable& one, const model::TensorTable& other) {
-  const auto is_same = [](const model::TensorInfo& a, const model::TensorInfo& b) {
-    return a.name == b.name && a.shape == b.shape && a.scale == b.scale;
+using Tensors = std::map<std::string, model::TensorInfo>;
+
+Tensors tensors_of(const model::TensorTable& table) {
+  Tensors tensors;
+  for (const model::Block& block : table.blocks)
+    for (const model::TensorInfo& tensor : block.tensors) tensors.emplace(tensor.name, tensor);
+  return tensors;
+}
+
+// The first difference between an adapter that was found and the one that the keys describe; empty: none.
+std::string difference(const Tensors& found, const Tensors& wanted) {
+  for (const auto& [name, tensor] : found) {
+    const auto same = wanted.find(name);
+    if (same == wanted.end()) return fmt::format("it has {}, which this run would not train", name);
+    if (tensor.shape != same->second.shape)
+      return fmt::format("{} is [{}], not [{}]", name, fmt::join(tensor.shape, ", "),
+                         fmt::join(same->second.shape, ", "));
+    if (tensor.scale != same->second.scale)
+      return fmt::format("the scale of {} is {:g}, not {:g}", name, tensor.scale, same->second.scale);
+  }
+  for (const auto& [name, tensor] : wanted)
+    if (!found.contains(name)) return fmt::format("it has no {}", name);
+  return "";
+}
+
+// An adapter's settings as keys. They do not express everything that PEFT can.
+std::string keys_of(const model::AdapterSettings& settings) {
+  const auto listed = [](const std::vector<std::string>& names) {
+    return names.empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(names, "\",\""));
   };
-  for (std::size_t i = 0; i < one.blocks.size(); ++i)
-    if (!std::ranges::equal(one.blocks[i].tensors, other.blocks[i].tensors, is_same)) return false;
-  return true;
+  const auto mapped = [](const auto& patterns) {
+    std::vector<std::string> parts;
+    for (const auto& [pattern, value] : patterns) parts.push_back(fmt::format("\"{}\": {}", pattern, value));
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  };
+  return shell_command(
+      {fmt::format("adapter.r={}", settings.r), fmt::format("adapter.alpha={}", settings.alpha),
+       "adapter.targets=" + listed(settings.targets), fmt::format("adapter.rslora={}", settings.rslora),
+       fmt::format("adapter.dora={}", settings.dora),
+       "adapter.modules_to_save=" + listed(settings.modules_to_save),
+       "adapter.rank_pattern=" + mapped(settings.rank_pattern),
+       "adapter.alpha_pattern=" + mapped(settings.alpha_pattern)});
 }
 
 // The weights of the adapter in a folder, which must have the tensors that the keys describe.
 model::Weights read_adapter(const AdaptedModel& adapted, const fs::path& folder, at::ScalarType type,
                             const shard::Mesh& mesh) {
   const checkpoint::AdapterInfo found = checkpoint::open_adapter(folder, adapted.loaded.table);
-  if (!is_same_adapter(found.table, adapted.table())) {
-    const model::AdapterSettings& its = found.config.settings;
+  const std::string other = difference(tensors_of(found.table), tensors_of(adapted.table()));
+  if (!other.empty())
     throw UserError(fmt::format(
-        "{} is an adapter with other settings than this run's. Its own: adapter.r={} adapter.alpha={} "
-        "adapter.targets=[{}] adapter.rslora={} adapter.dora={} adapter.modules_to_save=[{}], {} patterns",
-        folder.string(), its.r, its.alpha, fmt::join(its.targets, ","), its.rslora, its.dora,
-        fmt::join(its.modules_to_save, ","), its.rank_pattern.size() + its.alpha_pattern.size()));
-  }
+        "{} is an adapter with other settings than this run's: {}. Try its own, {}; or merge it ({}), and "
+        "use model.name_or_path=OUT",
+        folder.string(), other, keys_of(found.config.settings),
+        shell_command({"dpo", "merge", adapted.loaded.adapter->config.base, folder.string(), "OUT"})));
   model::Weights weights = shard::zeros_like(found.table, adapted.base.weights(), type, mesh.layout());
   checkpoint::read_adapter(folder, found, weights, mesh.layout());
   return weights;
@@ -132,6 +207,12 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
                          const shard::Mesh& mesh) {
   const model::PassOptions pass = train::pass_options(config);
   const auto archive = adapter_archive(config);
+  // Only a resumed run gets here without its archive.
+  if (config.model.archive && !fs::exists(*config.model.archive) &&
+      adapted.loaded.adapter->config.base == checkpoint::base_name(config.model.name_or_path))
+    throw UserError(fmt::format(
+        "model.archive: there is no folder {}; the reference is the adapter that the run started from",
+        *config.model.archive));
   if (!archive) return {{adapted.base, pass}, adapted.fingerprint};
   model::Weights adapter = read_adapter(adapted, *archive, train::reference_dtype(config), mesh);
   std::string fingerprint = adapted.fingerprint + shard::fingerprint_of(adapted.table(), adapter, mesh);
@@ -141,21 +222,31 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
 
 }  // namespace
 
-std::optional<AdaptedModel> load_base(const RunData& data, const shard::Mesh& mesh,
-                                      std::span<const at::Device> devices, const train::Listener& listener) {
+void check_archive(const config::RunConfig& config, const train::Listener& listener) {
+  const auto adapter = adapter_archive(config);
+  if (!adapter) return;
+  const std::string note = checkpoint::check_base(*adapter, checkpoint::read_adapter_config(*adapter).base,
+                                                  config.model.name_or_path, "model.name_or_path");
+  if (!note.empty()) listener.say("note: " + note);
+}
+
+std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<fs::path>& checkpoint,
+                                      const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                      const train::Listener& listener) {
   const config::RunConfig& config = data.config;
   if (config.adapter.name == config::Adapter::none) return std::nullopt;
+  const std::string name = base_of(config, checkpoint);
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    return load_initial(config, train::reference_dtype(config), device, mesh.layout(), listener);
+    return checkpoint::load_model(name, train::reference_dtype(config), device, std::nullopt,
+                                  progress_to(listener, "reading weights"), mesh.layout());
   });
   check_vocabulary(data, loaded);
   std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  if (const auto adapter = adapter_archive(config); adapter && is_complete(*adapter))
+    check_base_weights(read_run_state(*adapter).identity, fingerprint, config, *adapter);
   const shard::LocalModel base(model::make_model(loaded.config), std::exchange(loaded.weights, {}), mesh);
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);
-  const bool is_own = !config.model.archive || adapter_archive(config);
-  loaded.adapter =
-      checkpoint::AdapterInfo{{settings, is_own ? config.model.name_or_path : *config.model.archive},
-                              model::adapter_table(loaded.table, settings)};
+  loaded.adapter = checkpoint::AdapterInfo{{settings, name}, model::adapter_table(loaded.table, settings)};
   return AdaptedModel{std::move(loaded), base, std::move(fingerprint)};
 }
 
@@ -165,11 +256,15 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
                                           const std::optional<AdaptedModel>& adapted) {
   if (data.plan.reference == plan::ReferenceMode::none) return std::nullopt;
   if (adapted) return reference_of(*adapted, data.config, mesh);
+  std::string fingerprint;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    return load_initial(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
+    Initial initial =
+        load_initial(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
+    fingerprint = std::move(initial.merged_from);
+    return std::move(initial.loaded);
   });
   check_vocabulary(data, loaded);
-  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  if (fingerprint.empty()) fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   return FrozenModel{
       {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
       std::move(fingerprint)};
@@ -182,7 +277,7 @@ checkpoint::LoadedModel load_policy(const RunData& data, const std::optional<fs:
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
                                                progress_to(listener, "reading weights"), mesh.layout())
-                      : load_initial(data.config, stored, device, mesh.layout(), listener);
+                      : load_initial(data.config, stored, device, mesh.layout(), listener).loaded;
   });
   check_vocabulary(data, loaded);
   return loaded;

@@ -27,9 +27,14 @@ struct AdaptedModel {
   const model::TensorTable& table() const { return loaded.adapter->table; }
 };
 
-// Nullopt without an adapter.
-std::optional<AdaptedModel> load_base(const RunData& data, const shard::Mesh& mesh,
-                                      std::span<const at::Device> devices, const train::Listener& listener);
+// If model.archive is an adapter, it must be of model.name_or_path. Reads no weights.
+void check_archive(const config::RunConfig& config, const train::Listener& listener);
+
+// Nullopt without an adapter. `checkpoint`: the one to resume from.
+std::optional<AdaptedModel> load_base(const RunData& data,
+                                      const std::optional<std::filesystem::path>& checkpoint,
+                                      const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                      const train::Listener& listener);
 
 // The reference and its fingerprint.
 struct FrozenModel {

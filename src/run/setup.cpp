@@ -157,6 +157,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                         const std::function<void(const RunData&)>& on_data) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(train::loss_options(config.loss), {}, {});  // refuses wrong options before anything is read
+  check_archive(config, listener);
   const shard::Mesh mesh = train::mesh_of(config, world);
   const std::vector<at::Device> devices = train::devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
@@ -167,7 +168,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
   // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;
-  const std::optional<AdaptedModel> adapted = load_base(data, mesh, devices, listener);
+  const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);
   check_frozen(frozen, adapted, config, checkpoint, run_state);
   std::unique_ptr<train::Reference> reference =
