@@ -39,8 +39,11 @@ std::string model_hint(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.parent_path();
   std::error_code ignored;
   if (path.filename() == kModel && std::filesystem::exists(folder / kAdapter, ignored))
-    return fmt::format("; {0} is an adapter: give its model, and --adapter {0} (in a run, model.archive={0})",
-                       folder.string());
+    return fmt::format(
+        "; {0} is an adapter: 'dpo merge MODEL {0} OUT' makes a model of it, dpo score and dpo sample take "
+        "its "
+        "model and --adapter {0}, and a run model.archive={0}",
+        folder.string());
   return path.filename() == kModel || path.filename() == kAdapter ? run_folder_hint(folder) : "";
 }
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import struct
 import subprocess
 
 from tiny_run import PROGRAM, STOPPED, TinyRuns, main
@@ -13,6 +14,24 @@ LORA = ["adapter=lora", "adapter.r=4", "lr=1e-2", "n_examples=160"]
 def header(file):
     data = file.read_bytes()
     return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+
+
+def numbers(file, dtype):
+    """All values of a safetensors file by tensor: float32, or bfloat16 as their 16 bits."""
+    data, letter = file.read_bytes(), {"F32": "f", "BF16": "H"}[dtype]
+    start = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, tensor in header(file).items():
+        if name != "__metadata__":
+            begin, end = (start + offset for offset in tensor["data_offsets"])
+            assert tensor["dtype"] == dtype, (name, tensor)
+            found[name] = struct.unpack(f"<{(end - begin) // struct.calcsize(letter)}{letter}", data[begin:end])
+    return found
+
+
+def bits_of_bfloat16(number):
+    bits, = struct.unpack("<I", struct.pack("<f", number))
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
 
 
 class Adapters(TinyRuns):
@@ -26,8 +45,16 @@ class Adapters(TinyRuns):
     def adapter(run):
         return (run / "LATEST" / "adapter_model.safetensors").read_bytes()
 
+    @staticmethod
+    def dpo(*words):
+        return subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+
+    def sft(self, run, *words):
+        command = [word for word in self.train_command(run, "n_examples=8", *words) if not word.startswith("loss")]
+        return subprocess.run([*command, "loss=sft"], capture_output=True, text=True)
+
     def scores(self, model, *words):
-        done = subprocess.run([PROGRAM, "score", model, self.folder / "pairs.jsonl", *words], capture_output=True, text=True)
+        done = self.dpo("score", model, self.folder / "pairs.jsonl", *words)
         self.check(done)
         return [logp for line in done.stdout.splitlines() for logp in json.loads(line)["logps"]]
 
@@ -81,13 +108,63 @@ class Adapters(TinyRuns):
             self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, delta=0.2)  # with dropout
         done = self.train(self.folder / "wrong", *LORA, f"model.archive={self.whole / 'LATEST'}", "adapter.targets=[q_proj]")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is an adapter with other settings than this run's", done.stderr)
+        self.assertIn("is an adapter with other settings than this run's: it has model.layers.0.mlp.down_proj.lora_A.weight", done.stderr)
+        self.assertIn(f"dpo merge {(self.folder / 'model').resolve()} {self.whole / 'LATEST'} OUT", done.stderr)
+
+    def test_from_full_sft_the_adapter_is_of_its_weights(self):
+        full, lora, wrong, right = (self.folder / name for name in ("full", "over-full", "wrong-base", "right-base"))
+        self.check(self.sft(full))
+        self.check(self.sft(lora, *LORA, f"model.archive={full / 'LATEST'}"))
+        base = (full / "LATEST").resolve()
+        self.assertEqual(json.loads((lora / "LATEST" / "adapter_config.json").read_text())["base_model_name_or_path"], str(base))
+        for more in ([*LORA], ["n_examples=8"]):
+            done = self.train(wrong, *more, f"model.archive={lora / 'LATEST'}")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"is an adapter of {base}, but model.name_or_path is", done.stderr)
+        self.check(self.train(right, *LORA, f"model.archive={lora / 'LATEST'}", f"model.name_or_path={base}"))
+        self.assertAlmostEqual(self.first_update(right)["loss/train"], 0.6931472, places=5)
+        for words in (["score", self.folder / "model", "--adapter", lora / "LATEST", self.folder / "pairs.jsonl"],
+                      ["sample", self.folder / "model", "--adapter", lora / "LATEST", "--prompt", "\u0101"],
+                      ["merge", self.folder / "model", lora / "LATEST", self.folder / "wrong-merge"]):
+            done = self.dpo(*words)
+            self.assertEqual(done.returncode, 1, words[0])
+            self.assertIn(f"is an adapter of {base}, but MODEL is", done.stderr)
+        self.assertEqual(len(self.scores(base, "--adapter", lora / "LATEST")), 800)
+
+    def test_a_base_that_has_changed_is_refused(self):
+        model, moved = self.folder / "changing", self.folder / "of-changing"
+        shutil.copytree(self.folder / "model", model)
+        self.check(self.sft(moved, *LORA, f"model.name_or_path={model}"))
+        shutil.copy(self.spoilt_model() / "model.safetensors", model)
+        done = self.train(self.folder / "changed", *LORA, f"model.name_or_path={model}", f"model.archive={moved / 'LATEST'}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("was trained over other weights", done.stderr)
+        shutil.rmtree(model)  # only a note: it may be the same under another name
+        done = self.dpo("score", self.folder / "model", "--adapter", moved / "LATEST", self.folder / "pairs.jsonl")
+        self.check(done)
+        self.assertIn("which is not on this machine: make sure that", done.stderr)
+
+    def test_weights_of_a_file_cannot_be_named(self):
+        file = self.folder / "policy.pt"
+        self.check(self.dpo("convert", self.folder / "model", file))
+        done = self.train(self.folder / "of-file", *LORA, f"model.archive={file}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is a file, but an adapter needs a model folder", done.stderr)
+
+    def test_a_run_without_reference_resumes_without_its_archive(self):
+        first, second = self.folder / "first", self.folder / "second"
+        self.check(self.sft(first, *LORA))
+        words = [*LORA, f"model.archive={first / 'LATEST'}"]
+        self.check(self.sft(second, *words))
+        shutil.rmtree(first)
+        self.check(self.sft(second, *words, f"resume={second}", "n_examples=200"))
 
     def test_all_weights_can_be_trained_from_an_adapter(self):
-        run = self.folder / "merging"
-        self.check(self.train(run, f"model.archive={self.whole / 'LATEST'}", "n_examples=8"))
-        self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, places=5)
-        self.assertTrue((run / "LATEST" / "model.safetensors").exists())
+        for name, more in (("merging", []), ("merging-bf16", ["model.fsdp_policy_mp=bfloat16"])):
+            run = self.folder / name
+            self.check(self.train(run, f"model.archive={self.whole / 'LATEST'}", "n_examples=8", *more))
+            self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, places=5)
+            self.assertTrue((run / "LATEST" / "model.safetensors").exists())
 
     def test_merged_models_score_the_same(self):
         model, adapter, out = self.folder / "model", self.whole / "LATEST", self.folder / "merged"
@@ -97,17 +174,30 @@ class Adapters(TinyRuns):
         self.assertGreater(max(abs(a - b) for a, b in zip(plain, expected)), 0.1)
         for one, other in zip(self.scores(out), expected):
             self.assertAlmostEqual(one, other, delta=1e-3)
+        # In 16 bits: the sum in float32, rounded once.
+        short = self.folder / "merged-bf16"
+        self.check(self.dpo("merge", model, adapter, short, "--dtype", "bfloat16"))
+        exact = numbers(out / "model.safetensors", "F32")
+        for name, values in numbers(short / "model.safetensors", "BF16").items():
+            self.assertEqual(list(values), [bits_of_bfloat16(number) for number in exact[name]], name)
+
+    def test_the_chat_template_of_the_adapter_is_used(self):
+        model, adapter, out = self.folder / "model", self.folder / "chat", self.folder / "merged-chat"
+        shutil.copytree(self.whole / "LATEST", adapter)
+        (adapter / "chat_template.jinja").write_text("{% for m in messages %}\u0105{{ m.content }}</s>{% endfor %}\u0106")
+        self.check(self.dpo("sample", model, "--adapter", adapter, "--chat", "--prompt", "\u0101", "--max-new-tokens", "2"))
+        self.check(self.dpo("merge", model, adapter, out))
+        self.assertEqual((out / "chat_template.jinja").read_text(), (adapter / "chat_template.jinja").read_text())
 
     def test_an_adapter_is_not_taken_for_a_model(self):
         done = subprocess.run([PROGRAM, "score", self.whole / "LATEST", self.folder / "pairs.jsonl"], capture_output=True, text=True)
-        self.assertIn("is an adapter: give its model, and --adapter", done.stderr)
+        self.assertIn("is an adapter: 'dpo merge MODEL", done.stderr)
         done = subprocess.run([PROGRAM, "score", self.folder / "model", "--adapter", self.whole, self.folder / "pairs.jsonl"],
                               capture_output=True, text=True)
         self.assertIn("is the folder of a run: try", done.stderr)
 
     def test_every_trainer_and_sft(self):
-        command = [word for word in self.train_command(self.folder / "sft", *LORA) if not word.startswith("loss")]
-        self.check(subprocess.run([*command, "loss=sft"], capture_output=True, text=True))
+        self.check(self.sft(self.folder / "sft", *LORA))
         self.check(self.train(self.folder / "fsdp", "trainer=FSDPTrainer", *LORA))
         self.check(self.train(self.folder / "bf16", "model.fsdp_policy_mp=bfloat16", *LORA))
 

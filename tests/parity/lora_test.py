@@ -47,6 +47,7 @@ LLAMA_CASES = {
     "layers": {"target_modules": ["q_proj"], "layers_to_transform": [0, 2]},
     "dora": {"target_modules": "all-linear", "use_dora": True},
     "modules": {"target_modules": ["o_proj"], "modules_to_save": ["lm_head"]},
+    "ends of names": {"target_modules": ["o_proj"], "modules_to_save": ["norm"]},
 }
 
 
@@ -160,13 +161,19 @@ class Lora(unittest.TestCase):
             with self.subTest(name):
                 self.compare_scores_and_merge(name, "llama", **settings)
 
+    def test_the_head_that_has_another_name_in_memory(self):
+        self.compare_scores_and_merge("head", "gpt_neox", target_modules="all-linear", modules_to_save=["lm_head"])
+
     def test_adapters_of_dpo_in_peft(self):
         draw = random.Random(3)
         text = lambda low, high: tiny_tokenizer.text([draw.randrange(3, 131) for _ in range(draw.randint(low, high))])
         rows = [{"prompt": text(2, 9), "chosen": text(2, 9), "rejected": text(2, 9)} for _ in range(64)]
-        for family, more in (("llama", ["adapter.dora=true"]), ("gpt2", ["adapter.rslora=true"]), ("phi3", ["adapter.targets=[qkv_proj]"])):
-            with self.subTest(family):
-                folder = self.folder / family
+        for number, (family, more) in enumerate((
+                ("llama", ["adapter.dora=true"]), ("gpt2", ["adapter.rslora=true"]), ("phi3", ["adapter.targets=[qkv_proj]"]),
+                ("llama", ['adapter.targets=[".*self_attn.*"]', "adapter.modules_to_save=[norm]"]),
+                ("gpt2", ["adapter.targets=['.*mlp.c_proj']"]), ("gpt_neox", ["adapter.modules_to_save=[embed_out]"]))):
+            with self.subTest(f"{family} {more}"):
+                folder = self.folder / str(number)
                 tiny_models.make(family, folder / "base", seed=1)
                 tiny_tokenizer.make(folder / "base")
                 (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
