@@ -251,17 +251,18 @@ std::vector<Field> adapter_fields() {
       field("adapter.targets", kAdapter, &A::targets, "[all-linear]",
             texts("a list of one or more modules such as [q_proj, v_proj]", 1),
             "Matrices that get an adapter: ends of their names; regular expressions, which match a whole "
-            "name; or all-linear, every matrix of the layers."),
+            "name; or all-linear, every matrix of the layers (of a mixture of experts: of its attention)."),
       field("adapter.rslora", kAdapter, &A::rslora, "false", yes_or_no(),
             "Multiply by alpha / sqrt(r) instead (rank-stabilized LoRA)."),
       field("adapter.dora", kAdapter, &A::dora, "false", yes_or_no(),
             "Also train the norm of each of a matrix's rows (DoRA)."),
       field("adapter.modules_to_save", kAdapter, &A::modules_to_save, "[]",
             texts("a list of modules such as [lm_head]", 0),
-            "Modules to train as a whole, besides the adapter; they are saved with it."),
+            "Modules to train as a whole, besides the adapter: ends of their names. They are saved with it."),
       field("adapter.rank_pattern", kAdapter, &A::rank_pattern, "{}",
-            map_of("a map of whole numbers >= 1 such as {q_proj: 32}", module, at_least(1)),
-            "Other ranks for some modules: ends of their names, or regular expressions."),
+            map_of("a map of whole numbers from 1 to 65536 such as {q_proj: 32}", module, between(1, 65536)),
+            "Other ranks for some modules: ends of their names, or regular expressions. Those that match one "
+            "module must agree."),
       field("adapter.alpha_pattern", kAdapter, &A::alpha_pattern, "{}",
             map_of("a map of numbers > 0 such as {q_proj: 64}", module, above(0)), "The same for alpha."),
   };

@@ -103,6 +103,8 @@ const BadWords kBadWords[] = {
       "write adapter.targets=[q_proj]"}},
     {{"adapter=lora", "adapter.targets=[]"}, {"adapter.targets: got [], expected a list of one or more"}},
     {{"adapter=lora", "adapter.rank_pattern={q_proj: 0}"}, {"adapter.rank_pattern: got {q_proj: 0}"}},
+    {{"adapter=lora", "adapter.rank_pattern={q_proj: 65537}"},
+     {"adapter.rank_pattern: got {q_proj: 65537}, expected a map of whole numbers from 1 to 65536"}},
     {{"adapter=dora"}, {"adapter: there is no preset 'dora', expected one of lora, none"}},
     {{"optimizer=Lion"}, {"optimizer: got 'Lion', expected one of RMSprop, Adam, AdamW, SGD, Adafactor"}},
     {{"model.policy_dtype=bf16"},
