@@ -106,7 +106,8 @@ class Weights(unittest.TestCase):
                     tensors = safetensors.torch.load_file(folder / name)
                     self.assertEqual(set(tensors), {t for t, file in index["weight_map"].items() if file == name})
                     size = sum(tensor.nbytes for tensor in tensors.values())
-                    self.assertTrue(size <= 50_000 or len(tensors) == 1, (name, size))
+                    if folder == ours:  # transformers keeps the experts of a layer in one file
+                        self.assertTrue(size <= 50_000 or len(tensors) == 1, (name, size))
                 self.assertEqual(index["metadata"]["total_size"], sum(t.nbytes for t in stored(folder).values()))
                 self.check_equal(loaded(folder).state_dict(), loaded(source).state_dict())
                 single = self.convert(folder, f"{folder}-single")
