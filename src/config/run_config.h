@@ -50,6 +50,7 @@ struct AdapterConfig {
   std::vector<std::string> modules_to_save;
   std::map<std::string, std::int64_t> rank_pattern;
   std::map<std::string, double> alpha_pattern;
+  bool merge_on_save = false;
 };
 
 // How many ranks share the work in each way; null: decided by the trainer.

@@ -265,6 +265,10 @@ std::vector<Field> adapter_fields() {
             "module must agree."),
       field("adapter.alpha_pattern", kAdapter, &A::alpha_pattern, "{}",
             map_of("a map of numbers > 0 such as {q_proj: 64}", module, above(0)), "The same for alpha."),
+      field(
+          "adapter.merge_on_save", kAdapter, &A::merge_on_save, "false", yes_or_no(),
+          "When the run is complete, also write the whole model, with the adapter merged, to RUN/merged, as "
+          "dpo merge does."),
   };
 }
 

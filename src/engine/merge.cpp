@@ -16,6 +16,7 @@
 #include "commands/fetch.h"
 #include "data/forest.h"
 #include "engine/loading.h"
+#include "engine/merge.h"
 #include "engine/run_commands.h"
 #include "model/pass.h"
 #include "model/store.h"
@@ -119,24 +120,31 @@ void require_equal(const Adapted& adapted) {
 
 }  // namespace
 
-int run_merge(const commands::MergeArguments& arguments) {
-  check_absent(arguments.out);
-  commands::fetch_model(arguments.model, hub::Need::weights);
-  const fs::path folder = find_adapter(arguments.adapter, arguments.model);
-  const at::ScalarType stored = checkpoint::stored_dtype(arguments.model);
+checkpoint::LoadedModel merge(const std::string& name, const fs::path& folder, const fs::path& out,
+                              const std::string& dtype) {
+  const at::ScalarType stored = checkpoint::stored_dtype(name);
   const at::ScalarType read = stored == at::kDouble ? at::kFloat : stored;
-  const at::ScalarType dtype = arguments.dtype.empty() ? read : scalar_type_named(arguments.dtype);
-  handle_stop_signals();
+  const at::ScalarType written = dtype.empty() ? read : scalar_type_named(dtype);
   checkpoint::LoadedModel model =
-      checkpoint::load_model(arguments.model, read, at::kCPU, std::nullopt, shown_progress("reading"));
+      checkpoint::load_model(name, read, at::kCPU, std::nullopt, shown_progress("reading"));
   const model::Weights adapter = checkpoint::load_adapter(folder, model.table, at::kFloat, at::kCPU);
   const Adapted adapted{model, adapter};
   require_equal(adapted);
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
-    model.weights.blocks[i] = model::block_views(adapted.merged(i).flat.to(dtype), model.table.blocks[i], {});
+    model.weights.blocks[i] =
+        model::block_views(adapted.merged(i).flat.to(written), model.table.blocks[i], {});
   if (checkpoint::has_tokenizer(folder)) checkpoint::use_tokenizer(model, folder);
-  checkpoint::save_model(arguments.out, model, kShardBytes, shown_progress("writing"));
-  fmt::print("{}: {}\n", arguments.out, summary_of(model));
+  checkpoint::save_model(out, model, kShardBytes, shown_progress("writing"));
+  return model;
+}
+
+int run_merge(const commands::MergeArguments& arguments) {
+  check_absent(arguments.out);
+  commands::fetch_model(arguments.model, hub::Need::weights);
+  const fs::path folder = find_adapter(arguments.adapter, arguments.model);
+  handle_stop_signals();
+  const checkpoint::LoadedModel merged = merge(arguments.model, folder, arguments.out, arguments.dtype);
+  fmt::print("{}: {}\n", arguments.out, summary_of(merged));
   return 0;
 }
 

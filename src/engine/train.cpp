@@ -22,13 +22,12 @@
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
+#include "engine/run_files.h"
 #include "engine/train.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 #include "run/loop.h"
 #include "run/start.h"
-#include "track/mlflow.h"
-#include "track/trackers.h"
 
 namespace dpo::engine {
 namespace {
@@ -258,47 +257,6 @@ void fetch_once(const comm::World& world, const hub::Listener& shown,
 const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
-// The command that generates text with a checkpoint: a model, or an adapter over one.
-std::string sample_command(const fs::path& checkpoint) try {
-  std::vector<std::string> sample = {"dpo", "sample"};
-  if (checkpoint::is_adapter(checkpoint)) {
-    sample.push_back(checkpoint::read_adapter_config(checkpoint).base);
-    sample.emplace_back("--adapter");
-  }
-  sample.push_back(checkpoint.string());
-  if (fs::exists(checkpoint / "chat_template.jinja")) sample.emplace_back("--chat");
-  return shell_command(sample);
-} catch (const UserError&) {  // it is only a hint: the run has succeeded
-  return "dpo sample --help";
-}
-
-// The files of a finished run, and what to do with them.
-std::string list_files(const fs::path& folder) {
-  std::string text = "\nfiles of the run:\n";
-  const auto add = [&](const char* what, const char* name) {
-    if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
-  };
-  add("checkpoint", kLatest);
-  std::error_code none;
-  if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
-    text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
-  if (fs::is_regular_file(folder / commands::kReport)) add("report", commands::kReport);
-  add("metrics", "metrics.jsonl");
-  add("log", "log.txt");
-  add("samples", "samples");
-  add("evaluations", "eval");
-  if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
-  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", sample_command(folder / kLatest))
-                                       : "  no checkpoint was saved: debug=true\n";
-  if (fs::exists(folder / "tensorboard"))
-    text += fmt::format("curves: {}\n",
-                        shell_command({"tensorboard", "--logdir", (folder / "tensorboard").string()}));
-  if (const auto wandb = track::wandb_folder(folder))
-    text +=
-        fmt::format("upload to Weights & Biases: {}\n", shell_command({"wandb", "sync", wandb->string()}));
-  return text;
-}
-
 }  // namespace
 
 TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, const comm::World& world) {
@@ -353,6 +311,7 @@ int run_train(const commands::TrainArguments& arguments) {
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
+    if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
     if (!arguments.quiet) fmt::print(stderr, "{}", list_files(result.folder));
     if (!arguments.json_log && fs::exists(result.folder / kLatest))
       fmt::print("{}\n", (result.folder / kLatest).string());

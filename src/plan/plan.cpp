@@ -31,6 +31,7 @@ Disk disk_of(const Workload& w, const Timing& timing) {
   // The kept ones, the best, and the one being written: an old one is deleted only when that is complete.
   if (w.in.run.keep_last)
     disk.checkpoints = std::min(disk.checkpoints, *w.in.run.keep_last + (w.in.run.best_metric ? 1 : 0) + 1);
+  if (w.in.run.adapter.merge_on_save) disk.merged = to_double(w.in.table->count() * w.precision.weights);
   return disk;
 }
 

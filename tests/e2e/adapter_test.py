@@ -181,6 +181,17 @@ class Adapters(TinyRuns):
         for name, values in numbers(short / "model.safetensors", "BF16").items():
             self.assertEqual(list(values), [bits_of_bfloat16(number) for number in exact[name]], name)
 
+    def test_a_run_writes_its_merged_model(self):
+        run, words = self.folder / "merges", [*LORA, "adapter.merge_on_save=true"]
+        for more in ([], [f"resume={run}", "n_examples=200"]):  # a resumed run replaces it
+            done = self.train(run, *words, *more)
+            self.check(done)
+            self.assertIn(f"merged       {run / 'merged'}", done.stderr)
+            found = self.scores(run / "merged")
+            for one, other in zip(found, self.scores(self.folder / "model", "--adapter", run / "LATEST")):
+                self.assertAlmostEqual(one, other, delta=1e-3)
+        self.check(self.train(self.folder / "unsaved", *words, "debug=true"))
+
     def test_the_chat_template_of_the_adapter_is_used(self):
         model, adapter, out = self.folder / "model", self.folder / "chat", self.folder / "merged-chat"
         shutil.copytree(self.whole / "LATEST", adapter)
