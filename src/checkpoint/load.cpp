@@ -154,6 +154,12 @@ fs::path model_folder(const std::string& name_or_path) {
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
 }
 
+LoadedModel open_model(const std::string& name_or_path) {
+  LoadedModel opened = open_config(name_or_path);
+  open_weights(opened, std::nullopt);
+  return opened;
+}
+
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<fs::path>& weights_file, const ProgressCallback& progress,
                        const model::Layout& layout) {

@@ -49,6 +49,9 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
                        const ProgressCallback& progress = {}, const model::Layout& layout = {});
 
+// The same without its weights.
+LoadedModel open_model(const std::string& name_or_path);
+
 // Whether a folder has a tokenizer; and makes the tokenizer and chat template of a folder those of a model.
 bool has_tokenizer(const std::filesystem::path& folder);
 void use_tokenizer(LoadedModel& model, const std::filesystem::path& folder);

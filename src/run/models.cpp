@@ -186,17 +186,25 @@ std::string keys_of(const model::AdapterSettings& settings) {
        "adapter.alpha_pattern=" + mapped(settings.alpha_pattern)});
 }
 
-// The weights of the adapter in a folder, which must have the tensors that the keys describe.
-model::Weights read_adapter(const AdaptedModel& adapted, const fs::path& folder, at::ScalarType type,
-                            const shard::Mesh& mesh) {
-  const checkpoint::AdapterInfo found = checkpoint::open_adapter(folder, adapted.loaded.table);
-  const std::string other = difference(tensors_of(found.table), tensors_of(adapted.table()));
+// The adapter in a folder, which must have the tensors that the keys describe.
+checkpoint::AdapterInfo open_adapter(const fs::path& folder, const model::TensorTable& model,
+                                     const config::RunConfig& config) {
+  checkpoint::AdapterInfo found = checkpoint::open_adapter(folder, model);
+  const model::TensorTable wanted = model::adapter_table(model, plan::adapter_settings(config.adapter));
+  const std::string other = difference(tensors_of(found.table), tensors_of(wanted));
   if (!other.empty())
     throw UserError(fmt::format(
         "{} is an adapter with other settings than this run's: {}. Try its own, {}; or merge it ({}), and "
         "use model.name_or_path=OUT",
         folder.string(), other, keys_of(found.config.settings),
-        shell_command({"dpo", "merge", adapted.loaded.adapter->config.base, folder.string(), "OUT"})));
+        shell_command(
+            {"dpo", "merge", checkpoint::base_name(config.model.name_or_path), folder.string(), "OUT"})));
+  return found;
+}
+
+model::Weights read_adapter(const AdaptedModel& adapted, const fs::path& folder,
+                            const config::RunConfig& config, at::ScalarType type, const shard::Mesh& mesh) {
+  const checkpoint::AdapterInfo found = open_adapter(folder, adapted.loaded.table, config);
   model::Weights weights = shard::zeros_like(found.table, adapted.base.weights(), type, mesh.layout());
   checkpoint::read_adapter(folder, found, weights, mesh.layout());
   return weights;
@@ -214,7 +222,7 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
         "model.archive: there is no folder {}; the reference is the adapter that the run started from",
         *config.model.archive));
   if (!archive) return {{adapted.base, pass}, adapted.fingerprint};
-  model::Weights adapter = read_adapter(adapted, *archive, train::reference_dtype(config), mesh);
+  model::Weights adapter = read_adapter(adapted, *archive, config, train::reference_dtype(config), mesh);
   std::string fingerprint = adapted.fingerprint + shard::fingerprint_of(adapted.table(), adapter, mesh);
   const model::Model model = model::make_model(adapted.loaded.config, adapted.table());
   return {{{model, adapted.base, std::move(adapter), mesh}, pass}, std::move(fingerprint)};
@@ -222,12 +230,15 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
 
 }  // namespace
 
-void check_archive(const config::RunConfig& config, const train::Listener& listener) {
+void check_archive(const config::RunConfig& config, const std::optional<fs::path>& checkpoint,
+                   const train::Listener& listener) {
   const auto adapter = adapter_archive(config);
   if (!adapter) return;
   const std::string note = checkpoint::check_base(*adapter, checkpoint::read_adapter_config(*adapter).base,
                                                   config.model.name_or_path, "model.name_or_path");
   if (!note.empty()) listener.say("note: " + note);
+  if (!checkpoint && config.adapter.name != config::Adapter::none)
+    open_adapter(*adapter, checkpoint::open_model(config.model.name_or_path).table, config);
 }
 
 std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<fs::path>& checkpoint,
@@ -287,7 +298,7 @@ model::Weights initial_adapter(const AdaptedModel& adapted, const std::optional<
                                const config::RunConfig& config, const shard::Mesh& mesh) {
   const at::ScalarType stored = train::precision_of(config, mesh).stored;
   const std::optional<fs::path> from = checkpoint ? checkpoint : adapter_archive(config);
-  if (from) return read_adapter(adapted, *from, stored, mesh);
+  if (from) return read_adapter(adapted, *from, config, stored, mesh);
   return shard::new_adapter(adapted.table(), adapted.base, stored, static_cast<std::uint64_t>(config.seed),
                             mesh);
 }

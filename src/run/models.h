@@ -27,8 +27,10 @@ struct AdaptedModel {
   const model::TensorTable& table() const { return loaded.adapter->table; }
 };
 
-// If model.archive is an adapter, it must be of model.name_or_path. Reads no weights.
-void check_archive(const config::RunConfig& config, const train::Listener& listener);
+// If model.archive is an adapter, it must be of model.name_or_path; if a new run trains it, also what the
+// keys describe (`checkpoint`, to resume from, has them in its identity). Reads no weights.
+void check_archive(const config::RunConfig& config, const std::optional<std::filesystem::path>& checkpoint,
+                   const train::Listener& listener);
 
 // Nullopt without an adapter. `checkpoint`: the one to resume from.
 std::optional<AdaptedModel> load_base(const RunData& data,

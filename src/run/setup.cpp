@@ -157,7 +157,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                         const std::function<void(const RunData&)>& on_data) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(train::loss_options(config.loss), {}, {});  // refuses wrong options before anything is read
-  check_archive(config, listener);
+  check_archive(config, checkpoint, listener);
   const shard::Mesh mesh = train::mesh_of(config, world);
   const std::vector<at::Device> devices = train::devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
