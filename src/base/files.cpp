@@ -32,6 +32,21 @@ class Descriptor {
   int number_;
 };
 
+// What to try if the first file that is read of a model, or of an adapter, is missing.
+std::string model_hint(const std::filesystem::path& path) {
+  constexpr const char* kModel = "config.json";
+  constexpr const char* kAdapter = "adapter_config.json";
+  const std::filesystem::path folder = path.parent_path();
+  std::error_code ignored;
+  if (path.filename() == kModel && std::filesystem::exists(folder / kAdapter, ignored))
+    return fmt::format(
+        "; {0} is an adapter: 'dpo merge MODEL {0} OUT' makes a model of it, dpo score and dpo sample take "
+        "its "
+        "model and --adapter {0}, and a run model.archive={0}",
+        folder.string());
+  return path.filename() == kModel || path.filename() == kAdapter ? run_folder_hint(folder) : "";
+}
+
 }  // namespace
 
 std::string read_text_file(const std::filesystem::path& path, const std::string& what, std::size_t limit) {
@@ -42,10 +57,8 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
   std::ifstream in(path, std::ios::binary);
   if (!in) {
     const int reason = errno;
-    // The first file that is read of a model.
-    const std::string hint = path.filename() == "config.json" ? run_folder_hint(path.parent_path()) : "";
-    throw UserError(
-        fmt::format("{}: cannot read {}: {}{}", what, path.string(), std::strerror(reason), hint));
+    throw UserError(fmt::format("{}: cannot read {}: {}{}", what, path.string(), std::strerror(reason),
+                                model_hint(path)));
   }
   std::string text;
   // Read by pieces: the size of a pipe or of /proc files is not known beforehand.

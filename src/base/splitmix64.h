@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace dpo {
 
@@ -10,6 +11,12 @@ inline std::uint64_t splitmix64(std::uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
+}
+
+// A key for a stream of its own for each name.
+inline std::uint64_t key_of(std::uint64_t key, std::string_view name) {
+  for (const char letter : name) key = splitmix64(key ^ static_cast<unsigned char>(letter));
+  return key;
 }
 
 }  // namespace dpo

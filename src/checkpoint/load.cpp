@@ -25,11 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // The other files of a model's folder that other programs need.
+constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kCompanions[] = {
-    "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
-    "tokenizer.model",         "vocab.json",        "merges.txt",
-    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "chat_template.json"};
+    kGeneration,           "tokenizer.json",    "tokenizer_config.json",   "tokenizer.model",
+    "vocab.json",          "merges.txt",        "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja", "chat_template.json"};
 
 std::map<std::string, std::string> read_other_files(const fs::path& folder) {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
@@ -154,6 +154,12 @@ fs::path model_folder(const std::string& name_or_path) {
                   hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
 }
 
+LoadedModel open_model(const std::string& name_or_path) {
+  LoadedModel opened = open_config(name_or_path);
+  open_weights(opened, std::nullopt);
+  return opened;
+}
+
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<fs::path>& weights_file, const ProgressCallback& progress,
                        const model::Layout& layout) {
@@ -168,6 +174,20 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
                               std::move(held.ranges)});
   read_tensors(stored.files, std::move(destinations), progress);
   return opened;
+}
+
+bool has_tokenizer(const fs::path& folder) {
+  std::error_code none;
+  const auto has = [&](const char* name) { return fs::exists(folder / name, none); };
+  return has("tokenizer.json") || has("tokenizer.model") || has("vocab.json");
+}
+
+void use_tokenizer(LoadedModel& model, const fs::path& folder) {
+  std::map<std::string, std::string> files = read_other_files(folder);
+  files.erase(kGeneration);
+  if (const auto own = model.other_files.find(kGeneration); own != model.other_files.end())
+    files.insert(*own);
+  model.other_files = std::move(files);
 }
 
 at::ScalarType stored_dtype(const std::string& name_or_path, const std::optional<fs::path>& weights_file) {

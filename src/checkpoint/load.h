@@ -9,11 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "model/tables/adapter_config.h"
 #include "model/tables/settings.h"
 #include "model/tables/table.h"
 #include "model/weights.h"
 
 namespace dpo::checkpoint {
+
+// An adapter over a model, without its weights.
+struct AdapterInfo {
+  model::AdapterConfig config;
+  model::TensorTable table;
+};
 
 struct LoadedModel {
   model::ModelConfig config;
@@ -25,6 +32,7 @@ struct LoadedModel {
   // The other files of the folder, such as the tokenizer's, by name. Kept here, since the folder may be gone
   // when the model is saved.
   std::map<std::string, std::string> other_files;
+  std::optional<AdapterInfo> adapter = {};  // if that is what is trained and saved, instead of the model
 };
 
 // Called often, from one thread at a time, with numbers of bytes.
@@ -40,6 +48,13 @@ std::filesystem::path model_folder(const std::string& name_or_path);
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
                        const ProgressCallback& progress = {}, const model::Layout& layout = {});
+
+// The same without its weights.
+LoadedModel open_model(const std::string& name_or_path);
+
+// Whether a folder has a tokenizer; and makes the tokenizer and chat template of a folder those of a model.
+bool has_tokenizer(const std::filesystem::path& folder);
+void use_tokenizer(LoadedModel& model, const std::filesystem::path& folder);
 
 // The dtype of the stored weights; if there are several, the one that they promote to.
 at::ScalarType stored_dtype(const std::string& name_or_path,

@@ -18,6 +18,7 @@ namespace dpo::commands {
 struct ModelArguments {
   std::string model;
   std::string weights;    // empty: those in the model folder
+  std::string adapter;    // a folder; empty: none
   std::string tokenizer;  // empty: the model folder
   std::string device = "auto";
   std::string dtype;  // empty: float32 on a CPU, the model's on a GPU
@@ -99,6 +100,14 @@ struct ConvertArguments {
   std::uint64_t shard_bytes = kShardBytes;
 };
 void describe(CLI::App& command, ConvertArguments& arguments);
+
+struct MergeArguments {
+  std::string model;
+  std::string adapter;
+  std::string out;
+  std::string dtype;
+};
+void describe(CLI::App& command, MergeArguments& arguments);
 
 struct InitArguments {
   std::string config;

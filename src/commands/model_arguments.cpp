@@ -12,8 +12,11 @@ void describe(CLI::App& command, ModelArguments& arguments) {
       command.add_option("--weights", arguments.weights,
                          "weights file to use instead of those in MODEL: policy.pt, .bin or .safetensors"))
       ->type_name("FILE");
-  takes_path(
-      command.add_option("--tokenizer", arguments.tokenizer, "tokenizer folder or name (default: MODEL)"))
+  takes_path(command.add_option("--adapter", arguments.adapter,
+                                "LoRA adapter of MODEL: a folder of dpo or PEFT, or its name on the hub"))
+      ->type_name("DIR");
+  takes_path(command.add_option("--tokenizer", arguments.tokenizer,
+                                "tokenizer folder or name (default: the adapter's, else MODEL)"))
       ->type_name("DIR");
   command
       .add_option("--device", arguments.device,

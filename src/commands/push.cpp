@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kAdapterConfig = "adapter_config.json";
+
 struct PushArguments {
   std::string source, name, revision, card, base_model;
   bool best = false, is_private = false, dry_run = false, overwrite_card = false, replace = false;
@@ -92,14 +94,39 @@ void remove_origin(hub::LocalFile& file) {
   file = {.path = file.path, .text = std::move(text), .size = size};
 }
 
-// The files of the model, and no others: not the optimizer's state, nothing of the run.
-std::vector<hub::LocalFile> model_files(const fs::path& folder) {
+bool is_adapter(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / kAdapterConfig, none) && !fs::exists(folder / "config.json", none);
+}
+
+// Writes adapter_config.json with the name on the hub of the adapter's model. Others cannot use a folder.
+void name_base(hub::LocalFile& file, const std::string& base_model) {
+  auto json =
+      nlohmann::ordered_json::parse(read_text_file(file.file, "the adapter's configuration"), nullptr, false);
+  if (!json.is_object()) throw UserError(fmt::format("{}: not a JSON object", file.file.string()));
+  constexpr const char* kBase = "base_model_name_or_path";
+  const std::string base =
+      json.contains(kBase) && json[kBase].is_string() ? json[kBase].get<std::string>() : std::string();
+  std::error_code none;
+  if (base_model.empty() && hub::may_be_on_the_hub(base) && !fs::exists(base, none)) return;
+  if (base_model.empty())
+    throw UserError(
+        fmt::format("the model of this adapter is '{}', a folder of this machine, which others do not have: "
+                    "--base-model ORG/NAME names it on the hub; or 'dpo merge {} {} OUT' makes a whole model",
+                    base, base, file.file.parent_path().string()));
+  json[kBase] = base_model;
+  const std::string text = json.dump(2) + "\n";
+  file = {.path = file.path, .text = text, .size = static_cast<std::int64_t>(text.size())};
+}
+
+// The files of the model or adapter, and no others: not the optimizer's state, nothing of the run.
+std::vector<hub::LocalFile> model_files(const fs::path& folder, const std::string& base_model) {
   std::error_code none;
   const auto has = [&](const std::string& name) { return fs::exists(folder / name, none); };
   const auto read = [&](const std::string& name) {
     return has(name) ? read_text_file(folder / name, "the model's weights", std::size_t{1} << 30) : "";
   };
-  if (!has("config.json"))
+  if (!has("config.json") && !is_adapter(folder))
     throw UserError(
         fmt::format("{} has no config.json, so it is not a Hugging Face model; 'dpo convert' makes one{}",
                     folder.string(), run_folder_hint(folder)));
@@ -118,6 +145,7 @@ std::vector<hub::LocalFile> model_files(const fs::path& folder) {
                      .size = file.size,
                      .sha256 = entry.is_object() ? entry.value("sha256", "") : ""});
     if (file.path == "config.json" || file.path == "tokenizer_config.json") remove_origin(files.back());
+    if (file.path == kAdapterConfig) name_base(files.back(), base_model);
   }
   return files;
 }
@@ -130,6 +158,7 @@ hub::LocalFile card_of(const PushArguments& arguments, const hub::Repository& re
     text = read_text_file(arguments.card, "the model card");
   } else {
     report::CardFacts facts{.repository = repository.id, .revision = repository.revision};
+    facts.is_adapter = is_adapter(model.folder);
     facts.has_chat_template = fs::exists(model.folder / "chat_template.jinja", none);
     const std::string name = repository.id.substr(repository.id.find('/') + 1);
     if (!model.run.empty())
@@ -182,8 +211,10 @@ void describe(CLI::App& command, PushArguments& arguments) {
       command.add_option("--card", arguments.card, "your own model card, which replaces the one on the hub"))
       ->type_name("FILE");
   command
-      .add_option("--base-model", arguments.base_model,
-                  "name on the hub of the model that the run started from, if that was a folder")
+      .add_option(
+          "--base-model", arguments.base_model,
+          "name on the hub of the model that the run started from, or that an adapter is of, if that was a "
+          "folder")
       ->type_name("ORG/NAME");
   command.add_flag("--overwrite-card", arguments.overwrite_card,
                    "replace a README.md on the hub that dpo did not generate, or that was edited");
@@ -203,7 +234,7 @@ void describe(CLI::App& command, PushArguments& arguments) {
 int run_push(const PushArguments& arguments) {
   const hub::Repository repository = repository_of(arguments);
   const Model model = find_model(arguments);
-  std::vector<hub::LocalFile> files = model_files(model.folder);
+  std::vector<hub::LocalFile> files = model_files(model.folder, arguments.base_model);
   std::vector<std::string> notes;
   files.push_back(card_of(arguments, repository, model, notes));
   print_notes(notes);

@@ -143,6 +143,9 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   add("max_grad_norm", fmt::format("{}", run.max_grad_norm));
   add("weights stored as", name_of(run.model.policy_dtype));
   if (run.model.fsdp_policy_mp) add("computed in", name_of(run.model.fsdp_policy_mp));
+  if (run.adapter.name != config::Adapter::none)
+    add("LoRA", fmt::format("r {}, alpha {}{}, of {}", run.adapter.r, run.adapter.alpha,
+                            run.adapter.dora ? ", DoRA" : "", fmt::join(run.adapter.targets, ", ")));
   if (run.chat_template) add("chat template", without_folders(*run.chat_template, names));
   add("seed", fmt::format("{}", run.seed));
   return settings;

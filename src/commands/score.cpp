@@ -13,7 +13,8 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
           R"(rows as training reads them, such as {"prompt", "chosen", "rejected"} or {"messages"}, or )"
           R"({"prompt", "responses": [R, ...]}; - for JSON lines from stdin)"))
       ->required();
-  takes_path(command.add_option("--reference", arguments.reference, "reference model; adds rewards"))
+  takes_path(command.add_option("--reference", arguments.reference,
+                                "reference model; adds rewards (an adapter: merge it first)"))
       ->type_name("MODEL");
   command.add_option("--beta", arguments.beta, "rewards are BETA * (logp - reference logp) (default: 0.1)")
       ->type_name("BETA");

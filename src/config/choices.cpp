@@ -25,6 +25,14 @@ std::string name_of(Optimizer optimizer) {
   return "";
 }
 
+std::string name_of(Adapter adapter) {
+  switch (adapter) {
+    case Adapter::none: return "none";
+    case Adapter::lora: return "lora";
+  }
+  return "";
+}
+
 std::string name_of(TrainOn train_on) {
   switch (train_on) {
     case TrainOn::assistant: return "assistant";

@@ -13,6 +13,9 @@ enum class Trainer { Basic, Fsdp, TensorParallel };
 
 enum class Optimizer { RMSprop, Adam, AdamW, SGD, Adafactor };
 
+// What is trained besides, or instead of, the model's own weights.
+enum class Adapter { none, lora };
+
 enum class TrainOn { assistant, last };  // of a conversation: all that the assistant says, or its last turn
 
 enum class Schedule { constant, linear, cosine };  // of the learning rate
@@ -60,6 +63,7 @@ enum class Loss {
 // As written in YAML, on the command line and in the files of a run.
 std::string name_of(Trainer trainer);
 std::string name_of(Optimizer optimizer);
+std::string name_of(Adapter adapter);
 std::string name_of(TrainOn train_on);
 std::string name_of(Schedule schedule);
 std::string name_of(Dtype dtype);

@@ -115,9 +115,10 @@ std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& cho
         continue;
       }
       if (!is_group(entry.group))
-        throw UserError(fmt::format("defaults: got '{}', expected _self_, 'model: NAME' or 'loss: NAME' ({})",
-                                    shown(entry.group.empty() ? entry.name : entry.group),
-                                    entry.origin.phrase()));
+        throw UserError(
+            fmt::format("defaults: got '{}', expected _self_, 'model: NAME', 'loss: NAME' or "
+                        "'adapter: NAME' ({})",
+                        shown(entry.group.empty() ? entry.name : entry.group), entry.origin.phrase()));
       std::erase_if(layers, [&](const Layer& layer) { return layer.group == entry.group; });
       const auto chosen = choices.find(entry.group);
       const Choice preset = chosen != choices.end() ? chosen->second : Choice{entry.name, entry.origin};

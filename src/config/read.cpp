@@ -105,6 +105,20 @@ void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems)
   }
 }
 
+// So would a setting of an adapter without one.
+void check_adapter(const Node& tree, const RunConfig& config, Texts& problems) {
+  if (config.adapter.name != Adapter::none) return;
+  for (const Field& field : schema()) {
+    const Node* const node = find_node(tree, split_path(field.key));
+    if (!field.key.starts_with("adapter.") || !node || node->kind == Kind::Broken) continue;
+    RunConfig defaults;
+    field.read(default_of(field), defaults);
+    if (equal_values(field.write(config), field.write(defaults))) continue;
+    problems.push_back(fmt::format("{} applies only to adapter=lora; the adapter is none ({})", field.key,
+                                   node->origin.phrase()));
+  }
+}
+
 void check_name(const Node& node, const std::string& key, Texts& problems, Texts& notes) {
   if (find_field(key)) return;
   const std::string near = did_you_mean_key(key);
@@ -162,6 +176,7 @@ RunConfig read_tree(const Node& tree, Texts& problems, Texts& notes) {
       read_field(field, *node, loss, config, problems);
   check_names(tree, problems, notes);
   check_optimizer(tree, config, problems);
+  if (problems.empty()) check_adapter(tree, config, problems);
   if (problems.empty() && !config.n_epochs && !config.n_examples)
     problems.push_back(fmt::format(
         "n_epochs, n_examples: both are null ({}; {}), so the run would never end; set n_epochs=1 or "

@@ -38,6 +38,21 @@ struct LossConfig {
   double undesirable_weight = 1;
 };
 
+// LoRA, with the meaning that PEFT's LoraConfig gives to each.
+struct AdapterConfig {
+  Adapter name = Adapter::none;
+  std::int64_t r = 0;
+  double alpha = 0;
+  double dropout = 0;
+  std::vector<std::string> targets;
+  bool rslora = false;
+  bool dora = false;
+  std::vector<std::string> modules_to_save;
+  std::map<std::string, std::int64_t> rank_pattern;
+  std::map<std::string, double> alpha_pattern;
+  bool merge_on_save = false;
+};
+
 // How many ranks share the work in each way; null: decided by the trainer.
 struct MeshConfig {
   std::optional<std::int64_t> replica;
@@ -130,6 +145,7 @@ struct RunConfig {
   ReferenceScoring reference = ReferenceScoring::automatic;
   ModelConfig model;
   LossConfig loss;
+  AdapterConfig adapter;
   WandbConfig wandb;
   MlflowConfig mlflow;
   PlanConfig plan;

@@ -228,6 +228,50 @@ std::vector<Field> loss_fields() {
   };
 }
 
+// Module names and the like; `least`: how many of them there must be.
+Check<std::vector<std::string>> texts(std::string what, std::size_t least) {
+  return {std::move(what), [least](const std::vector<std::string>& values) {
+            return values.size() >= least && std::all_of(values.begin(), values.end(), text("").holds);
+          }};
+}
+
+std::vector<Field> adapter_fields() {
+  using A = AdapterConfig;
+  constexpr auto kAdapter = &RunConfig::adapter;
+  const Check<std::string> module = text("a module");
+  return {
+      field("adapter.name", kAdapter, &A::name, "none", one_of(all_choices<Adapter>()),
+            "Train all weights (none), or a LoRA adapter with the model's weights frozen (lora); choose it "
+            "with adapter=NAME (docs/adapters.md)."),
+      field("adapter.r", kAdapter, &A::r, "16", between(1, 65536), "Rank of the adapter's matrices."),
+      field("adapter.alpha", kAdapter, &A::alpha, "32.0", above(0),
+            "What the adapter adds is multiplied by alpha / r."),
+      field("adapter.dropout", kAdapter, &A::dropout, "0.0", from_to_below(0, 1),
+            "Dropout of the adapter's input while training."),
+      field("adapter.targets", kAdapter, &A::targets, "[all-linear]",
+            texts("a list of one or more modules such as [q_proj, v_proj]", 1),
+            "Matrices that get an adapter: ends of their names; regular expressions, which match a whole "
+            "name; or all-linear, every matrix of the layers (of a mixture of experts: of its attention)."),
+      field("adapter.rslora", kAdapter, &A::rslora, "false", yes_or_no(),
+            "Multiply by alpha / sqrt(r) instead (rank-stabilized LoRA)."),
+      field("adapter.dora", kAdapter, &A::dora, "false", yes_or_no(),
+            "Also train the norm of each of a matrix's rows (DoRA)."),
+      field("adapter.modules_to_save", kAdapter, &A::modules_to_save, "[]",
+            texts("a list of modules such as [lm_head]", 0),
+            "Modules to train as a whole, besides the adapter: ends of their names. They are saved with it."),
+      field("adapter.rank_pattern", kAdapter, &A::rank_pattern, "{}",
+            map_of("a map of whole numbers from 1 to 65536 such as {q_proj: 32}", module, between(1, 65536)),
+            "Other ranks for some modules: ends of their names, or regular expressions. Those that match one "
+            "module must agree."),
+      field("adapter.alpha_pattern", kAdapter, &A::alpha_pattern, "{}",
+            map_of("a map of numbers > 0 such as {q_proj: 64}", module, above(0)), "The same for alpha."),
+      field(
+          "adapter.merge_on_save", kAdapter, &A::merge_on_save, "false", yes_or_no(),
+          "When the run is complete, also write the whole model, with the adapter merged, to RUN/merged, as "
+          "dpo merge does."),
+  };
+}
+
 std::vector<Field> data_fields() {
   using D = DataConfig;
   constexpr auto kData = &RunConfig::data;
@@ -320,7 +364,8 @@ std::vector<Field> other_fields() {
 const std::vector<Field>& schema() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = run_fields();
-    for (const auto& part : {data_fields(), other_fields(), model_fields(), mesh_fields(), loss_fields()})
+    for (const auto& part :
+         {data_fields(), other_fields(), model_fields(), mesh_fields(), loss_fields(), adapter_fields()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -340,13 +385,13 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model",  "loss", "mesh",          "wandb",
+  static const std::vector<std::string> names = {"model",  "loss", "adapter",       "mesh", "wandb",
                                                  "mlflow", "plan", "dataset_paths", "data"};
   return names;
 }
 
 const std::vector<std::string>& groups() {
-  static const std::vector<std::string> names = {"model", "loss"};
+  static const std::vector<std::string> names = {"model", "loss", "adapter"};
   return names;
 }
 

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/quantity.h"
 #include "base/stop.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/read_tensors.h"
 #include "commands/fetch.h"
 #include "commands/progress.h"
@@ -80,11 +81,27 @@ void fetch_models(const commands::ModelArguments& arguments) {
   commands::fetch_model(arguments.model, arguments.weights.empty() ? hub::Need::weights : hub::Need::config);
   commands::fetch_model(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer,
                         hub::Need::tokenizer);
+  if (!arguments.adapter.empty())
+    find_adapter(arguments.adapter, arguments.weights.empty() ? arguments.model : arguments.weights);
+}
+
+fs::path find_adapter(const std::string& adapter, const std::string& model) {
+  commands::fetch_model(adapter, hub::Need::weights);
+  fs::path folder = checkpoint::adapter_folder(adapter);
+  const std::string base = checkpoint::read_adapter_config(folder).base;
+  const std::string note = checkpoint::check_base(folder, base, model, "MODEL");
+  if (!note.empty()) commands::print_notes({note});
+  return folder;
 }
 
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments) {
-  return text::Tokenizer::load(arguments.tokenizer.empty() ? config_of(arguments.model).parent_path()
-                                                           : checkpoint::model_folder(arguments.tokenizer));
+  if (!arguments.tokenizer.empty())
+    return text::Tokenizer::load(checkpoint::model_folder(arguments.tokenizer));
+  if (!arguments.adapter.empty())
+    if (const fs::path folder = checkpoint::adapter_folder(arguments.adapter);
+        checkpoint::has_tokenizer(folder))
+      return text::Tokenizer::load(folder);
+  return text::Tokenizer::load(config_of(arguments.model).parent_path());
 }
 
 at::Device device_named(const std::string& name) {
@@ -120,6 +137,12 @@ ReadyModel load_ready_model(const commands::ModelArguments& arguments) {
   commands::print_notes(loaded.notes);
   fmt::print(stderr, "{}: {}, on {}\n", arguments.weights.empty() ? arguments.model : arguments.weights,
              summary_of(loaded), device.str());
+  if (!arguments.adapter.empty()) {
+    const fs::path folder = checkpoint::adapter_folder(arguments.adapter);
+    loaded.weights =
+        model::with_adapter(loaded.weights, checkpoint::load_adapter(folder, loaded.table, dtype, device));
+    fmt::print(stderr, "with the adapter {}\n", arguments.adapter);
+  }
   return {model::make_model(loaded.config), std::move(loaded.weights)};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,12 @@ struct ReadyModel {
 // Downloads the model and the tokenizer of a command, if they are names and not on this machine.
 void fetch_models(const commands::ModelArguments& arguments);
 
-// The tokenizer of a command's model. Quick: load it first, to find bad input before weights are read.
+// The folder of an adapter for a model, downloaded if it is a name and not on this machine. An adapter that
+// cannot be used, or that is of another model, is a UserError; reads no weights.
+std::filesystem::path find_adapter(const std::string& adapter, const std::string& model);
+
+// The tokenizer of a command's model, or of its adapter if that has one. Quick: load it first, to find bad
+// input before weights are read.
 text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments);
 
 // The device called auto, cpu, cuda or cuda:N. A missing one is a UserError.

@@ -11,6 +11,7 @@ int run_demo(const commands::DemoArguments& arguments);
 int run_sample(const commands::SampleArguments& arguments);
 int run_score(const commands::ScoreArguments& arguments);
 int run_convert(const commands::ConvertArguments& arguments);
+int run_merge(const commands::MergeArguments& arguments);
 int run_init(const commands::InitArguments& arguments);
 int run_bench_train(const commands::BenchTrainArguments& arguments);
 int run_bench_device(const commands::BenchDeviceArguments& arguments);

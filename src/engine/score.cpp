@@ -175,6 +175,7 @@ int run_score(const commands::ScoreArguments& arguments) {
     commands::ModelArguments other = arguments.model;
     other.model = arguments.reference;
     other.weights.clear();
+    other.adapter.clear();
     check_lengths(examples, lines, other);
     elapsed += score_all(other, examples, arguments.batch_tokens,
                          [&](std::size_t, const LineScores& scores) { reference.push_back(scores.logps); });

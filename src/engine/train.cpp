@@ -12,6 +12,7 @@
 #include "base/shell.h"
 #include "base/stop.h"
 #include "base/user_path.h"
+#include "checkpoint/adapter.h"
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
@@ -21,13 +22,12 @@
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
+#include "engine/run_files.h"
 #include "engine/train.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 #include "run/loop.h"
 #include "run/start.h"
-#include "track/mlflow.h"
-#include "track/trackers.h"
 
 namespace dpo::engine {
 namespace {
@@ -257,35 +257,6 @@ void fetch_once(const comm::World& world, const hub::Listener& shown,
 const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
-// The files of a finished run, and what to do with them.
-std::string list_files(const fs::path& folder) {
-  std::string text = "\nfiles of the run:\n";
-  const auto add = [&](const char* what, const char* name) {
-    if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
-  };
-  add("checkpoint", kLatest);
-  std::error_code none;
-  if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
-    text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
-  if (fs::is_regular_file(folder / commands::kReport)) add("report", commands::kReport);
-  add("metrics", "metrics.jsonl");
-  add("log", "log.txt");
-  add("samples", "samples");
-  add("evaluations", "eval");
-  if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
-  std::vector<std::string> sample = {"dpo", "sample", (folder / kLatest).string()};
-  if (fs::exists(folder / kLatest / "chat_template.jinja")) sample.push_back("--chat");
-  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", shell_command(sample))
-                                       : "  no checkpoint was saved: debug=true\n";
-  if (fs::exists(folder / "tensorboard"))
-    text += fmt::format("curves: {}\n",
-                        shell_command({"tensorboard", "--logdir", (folder / "tensorboard").string()}));
-  if (const auto wandb = track::wandb_folder(folder))
-    text +=
-        fmt::format("upload to Weights & Biases: {}\n", shell_command({"wandb", "sync", wandb->string()}));
-  return text;
-}
-
 }  // namespace
 
 TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, const comm::World& world) {
@@ -316,8 +287,12 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   if (stop_requested()) throw Stopped();
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(resolved.values, shown);
-    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none;
-    commands::fetch_weights(resolved.values, resolved.values.model.archive || from_checkpoint, shown);
+    // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
+    const config::RunConfig& run = resolved.values;
+    const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
+    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none &&
+                                 run.adapter.name == config::Adapter::none;
+    commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   try {
     return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};
@@ -336,6 +311,7 @@ int run_train(const commands::TrainArguments& arguments) {
   return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
+    if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
     if (!arguments.quiet) fmt::print(stderr, "{}", list_files(result.folder));
     if (!arguments.json_log && fs::exists(result.folder / kLatest))
       fmt::print("{}\n", (result.folder / kLatest).string());

@@ -48,7 +48,8 @@ bool has_tokenizer(const fs::path& snapshot) {
 bool has_weights(const fs::path& snapshot) {
   const auto has = [&](const std::string& name) { return is_in(snapshot, name); };
   const std::vector<std::string> weights = weight_files(has, reader_of(snapshot));
-  return has("config.json") && !weights.empty() && std::all_of(weights.begin(), weights.end(), has);
+  return (has("config.json") || has("adapter_config.json")) && !weights.empty() &&
+         std::all_of(weights.begin(), weights.end(), has);
 }
 
 // Whether a snapshot can be used, although files of the repository may be missing.
@@ -147,7 +148,7 @@ void check_weights(const Repository& repository, const std::vector<HubFile>& fil
       if (others.empty() && file.path.ends_with(ending)) others = "; it has " + file.path;
   throw UserError(
       fmt::format("{} has no weights that dpo reads: expected model.safetensors or "
-                  "pytorch_model.bin, or several files with an index{}",
+                  "pytorch_model.bin, several files with an index, or an adapter{}",
                   describe(repository), others));
 }
 

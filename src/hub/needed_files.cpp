@@ -13,12 +13,12 @@
 namespace dpo::hub {
 namespace {
 
-constexpr std::array<std::string_view, 11> kSmallFiles = {"config.json",       "generation_config.json",
-                                                          "tokenizer.json",    "tokenizer_config.json",
-                                                          "tokenizer.model",   "vocab.json",
-                                                          "merges.txt",        "special_tokens_map.json",
-                                                          "added_tokens.json", "chat_template.jinja",
-                                                          "chat_template.json"};
+constexpr std::array<std::string_view, 12> kSmallFiles = {"config.json",        "generation_config.json",
+                                                          "tokenizer.json",     "tokenizer_config.json",
+                                                          "tokenizer.model",    "vocab.json",
+                                                          "merges.txt",         "special_tokens_map.json",
+                                                          "added_tokens.json",  "chat_template.jinja",
+                                                          "chat_template.json", "adapter_config.json"};
 
 // The files that an index of weights names. What is wrong with it is reported when the weights are read.
 std::set<std::string> files_of_index(const std::string& text) {
@@ -59,6 +59,8 @@ std::vector<std::string> weight_files(const std::function<bool(const std::string
     for (const std::string& file : files_of_index(read(index))) files.push_back(file);
     return files;
   }
+  for (const std::string name : {"adapter_model.safetensors", "adapter_model.bin"})
+    if (has("adapter_config.json") && has(name)) return {name};
   return {};
 }
 

@@ -10,7 +10,7 @@
 namespace dpo::hub {
 
 // What a repository is needed for. The small files of a model (config.json, tokenizer, chat template) are
-// downloaded together.
+// downloaded together. An adapter is a model too.
 enum class Need { config, tokenizer, weights, data };
 
 // Chooses the data files among all files of a repository.
@@ -28,8 +28,8 @@ bool is_small_model_file(const std::string& path);
 bool is_safetensors_file(const std::string& path);
 
 // The names of the files with a model's weights, in the order in which transformers looks for them:
-// safetensors, else PyTorch's, never both; an index comes before its files. Empty if there are none.
-// `has`: whether a file exists; `read`: the text of an index, "" if it is not there yet.
+// safetensors, else PyTorch's, never both; an index comes before its files; else those of an adapter. Empty
+// if there are none. `has`: whether a file exists; `read`: the text of an index, "" if it is not there yet.
 std::vector<std::string> weight_files(const std::function<bool(const std::string& name)>& has,
                                       const std::function<std::string(const std::string& name)>& read);
 

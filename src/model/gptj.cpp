@@ -10,10 +10,10 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
-  const auto heads = [&](const char* name) { return split_heads(config, linear(w, name, x)); };
+  const std::vector<at::Tensor> qkv = linear_each(w, {"attn.q_proj", "attn.k_proj", "attn.v_proj"}, x);
   const at::Tensor out =
-      context.attend(apply_rotary(config, heads("attn.q_proj"), context),
-                     apply_rotary(config, heads("attn.k_proj"), context), heads("attn.v_proj"));
+      context.attend(apply_rotary(config, split_heads(config, qkv[0]), context),
+                     apply_rotary(config, split_heads(config, qkv[1]), context), split_heads(config, qkv[2]));
   return row_parallel_linear(w, "attn.out_proj", out.flatten(1));
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -14,12 +13,6 @@
 
 namespace dpo::model {
 namespace {
-
-std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  std::uint64_t key = splitmix64(seed);
-  for (const char letter : name) key = splitmix64(key ^ static_cast<unsigned char>(letter));
-  return key;
-}
 
 // Two standard normal numbers from two uniform ones (Box-Muller).
 std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
@@ -31,8 +24,8 @@ std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }
 
-// The elements of a stream from element `from` on.
-void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
+// The elements of a stream of normal numbers from element `from` on.
+void draw_normal(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
   std::size_t i = 0;
   if (from % 2 != 0 && !out.empty())
     out[i++] = normal_pair(key, static_cast<std::uint64_t>(from / 2)).second * scale;
@@ -43,9 +36,18 @@ void draw(std::span<float> out, std::int64_t from, float scale, std::uint64_t ke
   }
 }
 
-// Fills `flat` with these ranges of a stream.
-void fill_normal(const at::Tensor& flat, const std::vector<Range>& ranges, double deviation,
-                 std::uint64_t key) {
+// The same of numbers between -scale and scale.
+void draw_uniform(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
+  constexpr double kUnit = 0x1p-52;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::uint64_t random = splitmix64(key ^ splitmix64(static_cast<std::uint64_t>(from) + i));
+    out[i] = static_cast<float>(static_cast<double>(random >> 11) * kUnit - 1) * scale;
+  }
+}
+
+// Fills `flat` with these ranges of the stream of `draw`.
+void fill(const at::Tensor& flat, const std::vector<Range>& ranges, decltype(draw_normal)* draw, double scale,
+          std::uint64_t key) {
   constexpr std::int64_t kPiece = 1 << 22, kPart = 1 << 14;
   at::Tensor drawn = at::empty({std::min(kPiece, flat.numel())}, at::TensorOptions().dtype(at::kFloat));
   struct Part {
@@ -58,7 +60,7 @@ void fill_normal(const at::Tensor& flat, const std::vector<Range>& ranges, doubl
     for_each_parallel(parts.size(), [&](std::size_t i) {
       const auto& [to, range] = parts[i];
       draw({drawn.mutable_data_ptr<float>() + to, static_cast<std::size_t>(range.count)}, range.from,
-           static_cast<float>(deviation), key);
+           static_cast<float>(scale), key);
     });
     flat.narrow(0, begin, filled).copy_(drawn.narrow(0, 0, filled));
     begin += std::exchange(filled, 0);
@@ -95,12 +97,17 @@ void initialize(Weights& weights, const TensorTable& table, const ModelConfig& c
     for (const HeldTensor& held : held_tensors(table.blocks[i], layout)) {
       const TensorInfo& described = table.blocks[i].tensors[held.tensor];
       const at::Tensor flat = weights.blocks[i].flat.narrow(0, held.to, held.count);
-      const std::uint64_t key = key_of(seed, described.name);
+      const std::uint64_t key = key_of(splitmix64(seed), described.name);
       switch (described.init) {
         case Init::zeros: flat.zero_(); break;
         case Init::ones: flat.fill_(1); break;
-        case Init::normal: fill_normal(flat, held.ranges, range, key); break;
-        case Init::residual: fill_normal(flat, held.ranges, residual, key); break;
+        case Init::normal: fill(flat, held.ranges, draw_normal, range, key); break;
+        case Init::residual: fill(flat, held.ranges, draw_normal, residual, key); break;
+        case Init::kaiming_uniform: {
+          const auto inputs = static_cast<double>(described.shape[1]);
+          fill(flat, held.ranges, draw_uniform, 1 / std::sqrt(inputs), key);
+          break;
+        }
       }
       if (const auto& row = config.settings.padding_row; row && described.name == table.embedding_name) {
         const std::int64_t width = described.shape[1];

@@ -47,6 +47,17 @@ at::Tensor linear(const BlockWeights& weights, const std::string& name, const at
   return linear(x, weights.matrix(name), weights.bias(name));
 }
 
+std::vector<at::Tensor> linear_each(const BlockWeights& weights, const std::vector<std::string>& names,
+                                    const at::Tensor& x) {
+  std::vector<Matrix> matrices;
+  std::vector<at::Tensor> biases;
+  for (const std::string& name : names) {
+    matrices.push_back(weights.matrix(name));
+    biases.push_back(weights.bias(name));
+  }
+  return linear_each(x, matrices, biases);
+}
+
 at::Tensor row_parallel_linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x) {
   if (!weights.tensor_group) return linear(weights, name, x);
   const at::Tensor sum = reduce_from_tensor_parallel(weights, linear(x, weights.matrix(name)));
@@ -118,8 +129,9 @@ at::Tensor activated_linear(const BlockWeights& weights, const std::string& name
 
 Heads project_heads(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
   if (!weights.find("self_attn.qkv_proj.weight")) {
-    const auto heads = [&](const char* name) { return split_heads(config, linear(weights, name, x)); };
-    return {heads("self_attn.q_proj"), heads("self_attn.k_proj"), heads("self_attn.v_proj")};
+    const std::vector<at::Tensor> qkv =
+        linear_each(weights, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, x);
+    return {split_heads(config, qkv[0]), split_heads(config, qkv[1]), split_heads(config, qkv[2])};
   }
   const at::Tensor qkv = linear(weights, "self_attn.qkv_proj", x);
   return ops::rotated_heads(qkv, layout_of(config, qkv, /*by_head=*/false), {});
@@ -165,11 +177,14 @@ at::Tensor gated_activation(const ModelConfig& config, const at::Tensor& gate, c
 }
 
 at::Tensor gated_mlp(const ModelConfig& config, const BlockWeights& weights, const at::Tensor& x) {
-  const at::Tensor inner =
-      weights.find("mlp.gate_up_proj.weight")
-          ? ops::gated_activation(linear(weights, "mlp.gate_up_proj", x),
-                                  operation_of(config.settings.activation))
-          : gated_activation(config, linear(weights, "mlp.gate_proj", x), linear(weights, "mlp.up_proj", x));
+  at::Tensor inner;
+  if (weights.find("mlp.gate_up_proj.weight")) {
+    inner = ops::gated_activation(linear(weights, "mlp.gate_up_proj", x),
+                                  operation_of(config.settings.activation));
+  } else {
+    const std::vector<at::Tensor> both = linear_each(weights, {"mlp.gate_proj", "mlp.up_proj"}, x);
+    inner = gated_activation(config, both[0], both[1]);
+  }
   return row_parallel_linear(weights, "mlp.down_proj", inner);
 }
 

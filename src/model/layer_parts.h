@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -12,6 +13,10 @@ namespace dpo::model {
 
 // x times NAME.weight, plus NAME.bias if the block has one.
 at::Tensor linear(const BlockWeights& weights, const std::string& name, const at::Tensor& x);
+
+// The same for several matrices that multiply the same x.
+std::vector<at::Tensor> linear_each(const BlockWeights& weights, const std::vector<std::string>& names,
+                                    const at::Tensor& x);
 
 // The same for a matrix whose input dimension tensor-parallel ranks split (Megatron's RowParallelLinear):
 // each rank computes a summand, and the result is their sum.

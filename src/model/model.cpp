@@ -61,6 +61,10 @@ Model make_model(const ModelConfig& config) {
   return {config, table, /*trained=*/table, functions_of(config.shape.layer_kind())};
 }
 
+Model make_model(const ModelConfig& config, TensorTable adapter) {
+  return {config, tensor_table(config.shape), std::move(adapter), functions_of(config.shape.layer_kind())};
+}
+
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
                      const at::Tensor& lengths, Attention attention) {
   const Settings& settings = model.config.settings;

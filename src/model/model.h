@@ -57,7 +57,7 @@ struct Model {
   ModelConfig config;
   TensorTable table;
   // The tensors that are trained, in the same blocks: leaves of autograd, gradients, optimizer and checkpoint
-  // follow it. All of the table.
+  // follow it. All of the table, or those of an adapter.
   TensorTable trained;
   BlockFunctions functions;
 
@@ -66,6 +66,9 @@ struct Model {
 };
 
 Model make_model(const ModelConfig& config);
+
+// A model whose own tensors are frozen, with an adapter that is trained (adapter_table).
+Model make_model(const ModelConfig& config, TensorTable adapter);
 
 // The context of tokens at these positions, for the first layer. `lengths`, int64 [tokens]: of the longest
 // sequence that each token is part of.

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/splitmix64.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {
@@ -101,18 +102,22 @@ ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}, {}}; }
 
-BlockWeights leaves_of(const BlockWeights& weights, const Block& trained) {
+// Each block has masks of its own.
+Dropout dropout_of(const PassOptions& options, std::size_t block) {
+  return {options.dropout.rate, splitmix64(options.dropout.seed + block)};
+}
+
+BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const Dropout& dropout) {
   const auto is_trained = [&trained](const std::string& name) {
     return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
       return tensor.name == full || tensor.stack == name;
     });
   };
-  BlockWeights leaves{weights.flat, {}, {}, weights.tensor_group};
-  for (const NamedTensor& named : weights.operands)
-    leaves.operands.push_back({.name = named.name,
-                               .tensor = named.tensor.detach().requires_grad_(is_trained(named.name)),
-                               .transposed = named.transposed,
-                               .sum = std::make_shared<ops::GradientSum>()});
+  BlockWeights leaves{weights.flat, {}, weights.operands, weights.tensor_group, dropout};
+  for (NamedTensor& named : leaves.operands) {
+    named.tensor = named.tensor.detach().requires_grad_(is_trained(named.name));
+    named.sum = std::make_shared<ops::GradientSum>();
+  }
   return leaves;
 }
 
@@ -120,8 +125,19 @@ ops::GradientSum sum_of(const NamedTensor* gradient) {
   return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
 }
 
-// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input.
-// `routed_gradient`: of what a router computed, if the block has saved that.
+// What a block has gradients of: its trained tensors, then its input, if anything before it is trained.
+std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
+  std::vector<at::Tensor> leaves;
+  for (const NamedTensor& named : saved.weights.operands)
+    if (named.tensor.requires_grad()) leaves.push_back(named.tensor);
+  if (saved.input.defined() && saved.input.requires_grad()) leaves.push_back(saved.input);
+  return leaves;
+}
+
+// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input, undefined if
+// it has none. `routed_gradient`: of what a router computed, if the block has saved that. If the gradient
+// store's buffer is not ready, it is asked for last, since it may wait until the previous block's
+// reduce-scatter is done.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             const at::Tensor& routed_gradient, GradientStore& gradients) {
   std::vector<at::Tensor> outputs = {saved.output}, output_gradients = {output_gradient};
@@ -129,19 +145,15 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     outputs.push_back(saved.routed);
     output_gradients.push_back(routed_gradient);
   }
-  std::vector<at::Tensor> inputs;
   std::vector<ops::GradientSum*> leaf_sums;
   for (const NamedTensor& named : saved.weights.operands)
-    if (named.tensor.requires_grad()) {
-      inputs.push_back(named.tensor);
-      leaf_sums.push_back(named.sum.get());
-    }
-  if (saved.input.defined()) inputs.push_back(saved.input);
+    if (named.tensor.requires_grad()) leaf_sums.push_back(named.sum.get());
   const auto connect = [&] {
     const BlockWeights& sums = gradients.gradients(block);
     for (std::size_t i = 0; i < leaf_sums.size(); ++i) *leaf_sums[i] = sum_of(&sums.operands[i]);
   };
   if (gradients.is_ready()) connect();  // products of weight gradients are added at once
+  const std::vector<at::Tensor> inputs = leaves_in(saved);
   std::vector<at::Tensor> found;
   if (!inputs.empty())
     found = torch::autograd::grad(outputs, inputs, output_gradients, /*retain_graph=*/false,
@@ -149,7 +161,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
   if (!gradients.is_ready()) connect();
   for (std::size_t i = 0; i < leaf_sums.size(); ++i)
     if (found[i].defined()) leaf_sums[i]->add(found[i]);
-  return saved.input.defined() ? found.back() : at::Tensor();
+  return found.size() > leaf_sums.size() ? found.back() : at::Tensor();
 }
 
 // The blocks in order, then the head's scores.
@@ -210,7 +222,10 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options, /*keeps_logits=*/false,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     return compute_block(model, i, weights, x, here);
+                     if (options.dropout.rate == 0) return compute_block(model, i, weights, x, here);
+                     BlockWeights with_dropout = weights;
+                     with_dropout.dropout = dropout_of(options, i);
+                     return compute_block(model, i, with_dropout, x, here);
                    });
   store.end_pass();
   return scores;
@@ -219,23 +234,26 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved) {
   const bool balanced = options.router_aux_loss_coef > 0;
-  ops::ResponseScores scores = pass_forward(
-      model, store, batch, options, /*keeps_logits=*/true,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-        const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
-        const at::AutoGradMode grad(keep);
-        SavedBlock block{
-            leaves_of(weights, model.trained.blocks[i]), x.defined() ? x.detach().requires_grad_() : x, {}};
-        const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
-          saved.balance.add(probabilities, experts);
-          if (keep) block.routed = probabilities.sum(0);
-        };
-        const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
-                                                balanced ? OnRouting(on_routing) : OnRouting());
-        if (keep) block.output = output;
-        saved.blocks.push_back(std::move(block));
-        return output.detach();
-      });
+  bool trains = false;  // anything in the blocks so far
+  ops::ResponseScores scores =
+      pass_forward(model, store, batch, options, /*keeps_logits=*/true,
+                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+                     const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
+                     const at::AutoGradMode grad(keep);
+                     SavedBlock block{leaves_of(weights, model.trained.blocks[i], dropout_of(options, i)),
+                                      x.defined() ? x.detach().requires_grad_(trains) : x,
+                                      {}};
+                     trains = trains || !model.trained.blocks[i].tensors.empty();
+                     const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
+                       saved.balance.add(probabilities, experts);
+                       if (keep) block.routed = probabilities.sum(0);
+                     };
+                     const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
+                                                             balanced ? OnRouting(on_routing) : OnRouting());
+                     if (keep) block.output = output;
+                     saved.blocks.push_back(std::move(block));
+                     return output.detach();
+                   });
   saved.lse = scores.lse;
   saved.last_logits = std::exchange(scores.last_logits, {});
   return scores;
@@ -258,7 +276,7 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
       const auto on_routing = [&block](const at::Tensor& probabilities, const at::Tensor&) {
         block.routed = probabilities.sum(0);
       };
-      if (!block.output.defined())
+      if (!block.output.defined() && !leaves_in(block).empty())
         block.output = compute_block(model, i, block.weights, block.input, batches.on(device),
                                      routed_gradient.defined() ? OnRouting(on_routing) : OnRouting());
       gradient = backward_through(block, i, to_device(gradient, device), to_device(routed_gradient, device),

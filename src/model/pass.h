@@ -16,13 +16,14 @@ struct PassOptions {
   bool entropy = false;                      // of the next token's distribution, for metrics
   bool recompute = false;                    // activation checkpointing: layers save their inputs only
   std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
+  Dropout dropout = {};                      // of adapters; its seed is that of this pass
   double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes
 };
 
 // What a block saves for the backward pass. Autograd works inside one block only.
 struct SavedBlock {
   BlockWeights weights;    // leaves of the block's graph
-  at::Tensor input;        // a leaf too; undefined for the embedding
+  at::Tensor input;        // a leaf too, if anything before it is trained; undefined for the embedding
   at::Tensor output;       // undefined if it is recomputed
   at::Tensor routed = {};  // with a balance loss: the router's probabilities, summed over tokens
 };

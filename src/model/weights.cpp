@@ -1,8 +1,14 @@
 #include "model/weights.h"
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
+
+#include "base/splitmix64.h"
+#include "model/tensor_parallel.h"
 
 namespace dpo::model {
 namespace {
@@ -10,6 +16,27 @@ namespace {
 const NamedTensor& named_tensor(const BlockWeights& block, std::string_view name) {
   if (const NamedTensor* named = block.find(name)) return *named;
   throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
+}
+
+// The ranks of a tensor-parallel group compute a part of each product. What every rank has whole, A or B, is
+// used for all parts: its gradient is the sum over ranks.
+std::optional<Lora> lora_of(const BlockWeights& block, const std::string& name) {
+  const NamedTensor* const a = block.find(name + ".lora_A.weight");
+  if (!a) return std::nullopt;
+  const auto summed = [&block](const NamedTensor& named) {
+    return named.split ? named.tensor : copy_to_tensor_parallel(block, named.tensor);
+  };
+  const NamedTensor& b = named_tensor(block, name + ".lora_B.weight");
+  Lora lora{.a = summed(*a), .b = summed(b), .scale = b.scale};
+  if (const NamedTensor* const magnitude = block.find(name + ".lora_magnitude_vector"))
+    lora.magnitude = summed(*magnitude);
+  lora.dropout = {block.dropout.rate, key_of(block.dropout.seed, name)};
+  if (a->split && block.tensor_group) {
+    lora.input_group = block.tensor_group;
+    lora.dropout.seed =
+        splitmix64(lora.dropout.seed + static_cast<std::uint64_t>(block.tensor_group->rank()));
+  }
+  return lora;
 }
 
 // Tensors [first, last) of a block, which have one shape, as one tensor.
@@ -21,7 +48,9 @@ NamedTensor stack_view(const at::Tensor& flat, const Block& block, const LocalBl
   std::vector<std::int64_t> shape = one.shape;
   shape.insert(shape.begin(), size);
   const at::Tensor rows = flat.narrow(0, one.start, size * distance).view({size, distance});
-  return {block.tensors[first].stack, rows.narrow(1, 0, one.count()).view(shape)};
+  return {.name = block.tensors[first].stack,
+          .tensor = rows.narrow(1, 0, one.count()).view(shape),
+          .parts = last - first};
 }
 
 // Tensors [first, last) of a block, which follow each other without padding, as the rows of one.
@@ -33,7 +62,9 @@ NamedTensor joined_view(const at::Tensor& flat, const Block& block, const LocalB
     shape[0] += local.tensors[i].shape[0];
     count += local.tensors[i].count();
   }
-  return {block.tensors[first].stack, flat.narrow(0, local.tensors[first].start, count).view(shape)};
+  return {.name = block.tensors[first].stack,
+          .tensor = flat.narrow(0, local.tensors[first].start, count).view(shape),
+          .parts = last - first};
 }
 
 // Whether the tensors that are joined to NAME.weight follow each other without padding, and those of
@@ -80,7 +111,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
 
 Matrix BlockWeights::matrix(const std::string& name) const {
   const NamedTensor& named = named_tensor(*this, name + ".weight");
-  return {named.tensor, named.transposed, named.sum};
+  return {named.tensor, named.transposed, named.sum, lora_of(*this, name)};
 }
 
 at::Tensor BlockWeights::bias(const std::string& name) const {
@@ -95,10 +126,58 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
     const LocalTensor& tensor = local.tensors[i];
     weights.tensors.push_back({block.tensors[i].name.substr(block.prefix.size()),
                                flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape),
-                               block.tensors[i].transposed});
+                               block.tensors[i].transposed, block.tensors[i].scale,
+                               block.tensors[i].split.has_value()});
   }
   weights.operands = operands_of(weights, block, local);
   return weights;
+}
+
+// A matrix with an adapter is a product of its own, not a part of one.
+std::vector<NamedTensor> separated(const BlockWeights& block, const BlockWeights& adapter) {
+  const auto is_adapted = [&adapter](const NamedTensor& named) {
+    const std::string module = named.name.substr(0, named.name.rfind('.'));
+    return adapter.find(named.name) || adapter.find(module + ".lora_A.weight");
+  };
+  std::vector<NamedTensor> operands;
+  auto part = block.tensors.begin();
+  for (const NamedTensor& operand : block.operands) {
+    const auto end = part + static_cast<std::ptrdiff_t>(operand.parts);
+    if (std::any_of(part, end, is_adapted))
+      operands.insert(operands.end(), part, end);
+    else
+      operands.push_back(operand);
+    part = end;
+  }
+  return operands;
+}
+
+BlockWeights with_adapter(const BlockWeights& block, const BlockWeights& adapter) {
+  BlockWeights both{block.flat, {}, separated(block, adapter), block.tensor_group};
+  std::erase_if(both.operands, [&](const NamedTensor& named) { return adapter.find(named.name) != nullptr; });
+  both.operands.insert(both.operands.end(), adapter.operands.begin(), adapter.operands.end());
+  return both;
+}
+
+Weights with_adapter(const Weights& weights, const Weights& adapter) {
+  Weights both;
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i)
+    both.blocks.push_back(with_adapter(weights.blocks[i], adapter.blocks[i]));
+  return both;
+}
+
+void merge_adapter(Weights& weights, const Weights& adapter) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i) {
+    const BlockWeights both = with_adapter(weights.blocks[i], adapter.blocks[i]);
+    for (NamedTensor& named : weights.blocks[i].tensors) {
+      const std::string module = named.name.substr(0, named.name.rfind('.'));
+      if (const NamedTensor* const own = adapter.blocks[i].find(named.name))
+        named.tensor.copy_(own->tensor);
+      else if (named.name.ends_with(".weight") && both.find(module + ".lora_A.weight"))
+        named.tensor.copy_(merged(both.matrix(module)));
+    }
+  }
 }
 
 BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout) {

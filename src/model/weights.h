@@ -19,6 +19,9 @@ struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
   at::Tensor tensor;
   bool transposed = false;                     // a matrix that is stored [in, out]
+  double scale = 1;                            // of products with it
+  bool split = false;                          // over tensor-parallel ranks; otherwise each has all of it
+  std::size_t parts = 1;                       // of an operand: the block's tensors that it consists of
   std::shared_ptr<ops::GradientSum> sum = {};  // of a leaf of autograd: where its gradient is added
   std::shared_ptr<bool> overwrite = {};        // of a gradient: see ops::GradientSum
 };
@@ -31,12 +34,13 @@ struct BlockWeights {
   std::vector<NamedTensor> tensors;
   std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
+  Dropout dropout = {};                            // of every matrix with LoRA
 
   // Operands by name.
   const at::Tensor& operator()(std::string_view name) const;
   const NamedTensor* find(std::string_view name) const;  // null if the block has no such tensor
 
-  // NAME.weight and NAME.bias, undefined if the block has none.
+  // NAME.weight with its LoRA, if the block has one; and NAME.bias, undefined if the block has none.
   Matrix matrix(const std::string& name) const;
   at::Tensor bias(const std::string& name) const;
 };
@@ -51,6 +55,17 @@ struct Weights {
 
 // The tensors of a block as views of its flat buffer, which is not sharded.
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout);
+
+// A block with an adapter's tensors for it, which come last. What the adapter has under a name of the block's
+// (a module that is trained as a whole) takes its place.
+BlockWeights with_adapter(const BlockWeights& block, const BlockWeights& adapter);
+
+// The same of all blocks.
+Weights with_adapter(const Weights& weights, const Weights& adapter);
+
+// Merges an adapter, best in float32, into weights that this process holds whole: W + scale * B A is computed
+// in float32 and rounded once.
+void merge_adapter(Weights& weights, const Weights& adapter);
 
 // What a rank holds of a block: its shard of the flat buffer, or the whole buffer with views.
 BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout);

@@ -64,15 +64,16 @@ std::optional<Finding> disk(const Facts& f) {
                  fmt::format("cannot create the run folder {}: {}; choose another with local_run_dir=DIR or "
                              "local_dirs=[DIR]",
                              f.w.in.host.run_folder, f.w.in.host.obstacle));
-  const std::string need = fmt::format("{} of {}, {} in all", plural(d.checkpoints, "checkpoint"),
-                                       memory_size(d.checkpoint), memory_size(d.total()));
+  const std::string merged = d.merged > 0 ? fmt::format(", a merged model of {}", memory_size(d.merged)) : "";
+  const std::string need = fmt::format("{} of {}{}, {} in all", plural(d.checkpoints, "checkpoint"),
+                                       memory_size(d.checkpoint), merged, memory_size(d.total()));
   if (d.checkpoints == 0) return ok(id, "debug: no checkpoints");
   const auto& free = f.w.in.host.free_disk;
   if (!free) return ok(id, need + " (remote disk not checked)");
   const std::string where = fmt::format("; {} free in {}", memory_size(*free), f.w.in.host.run_folder);
   if (*free >= d.total()) return ok(id, need + where);
   Finding finding = error(id, need + where);
-  const auto room = static_cast<std::int64_t>(*free / d.checkpoint);
+  const auto room = static_cast<std::int64_t>((*free - d.merged) / d.checkpoint);
   if (room >= 1) {
     // A multiple of eval_every, since best_metric needs an evaluation of each checkpoint.
     const std::int64_t unit = f.plan.resolved.eval_every.value_or(f.run.batch_size);
@@ -81,6 +82,8 @@ std::optional<Finding> disk(const Facts& f) {
   }
   const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // besides the best and a new one
   if (kept >= 1) finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "keeps only the newest"});
+  if (d.merged > 0 && *free >= d.total() - d.merged)
+    finding.remedies.push_back({{"adapter.merge_on_save=false"}, "dpo merge can write it to another disk"});
   return finding;
 }
 

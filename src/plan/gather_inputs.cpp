@@ -98,6 +98,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
   in.shape = find_architecture(run.model.name_or_path).shape;
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
+  in.adapter = adapter_of(run, *in.table);
   read_lengths(in, counted);
   in.host.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {

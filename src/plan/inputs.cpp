@@ -57,6 +57,26 @@ std::optional<config::MeshShape> find_mesh(const Inputs& in) {
   return config::find_mesh(in.run, ranks_of(machine_of_ranks(in.machine, in.run), in.run));
 }
 
+model::AdapterSettings adapter_settings(const config::AdapterConfig& config) {
+  model::AdapterSettings settings{.r = config.r,
+                                  .alpha = config.alpha,
+                                  .dropout = config.dropout,
+                                  .targets = config.targets,
+                                  .rslora = config.rslora,
+                                  .dora = config.dora,
+                                  .modules_to_save = config.modules_to_save};
+  settings.rank_pattern.assign(config.rank_pattern.begin(), config.rank_pattern.end());
+  settings.alpha_pattern.assign(config.alpha_pattern.begin(), config.alpha_pattern.end());
+  return settings;
+}
+
+std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
+                                                     const model::TensorTable& table) {
+  if (run.adapter.name == config::Adapter::none) return nullptr;
+  return std::make_shared<const model::TensorTable>(
+      model::adapter_table(table, adapter_settings(run.adapter)));
+}
+
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));

@@ -12,6 +12,7 @@
 #include "config/evaluation.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
+#include "model/tables/adapter.h"
 #include "model/tables/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
@@ -34,12 +35,16 @@ struct Inputs {
   Machine machine;
   model::ModelShape shape;
   std::shared_ptr<const model::TensorTable> table;
+  std::shared_ptr<const model::TensorTable> adapter{};  // null without one
   Lengths lengths;
   // Data sets that are not on this machine and have no statistics: `lengths` are those of other data, and an
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
   HostInfo host;
   std::map<std::string, std::string> commits{};  // of what a run reads from the hub, by name
+
+  // What has gradients and optimizer state, and is saved.
+  const model::TensorTable& trained() const { return adapter ? *adapter : *table; }
 };
 
 // What the loss takes as one example.
@@ -62,6 +67,13 @@ bool needs_reference(const config::LossConfig& loss);
 bool can_cache(const config::LossConfig& loss);
 
 enum class ReferenceMode { none, live, cached };
+
+// The adapter's keys as the tables take them.
+model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
+
+// The tensors of the run's adapter; null without one.
+std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
+                                                     const model::TensorTable& table);
 
 // Bytes per element of everything a run keeps, by its dtypes and optimizer.
 struct Precision {

@@ -79,6 +79,7 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"model", run.model.name_or_path},
       {"parameters", in.table->count()},
       {"active_parameters", in.table->active_count()},
+      {"trained_parameters", in.trained().count()},
       {"loss", name_of(run.loss.name)},
       {"trainer", name_of(run.trainer)},
       {"device", in.machine.device.name},

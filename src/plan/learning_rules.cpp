@@ -74,6 +74,20 @@ std::optional<Finding> loss_scale(const Facts& f) {
       "memory and needs no scaling (model.reference_dtype may be float16)");
 }
 
+std::optional<Finding> adapter(const Facts& f) {
+  constexpr const char* id = "adapter";
+  if (!f.w.in.adapter) return std::nullopt;
+  const std::int64_t trained = f.w.in.adapter->count(), all = f.w.in.table->count();
+  if (!f.run.model.reference_dtype)
+    return ok(id, fmt::format("{} parameters are trained, {:.2g} % of the model's {}", short_count(trained),
+                              100 * to_double(trained) / to_double(all), short_count(all)));
+  Finding finding = error(id,
+                          "with an adapter the reference is computed with the policy's own weights, so "
+                          "model.reference_dtype must be null");
+  finding.remedies.push_back({{"model.reference_dtype=null"}, "the dtype that the policy computes in"});
+  return finding;
+}
+
 std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
@@ -215,14 +229,18 @@ std::optional<Finding> known_settings(const Facts& f) {
   const bool preference = is_preference(f.run.loss);
   // ORPO is SFT with a preference term and takes SFT's learning rates.
   const bool small_steps = preference && f.run.loss.name != config::Loss::orpo;
-  const double least = small_steps ? 1e-8 : 1e-7;
-  const double most = small_steps ? 5e-6 : 5e-5;
+  // Those of LoRA are ten to a hundred times as large.
+  const bool lora = f.w.in.adapter != nullptr;
+  const double least = (small_steps ? 1e-8 : 1e-7) * (lora ? 100 : 1);
+  const double most = (small_steps ? 5e-6 : 5e-5) * (lora ? 20 : 1);
   std::string far;
   const auto add = [&far](const std::string& text) { far += (far.empty() ? "" : "; ") + text; };
   if (f.run.lr > most || f.run.lr < least)
-    add(fmt::format(
-        "lr={} is outside {} to {}, where full fine-tuning with loss={} is known to work (default: 5e-7)",
-        f.run.lr, least, most, name_of(f.run.loss.name)));
+    add(fmt::format("lr={} is outside {:g} to {:g}, where {} with loss={} is known to work ({})", f.run.lr,
+                    least, most, lora ? "LoRA" : "full fine-tuning", name_of(f.run.loss.name),
+                    !lora         ? "default: 5e-7"
+                    : small_steps ? "usual: 5e-6 to 5e-5"
+                                  : "usual: 1e-4 to 2e-4"));
   const UsualBeta beta = usual_beta(f.run.loss);
   if (preference && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))
     add(fmt::format("loss.beta={} is outside {} to {} (usual for loss={}: {})", f.run.loss.beta, beta.least,

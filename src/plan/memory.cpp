@@ -27,10 +27,10 @@ double unsharded_on_rank(const Workload& w, const Block& block) {
   return to_double(block_on_rank(w, block).size);
 }
 
-// Parameters of a tensor-parallel rank before sharding.
+// Parameters that a tensor-parallel rank trains, before sharding.
 double unsharded_parameters(const Workload& w) {
   double sum = 0;
-  for (const Block& block : w.in.table->blocks) sum += unsharded_on_rank(w, block);
+  for (const Block& block : w.in.trained().blocks) sum += unsharded_on_rank(w, block);
   return sum;
 }
 
@@ -54,8 +54,40 @@ double layers_on_gpu(const Workload& w) {
   return std::ceil(layers / to_double(w.spread));
 }
 
+// What a layer saves of its adapter for each token: A x, with dropout the x that A multiplies and the mask,
+// with DoRA the product that is scaled. Of the layer with the most.
+double adapter_activation_bytes(const Workload& w) {
+  if (!w.in.adapter) return 0;
+  double most = 0;
+  for (const Block& block : w.in.adapter->blocks) {
+    double elements = 0;
+    for (const model::TensorInfo& tensor : block.tensors) {
+      const double ranks = tensor.split ? to_double(w.mesh.tensor) : 1;
+      if (tensor.name.ends_with(".lora_A.weight"))
+        elements += to_double(tensor.shape[0]) +
+                    (w.in.run.adapter.dropout > 0 ? 2 * to_double(tensor.shape[1]) / ranks : 0);
+      else if (tensor.name.ends_with(".lora_magnitude_vector"))
+        elements += to_double(tensor.shape[0]) / ranks;
+    }
+    most = std::max(most, elements);
+  }
+  return most * to_double(w.precision.weights);
+}
+
+// Whether the head's matrix, or the embedding that is tied to it, is trained.
+bool trains_head(const Workload& w) {
+  const auto has = [](const model::TensorTable& table, const std::string& name) {
+    return std::ranges::any_of(table.blocks, [&](const Block& block) {
+      return std::ranges::any_of(block.tensors,
+                                 [&](const model::TensorInfo& tensor) { return tensor.name == name; });
+    });
+  };
+  const model::TensorTable& model = *w.in.table;
+  return has(w.in.trained(), has(model, model.head_name) ? model.head_name : model.embedding_name);
+}
+
 double activation_bytes(const Workload& w) {
-  double layer = 0;
+  double layer = adapter_activation_bytes(w);
   for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
     layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
   const double input = to_double(w.in.shape.hidden * w.precision.weights);
@@ -71,7 +103,7 @@ double logits_bytes(const Workload& w) {
   const double chunk = to_double(model::kHeadChunkRows) * (is_cpu ? 1 : 4 / to_double(w.precision.weights));
   const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
   // Over several chunks the gradient of a 16-bit matrix is summed in float32; a CPU's products are 16-bit.
-  const bool summed = w.precision.gradients < 4 && w.peak_response_rows > chunk;
+  const bool summed = trains_head(w) && w.precision.gradients < 4 && w.peak_response_rows > chunk;
   const double product = is_cpu ? to_double(w.precision.weights) : 0;
   const double sum = summed ? vocabulary * to_double(w.in.shape.hidden) * (4 + product) : 0;
   const double each = to_double(w.precision.weights) + (is_cpu ? 4 : 0);
@@ -86,16 +118,19 @@ double logits_bytes(const Workload& w) {
 double gathered_bytes(const Workload& w) {
   const double weight = to_double(w.precision.weights);
   if (w.mesh.shard == 1)
-    return w.in.shape.experts == 0 ? 0 : unsharded_on_rank(w, w.in.table->blocks.at(1)) * weight;
+    return w.in.shape.experts == 0 ? 0 : unsharded_on_rank(w, w.in.trained().blocks.at(1)) * weight;
   const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
   const std::vector<Block>& blocks = w.in.table->blocks;
+  const std::vector<Block>& trained = w.in.trained().blocks;
+  const auto size = [&w](const std::vector<Block>& of, std::size_t i) {
+    return i < of.size() ? unsharded_on_rank(w, of[i]) : 0;
+  };
   double most = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double own = unsharded_on_rank(w, blocks[i]);
-    const double next = i > 0 ? unsharded_on_rank(w, blocks[i - 1]) : 0;
-    const double before = i + 1 < blocks.size() ? unsharded_on_rank(w, blocks[i + 1]) : 0;
-    const double gradients = blocks[i].kind == BlockKind::head ? 0 : own;
-    most = std::max(most, (own + next + gradients) * weight + std::max(own, before) * reduced);
+    const double next = i > 0 ? size(blocks, i - 1) : 0;
+    const double gradients = blocks[i].kind == BlockKind::head ? 0 : size(trained, i);
+    most = std::max(most, (size(blocks, i) + next + gradients) * weight +
+                              std::max(size(trained, i), size(trained, i + 1)) * reduced);
   }
   return most;
 }
@@ -185,10 +220,10 @@ bool accumulates_unsharded(const Workload& w) {
   return w.mesh.shard > 1 && w.in.run.fsdp_accumulate == config::Accumulation::whole;
 }
 
-double resident_parameters(const Workload& w) {
-  if (w.spread > 1) return fullest_of_spread(*w.in.table, w.spread);
+double resident_parameters(const Workload& w, const model::TensorTable& table) {
+  if (w.spread > 1) return fullest_of_spread(table, w.spread);
   double sum = 0;
-  for (const Block& block : w.in.table->blocks) sum += to_double(block_on_rank(w, block).shard_size);
+  for (const Block& block : table.blocks) sum += to_double(block_on_rank(w, block).shard_size);
   return sum;
 }
 
@@ -201,9 +236,10 @@ double Memory::tensors() const {
 
 Memory memory_per_gpu(const Workload& w) {
   const Precision& p = w.precision;
-  const model::TensorTable& table = *w.in.table;
-  const double resident = resident_parameters(w);
-  const double state = optimizer_values(w.in.run.optimizer, table) * resident / to_double(table.count());
+  const model::TensorTable& trained = w.in.trained();
+  const double model = resident_parameters(w, *w.in.table);
+  const double resident = resident_parameters(w, trained);
+  const double state = optimizer_values(w.in.run.optimizer, trained) * resident / to_double(trained.count());
   const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
   const double activations = activation_bytes(w), logits = logits_bytes(w);
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
@@ -211,11 +247,12 @@ Memory memory_per_gpu(const Workload& w) {
   Memory memory;
   memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
-      {"parameters", resident * to_double(p.weights)},
+      {"parameters", (w.in.adapter ? model + resident : model) * to_double(p.weights)},
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", state * to_double(p.state)},
       {"master copy", resident * to_double(p.master)},
-      {"reference", w.reference == ReferenceMode::live ? resident * to_double(p.reference) : 0},
+      // With an adapter, the reference's weights are the policy's own.
+      {"reference", w.reference == ReferenceMode::live && !w.in.adapter ? model * to_double(p.reference) : 0},
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},

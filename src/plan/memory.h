@@ -23,8 +23,8 @@ struct Memory {
 
 Memory memory_per_gpu(const Workload& w);
 
-// Parameters whose weights, gradients and optimizer state live on the fullest GPU.
-double resident_parameters(const Workload& w);
+// Parameters of a table that live on the fullest GPU: the model's, or those that are trained.
+double resident_parameters(const Workload& w, const model::TensorTable& table);
 
 // Whether every shard rank sums all gradients over the microbatches and reduces them once per update
 // (fsdp_accumulate=whole).

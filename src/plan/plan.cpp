@@ -18,8 +18,9 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
 double checkpoint_bytes(const Workload& w) {
   const Precision& p = w.precision;
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  return to_double(w.in.table->count()) * stored +
-         optimizer_values(w.in.run.optimizer, *w.in.table) * to_double(p.state);
+  const model::TensorTable& trained = w.in.trained();
+  return to_double(trained.count()) * stored +
+         optimizer_values(w.in.run.optimizer, trained) * to_double(p.state);
 }
 
 Disk disk_of(const Workload& w, const Timing& timing) {
@@ -30,6 +31,7 @@ Disk disk_of(const Workload& w, const Timing& timing) {
   // The kept ones, the best, and the one being written: an old one is deleted only when that is complete.
   if (w.in.run.keep_last)
     disk.checkpoints = std::min(disk.checkpoints, *w.in.run.keep_last + (w.in.run.best_metric ? 1 : 0) + 1);
+  if (w.in.run.adapter.merge_on_save) disk.merged = to_double(w.in.table->count() * w.precision.weights);
   return disk;
 }
 

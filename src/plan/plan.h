@@ -30,7 +30,8 @@ struct Finding {
 struct Disk {
   double checkpoint = 0;  // bytes of one
   std::int64_t checkpoints = 0;
-  double total() const { return checkpoint * static_cast<double>(checkpoints); }
+  double merged = 0;  // bytes of the model that adapter.merge_on_save writes
+  double total() const { return checkpoint * static_cast<double>(checkpoints) + merged; }
 };
 
 struct Plan {

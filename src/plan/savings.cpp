@@ -36,6 +36,7 @@ Inputs changed(const Inputs& in, const Overrides& overrides) {
       keys.push_back(overrides[i]);
   }
   result.run = config::with_overrides(in.run, keys);
+  result.adapter = adapter_of(result.run, *result.table);
   return result;
 }
 
@@ -54,7 +55,9 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
   if (needs_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
     ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
-  if (needs_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss))
+  // With an adapter, the reference has no memory of its own.
+  if (needs_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss) &&
+      !in.adapter)
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});

@@ -152,6 +152,7 @@ std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths
   const config::RunConfig& run = plan.resolved;
   std::string text = fmt::format("loss={}, {} ({})", name_of(run.loss.name), run.model.name_or_path,
                                  parameters_text(*in.table));
+  if (in.adapter) text += fmt::format(", LoRA of {}", short_count(in.adapter->count()));
   if (!paths.checkpoint.empty())
     text += ", resumed from " + paths.checkpoint;
   else if (run.model.archive)

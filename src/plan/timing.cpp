@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "loss/loss.h"
 #include "plan/memory.h"
@@ -79,56 +80,98 @@ double parameters_of_tensor_rank(const Workload& w, const Block& block) {
   return to_double(block.count_on_rank(w.mesh.tensor));
 }
 
+// The work of a pass over the blocks.
+struct Direction {
+  bool backward = false;
+  bool recomputes = false;  // layers repeat their forward pass first
+};
+
+// Operations of a direction in multiples of the forward pass's. The gradients of a layer's input and of its
+// weights cost as much as it, each; frozen weights have none. Only layers are recomputed, but the head
+// computes its logits again.
+double work_of(const Direction& direction, const Block& block, bool is_frozen) {
+  if (!direction.backward) return 1;
+  if (block.kind != BlockKind::layer) return 2;
+  return (is_frozen ? 1 : 2) + (direction.recomputes ? 1 : 0);
+}
+
 // Rows of hidden states that tensor-parallel ranks all-reduce in one direction of a block's pass: two per
 // token for a layer, one for the embedding's output and one for the gradient of the head's input. A
 // recomputed layer repeats those of its forward pass.
-double tensor_rows(const Workload& w, BlockKind kind, double work) {
-  const bool backward = work > 1;
+double tensor_rows(const Workload& w, BlockKind kind, const Direction& direction) {
   switch (kind) {
-    case BlockKind::embedding: return backward ? 0 : w.tokens;
-    case BlockKind::layer: return (work > 2 ? 4 : 2) * w.tokens;
-    case BlockKind::head: return backward ? w.response_rows : 0;
+    case BlockKind::embedding: return direction.backward ? 0 : w.tokens;
+    case BlockKind::layer: return (direction.recomputes ? 4 : 2) * w.tokens;
+    case BlockKind::head: return direction.backward ? w.response_rows : 0;
   }
   return 0;
 }
 
-double tensor_seconds(const Workload& w, BlockKind kind, double work) {
+double tensor_seconds(const Workload& w, BlockKind kind, const Direction& direction) {
   const double row = to_double(w.in.shape.hidden * w.precision.weights);
-  return 2 * tensor_rows(w, kind, work) * row * ring_share(w.mesh.tensor) / w.machine.bus(w.mesh.tensor);
+  return 2 * tensor_rows(w, kind, direction) * row * ring_share(w.mesh.tensor) / w.machine.bus(w.mesh.tensor);
 }
 
-// One pass over the blocks. `work`: multiples of the forward pass (1 forward, 2 backward, 3 with
-// recomputation); `bytes`: what shard ranks exchange per parameter in it.
-MicrobatchTime pass(const Workload& w, double work, double bytes) {
-  const double moved = ring_share(w.mesh.shard) * bytes / shard_bus(w);  // seconds per parameter
+// DoRA reads each of its matrices twice whenever it computes with them: for the norms of their rows, and for
+// what the adapter changes of them.
+double norm_seconds(const Workload& w, const Direction& direction, std::size_t block) {
+  constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
+  if (direction.backward && !direction.recomputes) return 0;
+  double elements = 0;
+  for (const model::TensorInfo& added : w.in.adapter->blocks[block].tensors)
+    for (const model::TensorInfo& tensor : w.in.table->blocks[block].tensors)
+      if (added.name.ends_with(kMagnitude) &&
+          tensor.name == added.name.substr(0, added.name.size() - kMagnitude.size()) + ".weight")
+        elements += to_double(tensor.count());
+  return 2 * elements * to_double(w.precision.weights) / to_double(w.mesh.tensor) /
+         w.machine.device.memory_bandwidth;
+}
+
+// Seconds of an adapter in a direction of a layer's pass.
+double adapter_seconds(const Workload& w, const Direction& direction, std::size_t block) {
+  if (!w.in.adapter) return 0;
+  const Block& added = w.in.adapter->blocks[block];
+  return norm_seconds(w, direction, block) + work_of(direction, added, /*is_frozen=*/false) * 2 *
+                                                 to_double(added.matmul_count()) * w.tokens /
+                                                 flops_per_second(w) / to_double(w.mesh.tensor);
+}
+
+// One pass over the blocks. `gathered`, `reduced`: bytes that shard ranks exchange per parameter of the
+// model, and per parameter that is trained.
+MicrobatchTime pass(const Workload& w, const Direction& direction, double gathered, double reduced) {
+  const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
+  const auto shard_seconds = [&](std::size_t i) {
+    return moved * (gathered * parameters_of_tensor_rank(w, w.in.table->blocks[i]) +
+                    reduced * parameters_of_tensor_rank(w, w.in.trained().blocks[i]));
+  };
   MicrobatchTime sum;
-  for (const Block& block : w.in.table->blocks) {
-    // Only layers are recomputed.
-    const double times = block.kind == BlockKind::layer ? work : std::min(work, 2.0);
+  for (std::size_t i = 0; i < w.in.table->blocks.size(); ++i) {
+    const Block& block = w.in.table->blocks[i];
+    const double times = work_of(direction, block, w.in.adapter != nullptr);
     const double products = forward_flops(w, block) / rate_of_block(w, block) / to_double(w.mesh.tensor);
-    const double compute = times * (std::max(launch_seconds(w), products) + non_matmul_seconds(w, block));
-    const double shards = moved * parameters_of_tensor_rank(w, block);
-    const double tensor = tensor_seconds(w, block.kind, work);  // needed at once: nothing hides it
+    const double compute = times * (std::max(launch_seconds(w), products) + non_matmul_seconds(w, block)) +
+                           (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0);
+    const double tensor = tensor_seconds(w, block.kind, direction);  // needed at once: nothing hides it
     sum.compute += compute;
     sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
     sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
-    sum.communication += shards + tensor;
-    sum.elapsed += overlapped(compute, shards) + tensor;
+    sum.communication += shard_seconds(i) + tensor;
+    sum.elapsed += overlapped(compute, shard_seconds(i)) + tensor;
   }
   // Nothing hides the first gather of a pass, or the last reduce-scatter.
-  sum.elapsed += moved * parameters_of_tensor_rank(w, w.in.table->blocks.front());
+  sum.elapsed += shard_seconds(0);
   return sum;
 }
 
 MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes) {
-  return pass(w, 1, to_double(weight_bytes));
+  return pass(w, {}, to_double(weight_bytes), 0);
 }
 
 MicrobatchTime training_pass(const Workload& w) {
-  const double recompute = w.in.run.activation_checkpointing ? 1 : 0;
+  const Direction backward{.backward = true, .recomputes = w.in.run.activation_checkpointing};
   const std::int64_t reduced = accumulates_unsharded(w) ? 0 : w.precision.reduction;
   return forward_pass(w, w.precision.weights) +
-         pass(w, 2 + recompute, to_double(w.precision.weights + reduced));
+         pass(w, backward, to_double(w.precision.weights), to_double(reduced));
 }
 
 MicrobatchTime reference_pass(const Workload& w) {
@@ -149,11 +192,12 @@ loss::Options loss_of(const Workload& w) { return {.name = w.in.run.loss.name}; 
 // written, 16-bit weights written.
 double optimizer_seconds(const Workload& w) {
   const Precision& p = w.precision;
-  const double state = optimizer_values(w.in.run.optimizer, *w.in.table) / to_double(w.in.table->count());
+  const model::TensorTable& trained = w.in.trained();
+  const double state = optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count());
   const double copy = p.master > 0 ? to_double(p.weights) : 0;
   const double stored = p.master > 0 ? to_double(p.master) : to_double(p.weights);
   const double bytes = 2 * to_double(p.gradients) + copy + 2 * stored + 2 * state * to_double(p.state);
-  return resident_parameters(w) * bytes / w.machine.device.memory_bandwidth;
+  return resident_parameters(w, trained) * bytes / w.machine.device.memory_bandwidth;
 }
 
 // Gradients that are reduced once per update, after its last microbatch: over shards where they were
@@ -162,20 +206,22 @@ double gradient_reduction_seconds(const Workload& w) {
   const double bytes = to_double(w.precision.gradients);
   double seconds = 0;
   if (accumulates_unsharded(w))
-    for (const Block& block : w.in.table->blocks)
+    for (const Block& block : w.in.trained().blocks)
       seconds += ring_share(w.mesh.shard) * parameters_of_tensor_rank(w, block) * bytes / shard_bus(w);
-  return seconds +
-         2 * ring_share(w.mesh.replica) * resident_parameters(w) * bytes / w.machine.bus(w.mesh.ranks());
+  return seconds + 2 * ring_share(w.mesh.replica) * resident_parameters(w, w.in.trained()) * bytes /
+                       w.machine.bus(w.mesh.ranks());
 }
 
 TokenThreshold token_threshold(const Workload& w) {
   if (w.mesh.shard == 1) return {};
   // The backward pass gathers and reduce-scatters these bytes per parameter, and computes 4 operations per
-  // parameter and token.
-  const double bytes = to_double(w.precision.weights + w.precision.reduction);
+  // parameter and token; with frozen weights it only gathers, and computes 2.
+  const bool is_frozen = w.in.adapter != nullptr;
+  const double bytes = to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
   // Of a mixture of experts all parameters are gathered, but a token is multiplied by the active ones only.
   const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
-  const double scale_well = idle * bytes / 4 * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
+  const double scale_well =
+      idle * bytes / (is_frozen ? 2 : 4) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
   return {scale_well, scale_well / to_double(w.mesh.ranks())};
 }
 
@@ -275,7 +321,8 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   t.tokens_per_second = batch * w.example.mean / t.update;
   double forward = 0;
   for (const Block& block : w.in.table->blocks) forward += forward_flops(w, block);
-  const double useful = 3 * forward / w.examples * batch;  // without recomputation and reference
+  // Without recomputation and reference; frozen weights have no gradients.
+  const double useful = (w.in.adapter ? 2 : 3) * forward / w.examples * batch;
   const Device& device = w.machine.device;
   const double peak = w.precision.bf16 ? device.bf16_flops : device.fp32_flops;
   t.model_flops_utilization = useful / t.update / (peak * to_double(w.devices()));

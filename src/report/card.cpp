@@ -45,7 +45,8 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 std::string metadata(const CardFacts& facts) {
-  std::string text = "---\nlibrary_name: transformers\npipeline_tag: text-generation\n";
+  std::string text = fmt::format("---\nlibrary_name: {}\npipeline_tag: text-generation\n",
+                                 facts.is_adapter ? "peft" : "transformers");
   const CardRun* const run = facts.run ? &*facts.run : nullptr;
   if (run && !run->base_model.empty()) text += "base_model: " + yaml(run->base_model) + "\n";
   if (run && !run->datasets.empty()) {
@@ -109,12 +110,14 @@ std::string usage_of(const CardFacts& facts) {
   const std::string name =
       yaml(facts.repository) + (facts.revision == "main" ? "" : ", revision=" + yaml(facts.revision));
   return fmt::format(
-      "## Use\n\n```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-      "tokenizer = AutoTokenizer.from_pretrained({0})\nmodel = "
-      "AutoModelForCausalLM.from_pretrained({0})\n```\n{1}",
+      "## Use\n\n```python\n{2}\n\n"
+      "tokenizer = AutoTokenizer.from_pretrained({0})\nmodel = {3}.from_pretrained({0})\n```\n{1}",
       name,
       facts.has_chat_template ? "\nThe tokenizer has a chat template, for `tokenizer.apply_chat_template`.\n"
-                              : "");
+                              : "",
+      facts.is_adapter ? "from peft import AutoPeftModelForCausalLM\nfrom transformers import AutoTokenizer"
+                       : "from transformers import AutoModelForCausalLM, AutoTokenizer",
+      facts.is_adapter ? "AutoPeftModelForCausalLM" : "AutoModelForCausalLM");
 }
 
 std::string evaluation_table(const CardRun& run) {
@@ -156,6 +159,7 @@ std::string model_card(const CardFacts& facts) {
   const std::string name = facts.repository.substr(facts.repository.find('/') + 1);
   text += fmt::format("\n# {}\n\n", name);
   text += facts.run ? summary_of(*facts.run) : "Nothing is known here about how this model was trained.\n";
+  if (facts.is_adapter) text += "\nThis is a LoRA adapter: it needs the weights of its base model.\n";
   text += "\n" + usage_of(facts) + "\n";
   if (facts.run) text += evaluation_table(*facts.run) + training_of(*facts.run);
   text += "## Limits\n\n";

@@ -29,6 +29,7 @@ struct CardRun {
 struct CardFacts {
   std::string repository, revision = "main";
   bool has_chat_template = false;
+  bool is_adapter = false;          // LoRA of PEFT's form, without the model's own weights
   std::optional<CardRun> run = {};  // none: nothing is known about the training
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include <ATen/Context.h>
@@ -16,6 +17,7 @@
 #include "data/examples.h"
 #include "ops/devices.h"
 #include "plan/architecture.h"
+#include "shard/adapter.h"
 #include "train/batches.h"
 #include "train/train_state.h"
 #include "train/update.h"
@@ -83,13 +85,26 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
   return weights;
 }
 
-// A cached reference costs nothing in an update, so none is needed.
-std::unique_ptr<train::Reference> random_reference(const plan::Plan& plan, const model::Model& model,
-                                                   const shard::Mesh& mesh) {
-  if (plan.reference != plan::ReferenceMode::live) return train::no_reference();
-  return train::live_reference(
-      {{model, random_weights(model, train::reference_dtype(plan.resolved), mesh), mesh},
-       train::pass_options(plan.resolved)});
+// A live reference, which is the base of an adapter too. A cached reference costs nothing in an update, so
+// none is needed.
+train::TrainState random_state(const plan::Plan& plan, const model::Model& model, const shard::Mesh& mesh) {
+  const config::RunConfig& config = plan.resolved;
+  const bool has_adapter = config.adapter.name != config::Adapter::none;
+  const at::ScalarType stored = train::precision_of(config, mesh).stored;
+  std::unique_ptr<train::Reference> reference = train::no_reference();
+  std::optional<shard::LocalModel> frozen;
+  if (has_adapter || plan.reference == plan::ReferenceMode::live)
+    frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
+  if (plan.reference == plan::ReferenceMode::live)
+    reference = train::live_reference({*frozen, train::pass_options(config)});
+  if (!has_adapter)
+    return train::make_train_state(config, mesh, model, random_weights(model, stored, mesh),
+                                   std::move(reference));
+  const model::Model adapted = model::make_model(
+      model.config, model::adapter_table(model.table, plan::adapter_settings(config.adapter)));
+  return train::make_train_state(config, mesh, adapted,
+                                 shard::new_adapter(adapted.trained, *frozen, stored, 0, mesh),
+                                 std::move(reference), frozen);
 }
 
 // DPO_LINK_GBYTES_PER_SECOND limits how fast ranks communicate (benchmarks/fsdp_rule.py).
@@ -139,9 +154,7 @@ BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::
   const model::Model model =
       model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
   const shard::Mesh mesh = train::mesh_of(config, with_link_limit(world));
-  train::TrainState state = train::make_train_state(
-      config, mesh, model, random_weights(model, train::precision_of(config, mesh).stored, mesh),
-      random_reference(plan, model, mesh));
+  train::TrainState state = random_state(plan, model, mesh);
   RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
   measure(state, batches, kWarmUp);
   const Measured measured = measure(state, batches, updates);

@@ -19,6 +19,14 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
 // Of the reference; see shard::fingerprint_of.
 Identity identity_of_reference(const std::string& dtype, const std::string& fingerprint);
 
+// Of the frozen model of a run with an adapter, which its checkpoints do not contain.
+Identity identity_of_base(const std::string& fingerprint);
+
+// A UserError if the adapter of a checkpoint was trained over other weights than these. Says nothing if they
+// are in another dtype now.
+void check_base_weights(const Identity& saved, const std::string& fingerprint,
+                        const config::RunConfig& config, const std::filesystem::path& adapter);
+
 // A UserError with every difference, saved and now. What `now` does not name is not compared.
 void check_identity(const Identity& saved, const Identity& now, const std::filesystem::path& checkpoint);
 

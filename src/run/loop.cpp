@@ -155,7 +155,7 @@ class TrainingLoop {
     const bool is_first = run_.run_state.updates == 0;
     const train::UpdateResult result =
         train::update(run_.state, batch, [&](const train::UpdateResult& computed) {
-          if (is_first) check_first_update(computed);
+          if (is_first) check_first_update(computed, batch);
         });
     wait_for_gpu();  // so that all of its time is measured
     ++run_.run_state.updates;
@@ -174,10 +174,14 @@ class TrainingLoop {
   }
 
   // Cached scores may come from a run with other shapes of batches; those of a live reference do not.
-  void check_first_update(const train::UpdateResult& result) const {
+  void check_first_update(const train::UpdateResult& result, const train::ExampleBatch& batch) const {
     if (!loss::uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
     const bool cached = run_.plan.reference == plan::ReferenceMode::cached;
-    train::require_equal_models(result, cached ? train::reference_dtype(run_.config) : at::kFloat);
+    const at::ScalarType dtype = cached ? train::reference_dtype(run_.config) : at::kFloat;
+    if (run_.state.dropout == 0) return train::require_equal_models(result, dtype);
+    train::UpdateResult without_dropout;
+    without_dropout.records = train::evaluate(run_.state, batch);
+    train::require_equal_models(without_dropout, dtype);
   }
 
   bool is_best(const Metrics& metrics) {

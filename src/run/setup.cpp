@@ -3,23 +3,20 @@
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <span>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/stop.h"
 #include "checkpoint/read_tensors.h"
 #include "comm/group.h"
 #include "comm/sockets.h"
 #include "config/evaluation.h"
-#include "config/text.h"
 #include "data/end_of_turn.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
 #include "plan/gather_inputs.h"
 #include "run/identity.h"
-#include "shard/fingerprint.h"
+#include "run/models.h"
 #include "train/records.h"
 #include "train/reference_cache.h"
 #include "train/train_state.h"
@@ -28,31 +25,6 @@ namespace dpo::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Throws on a signal: so far nothing has been written that would have to be finished.
-checkpoint::ProgressCallback progress_to(const train::Listener& listener, const std::string& what,
-                                         const std::string& unit = "bytes") {
-  return [&listener, what, unit](std::int64_t done, std::int64_t all) {
-    if (stop_requested()) throw dpo::Stopped();
-    listener.progress(what, done, all, unit);
-  };
-}
-
-// The weights that a new run starts from. `model.archive` may be a file, a model folder, or the original's
-// path CHECKPOINT/policy.pt, which stands for the folder if the checkpoint is ours.
-checkpoint::LoadedModel load_initial(const config::RunConfig& config, at::ScalarType type, at::Device device,
-                                     const model::Layout& layout, const train::Listener& listener) {
-  const auto progress = progress_to(listener, "reading weights");
-  if (!config.model.archive)
-    return checkpoint::load_model(config.model.name_or_path, type, device, std::nullopt, progress, layout);
-  const fs::path archive = *config.model.archive;
-  if (fs::is_directory(archive))
-    return checkpoint::load_model(archive.string(), type, device, std::nullopt, progress, layout);
-  if (!fs::exists(archive) && archive.filename() == "policy.pt" && is_complete(archive.parent_path()))
-    return checkpoint::load_model(archive.parent_path().string(), type, device, std::nullopt, progress,
-                                  layout);
-  return checkpoint::load_model(config.model.name_or_path, type, device, archive, progress, layout);
-}
 
 // `said`: notes that were printed already; both splits may come from the same files.
 data::Examples load_split(const config::RunConfig& config, data::Split split,
@@ -150,62 +122,14 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   return run_state;
 }
 
-// Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
-checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::Device> devices,
-                                   const std::function<checkpoint::LoadedModel(at::Device)>& load) {
-  if (devices.size() == 1) return load(mesh.device);
-  checkpoint::LoadedModel loaded = load(at::kCPU);
-  loaded.weights = shard::to_devices(loaded.table, loaded.weights, shard::spread_over(loaded.table, devices));
-  return loaded;
-}
-
-// On a GPU nothing reports an embedding that is read out of bounds.
-void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model) {
-  const std::int64_t known = model.config.shape.vocabulary;
-  const auto check = [&](std::span<const data::Token> tokens) {
-    const auto largest = std::ranges::max_element(tokens);
-    if (largest != tokens.end() && *largest >= known)
-      throw UserError(
-          fmt::format("the data has token {} ('{}'), but the model has only {} tokens (vocab_size in the "
-                      "config.json of {}): the tokenizer in {} belongs to another model",
-                      *largest, config::shown(data.tokenizer.token_of(*largest)), known,
-                      model.folder.string(), data::tokenizer_folder(data.config).string()));
-  };
-  for (const data::Examples* examples : {&data.train, data.test ? &*data.test : nullptr})
-    for (std::uint32_t i = 0; examples && i < examples->size(); ++i) {
-      const data::Example example = examples->at(i);
-      check(example.prompt);
-      for (const std::span<const data::Token> response : example.responses) check(response);
-    }
-}
-
-// The reference and its fingerprint.
-struct FrozenModel {
-  train::ReferenceModel model;
-  std::string fingerprint;
-};
-
-std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
-                                          std::span<const at::Device> devices,
-                                          const train::Listener& listener) {
-  if (data.plan.reference == plan::ReferenceMode::none) return std::nullopt;
-  checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    return load_initial(data.config, train::reference_dtype(data.config), device, mesh.layout(), listener);
-  });
-  check_vocabulary(data, loaded);
-  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
-  return FrozenModel{
-      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
-      std::move(fingerprint)};
-}
-
-// A checkpoint records the reference of its run.
-void check_reference(const std::optional<FrozenModel>& reference, const config::RunConfig& config,
-                     const std::optional<fs::path>& checkpoint, RunState& run_state) {
-  const Identity now = reference
-                           ? identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
-                                                   reference->fingerprint)
-                           : Identity{};
+// A checkpoint records the reference of its run, and the model that its adapter is of.
+void check_frozen(const std::optional<FrozenModel>& reference, const std::optional<AdaptedModel>& adapted,
+                  const config::RunConfig& config, const std::optional<fs::path>& checkpoint,
+                  RunState& run_state) {
+  Identity now = adapted ? identity_of_base(adapted->fingerprint) : Identity{};
+  if (reference)
+    now.merge(identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
+                                    reference->fingerprint));
   if (checkpoint) check_identity(run_state.identity, now, *checkpoint);
   for (const auto& [key, value] : now) run_state.identity[key] = value;
 }
@@ -233,6 +157,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                         const std::function<void(const RunData&)>& on_data) {
   const config::RunConfig& config = plan.resolved;
   loss::evaluate(train::loss_options(config.loss), {}, {});  // refuses wrong options before anything is read
+  check_archive(config, checkpoint, listener);
   const shard::Mesh mesh = train::mesh_of(config, world);
   const std::vector<at::Device> devices = train::devices_of(config, world);
   RunData data = load_data(plan, mesh, listener);
@@ -243,21 +168,21 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
   // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;
-  std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener);
-  check_reference(frozen, config, checkpoint, run_state);
+  const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
+  std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);
+  check_frozen(frozen, adapted, config, checkpoint, run_state);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
-  checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
-    const at::ScalarType stored = train::precision_of(config, mesh).stored;
-    return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
-                                               progress_to(listener, "reading weights"), mesh.layout())
-                      : load_initial(config, stored, device, mesh.layout(), listener);
-  });
+  checkpoint::LoadedModel loaded =
+      adapted ? adapted->loaded : load_policy(data, checkpoint, mesh, devices, listener);
   for (const std::string& note : loaded.notes) listener.say(note);
   for (const auto& [name, text] : data.template_files) loaded.other_files[name] = text;
-  check_vocabulary(data, loaded);
-  train::TrainState state = train::make_train_state(config, mesh, model::make_model(loaded.config),
-                                                    std::move(loaded.weights), std::move(reference));
+  train::TrainState state =
+      adapted ? train::make_train_state(config, mesh, model::make_model(loaded.config, adapted->table()),
+                                        initial_adapter(*adapted, checkpoint, config, mesh),
+                                        std::move(reference), adapted->base)
+              : train::make_train_state(config, mesh, model::make_model(loaded.config),
+                                        std::move(loaded.weights), std::move(reference));
   loaded.weights = {};
   state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {

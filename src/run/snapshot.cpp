@@ -10,6 +10,7 @@
 #include "base/output_files.h"
 #include "base/quantity.h"
 #include "base/sha256.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
 #include "checkpoint/tensor_parts.h"
@@ -55,8 +56,10 @@ void append(std::vector<checkpoint::TensorPart>& parts, std::vector<checkpoint::
 std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   const model::Layout& layout = snapshot.part.layout;
   const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
+  const auto& adapter = snapshot.model.adapter;
   std::vector<checkpoint::TensorPart> parts =
-      checkpoint::parts_to_write(snapshot.model.table, weights, layout, "");
+      adapter ? checkpoint::parts_to_write(checkpoint::peft_table(adapter->table), weights, layout, "")
+              : checkpoint::parts_to_write(snapshot.model.table, weights, layout, "");
   for (const optim::StateArray& array : snapshot.optimizer.arrays)
     append(parts, checkpoint::parts_to_write(snapshot.trained, array.blocks, layout, array.name + "."));
   append(parts, whole_parts(snapshot.optimizer, snapshot.trained));
@@ -98,16 +101,22 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weigh
 }
 
 void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const std::stop_token& stop) {
+  const checkpoint::LoadedModel& saved = snapshot.model;
   std::vector<checkpoint::TensorFile> model, all;
   if (snapshot.part.writes) {
-    model = checkpoint::model_files(snapshot.model.table, snapshot.model.weights.dtype(), kShardBytes);
+    const at::ScalarType dtype = saved.weights.dtype();
+    model = saved.adapter ? checkpoint::adapter_files(saved.adapter->table, dtype)
+                          : checkpoint::model_files(saved.table, dtype, kShardBytes);
     all = model;
     all.push_back({kOptimizerFile,
                    checkpoint::plan_safetensors(optimizer_entries(snapshot.optimizer, snapshot.trained))});
   }
   RankTasks tasks;
   tasks.begin = [&](const fs::path& temporary) {
-    checkpoint::make_model_files(temporary, snapshot.model, model);
+    if (saved.adapter)
+      checkpoint::make_adapter_files(temporary, *saved.adapter, saved.table, saved.other_files, model);
+    else
+      checkpoint::make_model_files(temporary, saved, model);
     fs::create_directory(temporary / "state");
     checkpoint::make_files(temporary, {all.back()});
   };

@@ -21,11 +21,12 @@ struct RankPart : RankId {
   bool writes = true;  // false if another rank holds the same
 };
 
-// A checkpoint is a Hugging Face model folder with, under state/, what resuming needs: the optimizer state by
-// parameter, so that a run can be resumed on any other mesh. It counts only with its marker, the file
-// COMPLETE, which contains the size and hash of every file.
+// A checkpoint is a Hugging Face model folder, or a PEFT adapter folder, with, under state/, what resuming
+// needs: the optimizer state by parameter, so that a run can be resumed on any other mesh. It counts only
+// with its marker, the file COMPLETE, which contains the size and hash of every file.
 struct Snapshot {
-  checkpoint::LoadedModel model;  // this rank's shard, copied to the host in the stored dtype
+  // This rank's shard of the model, or of the adapter if it has one, copied to the host in the stored dtype.
+  checkpoint::LoadedModel model;
   optim::State optimizer;
   model::TensorTable trained;  // the tensors that the optimizer has state of
   RunState run_state;

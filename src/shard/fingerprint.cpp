@@ -12,12 +12,6 @@
 namespace dpo::shard {
 namespace {
 
-std::uint64_t key_of(const std::string& name) {
-  std::uint64_t key = 0;
-  for (const char letter : name) key = splitmix64(key ^ static_cast<unsigned char>(letter));
-  return key;
-}
-
 // Sums do not depend on the order of elements, so each rank adds up its own.
 struct Sums {
   std::atomic<std::uint64_t> first = 0, second = 0;
@@ -40,6 +34,11 @@ void add(Sums& sums, const std::byte* elements, std::int64_t size, const model::
   });
 }
 
+// Elements of the same values in another tensor, or with another scale of products with it, are others.
+std::uint64_t key_of_tensor(const model::TensorInfo& tensor) {
+  return key_of(0, tensor.scale == 1 ? tensor.name : fmt::format("{} * {}", tensor.scale, tensor.name));
+}
+
 }  // namespace
 
 std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh) {
@@ -51,7 +50,7 @@ std::string fingerprint_of(const model::TensorTable& table, const model::Weights
     for (const model::Piece& piece : model::pieces_of(table.blocks[i], layout)) {
       const model::TensorInfo& tensor = table.blocks[i].tensors[piece.tensor];
       if (!tensor.split && layout.tensor_rank > 0) continue;  // counted by the first tensor rank
-      add(sums, elements, static_cast<std::int64_t>(host.element_size()), piece, key_of(tensor.name));
+      add(sums, elements, static_cast<std::int64_t>(host.element_size()), piece, key_of_tensor(tensor));
     }
   }
   const at::Tensor both = at::tensor({static_cast<std::int64_t>(sums.first.load()),

@@ -4,14 +4,21 @@
 
 #include <ATen/ops/zeros.h>
 
+#include "shard/adapter_store.h"
 #include "shard/sharded_store.h"
 
 namespace dpo::shard {
 
 LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& mesh)
     : model_(std::move(model)),
-      weights_(std::make_unique<model::Weights>(std::move(weights))),
+      weights_(std::make_shared<model::Weights>(std::move(weights))),
       store_(make_store(model_.table, *weights_, mesh)) {}
+
+LocalModel::LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh)
+    : model_(std::move(model)),
+      base_(std::make_shared<const LocalModel>(base)),
+      weights_(std::make_shared<model::Weights>(std::move(adapter))),
+      store_(std::make_shared<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh) {

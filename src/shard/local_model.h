@@ -10,19 +10,22 @@
 
 namespace dpo::shard {
 
-// A model with this rank's part of its weights, and the store that passes read them from.
+// A model with this rank's part of its weights, and the store that passes read them from. Copies share both.
 class LocalModel {
  public:
   LocalModel(model::Model model, model::Weights weights, const Mesh& mesh);
+  // A model with an adapter, model.trained, over the weights of `base`, which are shared.
+  LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh);
 
   const model::Model& model() const { return model_; }
-  const model::Weights& weights() const { return *weights_; }
+  const model::Weights& weights() const { return *weights_; }  // of the adapter, if there is one
   model::Store& store() const { return *store_; }
 
  private:
   model::Model model_;
-  std::unique_ptr<model::Weights> weights_;  // at a fixed address, since the store refers to it
-  std::unique_ptr<model::Store> store_;
+  std::shared_ptr<const LocalModel> base_;   // null without an adapter
+  std::shared_ptr<model::Weights> weights_;  // at a fixed address, since the store refers to it
+  std::shared_ptr<model::Store> store_;
 };
 
 // A store of these weights.

@@ -11,18 +11,24 @@
 namespace dpo::train {
 namespace {
 
-model::Weights computed_weights(const model::TensorTable& table, const model::Weights& stored,
-                                at::ScalarType dtype, const model::Layout& layout) {
-  return dtype == stored.dtype() ? stored : shard::zeros_like(table, stored, dtype, layout);
+// The stored weights themselves if the dtypes are the same.
+shard::LocalModel computed_model(const model::Model& model, const model::Weights& stored,
+                                 at::ScalarType dtype, const shard::Mesh& mesh,
+                                 const std::optional<shard::LocalModel>& base) {
+  model::Weights weights =
+      dtype == stored.dtype() ? stored : shard::zeros_like(model.trained, stored, dtype, mesh.layout());
+  if (base) return {model, *base, std::move(weights), mesh};
+  return {model, std::move(weights), mesh};
 }
 
 }  // namespace
 
 Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
-               const shard::Mesh& mesh, const shard::GradientOptions& reduction)
+               const shard::Mesh& mesh, const shard::GradientOptions& reduction,
+               const std::optional<shard::LocalModel>& base)
     : mesh_(mesh),
       stored_(std::move(weights)),
-      computed_(model, computed_weights(model.table, stored_, precision.computed, mesh.layout()), mesh),
+      computed_(computed_model(model, stored_, precision.computed, mesh, base)),
       gradients_(std::make_unique<model::Weights>(
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
       reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {

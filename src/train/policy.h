@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "shard/gradients.h"
 #include "shard/local_model.h"
@@ -18,16 +19,17 @@ struct PolicyPrecision {
 // The model that is trained: this rank's shard of it.
 class Policy {
  public:
-  // `weights`: this rank's shard, in the stored dtype.
+  // `weights`: this rank's shard of model.trained, in the stored dtype. `base`: the frozen model, in the
+  // computed dtype, if they are an adapter's.
   Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
-         const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {});
+         const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {},
+         const std::optional<shard::LocalModel>& base = std::nullopt);
 
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }
   model::GradientStore& gradient_store() { return *reduction_; }
+  // The weights of model().trained, which the optimizer updates.
   const model::Weights& stored() const { return stored_; }
-  // The weights of model().trained, which the optimizer updates: all of the stored ones, as long as all are
-  // trained.
   model::Weights& trained() { return stored_; }
   model::Weights& gradients() { return *gradients_; }
 
@@ -46,7 +48,7 @@ class Policy {
 
   shard::Mesh mesh_;
   model::Weights stored_;
-  shard::LocalModel computed_;  // the stored weights themselves if the dtypes are the same
+  shard::LocalModel computed_;
   std::unique_ptr<model::Weights> gradients_;
   std::unique_ptr<shard::Gradients> reduction_;
 };

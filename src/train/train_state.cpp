@@ -81,11 +81,12 @@ model::PassOptions pass_options(const config::RunConfig& config) {
 
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
                             const model::Model& model, model::Weights weights,
-                            std::unique_ptr<Reference> reference) {
+                            std::unique_ptr<Reference> reference,
+                            const std::optional<shard::LocalModel>& base) {
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
                                          config.fsdp_accumulate == config::Accumulation::whole};
   TrainState state{.mesh = mesh,
-                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction},
+                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction, base},
                    .reference = std::move(reference),
                    .optimizer = nullptr,
                    .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
@@ -94,7 +95,8 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .microbatches = config.gradient_accumulation_steps,
                    .max_gradient_norm = config.max_grad_norm,
                    .seed = static_cast<std::uint64_t>(config.seed),
-                   .max_length = static_cast<std::size_t>(config.max_length)};
+                   .max_length = static_cast<std::size_t>(config.max_length),
+                   .dropout = config.adapter.dropout};
   state.pass.router_aux_loss_coef = config.model.router_aux_loss_coef.value_or(0);
   state.optimizer =
       optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config));

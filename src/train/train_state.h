@@ -36,13 +36,15 @@ struct TrainState {
   RunningMean rewards{};  // of all responses that were trained on
   std::uint64_t seed = 0;
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  // tokens of a prompt and a response
+  double dropout = 0;  // of an adapter, where gradients are computed
 };
 
 // A policy with these weights (in the stored dtype), and the optimizer, schedule and loss of the
-// configuration.
+// configuration. `base`: the model that the weights are an adapter of.
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
                             const model::Model& model, model::Weights weights,
-                            std::unique_ptr<Reference> reference);
+                            std::unique_ptr<Reference> reference,
+                            const std::optional<shard::LocalModel>& base = std::nullopt);
 
 // The devices of this process: several only where it is the only one and spreads the layers.
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);

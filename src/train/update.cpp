@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/splitmix64.h"
 #include "ops/upload.h"
 #include "optim/clip.h"
 #include "train/reference_cache.h"
@@ -20,19 +21,32 @@ std::vector<Microbatch> microbatches_of(const TrainState& state, const ExampleBa
                      state.policy.store().device(0));
 }
 
-std::vector<loss::Score> score(const TrainState& state, const Microbatch& part, const ExampleBatch& batch) {
-  const at::Tensor reference = state.reference->scores(part, batch);
-  const at::Tensor policy =
-      model::forward(state.policy.model(), state.policy.store(), part.packed, state.pass).log_probs;
-  return scores_of(part.forest, to_host(policy), to_host(reference));
+// The pass over a microbatch for its gradients: each has dropout masks of its own.
+model::PassOptions training_pass(const TrainState& state, const std::vector<Microbatch>& parts,
+                                 std::size_t microbatch) {
+  model::PassOptions pass = state.pass;
+  pass.router_aux_loss_coef *= parts[microbatch].share;
+  if (state.dropout == 0) return pass;
+  std::uint64_t seed = splitmix64(state.seed + static_cast<std::uint64_t>(state.optimizer->updates()));
+  seed = splitmix64(seed + static_cast<std::uint64_t>(state.mesh.data->rank()));
+  pass.dropout = {state.dropout, splitmix64(seed + microbatch)};
+  return pass;
 }
 
-// The scores of all examples, in batch order, without losses.
+// The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
+// compute gradients.
 std::vector<Record> score_all(const TrainState& state, const std::vector<Microbatch>& parts,
-                              const ExampleBatch& batch) {
+                              const ExampleBatch& batch, bool training = false) {
   BatchRecords records(batch);
-  for (const Microbatch& part : parts)
-    records.add(part.forest, records_of(part.forest, score(state, part, batch), {}, batch));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const data::Forest& forest = parts[i].forest;
+    const at::Tensor reference = state.reference->scores(parts[i], batch);
+    const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
+    const at::Tensor policy =
+        model::forward(state.policy.model(), state.policy.store(), parts[i].packed, pass).log_probs;
+    records.add(forest,
+                records_of(forest, scores_of(forest, to_host(policy), to_host(reference)), {}, batch));
+  }
   return records.gather(state.mesh);
 }
 
@@ -121,13 +135,14 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   const loss::Options options = loss_options_for(state, batch);
   // Scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
-  if (loss::needs_whole_batch(options)) whole.emplace(options, score_all(state, parts, batch), batch);
+  if (loss::needs_whole_batch(options))
+    whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
-  for (const Microbatch& part : parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Microbatch& part = parts[i];
     const data::Forest& forest = part.forest;
-    model::PassOptions pass = state.pass;
-    pass.router_aux_loss_coef *= part.share;
+    const model::PassOptions pass = training_pass(state, parts, i);
     const at::Tensor reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
     const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);

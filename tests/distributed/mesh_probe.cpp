@@ -4,13 +4,15 @@
 //
 // The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "cases": [{"name", "model",
 // "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
-// "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device"}...]}. Every case trains on all batches.
+// "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device", "adapter": {"r", "dora"}}...]}.
+// Every case trains on all batches; with an adapter, what follows are its tensors.
 // FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
 // "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the chosen responses) and "norms";
 // the final "weight.TENSOR"s; "gathered", the most blocks that were gathered at once.
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <optional>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
@@ -21,7 +23,9 @@
 #include "checkpoint/load.h"
 #include "comm/world.h"
 #include "data/forest.h"
+#include "model/tables/adapter.h"
 #include "ops/devices.h"
+#include "shard/adapter.h"
 #include "shard/sharded_store.h"
 #include "train/update.h"
 
@@ -32,14 +36,31 @@ using nlohmann::json;
 
 at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
 
+// A model with LoRA, whose B is random too, so that no gradient is zero at first.
+model::Model with_adapter(const model::Model& model, const json& asked) {
+  const model::AdapterSettings settings{.r = asked.at("r"), .dora = asked.value("dora", false)};
+  model::TensorTable adapter = model::adapter_table(model.table, settings);
+  for (model::Block& block : adapter.blocks)
+    for (model::TensorInfo& tensor : block.tensors)
+      if (tensor.init == model::Init::zeros) tensor.init = model::Init::normal;
+  return model::make_model(model.config, std::move(adapter));
+}
+
 train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   const at::ScalarType stored = type_named(asked.value("stored", "float32"));
   const at::ScalarType computed = type_named(asked.value("computed", "float32"));
   const auto load = [&](at::ScalarType type) {
     return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, mesh.layout());
   };
-  checkpoint::LoadedModel loaded = load(stored);
-  const model::Model model = model::make_model(loaded.config);
+  const bool has_adapter = asked.contains("adapter");
+  checkpoint::LoadedModel loaded = load(has_adapter ? computed : stored);
+  const model::Model frozen = model::make_model(loaded.config);
+  const model::Model model = has_adapter ? with_adapter(frozen, asked.at("adapter")) : frozen;
+  std::optional<shard::LocalModel> base;
+  if (has_adapter) {
+    base.emplace(frozen, std::move(loaded.weights), mesh);
+    loaded.weights = shard::new_adapter(model.trained, *base, stored, 7, mesh);
+  }
   model::PassOptions pass;
   pass.recompute = asked.value("recompute", false);
   pass.chunk_rows = 16;
@@ -51,7 +72,8 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
                  std::move(loaded.weights),
                  {stored, computed, at::kFloat},
                  mesh,
-                 {type_named(asked.value("reduced", "float32")), asked.value("whole", false)}},
+                 {type_named(asked.value("reduced", "float32")), asked.value("whole", false)},
+                 base},
       .reference = train::no_reference(),
       .optimizer = nullptr,
       .schedule = {asked.value("lr", 1e-3), asked.value("warmup_steps", 2)},
@@ -60,7 +82,8 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
       .microbatches = asked.value("microbatches", 1),
       .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
   if (loss::uses_reference(loss))
-    state.reference = train::live_reference({{model, load(computed).weights, mesh}, pass});
+    state.reference =
+        train::live_reference({base ? *base : shard::LocalModel(model, load(computed).weights, mesh), pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));
   state.optimizer = optim::make_optimizer(optimizer.value(), state.policy.trained());
   return state;
@@ -118,7 +141,7 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   const shard::Mesh mesh =
       shard::make_mesh(world, {degree("replica"), degree("shard"), degree("tensor")}, device);
   train::TrainState state = make_train_state(asked, mesh);
-  const model::TensorTable& table = state.policy.model().table;
+  const model::TensorTable& table = state.policy.model().trained;
   Answer answer;
   const data::Forest forest = data::make_forest(batches.front().examples);
   answer.add("logits", model::all_logits(state.policy.model(), state.policy.store(),

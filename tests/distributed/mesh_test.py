@@ -123,6 +123,24 @@ def exact(folder, models):
           ", ".join(f"{kind} {off:.1e}" for kind, off in worst.items()))
 
 
+def adapters(folder, models):
+    """LoRA and DoRA: the base is frozen, and the ranks split A and B as they split its matrices. To 1e-5."""
+    kinds = {"lora": {"r": 3}, "dora": {"r": 3, "dora": True}}
+    data, worst = batches(4), {}
+    case = lambda name, family, kind, mesh: PLAIN | {
+        "name": name, "model": str(models[family]), "mesh": mesh, "adapter": kinds[kind], "recompute": kind == "lora",
+        "device": "cuda:0" if DEVICE == "cuda" else "cpu"}
+    expected = run(1, {"batches": data, "cases": [case(f"{family} {kind}", family, kind, {}) for family in MODELS for kind in kinds]},
+                   folder / "adapter")
+    keys = [(family, mesh, kind) for family in MODELS for mesh in MESHES[RANKS] for kind in kinds]
+    found = run(RANKS, {"batches": data, "cases": [case(name_of(*key), key[0], key[2], key[1]) for key in keys]}, folder / "adapters")
+    for family, mesh, kind in keys:
+        name = name_of(family, mesh, kind)
+        compare(name, found[name], expected[f"{family} {kind}"], TOLERANCE, worst, adaptive=False)
+    print(f"{len(keys)} adapters on {RANKS} ranks equal those of one process: " +
+          ", ".join(f"{kind} {off:.1e}" for kind, off in worst.items()))
+
+
 def one_rank_is_plain(folder, models):
     """A mesh of one rank is the plain run, bit for bit, with any trainer."""
     data = batches(2)
@@ -168,6 +186,7 @@ def main():
         if RANKS == 1:
             one_rank_is_plain(folder, models)
         exact(folder, models)
+        adapters(folder, models)
         if RANKS > 1 and DEVICE == "cpu":
             rounded(folder, models)
 

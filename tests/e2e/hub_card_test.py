@@ -33,6 +33,23 @@ class Cards(Pushes):
                      "datasets=[pairs.jsonl,hh]", "model.archive=RUN/LATEST"):
             self.assertIn(part, text)
 
+    def test_adapters(self):
+        base = f"{self.folder}/base"
+        config = {"peft_type": "LORA", "base_model_name_or_path": base, "r": 4}
+        files = {name: data for name, data in self.model.items() if name != "config.json"}
+        self.write_run({**files, "adapter_config.json": json.dumps(config), "adapter_model.safetensors": noise(100)}, 640)
+        self.assertIn("--base-model ORG/NAME names it", self.refused())
+        self.push("--base-model", "org/base")
+        there = self.on_the_hub()
+        self.assertEqual(json.loads(there["adapter_config.json"])["base_model_name_or_path"], "org/base")
+        self.assertIn("adapter_model.safetensors", there)
+        card = there["README.md"].decode()
+        self.assertEqual(yaml.safe_load(card.split("---\n", 2)[1])["library_name"], "peft")
+        for part in ("AutoPeftModelForCausalLM.from_pretrained", "This is a LoRA adapter", "[org/base](https://huggingface.co/org/base)"):
+            self.assertIn(part, card)
+        for data in there.values():
+            self.assertNotIn(str(self.folder).encode(), data)
+
     def test_what_it_does_not_say(self):
         config = {"model_type": "gpt_neox", "_name_or_path": f"{self.folder}/base", "layer_norm_eps": 1e-05}
         tokenizer = {"name_or_path": "secret_base/x", "eos_token": "<ü>"}

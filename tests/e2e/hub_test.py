@@ -319,10 +319,16 @@ class Messages(OnTheHub):
         self.hub.add("model", "org/it", MODEL | SHARDED)
         self.assertIn("cannot create /proc/x", self.refused("fetch", "org/it", HF_HUB_CACHE="/proc/x"))
 
+    def test_adapters(self):
+        self.hub.add("model", "org/it", {"adapter_config.json": b"{}", "adapter_model.safetensors": noise(100),
+                                         "adapter_model.bin": noise(100), "optimizer.pt": noise(100)})
+        folder, = self.fetch("org/it")
+        self.assertEqual({path.name for path in folder.iterdir()}, {"adapter_config.json", "adapter_model.safetensors"})
+
     def test_models_without_weights(self):
         self.hub.add("model", "org/it", MODEL | {"model.gguf": b"x"})
-        self.assertIn("has no weights that dpo reads: expected model.safetensors or pytorch_model.bin, or several files with an "
-                      "index; it has model.gguf", self.refused("fetch", "org/it"))
+        self.assertIn("has no weights that dpo reads: expected model.safetensors or pytorch_model.bin, several files with an "
+                      "index, or an adapter; it has model.gguf", self.refused("fetch", "org/it"))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""The README shows a plan and a chart: the program must still print the one, docs/benchmarks.md still give the other.
+"""The README shows a plan and a chart: the program must still print the one, docs/benchmarks.md still give the other. The table of
+docs/memory.md must be that of plans.
 
 In the plan a line `...` stands for lines left out. The README's other commands are run by recipes_test.py.
 """
 
+import json
 import os
 import re
 import shlex
@@ -37,6 +39,22 @@ def check_chart():
     return None
 
 
+def check_memory():
+    """Each cell of the first table is the plan's total with the arguments at the head of its column."""
+    text = (SOURCE / "docs" / "memory.md").read_text()
+    command, table = re.search(r"^    dpo (plan (?:.*\\\n)*.*)\n\n((?:\|.*\n)+)", text, re.MULTILINE).groups()
+    arguments = shlex.split(command.replace("\\\n", " "))
+    head, _, *rows = [[cell.strip(" `") for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
+    for model, *cells in rows:
+        for more, cell in zip(head[1:], cells, strict=True):
+            words = [word.replace("MODEL", model) for word in arguments] + more.split()
+            ran = subprocess.run([os.environ["DPO_PROGRAM"], *words, "--json"], capture_output=True, text=True, cwd="/")
+            planned = f"{json.loads(ran.stdout)['memory']['total_bytes'] / 2**30:.1f}"
+            if planned != cell:
+                return f"docs/memory.md says {cell} GiB for {model} with {more}, the plan {planned}"
+    return None
+
+
 if __name__ == "__main__":
-    problems = [problem for problem in (check_plan(), check_chart()) if problem]
+    problems = [problem for problem in (check_plan(), check_chart(), check_memory()) if problem]
     sys.exit("\n".join(problems) or 0)

@@ -42,6 +42,7 @@ EQUAL = [
     ["loss=dpo", "loss=sft"],
     ["loss.name=sft"],
     ["loss={name:sft}"],
+    ["adapter=lora", "adapter.r=8", "adapter.targets=[q_proj,v_proj]"],
     ["lr=1e-6"],
     ["lr=1"],
     ["lr=1."],

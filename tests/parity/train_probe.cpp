@@ -3,16 +3,19 @@
 //   train_probe MODEL REQUEST.json ANSWER.safetensors
 //
 // The request: {"batches": [[example...]...], "loss": {...}, "optimizer",
-// "lr", "warmup_steps", "max_grad_norm", "microbatches", "stored", "computed", "recompute"}. The answer:
+// "lr", "warmup_steps", "max_grad_norm", "microbatches", "stored", "computed", "recompute", "adapter": a PEFT
+// folder to start from, whose base is the reference; "reference_adapter": one of the reference}. The answer:
 // "losses", "chosen", "rejected" (rewards, means over the batch's good and bad responses), "norms" by update,
-// and "weight.NAME" at the end.
+// and "weight.NAME" of what was trained at the end.
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <optional>
 
 #include <ATen/ops/tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/adapter.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
 #include "read_examples.h"
@@ -36,24 +39,47 @@ loss::Options read_loss(const json& asked) {
   return options;
 }
 
+// A model with the adapter of a folder, over `base`.
+model::Model with_adapter(const model::Model& model, const std::string& folder) {
+  return model::make_model(model.config, checkpoint::open_adapter(folder, model.table).table);
+}
+
 train::TrainState make_train_state(const char* folder, const json& asked) {
   const at::ScalarType stored = type_named(asked.value("stored", "float32"));
   const at::ScalarType computed = type_named(asked.value("computed", "float32"));
-  checkpoint::LoadedModel loaded = checkpoint::load_model(folder, stored, at::kCPU);
-  const model::Model model = model::make_model(loaded.config);
+  const std::string adapter = asked.value("adapter", ""), frozen = asked.value("reference_adapter", "");
+  checkpoint::LoadedModel loaded =
+      checkpoint::load_model(folder, adapter.empty() ? stored : computed, at::kCPU);
+  model::Model model = model::make_model(loaded.config);
+  std::optional<shard::LocalModel> base;
+  if (!adapter.empty()) {
+    base.emplace(model, std::move(loaded.weights), shard::Mesh{});
+    loaded.weights = checkpoint::load_adapter(adapter, model.table, stored, at::kCPU);
+    model = with_adapter(model, adapter);
+  }
   model::PassOptions pass;
   pass.recompute = asked.value("recompute", false);
   const loss::Options loss = read_loss(asked.at("loss"));
-  train::TrainState state{.mesh = {},
-                          .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}},
-                          .reference = train::no_reference(),
-                          .optimizer = nullptr,
-                          .schedule = {asked.at("lr"), asked.at("warmup_steps")},
-                          .loss = loss,
-                          .pass = pass,
-                          .microbatches = asked.value("microbatches", 1),
-                          .max_gradient_norm = asked.at("max_grad_norm")};
-  if (loss::uses_reference(loss))
+  train::TrainState state{
+      .mesh = {},
+      .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}, {}, {}, base},
+      .reference = train::no_reference(),
+      .optimizer = nullptr,
+      .schedule = {asked.at("lr"), asked.at("warmup_steps")},
+      .loss = loss,
+      .pass = pass,
+      .microbatches = asked.value("microbatches", 1),
+      .max_gradient_norm = asked.at("max_grad_norm")};
+  if (loss::uses_reference(loss) && !frozen.empty())
+    state.reference =
+        train::live_reference({{with_adapter(base->model(), frozen),
+                                *base,
+                                checkpoint::load_adapter(frozen, base->model().table, computed, at::kCPU),
+                                {}},
+                               pass});
+  else if (loss::uses_reference(loss) && base)
+    state.reference = train::live_reference({*base, pass});
+  else if (loss::uses_reference(loss))
     state.reference = train::live_reference(
         {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.at("optimizer").get<std::string>());
@@ -102,7 +128,7 @@ void write(const std::filesystem::path& path, const Trajectory& trajectory, cons
   add("chosen", at::tensor(trajectory.chosen, at::kDouble));
   add("rejected", at::tensor(trajectory.rejected, at::kDouble));
   add("norms", at::tensor(trajectory.norms, at::kDouble));
-  const model::TensorTable& table = policy.model().table;
+  const model::TensorTable& table = policy.model().trained;
   for (std::size_t b = 0; b < table.blocks.size(); ++b)
     for (std::size_t t = 0; t < table.blocks[b].tensors.size(); ++t)
       add("weight." + table.blocks[b].tensors[t].name, policy.stored().blocks[b].tensors[t].tensor);

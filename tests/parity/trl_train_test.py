@@ -41,13 +41,14 @@ def labelled_of(batches):
     return rows, [{"prompt_ids": e["prompt"], "completion_ids": e["responses"][0]} for e in examples]
 
 
-def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm):
-    """Texts that TRL tokenizes to exactly these ids."""
+def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm, adapted=None, weights_of=train_test.weights_of):
+    """Texts that TRL tokenizes to exactly these ids. `adapted` makes a PEFT model of the policy: TRL then compares it with a copy of
+    the adapter that it starts from."""
     is_kto = settings["name"] == "kto"
     rows, ids = labelled_of(batches) if is_kto else pairs_of(batches)
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-    policy = load()
-    optimizer = getattr(torch.optim, optimizer_name)(policy.parameters(), lr=lr)
+    policy = adapted(load()) if adapted else load()
+    optimizer = getattr(torch.optim, optimizer_name)([p for p in policy.parameters() if p.requires_grad], lr=lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
     # Not AutoTokenizer, which would put the family's own rules in place of the tiny tokenizer's.
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(Path(folder, "tokenizer.json")), eos_token=tiny_tokenizer.text([2]))
@@ -58,7 +59,7 @@ def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm
             train_sampling_strategy="sequential", num_train_epochs=1, max_grad_norm=max_norm, bf16=False, use_cpu=True,
             gradient_checkpointing=False, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True)
         trainer = (KTOTrainer if is_kto else DPOTrainer)(
-            model=policy, ref_model=load(), args=arguments, train_dataset=Dataset.from_list(rows),
+            model=policy, ref_model=None if adapted else load(), args=arguments, train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer, optimizers=(optimizer, schedule))
         trainer.remove_callback(PrinterCallback)
         found = [{key: e[key] for key in ids[0]} for e in trainer.train_dataset]
@@ -66,7 +67,7 @@ def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm
         trainer.train()
     steps = [record for record in trainer.state.log_history if "grad_norm" in record]
     names = {"losses": "loss", "chosen": "rewards/chosen", "rejected": "rewards/rejected", "norms": "grad_norm"}
-    return {ours: [step[theirs] for step in steps] for ours, theirs in names.items()}, train_test.weights_of(policy)
+    return {ours: [step[theirs] for step in steps] for ours, theirs in names.items()}, weights_of(policy)
 
 
 def labelled(batches):

@@ -45,8 +45,8 @@ std::string hint_for_folder(const fs::path& folder) {
     const char* hint;
   };
   constexpr Other kOthers[] = {
-      {"adapter_model.safetensors", "an adapter; merge it into its model with Python (peft) first"},
-      {"adapter_model.bin", "an adapter; merge it into its model with Python (peft) first"},
+      {"adapter_model.safetensors", "an adapter; 'dpo merge' merges it into its model"},
+      {"adapter_model.bin", "an adapter; 'dpo merge' merges it into its model"},
       {".gguf", "GGUF files are not supported; use the model that they were made from"},
       {".msgpack", "Flax weights are not supported; save the model with PyTorch as safetensors"},
       {".h5", "TensorFlow weights are not supported; save the model with PyTorch as safetensors"},

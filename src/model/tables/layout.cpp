@@ -74,7 +74,9 @@ BlockSize block_size(const Block& block, const Layout& layout) {
   std::int64_t filled = 0;
   for (const TensorInfo& tensor : block.tensors)
     filled += aligned(count_on_first_rank(tensor, layout.tensor_ranks));
-  const std::int64_t shard = aligned((filled + layout.shard_ranks - 1) / layout.shard_ranks);
+  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements.
+  const std::int64_t shard =
+      aligned(std::max<std::int64_t>(1, (filled + layout.shard_ranks - 1) / layout.shard_ranks));
   return {shard * layout.shard_ranks, shard};
 }
 

@@ -11,8 +11,8 @@
 namespace dpo::model {
 
 // How a tensor of a new model is initialized: normal around 0 (smaller for GPT-2's residual projections,
-// whose sum grows with the layers), zeros or ones.
-enum class Init { normal, residual, zeros, ones };
+// whose sum grows with the layers), zeros or ones; or as nn.Linear does, uniform within 1 / sqrt(inputs).
+enum class Init { normal, residual, zeros, ones, kaiming_uniform };
 
 // A tensor of a model: its description, not its values.
 struct TensorInfo {
@@ -24,6 +24,7 @@ struct TensorInfo {
   std::vector<std::int64_t> sections =
       {};                   // of the split dimension, each split by itself: queries, keys, values
   bool transposed = false;  // a matrix that is stored [in, out]
+  double scale = 1;         // that a product with it is multiplied by: alpha / r for LoRA's B
   // Layers see consecutive tensors with the same stack, all of one shape, as one tensor of this name: the
   // experts of a mixture, [experts, out, in].
   std::string stack = {};

@@ -101,7 +101,7 @@ TEST_F(WeightFilesTest, RefusesOtherFormatsWithAHint) {
   EXPECT_NE(message_of(folder_).find("GGUF files are not supported"), std::string::npos);
   EXPECT_NE(message_of(folder_ / "model.gguf").find("not a supported weight file"), std::string::npos);
   write("adapter_model.safetensors", "");
-  EXPECT_NE(message_of(folder_).find("merge it into its model"), std::string::npos);
+  EXPECT_NE(message_of(folder_).find("'dpo merge' merges it into its model"), std::string::npos);
   write("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
   EXPECT_NE(message_of(folder_).find("a Git LFS pointer"), std::string::npos);
   write("old.bin", "\x80\x02");

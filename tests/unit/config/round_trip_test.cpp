@@ -29,6 +29,9 @@ TEST(RoundTrip, PrintedConfigurationsGiveTheSameAgain) {
       {},
       {"loss=dpo", "loss.beta=0.1", "loss.label_smoothing=0.2", "model=pythia28"},
       {"loss=ipo", "loss.beta=3"},
+      {"adapter=lora", "adapter.r=8", "adapter.targets=['.*\\.(q|v)_proj', up_proj]",
+       "adapter.rank_pattern={q_proj: 32}", "adapter.alpha_pattern={'mlp.up_proj': 8}",
+       "adapter.merge_on_save=true"},
       {"loss={name: dpo, beta: 1}"},
       {"datasets=[hh, 'a b', \"c'd\"]", "local_dirs=['[x]', '{y}', '- z', '5', 'null', 'yes', '~', ' ']"},
       {"local_dirs=['#', ': ', '*a', '&b', '!c', '%d', '@e', '|', '1e5', '0x1F', '-', '?', 'a#b', '---', "

@@ -105,6 +105,22 @@ TEST(Schema, BlankModelHoldsTheDefaultsOfTheModel) {
   EXPECT_EQ(preset.children.size(), keys);
 }
 
+TEST(Schema, AdapterPresetsHoldTheDefaults) {
+  for (const std::string& name : names_of(all_choices<Adapter>())) {
+    const Node preset = read_default_yaml(asset("adapter/" + name + ".yaml").value());
+    std::size_t keys = 0;
+    for (const Field& field : schema()) {
+      if (!field.key.starts_with("adapter.")) continue;
+      ++keys;
+      const Node* const value = find_child(preset, field.key.substr(8));
+      ASSERT_TRUE(value) << field.key;
+      EXPECT_EQ(spelled(*value), field.key == "adapter.name" ? '"' + name + '"' : spelled(default_of(field)))
+          << field.key;
+    }
+    EXPECT_EQ(preset.children.size(), keys);
+  }
+}
+
 TEST(Assets, AreNamedWithoutTheirExtension) {
   const Words losses = assets_in("loss");
   EXPECT_EQ(losses.size(), find_field("loss.name")->choices.size());

@@ -5,6 +5,8 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include "model/tables/adapter.h"
+
 namespace dpo::model {
 namespace {
 
@@ -54,6 +56,20 @@ TEST(Initialize, DrawsNormalNumbers) {
   // Neighbours, which come from one pair of draws, are not correlated.
   const at::Tensor flat = drawn.view({-1, 2});
   EXPECT_NEAR((flat.select(1, 0) * flat.select(1, 1)).mean().item<double>(), 0, 0.006);
+}
+
+// LoRA's A as nn.Linear: uniform within 1 / sqrt(inputs); B is zero.
+TEST(Initialize, DrawsAdaptersAsPeftDoes) {
+  const ModelConfig c = config();
+  const TensorTable adapter = adapter_table(tensor_table(c.shape), {.r = 64, .targets = {"c_fc"}});
+  Weights weights = make_weights(adapter, at::kFloat, at::kCPU);
+  initialize(weights, adapter, c, 1);
+  const at::Tensor a = weights.blocks[1]("mlp.c_fc.lora_A.weight") * 8;  // 8 = sqrt(64 inputs)
+  EXPECT_LE(a.abs().max().item<double>(), 1);
+  EXPECT_NEAR(a.mean().item<double>(), 0, 0.03);
+  EXPECT_NEAR(deviation(a), 1 / std::sqrt(3.0), 0.02);
+  EXPECT_EQ(weights.blocks[1]("mlp.c_fc.lora_B.weight").abs().max().item<float>(), 0);
+  EXPECT_FALSE(at::equal(a, weights.blocks[2]("mlp.c_fc.lora_A.weight") * 8));
 }
 
 TEST(Initialize, GivesTheSameWhateverTheDtypeAndTheOtherTensors) {

@@ -71,6 +71,20 @@ TEST(DiskRule, CountsWhatIsKeptBesidesANewCheckpoint) {
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 keep_last=50").disk.checkpoints, 9);
 }
 
+TEST(DiskRule, CountsTheMergedModel) {
+  Inputs in = inputs_of("model=pythia28 adapter=lora model.policy_dtype=bfloat16 adapter.merge_on_save=true");
+  const double merged = 2 * 2'775'208'960.0;
+  EXPECT_EQ(make_plan(in).disk.merged, merged);
+  in.host.free_disk = merged;
+  const Plan full = make_plan(in);
+  EXPECT_EQ(verdict_of(full, "disk"), Verdict::error);
+  EXPECT_NE(full.find("disk")->message.find("a merged model of 5.2 GiB"), std::string::npos)
+      << full.find("disk")->message;
+  ASSERT_EQ(full.find("disk")->remedies.size(), 1u);
+  in.run = config::with_overrides(in.run, full.find("disk")->remedies[0].overrides);
+  EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::ok);
+}
+
 TEST(DiskRule, FollowsSaveEvery) {
   // 160,800 examples, the last of which are saved once, also where that is a multiple.
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=3200").disk.checkpoints, 51);

@@ -105,6 +105,13 @@ TEST(Float16, IsNotThePolicysType) {
             nullptr);
 }
 
+TEST(Adapter, SharesItsWeightsWithTheReference) {
+  expect_finding("model=pythia28 adapter=lora", "adapter", Verdict::ok, "parameters are trained");
+  expect_finding("model=pythia28 adapter=lora model.reference_dtype=float16", "adapter", Verdict::error,
+                 "model.reference_dtype must be null");
+  EXPECT_FALSE(plan_of("model=pythia28").find("adapter"));
+}
+
 TEST(Experts, HaveABalanceLossIfAsked) {
   const std::string olmoe = "model=olmoe ", coefficient = "model.router_aux_loss_coef=0.01";
   expect_finding(olmoe, "experts", Verdict::ok, "each token goes to 8 of 64 experts, without a balance loss");
@@ -209,6 +216,9 @@ TEST(Warmup, EndsBeforeTheRun) {
 }
 
 TEST(KnownSettings, AreHintsOnly) {
+  expect_finding("model=pythia28 batch_size=32 lr=1e-4 adapter=lora", "known-settings", Verdict::ok, "");
+  expect_finding("model=pythia28 batch_size=32 lr=5e-7 adapter=lora", "known-settings", Verdict::hint,
+                 "where LoRA with loss=sft is known to work (usual: 1e-4 to 2e-4)");
   expect_finding("model=pythia28 batch_size=32 lr=1e-3", "known-settings", Verdict::hint,
                  "lr=0.001 is outside");
   expect_finding(kDpo + "batch_size=32 loss.beta=5", "known-settings", Verdict::hint,

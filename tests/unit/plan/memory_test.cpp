@@ -193,6 +193,33 @@ TEST(Memory, ReferenceByItsOwnDtypeAndPlace) {
   expect_bytes(plan_of(dpo + "loss.reference_free=true"), "reference", 0);
 }
 
+// GPT-NeoX of 32 layers with h = 2560: r (h + 3h + h + h + h + 4h + 4h + h) = 16 r h a layer.
+TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 reference=live model.fsdp_policy_mp=bfloat16 optimizer=AdamW ";
+  const Plan lora = plan_of(line + "adapter=lora adapter.r=8"), full = plan_of(line);
+  constexpr double kAdapter = 32.0 * 16 * 8 * 2560;
+  expect_bytes(lora, "parameters", 2 * (kPythia + kAdapter));
+  expect_bytes(lora, "gradients", 2 * kAdapter);
+  expect_bytes(lora, "optimizer", 8 * kAdapter);
+  expect_bytes(lora, "master copy", 4 * kAdapter);
+  expect_bytes(lora, "reference", 0);
+  EXPECT_NEAR(lora.disk.checkpoint, 12 * kAdapter, 1);
+  EXPECT_GT(part(full, "reference"), kPythia);
+  // Only A x is saved besides.
+  EXPECT_NEAR(part(lora, "activations") / part(full, "activations"), 1, 0.01);
+  // DoRA saves each product: 9 h of 34 h.
+  EXPECT_GT(part(plan_of(line + "adapter=lora adapter.dora=true"), "activations"),
+            1.1 * part(lora, "activations"));
+  // A head that is trained is like that of a full run: over several chunks of rows its gradient is summed in
+  // float32.
+  const auto logits = [&](const std::string& more) {
+    return part(plan_of(line + "batch_size=64 " + more), "logits chunk");
+  };
+  EXPECT_EQ(logits("adapter=lora adapter.modules_to_save=[embed_out]"), logits(""));
+  EXPECT_NEAR(logits("") - logits("adapter=lora"), 6.0 * 50'304 * 2560, 1);
+}
+
 TEST(Memory, ActivationsOfALayer) {
   const auto bytes = [](const std::string& model) {
     double sum = 0;

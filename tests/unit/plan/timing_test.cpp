@@ -88,6 +88,18 @@ TEST(Timing, OptimizerIsOnePassOverMemory) {
               0.023589, 1e-6);
 }
 
+// Frozen weights have no gradients: the backward pass is half as long.
+TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
+  const std::string line = "model=pythia28 loss=sft batch_size=64 model.fsdp_policy_mp=bfloat16 ";
+  const double full = plan_of(line).timing.microbatch.compute;
+  const double lora = plan_of(line + "adapter=lora adapter.r=8").timing.microbatch.compute;
+  EXPECT_NEAR(lora / full, 0.69, 0.03);
+  EXPECT_LT(plan_of(line + "adapter=lora").timing.optimizer, 0.02 * plan_of(line).timing.optimizer);
+  // DoRA also reads the weights twice, forward and in recomputation.
+  const double dora = plan_of(line + "adapter=lora adapter.r=8 adapter.dora=true").timing.microbatch.compute;
+  EXPECT_GT(dora, lora);
+}
+
 TEST(Timing, ShardedCommunication) {
   // Per microbatch: gather 2cP forward, 2cP backward, reduce 4cP (float32), c = 3/4, at 100 GB/s.
   const double parameters = 2'775'208'960;

@@ -67,6 +67,7 @@ struct Rank {
   checkpoint::LoadedModel model;
   std::unique_ptr<optim::Optimizer> optimizer;
 
+  const model::TensorTable& table() const { return model.adapter ? model.adapter->table : model.table; }
   std::vector<std::vector<at::Tensor>> arrays() const {
     std::vector<std::vector<at::Tensor>> all{checkpoint::flats_of(model.weights)};
     for (const optim::StateArray& array : optimizer->state().arrays) all.push_back(array.blocks);
@@ -75,7 +76,7 @@ struct Rank {
   Snapshot snapshot(std::int64_t examples) const {
     RunState run_state;
     run_state.examples = examples;
-    return take_snapshot(model, model.weights, *optimizer, model.table, run_state, part);
+    return take_snapshot(model, model.weights, *optimizer, table(), run_state, part);
   }
 };
 
@@ -100,18 +101,27 @@ class Checkpoints : public testing::Test {
       : folder_(fs::path(testing::TempDir()) /
                 ("dpo_train_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()))) {
     fs::remove_all(folder_);
-    for (const auto& [name, config] : kConfigs) {
-      fs::create_directories(folder_ / name);
-      std::ofstream(folder_ / name / "config.json") << config;
-      std::ofstream(folder_ / name / "tokenizer.json") << "the tokenizer of " << name;
-    }
+    for (const auto& [name, config] : kConfigs) make_folder(name, config);
+    make_folder("llama_lora", kConfigs.at("llama"));  // with an adapter; see blank()
   }
   ~Checkpoints() override { fs::remove_all(folder_); }
+
+  void make_folder(const std::string& name, const std::string& config) const {
+    fs::create_directories(folder_ / name);
+    std::ofstream(folder_ / name / "config.json") << config;
+    std::ofstream(folder_ / name / "tokenizer.json") << "the tokenizer of " << name;
+  }
 
   // A rank as it is before anything was read: zeros.
   Rank blank(const std::string& model, const RankPart& part,
              config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat) const {
     Rank rank{part, checkpoint::new_model(folder_ / model, type, at::kCPU, 1, part.layout), nullptr};
+    if (model.ends_with("lora")) {
+      const model::AdapterSettings settings{.r = 3, .modules_to_save = {"lm_head"}};
+      rank.model.adapter =
+          checkpoint::AdapterInfo{{settings, "base"}, model::adapter_table(rank.model.table, settings)};
+      rank.model.weights = model::make_weights(rank.table(), type, at::kCPU, part.layout);
+    }
     for (model::BlockWeights& block : rank.model.weights.blocks) block.flat.zero_();
     rank.optimizer = optim::make_optimizer(optimizer, rank.model.weights);
     return rank;
@@ -120,7 +130,7 @@ class Checkpoints : public testing::Test {
   Rank trained(const std::string& model, const RankPart& part) const {
     Rank rank = blank(model, part);
     const auto arrays = rank.arrays();
-    for (std::size_t i = 0; i < arrays.size(); ++i) fill(i, arrays[i], rank.model.table, part.layout);
+    for (std::size_t i = 0; i < arrays.size(); ++i) fill(i, arrays[i], rank.table(), part.layout);
     return rank;
   }
 
@@ -129,8 +139,8 @@ class Checkpoints : public testing::Test {
     Rank rank = trained(model, part);
     for (const auto& flats : rank.arrays())
       for (std::size_t i = 0; i < flats.size(); ++i)
-        for (const model::Piece& piece : model::pieces_of(rank.model.table.blocks[i], part.layout)) {
-          const bool split = rank.model.table.blocks[i].tensors[piece.tensor].split.has_value();
+        for (const model::Piece& piece : model::pieces_of(rank.table().blocks[i], part.layout)) {
+          const bool split = rank.table().blocks[i].tensors[piece.tensor].split.has_value();
           if (!part.writes || (part.layout.tensor_rank > 0 && !split))
             flats[i].narrow(0, piece.to, piece.count).fill_(-1);
         }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/formats/safetensors.h"
 #include "unit/run/checkpoints.h"
 
@@ -41,6 +42,30 @@ TEST_F(Checkpoints, AreReadByEveryOtherMesh) {
                 << model << " array " << i << " block " << block << " rank " << part.rank << " of "
                 << part.ranks;
       }
+  }
+}
+
+TEST_F(Checkpoints, OfAdaptersArePeftFoldersThatEveryMeshReads) {
+  const std::string model = "llama_lora";
+  const fs::path one = save("one", model, {});
+  const auto wanted = contents_of(one);
+  EXPECT_TRUE(wanted.contains("adapter_config.json") && wanted.contains("adapter_model.safetensors"));
+  EXPECT_TRUE(wanted.contains("tokenizer.json") && wanted.contains("state/optimizer.safetensors"));
+  EXPECT_FALSE(wanted.contains("config.json") || wanted.contains("model.safetensors"));
+  for (std::size_t i = 0; i < kMeshes.size(); ++i) {
+    const auto got = contents_of(save("run" + std::to_string(i), model, kMeshes[i]));
+    ASSERT_EQ(got.size(), wanted.size()) << i;
+    for (const auto& [name, bytes] : wanted) EXPECT_TRUE(got.at(name) == bytes) << i << " " << name;
+    for (const RankPart& part : parts_of(kMeshes[i])) {
+      Rank read = blank(model, part);
+      const checkpoint::AdapterInfo found = checkpoint::open_adapter(one, read.model.table);
+      checkpoint::read_adapter(one, found, read.model.weights, part.layout);
+      read_optimizer(one, *read.optimizer, read.table(), part.layout);
+      const auto arrays = read.arrays(), expected = trained(model, part).arrays();
+      for (std::size_t a = 0; a < arrays.size(); ++a)
+        for (std::size_t block = 0; block < arrays[a].size(); ++block)
+          EXPECT_TRUE(arrays[a][block].equal(expected[a][block])) << "array " << a << " block " << block;
+    }
   }
 }
 

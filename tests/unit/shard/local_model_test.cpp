@@ -124,6 +124,9 @@ TEST(Fingerprint, ChangesWithAnyNumberAndItsPlace) {
   EXPECT_EQ(fingerprint_of(made.model.table, made.weights, {}), before);
   weights[0] += 1e-6;
   EXPECT_NE(fingerprint_of(made.model.table, made.weights, {}), before);
+  weights.copy_(kept);
+  made.model.table.blocks[1].tensors[2].scale = 2;  // LoRA with another alpha
+  EXPECT_NE(fingerprint_of(made.model.table, made.weights, {}), before);
 }
 
 }  // namespace

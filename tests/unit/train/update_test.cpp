@@ -8,6 +8,8 @@
 #include "checkpoint/load.h"
 #include "checkpoint/tensor_parts.h"
 #include "model/batch.h"
+#include "model/tables/adapter.h"
+#include "shard/adapter.h"
 
 namespace dpo::train {
 namespace {
@@ -43,6 +45,30 @@ class Updates : public testing::Test {
                      .pass = {}};
     state.optimizer = optim::make_optimizer(config::Optimizer::SGD, state.policy.trained());
     return state;
+  }
+
+  // A policy with a new adapter over the model that is its reference too.
+  TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0) const {
+    const model::Model model = model::make_model(
+        base.model().config,
+        model::adapter_table(base.model().table, {.r = 2, .targets = {"q_proj", "up_proj"}}));
+    model::Weights adapter = shard::new_adapter(model.trained, base, at::kFloat, 1, {});
+    TrainState state{
+        .mesh = {},
+        .policy = {model, std::move(adapter), {at::kFloat, at::kFloat, at::kFloat}, {}, {}, base},
+        .reference = live_reference({base, {}}),
+        .optimizer = nullptr,
+        .schedule = {1e-2, 0},
+        .loss = {},
+        .pass = {},
+        .dropout = dropout};
+    state.optimizer = optim::make_optimizer(config::Optimizer::AdamW, state.policy.trained());
+    return state;
+  }
+
+  shard::LocalModel base_model() const {
+    return {
+        model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config), weights_of(1), {}};
   }
 
   ExampleBatch batch() const {
@@ -113,6 +139,29 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
   EXPECT_FALSE(is_equal(before, state.policy.stored()));
+}
+
+// The reference is the base without the adapter: the same weights, which no update changes.
+TEST_F(Updates, OfAnAdapterLeaveTheBaseAsItIs) {
+  const shard::LocalModel frozen = base_model();
+  const std::vector<at::Tensor> before = copies_of(frozen.weights());
+  TrainState state = state_with_adapter(frozen);
+  EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
+  const Record first = update(state, batch()).records[0], second = update(state, batch()).records[0];
+  EXPECT_LT(second.loss, first.loss);
+  EXPECT_EQ(second.reference, first.reference);
+  EXPECT_TRUE(is_equal(before, frozen.weights()));
+}
+
+TEST_F(Updates, HaveTheSameDropoutForASeed) {
+  const auto trained = [&](std::uint64_t seed) {
+    TrainState state = state_with_adapter(base_model(), 0.5);
+    state.seed = seed;
+    for (int i = 0; i < 3; ++i) update(state, batch());
+    return copies_of(state.policy.stored());
+  };
+  EXPECT_EQ(difference(trained(1), trained(1)), 0);
+  EXPECT_GT(difference(trained(1), trained(2)), 0);
 }
 
 // Tokens that are not scored are read all the same: the others' log-probabilities stay what they were, and

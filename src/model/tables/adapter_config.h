@@ -1,0 +1,23 @@
+// PEFT's adapter_config.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/tables/adapter.h"
+
+namespace dpo::model {
+
+struct AdapterConfig {
+  AdapterSettings settings;
+  std::string base;  // the model's folder, or ORG/NAME[@REVISION]; empty if unknown
+};
+
+// Invalid JSON, another kind of adapter, or a setting that changes the product in a way that is not supported
+// is a UserError that begins with `origin`.
+AdapterConfig parse_adapter_config(std::string_view text, const std::string& origin);
+
+// The same as text that PEFT reads, for an adapter of this model.
+std::string text_of(const AdapterConfig& config, const TensorTable& model);
+
+}  // namespace dpo::model

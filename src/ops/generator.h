@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/Context.h>
+
+namespace dpo::ops {
+
+// A random generator of a device, with a stream of its own.
+inline at::Generator seeded_generator(at::Device device, std::uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(seed);
+  return generator;
+}
+
+}  // namespace dpo::ops
