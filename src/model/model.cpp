@@ -1,10 +1,12 @@
 #include "model/model.h"
+#include "model/tables/adapter.h"
 
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
+#include "model/tables/adapter.h"
 #include "ops/log_probs.h"
 #include "ops/upload.h"
 
@@ -62,7 +64,8 @@ Model make_model(const ModelConfig& config) {
 }
 
 Model make_model(const ModelConfig& config, TensorTable adapter) {
-  return {config, tensor_table(config.shape), std::move(adapter), functions_of(config.shape.layer_kind())};
+  TensorTable table = separated(tensor_table(config.shape), adapter);
+  return {config, std::move(table), std::move(adapter), functions_of(config.shape.layer_kind())};
 }
 
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,

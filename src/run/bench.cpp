@@ -93,15 +93,20 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
   const at::ScalarType stored = train::precision_of(config, mesh).stored;
   std::unique_ptr<train::Reference> reference = train::no_reference();
   std::optional<shard::LocalModel> frozen;
-  if (has_adapter || plan.reference == plan::ReferenceMode::live)
+  const model::TensorTable adapter =
+      has_adapter ? model::adapter_table(model.table, plan::adapter_settings(config.adapter))
+                  : model::TensorTable();
+  if (has_adapter)
+    frozen = shard::frozen_base(model.config, random_weights(model, train::reference_dtype(config), mesh),
+                                adapter, mesh);
+  else if (plan.reference == plan::ReferenceMode::live)
     frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
   if (plan.reference == plan::ReferenceMode::live)
     reference = train::live_reference({*frozen, train::pass_options(config)});
   if (!has_adapter)
     return train::make_train_state(config, mesh, model, random_weights(model, stored, mesh),
                                    std::move(reference));
-  const model::Model adapted = model::make_model(
-      model.config, model::adapter_table(model.table, plan::adapter_settings(config.adapter)));
+  const model::Model adapted = model::make_model(model.config, adapter);
   return train::make_train_state(config, mesh, adapted,
                                  shard::new_adapter(adapted.trained, *frozen, stored, 0, mesh),
                                  std::move(reference), frozen);

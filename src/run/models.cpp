@@ -255,9 +255,10 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   if (const auto adapter = adapter_archive(config); adapter && is_complete(*adapter))
     check_base_weights(read_run_state(*adapter).identity, fingerprint, config, *adapter);
-  const shard::LocalModel base(model::make_model(loaded.config), std::exchange(loaded.weights, {}), mesh);
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);
   loaded.adapter = checkpoint::AdapterInfo{{settings, name}, model::adapter_table(loaded.table, settings)};
+  const shard::LocalModel base =
+      shard::frozen_base(loaded.config, std::exchange(loaded.weights, {}), loaded.adapter->table, mesh);
   return AdaptedModel{std::move(loaded), base, std::move(fingerprint)};
 }
 

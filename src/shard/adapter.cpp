@@ -1,9 +1,12 @@
 #include "shard/adapter.h"
 
+#include <algorithm>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include "model/init.h"
+#include "model/tables/adapter.h"
 
 namespace dpo::shard {
 namespace {
@@ -23,6 +26,11 @@ bool has_any_from_base(const model::Block& adapter, const model::Block& base) {
   return false;
 }
 
+// The tensor itself, which layers may see as a part of another.
+const model::NamedTensor& tensor_of(const model::BlockWeights& weights, const std::string& name) {
+  return *std::ranges::find(weights.tensors, name, &model::NamedTensor::name);
+}
+
 // The values of these tensors, from the block's weights as this tensor-parallel rank has them.
 void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, const model::Block& base,
                     const model::BlockWeights& weights) {
@@ -30,10 +38,12 @@ void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, con
     if (!is_from_base(adapter.tensors[i], base)) continue;
     const std::string& name = whole.tensors[i].name;
     if (!name.ends_with(kMagnitude)) {
-      whole.tensors[i].tensor.copy_(weights(name));
+      whole.tensors[i].tensor.copy_(tensor_of(weights, name).tensor);
       continue;
     }
-    model::Matrix matrix = weights.matrix(name.substr(0, name.size() - kMagnitude.size()));
+    const model::NamedTensor& own =
+        tensor_of(weights, name.substr(0, name.size() - kMagnitude.size()) + ".weight");
+    model::Matrix matrix{own.tensor, own.transposed};
     // Norms over inputs that ranks split are summed over them.
     if (weights.tensor_group && !adapter.tensors[i].split) {
       matrix.lora.emplace();
@@ -44,6 +54,15 @@ void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, con
 }
 
 }  // namespace
+
+LocalModel frozen_base(const model::ModelConfig& config, model::Weights weights,
+                       const model::TensorTable& adapter, const Mesh& mesh) {
+  model::Model model = model::make_model(config);
+  model.table = model.trained = model::separated(model.table, adapter);
+  for (std::size_t i = 0; i < weights.blocks.size(); ++i)
+    weights.blocks[i] = model::rank_block(weights.blocks[i].flat, model.table.blocks[i], mesh.layout());
+  return {std::move(model), std::move(weights), mesh};
+}
 
 model::Weights new_adapter(const model::TensorTable& table, const LocalModel& base, at::ScalarType dtype,
                            std::uint64_t seed, const Mesh& mesh) {

@@ -39,7 +39,7 @@ bool is_saved_by(const TensorTable& model, const TensorInfo& tensor, const std::
 // `linear`, or not on a part of them, so they cannot have LoRA.
 bool is_of_mixture(const Block& block, const TensorInfo& tensor) {
   return block.kind == BlockKind::layer && tensor.multiplies_tokens &&
-         (!tensor.split || !tensor.stack.empty());
+         (!tensor.split || (!tensor.stack.empty() && !tensor.joined));
 }
 
 // What `linear` multiplies by: the matrices of the layers.
@@ -244,6 +244,13 @@ void add_lora(std::vector<TensorInfo>& tensors, const TensorInfo& matrix, const 
   tensors.push_back(std::move(magnitude));
 }
 
+// A tensor that layers do not see as a part of another.
+TensorInfo alone(TensorInfo tensor) {
+  if (tensor.joined) tensor.stack.clear();
+  tensor.joined = false;
+  return tensor;
+}
+
 }  // namespace
 
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings) {
@@ -268,15 +275,28 @@ TensorTable adapter_table(const TensorTable& model, const AdapterSettings& setti
     Block& added = adapter.blocks.emplace_back(Block{block.kind, block.prefix, {}});
     for (const TensorInfo& tensor : block.tensors) {
       const auto means_it = [&](const std::string& end) { return is_saved_by(model, tensor, end); };
-      if (std::ranges::any_of(saved, means_it)) added.tensors.push_back(tensor);
-      if (tensor.joined) {  // a module that is trained whole is a product of its own
-        added.tensors.back().joined = false;
-        added.tensors.back().stack.clear();
-      } else if (can_have_lora(block, tensor) && has_lora(module_of(tensor)))
+      if (std::ranges::any_of(saved, means_it))
+        added.tensors.push_back(alone(tensor));
+      else if (can_have_lora(block, tensor) && has_lora(module_of(tensor)))
         add_lora(added.tensors, tensor, settings, origin);
     }
   }
   return adapter;
+}
+
+TensorTable separated(TensorTable model, const TensorTable& adapter) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    std::set<std::string> adapted, stacks;  // modules
+    for (const TensorInfo& tensor : adapter.blocks[b].tensors) {
+      const std::string module = module_of(tensor);
+      adapted.insert(module.ends_with(".lora_A") ? module.substr(0, module.rfind('.')) : module);
+    }
+    for (const TensorInfo& tensor : model.blocks[b].tensors)
+      if (tensor.joined && adapted.contains(module_of(tensor))) stacks.insert(module_of(tensor.stack));
+    for (TensorInfo& tensor : model.blocks[b].tensors)
+      if (tensor.joined && stacks.contains(module_of(tensor.stack))) tensor = alone(tensor);
+  }
+  return model;
 }
 
 std::vector<std::string> peft_targets(const TensorTable& model, const AdapterSettings& settings) {

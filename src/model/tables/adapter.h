@@ -36,6 +36,10 @@ TensorTable adapter_table(const TensorTable& model, const AdapterSettings& setti
 TensorTable adapter_table(const TensorTable& model, const AdapterSettings& settings,
                           const ModuleFilter& has_lora, const std::string& origin);
 
+// The model's tensors with none joined to one that has an adapter. Policy and reference compute with the same
+// products then, so that the policy begins as the reference to the bit.
+TensorTable separated(TensorTable model, const TensorTable& adapter);
+
 // Names by which PEFT finds exactly the modules with LoRA, and those that are trained as a whole. It matches
 // names of targets with all modules, so that an expression may mean more to it than to us.
 std::vector<std::string> peft_targets(const TensorTable& model, const AdapterSettings& settings);

@@ -1,5 +1,7 @@
 #include "shard/adapter.h"
 
+#include <algorithm>
+
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
@@ -25,8 +27,8 @@ model::Model with_adapter(const model::Model& model, const model::AdapterSetting
 
 Adapted make_adapted(const std::string& family, const model::AdapterSettings& settings, bool random) {
   const MadeModel made = make_model(family);
-  const LocalModel base(made.model, made.weights, {});
   const model::Model model = with_adapter(made.model, settings);
+  const LocalModel base = frozen_base(made.model.config, made.weights, model.trained, {});
   model::Weights weights = new_adapter(model.trained, base, at::kFloat, 3, {});
   if (random)
     for (model::BlockWeights& block : weights.blocks)
@@ -63,6 +65,20 @@ TEST(Adapter, IsTheModelItselfAtFirst) {
     }
 }
 
+// Matrices with an adapter are computed with it where the base has them joined, too.
+TEST(Adapter, OverAModelWithJoinedMatricesIsTheSame) {
+  const Adapted adapted = make_adapted("llama", {.r = 3, .targets = {"k_proj", "up_proj"}}, true);
+  const MadeModel made = make_model("llama");
+  ASSERT_NE(made.weights.blocks[1].find("self_attn.qkv_proj.weight"), nullptr);
+  ASSERT_EQ(adapted.base.weights().blocks[1].find("self_attn.qkv_proj.weight"), nullptr);
+  const LocalModel joined(adapted.local.model(), {made.model, made.weights, {}}, adapted.local.weights(), {});
+  const Result expected = result_of(adapted.local), found = result_of(joined);
+  EXPECT_TRUE(at::allclose(found.log_probs, expected.log_probs, 1e-5, 1e-5));
+  EXPECT_FALSE(at::allclose(result_of(adapted.base).log_probs, expected.log_probs, 1e-3, 1e-3));
+  for (std::size_t b = 0; b < found.gradients.blocks.size(); ++b)
+    EXPECT_TRUE(at::allclose(found.gradients.blocks[b].flat, expected.gradients.blocks[b].flat, 1e-4, 1e-4));
+}
+
 // The gradient of W, where the model is W + s B A, gives those of A and B.
 TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
@@ -86,7 +102,8 @@ TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
         for (std::size_t i = 0; i < found.tensors.size(); i += 2) {
           const std::string& name = found.tensors[i].name;
           const std::string module = name.substr(0, name.size() - std::string(".lora_A.weight").size());
-          const model::NamedTensor& whole = *all.gradients.blocks[b].find(module + ".weight");
+          const model::NamedTensor& whole = *std::ranges::find(all.gradients.blocks[b].tensors,
+                                                               module + ".weight", &model::NamedTensor::name);
           const at::Tensor of_w = whole.transposed ? whole.tensor.t() : whole.tensor;
           const at::Tensor a = weights.tensors[i].tensor, up = weights.tensors[i + 1].tensor;
           EXPECT_TRUE(at::allclose(found.tensors[i].tensor, 2 * up.t().mm(of_w), 1e-3, 1e-3)) << name;
