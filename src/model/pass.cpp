@@ -73,9 +73,10 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
 // Chunks of logits have the same bytes in all dtypes, where no float32 copy of 16-bit ones is needed.
-std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix) {
-  return matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device()) ? 2 * options.chunk_rows
-                                                                               : options.chunk_rows;
+std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix, double logit_cap) {
+  const bool as_they_are =
+      matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device(), matrix.scalar_type(), logit_cap);
+  return as_they_are ? 2 * options.chunk_rows : options.chunk_rows;
 }
 
 ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
@@ -85,7 +86,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
           head.bias("lm_head"),
           batch.targets,
           batch.row_starts,
-          chunk_rows_of(options, matrix.weight),
+          chunk_rows_of(options, matrix.weight, model.config.settings.logit_cap),
           batch.row_weights,
           first_vocabulary_row(head, model.config.shape.vocabulary),
           model.config.settings.logit_cap};
@@ -116,7 +117,7 @@ BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const 
   BlockWeights leaves{weights.flat, {}, weights.operands, weights.tensor_group, dropout};
   for (NamedTensor& named : leaves.operands) {
     named.tensor = named.tensor.detach().requires_grad_(is_trained(named.name));
-    named.sum = std::make_shared<ops::GradientSum>();
+    if (named.tensor.requires_grad()) named.sum = std::make_shared<ops::GradientSum>();
   }
   return leaves;
 }

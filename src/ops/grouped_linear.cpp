@@ -7,6 +7,8 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "hardware/gpus.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -14,10 +16,18 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// LibTorch has one kernel for all groups: in bfloat16 on a GPU, for rows of whole 16 bytes.
+// Of the GPU that a tensor is on.
+bool is_hopper(const at::Tensor& tensor) {
+  const std::vector<hardware::Gpu>& gpus = hardware::find_gpus().found;
+  const auto index = static_cast<std::size_t>(tensor.device().index());
+  return index < gpus.size() && gpus[index].capability_major == 9;
+}
+
+// LibTorch has one kernel for all groups: in bfloat16 on a GPU, for rows of whole 16 bytes. It was tested on
+// Hopper; on Blackwell the gradients of groups without rows are reported to be wrong (pytorch#172439).
 bool has_grouped_kernel(const at::Tensor& x, const at::Tensor& weights) {
   constexpr std::int64_t kElements = 8;  // in 16 bytes
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && weights.is_contiguous() &&
+  return x.is_cuda() && is_hopper(x) && x.scalar_type() == at::kBFloat16 && weights.is_contiguous() &&
          weights.size(1) % kElements == 0 && weights.size(2) % kElements == 0;
 }
 

@@ -217,7 +217,9 @@ at::Tensor capped(const at::Tensor& x, double cap) {
   return wide.div_(cap).tanh_().mul_(cap);
 }
 
-bool reads_16_bit_rows(at::Device device) { return device.is_cpu() || fused::has_kernels(); }
+bool reads_16_bit_rows(at::Device device, at::ScalarType dtype, double cap) {
+  return device.is_cpu() ? dtype == at::kBFloat16 && cap == 0 : fused::has_kernels();
+}
 
 RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy, double cap) {
   RowScores scores;

@@ -13,8 +13,8 @@ namespace dpo::ops {
 // cap * tanh(x / cap), in float32 or better; x itself if cap is 0. x may be overwritten.
 at::Tensor capped(const at::Tensor& x, double cap);
 
-// Whether 16-bit logits on this device are read as they are; else a float32 copy is made.
-bool reads_16_bit_rows(at::Device device);
+// Whether 16-bit logits of this dtype are read as they are; else a float32 copy is made.
+bool reads_16_bit_rows(at::Device device, at::ScalarType dtype, double cap);
 
 // All are [rows], float32 or better.
 struct RowScores {

@@ -65,7 +65,9 @@ void GradientSum::add(const at::Tensor& gradient) {
 
 void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
   const bool is_wider = tensor.scalar_type() != a.scalar_type();
-  if (is_wider && !tensor.is_cuda()) return add(at::mm(a.t(), b));
+  const bool can_widen =
+      tensor.is_cuda() && tensor.scalar_type() == at::kFloat && a.scalar_type() != at::kDouble;
+  if (is_wider && !can_widen) return add(at::mm(a.t(), b));
   const bool first = take_overwrite();
   if (is_wider)  // float32 from 16 bits
     first ? at::mm_out(tensor, a.t(), b, at::kFloat) : at::addmm_out(tensor, tensor, a.t(), b, at::kFloat);

@@ -14,7 +14,7 @@ struct GradientSum {
   std::shared_ptr<bool> overwrite = {};
 
   void add(const at::Tensor& gradient);
-  // Adds a^T b, in one product where the device can.
+  // Adds a^T b, in one product where the device and the dtypes allow it.
   void add_product(const at::Tensor& a, const at::Tensor& b);
 
  private:

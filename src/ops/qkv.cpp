@@ -67,6 +67,7 @@ Heads rotated_heads(const at::Tensor& qkv, const QkvLayout& layout, const Rotary
   if (angles.cos.defined()) {
     heads.q = apply_rotary(heads.q, angles.cos, angles.sin, angles.interleaved);
     heads.k = apply_rotary(heads.k, angles.cos, angles.sin, angles.interleaved);
+    heads.v = heads.v.contiguous();  // a view would keep the whole product in memory
   }
   return heads;
 }

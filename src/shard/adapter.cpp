@@ -1,6 +1,7 @@
 #include "shard/adapter.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -28,7 +29,9 @@ bool has_any_from_base(const model::Block& adapter, const model::Block& base) {
 
 // The tensor itself, which layers may see as a part of another.
 const model::NamedTensor& tensor_of(const model::BlockWeights& weights, const std::string& name) {
-  return *std::ranges::find(weights.tensors, name, &model::NamedTensor::name);
+  const auto found = std::ranges::find(weights.tensors, name, &model::NamedTensor::name);
+  if (found == weights.tensors.end()) throw std::logic_error("no tensor '" + name + "' in this block");
+  return *found;
 }
 
 // The values of these tensors, from the block's weights as this tensor-parallel rank has them.

@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -76,6 +77,25 @@ TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
           run();
           EXPECT_LT(relative_error(sum->tensor, expected[1].to(at::kFloat) + before), tolerance);
         }
+}
+
+// Gradients may be reduced in fewer bits than they are computed in.
+TEST(GradientSum, TakesProductsOfAnyDtype) {
+  for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
+    if (device.is_cuda() && !has_gpu()) continue;
+    for (const at::ScalarType of_sum : {at::kFloat, at::kBFloat16, at::kHalf})
+      for (const at::ScalarType of_product : {at::kFloat, at::kBFloat16, at::kHalf}) {
+        const auto options = at::TensorOptions(device);
+        const at::Tensor a = at::randn({16, 8}, options.dtype(of_product)),
+                         b = at::randn({16, 24}, options.dtype(of_product));
+        GradientSum sum{at::ones({8, 24}, options.dtype(of_sum)), std::make_shared<bool>(true)};
+        const at::Tensor product = a.to(at::kDouble).t().mm(b.to(at::kDouble));
+        sum.add_product(a, b);
+        EXPECT_LT(relative_error(sum.tensor, product), 1e-2);
+        sum.add_product(a, b);
+        EXPECT_LT(relative_error(sum.tensor, 2 * product), 1e-2);
+      }
+  }
 }
 
 }  // namespace
