@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,10 @@ struct ModelArguments {
   std::string dtype;  // empty: float32 on a CPU, the model's on a GPU
 };
 void describe(CLI::App& command, ModelArguments& arguments);
+
+// Whether a folder is an adapter of PEFT's or ours, and not a model; the file that says so.
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+bool is_adapter(const std::filesystem::path& folder);
 
 // How conversations become text.
 struct ChatArguments {

@@ -26,4 +26,9 @@ void describe(CLI::App& command, ModelArguments& arguments) {
             "dtype to compute in (default: that of MODEL's config.json on a GPU, float32 on the CPU)");
 }
 
+bool is_adapter(const std::filesystem::path& folder) {
+  std::error_code none;
+  return exists(folder / kAdapterConfig, none) && !exists(folder / "config.json", none);
+}
+
 }  // namespace dpo::commands

@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAdapterConfig = "adapter_config.json";
-
 struct PushArguments {
   std::string source, name, revision, card, base_model;
   bool best = false, is_private = false, dry_run = false, overwrite_card = false, replace = false;
@@ -92,11 +90,6 @@ void remove_origin(hub::LocalFile& file) {
   text = json.dump(2) + "\n";
   const auto size = static_cast<std::int64_t>(text.size());
   file = {.path = file.path, .text = std::move(text), .size = size};
-}
-
-bool is_adapter(const fs::path& folder) {
-  std::error_code none;
-  return fs::exists(folder / kAdapterConfig, none) && !fs::exists(folder / "config.json", none);
 }
 
 // Writes adapter_config.json with the name on the hub of the adapter's model. Others cannot use a folder.

@@ -6,11 +6,13 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/user_path.h"
 #include "commands/commands.h"
 #include "commands/report.h"
 #include "config/compose.h"
 #include "config/text.h"
+#include "model/tables/adapter_config.h"
 #include "serve/serve.h"
 
 namespace dpo::commands {
@@ -48,7 +50,17 @@ void describe(CLI::App& command, ServeArguments& arguments) {
   command.footer("The address of the page is printed on stdout; Ctrl-C ends. See docs/serve.md.");
 }
 
-// The model that a run started from, as arguments of dpo sample. A name after "--" cannot be an option.
+// A model as arguments of dpo sample: an adapter with the model that it names. A name after "--" cannot be an
+// option.
+std::vector<std::string> model_at(const fs::path& folder) {
+  if (!is_adapter(folder)) return {"--", folder.string()};
+  const fs::path file = folder / kAdapterConfig;
+  const std::string base =
+      model::parse_adapter_config(read_text_file(file, "the adapter's configuration"), file.string()).base;
+  return {"--adapter=" + folder.string(), "--", base};
+}
+
+// The model that a run started from.
 std::vector<std::string> reference_of(const fs::path& run) {
   config::Request request;
   request.config_file = run / "config.yaml";
@@ -59,14 +71,16 @@ std::vector<std::string> reference_of(const fs::path& run) {
   std::vector<std::string> arguments;
   if (model.archive && !is_folder) arguments.push_back("--weights=" + *model.archive);
   if (model.tokenizer_name_or_path) arguments.push_back("--tokenizer=" + *model.tokenizer_name_or_path);
-  arguments.insert(arguments.end(), {"--", is_folder ? *model.archive : model.name_or_path});
+  const std::vector<std::string> found =
+      is_folder ? model_at(*model.archive) : std::vector<std::string>{"--", model.name_or_path};
+  arguments.insert(arguments.end(), found.begin(), found.end());
   return arguments;
 }
 
 std::vector<std::string> policy_of(const fs::path& run) {
   std::error_code none;
   if (!fs::exists(run / kLatest, none)) throw UserError("the run has no checkpoint yet");
-  return {"--", (run / kLatest).string()};
+  return model_at(run / kLatest);
 }
 
 std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prompt& prompt,

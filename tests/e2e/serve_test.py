@@ -293,6 +293,17 @@ class RealRun(TinyRuns):
             self.assertEqual(answer[-1], {"done": True}, text)
             self.assertTrue("".join(line.get("text", "") for line in answer))
 
+    def test_an_adapter_answers_with_its_model(self):
+        run = self.folder / "adapted/run"
+        self.check(self.train(run, "n_examples=40", "adapter=lora"))
+        server = Server(self.folder / "adapted", cwd=self.folder)
+        self.addCleanup(server.stop)
+        identifier = server.json("/api/runs")[0]["id"]
+        for side in ("policy", "reference"):
+            body = json.dumps({"run": identifier, "side": side, "prompt": "ĀāĂă", "temperature": 0, "max_new_tokens": 8})
+            status, _, text = server.ask("/api/try", "POST", body, Origin=f"http://{server.host}")
+            self.assertEqual((status, json.loads(text.splitlines()[-1])), (200, {"done": True}), text)
+
     def test_a_model_stops_when_its_viewer_leaves(self):
         run = self.folder / "left/run"
         self.check(self.train(run, "n_examples=40"))
