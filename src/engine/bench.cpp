@@ -45,7 +45,9 @@ void print_profile(const run::Profile& profile, const plan::Timing& timing) {
   fmt::print("\nAn update while it was recorded: {:.1f} ms\n", 1e3 * profile.update);
   fmt::print("         time            calls      at peak  part\n");
   for (const run::ProfilePart& part : profile.parts) row(part);
-  row({"idle: waiting for the host, or for other ranks", profile.idle, 0});
+  row({profile.parts.empty() ? "outside LibTorch's operators"
+                             : "idle: waiting for the host, or for other ranks",
+       profile.idle, 0});
   fmt::print("\nWhat takes most of it\n");
   for (const run::ProfilePart& part : profile.calls) row(part);
 }
