@@ -25,6 +25,34 @@ std::string name_of(Optimizer optimizer) {
   return "";
 }
 
+std::string name_of(OptimizerState state) {
+  switch (state) {
+    case OptimizerState::float32: return "float32";
+    case OptimizerState::bfloat16: return "bfloat16";
+    case OptimizerState::eight_bit: return "8bit";
+  }
+  return "";
+}
+
+std::string name_of(Offload offload) {
+  switch (offload) {
+    case Offload::none: return "none";
+    case Offload::optimizer: return "optimizer";
+    case Offload::reference: return "reference";
+    case Offload::both: return "both";
+  }
+  return "";
+}
+
+std::string name_of(BaseDtype dtype) {
+  switch (dtype) {
+    case BaseDtype::nf4: return "nf4";
+    case BaseDtype::int8: return "int8";
+    case BaseDtype::fp8: return "fp8";
+  }
+  return "";
+}
+
 std::string name_of(Adapter adapter) {
   switch (adapter) {
     case Adapter::none: return "none";

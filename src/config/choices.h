@@ -13,6 +13,15 @@ enum class Trainer { Basic, Fsdp, TensorParallel };
 
 enum class Optimizer { RMSprop, Adam, AdamW, SGD, Adafactor };
 
+// How the optimizer state is stored.
+enum class OptimizerState { float32, bfloat16, eight_bit };
+
+// What waits in host memory while the device does not need it.
+enum class Offload { none, optimizer, reference, both };
+
+// How an adapter's frozen model is stored, other than in the dtype that is computed in.
+enum class BaseDtype { nf4, int8, fp8 };
+
 // What is trained besides, or instead of, the model's own weights.
 enum class Adapter { none, lora };
 
@@ -63,6 +72,9 @@ enum class Loss {
 // As written in YAML, on the command line and in the files of a run.
 std::string name_of(Trainer trainer);
 std::string name_of(Optimizer optimizer);
+std::string name_of(OptimizerState state);
+std::string name_of(Offload offload);
+std::string name_of(BaseDtype dtype);
 std::string name_of(Adapter adapter);
 std::string name_of(TrainOn train_on);
 std::string name_of(Schedule schedule);

@@ -51,6 +51,7 @@ struct AdapterConfig {
   std::map<std::string, std::int64_t> rank_pattern;
   std::map<std::string, double> alpha_pattern;
   bool merge_on_save = false;
+  std::optional<BaseDtype> base_dtype;
 };
 
 // How many ranks share the work in each way; null: decided by the trainer.
@@ -130,6 +131,8 @@ struct RunConfig {
   Optimizer optimizer = Optimizer::RMSprop;
   std::optional<std::vector<double>> optimizer_betas;
   std::optional<double> optimizer_eps;
+  std::optional<OptimizerState> optimizer_state;
+  Offload offload = Offload::none;
   std::optional<double> weight_decay;
   std::int64_t warmup_steps = 0;
   Schedule lr_schedule = Schedule::constant;

@@ -98,6 +98,14 @@ std::vector<Field> run_fields() {
       setting_of({Optimizer::RMSprop, Optimizer::Adam, Optimizer::AdamW},
                  field("optimizer_eps", &R::optimizer_eps, "null", above(0),
                        "Added to the denominator of an update; null: PyTorch's default, 1e-8.")),
+      setting_of({Optimizer::RMSprop, Optimizer::Adam, Optimizer::AdamW},
+                 field("optimizer_state", &R::optimizer_state, "null", one_of(all_choices<OptimizerState>()),
+                       "How the optimizer state is stored: bfloat16 (rounded stochastically) takes half of "
+                       "float32, 8bit (blocks of 256 as in bitsandbytes) a quarter; null: model.policy_dtype "
+                       "(docs/memory.md).")),
+      field("offload", &R::offload, "none", one_of(all_choices<Offload>()),
+            "What waits in host memory while the GPU does not need it: the optimizer state, the reference, "
+            "or both. Less GPU memory, slower updates, the same numbers."),
       field("weight_decay", &R::weight_decay, "null", not_below(0),
             "Weight decay of all parameters, as in PyTorch; null: its default, 0.01 for AdamW and 0 for the "
             "others."),
@@ -252,6 +260,9 @@ std::vector<Field> adapter_fields() {
             texts("a list of one or more modules such as [q_proj, v_proj]", 1),
             "Matrices that get an adapter: ends of their names; regular expressions, which match a whole "
             "name; or all-linear, every matrix of the layers (of a mixture of experts: of its attention)."),
+      field("adapter.base_dtype", kAdapter, &A::base_dtype, "null", one_of(all_choices<BaseDtype>()),
+            "Store the frozen matrices in fewer bits: nf4 (QLoRA's 4 bits), int8 or fp8; null: as they are "
+            "computed in."),
       field("adapter.rslora", kAdapter, &A::rslora, "false", yes_or_no(),
             "Multiply by alpha / sqrt(r) instead (rank-stabilized LoRA)."),
       field("adapter.dora", kAdapter, &A::dora, "false", yes_or_no(),
