@@ -111,10 +111,6 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   return d;
 }
 
-// A training step reaches about this share of the rate of large matrix products: on the H200 0.52 of peak,
-// where products reach 0.74. A CPU core has the same ratio.
-constexpr double kStepShare = 0.7;
-
 // "NVIDIA GeForce RTX 3090" -> "geforce-rtx-3090".
 std::string file_name_of(const std::string& name) {
   std::string out;
