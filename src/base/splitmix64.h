@@ -3,10 +3,17 @@
 #include <cstdint>
 #include <string_view>
 
+// Our CUDA kernels call it too.
+#ifdef __CUDACC__
+#define DPO_HOST_DEVICE __host__ __device__
+#else
+#define DPO_HOST_DEVICE
+#endif
+
 namespace dpo {
 
 // A hash of 64 bits (SplitMix64). Applied to a counter, it is a random stream with random access.
-inline std::uint64_t splitmix64(std::uint64_t value) {
+DPO_HOST_DEVICE inline std::uint64_t splitmix64(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;

@@ -166,7 +166,8 @@ at::ScalarType scalar_type_of(Dtype dtype) {
     case Dtype::F32: return at::kFloat;
     case Dtype::F16: return at::kHalf;
     case Dtype::BF16: return at::kBFloat16;
-    default: throw std::logic_error("not a float dtype");
+    case Dtype::U8: return at::kByte;
+    default: throw std::logic_error("not a dtype of weights or optimizer state");
   }
 }
 
@@ -176,7 +177,8 @@ Dtype dtype_of(at::ScalarType type) {
     case at::kFloat: return Dtype::F32;
     case at::kHalf: return Dtype::F16;
     case at::kBFloat16: return Dtype::BF16;
-    default: throw std::logic_error("not a float dtype");
+    case at::kByte: return Dtype::U8;
+    default: throw std::logic_error("not a dtype of weights or optimizer state");
   }
 }
 

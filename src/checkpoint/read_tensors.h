@@ -9,13 +9,13 @@
 
 namespace dpo::checkpoint {
 
-// For float dtypes.
+// For float dtypes and bytes.
 at::ScalarType scalar_type_of(Dtype dtype);
 Dtype dtype_of(at::ScalarType type);
 std::string name_of_scalar(at::ScalarType type);  // "bfloat16"
 
 // Where elements of a stored tensor go: those in `ranges`, one range after another, into `values`, which is
-// flat and of any float dtype and device.
+// flat and on any device, of any float dtype or, like the stored ones, bytes.
 struct Destination {
   const StoredTensor* source = nullptr;
   at::Tensor values;

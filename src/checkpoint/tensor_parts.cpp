@@ -70,6 +70,29 @@ std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const st
   return parts_where(own, table, flats, layout, prefix);
 }
 
+std::vector<std::int64_t> group_shape(const model::Block& block, const model::Layout& layout,
+                                      std::int64_t group) {
+  const model::Layout unsharded{.tensor_ranks = layout.tensor_ranks};
+  return {layout.tensor_ranks, model::block_size(block, unsharded).size / group};
+}
+
+std::vector<TensorPart> group_parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
+                                       const model::Layout& layout, const std::string& prefix) {
+  std::vector<TensorPart> parts;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const model::Block& block = table.blocks[i];
+    const std::int64_t group = model::block_size(block, layout).shard_size / flats[i].numel();
+    const std::int64_t all = group_shape(block, layout, group)[1];
+    const std::int64_t from = layout.shard_rank * flats[i].numel();
+    const std::int64_t count = std::min(flats[i].numel(), all - from);  // the rest is padding
+    if (count > 0)
+      parts.push_back({prefix + std::to_string(i),
+                       flats[i].narrow(0, 0, count),
+                       {{layout.tensor_rank * all + from, count}}});
+  }
+  return parts;
+}
+
 TensorPart whole_part(std::string name, const at::Tensor& tensor) {
   return {std::move(name), tensor.view({-1}), {{0, tensor.numel()}}};
 }

@@ -32,6 +32,14 @@ std::vector<TensorPart> parts_of(const model::TensorTable& table, const std::vec
 std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix);
 
+// An array with a number for each group of `group` elements of a tensor-parallel rank's buffer: its shape in
+// a file, [tensor-parallel ranks, groups], whatever the number of shards; and a rank's parts, by the numbers
+// of the blocks.
+std::vector<std::int64_t> group_shape(const model::Block& block, const model::Layout& layout,
+                                      std::int64_t group);
+std::vector<TensorPart> group_parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
+                                       const model::Layout& layout, const std::string& prefix);
+
 // A tensor that one rank holds whole.
 TensorPart whole_part(std::string name, const at::Tensor& tensor);
 

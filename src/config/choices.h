@@ -18,6 +18,9 @@ enum class OptimizerState { float32, bfloat16, eight_bit };
 
 // What waits in host memory while the device does not need it.
 enum class Offload { none, optimizer, reference, both };
+inline bool offloads_optimizer(Offload offload) {
+  return offload == Offload::optimizer || offload == Offload::both;
+}
 
 // How an adapter's frozen model is stored, other than in the dtype that is computed in.
 enum class BaseDtype { nf4, int8, fp8 };

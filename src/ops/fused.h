@@ -26,25 +26,34 @@ bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::T
 bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap);
 
-// Updates of float32 weights, with float32 or 16-bit gradients. The names are those of torch.optim, except
-// for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
+// Updates of float32 or bfloat16 weights, with float32 or 16-bit gradients. The names are those of
+// torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
 struct UpdateArguments {
   double lr = 0, l2 = 0;
   double gradient_scale = 1;  // before anything else
   at::Tensor copy = {};       // receives the updated weights in its dtype, if defined
+  std::uint64_t seed = 0;     // of stochastic rounding, and
+  std::int64_t first = 0;     // the first element's number there (ops/state_math.h)
+};
+
+// An array of optimizer state: float32 or 16-bit values, or codes of 8 bits with the largest magnitude of
+// each group of kStateGroup and the 256 numbers that codes stand for.
+struct StoredArray {
+  at::Tensor values;
+  at::Tensor absmax = {}, map = {};
 };
 
 struct AdamArguments : UpdateArguments {
   double decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
-bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
-          const AdamArguments& arguments);
+bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+          const StoredArray& exp_avg_sq, const AdamArguments& arguments);
 
 struct RmsPropArguments : UpdateArguments {
   double alpha = 0, epsilon = 0;
 };
-bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
+bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& arguments);
 
 }  // namespace dpo::ops::fused

@@ -6,6 +6,7 @@
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tensors.h"
 #include "ops/fused.h"
+#include "ops/state_math.h"
 
 namespace dpo::ops::fused {
 namespace {
@@ -35,20 +36,45 @@ at::Tensor float_per_row(const at::Tensor& logits) {
   return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
 }
 
+bool is_flat(const at::Tensor& tensor) {
+  return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
+}
+
+// An array of state as the kernels take it, if they support it.
+std::optional<cuda::State> state_of(const StoredArray& array) {
+  const at::Tensor& values = array.values;
+  if (!values.is_cuda() || !values.is_contiguous()) return std::nullopt;
+  cuda::State state{.values = values.mutable_data_ptr()};
+  switch (values.scalar_type()) {
+    case at::kFloat: break;
+    case at::kBFloat16: state.type = cuda::StateType::bfloat16; break;
+    case at::kByte:
+      if (values.numel() % kStateGroup != 0) return std::nullopt;
+      state.type = cuda::StateType::codes;
+      state.absmax = array.absmax.mutable_data_ptr<float>();
+      state.map = array.map.const_data_ptr<float>();
+      break;
+    default: return std::nullopt;
+  }
+  return state;
+}
+
 // The arrays of an update as the kernels take them, if they support them.
 std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gradient,
                                       const UpdateArguments& arguments) {
-  const auto is_flat = [](const at::Tensor& tensor) {
-    return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
-  };
+  constexpr std::int64_t kWidth = 8;  // elements of a thread
   const at::Tensor& copy = arguments.copy;
-  if (!is_flat_float(weights) || !is_flat(gradient) || (copy.defined() && !is_flat(copy)))
+  if (!is_flat(weights) || weights.scalar_type() == at::kHalf || !is_flat(gradient) ||
+      (copy.defined() && !is_flat(copy)) || weights.numel() % kWidth != 0)
     return std::nullopt;
-  cuda::Update update{.weights = floats(weights),
+  cuda::Update update{.weights = weights.mutable_data_ptr(),
+                      .weight_type = *type_of(weights),
                       .gradient = gradient.const_data_ptr(),
                       .gradient_type = *type_of(gradient),
                       .gradient_scale = static_cast<float>(arguments.gradient_scale),
-                      .count = weights.numel()};
+                      .count = weights.numel(),
+                      .key = splitmix64(arguments.seed),
+                      .first = arguments.first};
   if (copy.defined()) {
     update.copy = copy.mutable_data_ptr();
     update.copy_type = *type_of(copy);
@@ -135,10 +161,11 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
   return true;
 }
 
-bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
-          const AdamArguments& n) {
+bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+          const StoredArray& exp_avg_sq, const AdamArguments& n) {
   const auto update = update_of(weights, gradients, n);
-  if (!update) return false;
+  const auto average = state_of(exp_avg), square = state_of(exp_avg_sq);
+  if (!update || !average || !square) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
@@ -149,20 +176,21 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& exp_avg,
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(*update, floats(exp_avg), floats(exp_avg_sq), c, Launch(weights));
+  cuda::adam(*update, *average, *square, c, Launch(weights));
   return true;
 }
 
-bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, at::Tensor& square_avg,
+bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& n) {
   const auto update = update_of(weights, gradients, n);
-  if (!update) return false;
+  const auto square = state_of(square_avg);
+  if (!update || !square) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
                         .alpha = static_cast<float>(n.alpha),
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(*update, floats(square_avg), c, Launch(weights));
+  cuda::rmsprop(*update, *square, c, Launch(weights));
   return true;
 }
 

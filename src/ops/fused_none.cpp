@@ -21,8 +21,10 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
   return false;
 }
 
-bool adam(at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&, const AdamArguments&) { return false; }
+bool adam(at::Tensor&, const at::Tensor&, const StoredArray&, const StoredArray&, const AdamArguments&) {
+  return false;
+}
 
-bool rmsprop(at::Tensor&, const at::Tensor&, at::Tensor&, const RmsPropArguments&) { return false; }
+bool rmsprop(at::Tensor&, const at::Tensor&, const StoredArray&, const RmsPropArguments&) { return false; }
 
 }  // namespace dpo::ops::fused

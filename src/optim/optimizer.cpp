@@ -25,11 +25,12 @@ std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::W
   const double decay = settings.weight_decay.value_or(kind == Kind::AdamW ? 0.01 : 0);
   const auto [beta1, beta2] = settings.betas.value_or(std::pair(0.9, 0.999));
   switch (kind) {
-    case Kind::RMSprop: return make_elementwise(rmsprop(epsilon, decay), weights);
-    case Kind::Adam: return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/decay}), weights);
+    case Kind::RMSprop: return make_elementwise(rmsprop(epsilon, decay), weights, settings);
+    case Kind::Adam: return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/decay}), weights, settings);
     case Kind::AdamW:
-      return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/0, /*decoupled=*/decay}), weights);
-    case Kind::SGD: return make_elementwise(sgd(decay), weights);
+      return make_elementwise(adam({beta1, beta2, epsilon, /*l2=*/0, /*decoupled=*/decay}), weights,
+                              settings);
+    case Kind::SGD: return make_elementwise(sgd(decay), weights, settings);
     case Kind::Adafactor: return make_adafactor(weights, decay);
   }
   return nullptr;

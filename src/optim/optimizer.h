@@ -15,10 +15,12 @@
 
 namespace dpo::optim {
 
-// State with one element per parameter, laid out like the weights: a flat buffer for each block.
+// State with one element per parameter, or per group of so many, laid out like the weights: a flat buffer for
+// each block.
 struct StateArray {
   std::string name;
   std::vector<at::Tensor> blocks;
+  std::int64_t group = 1;
 };
 
 // State of one tensor of the weights, with a shape of its own.
@@ -40,8 +42,8 @@ struct StepOptions {
   const model::Weights* copy = nullptr;  // receives the updated weights in another dtype, if set
 };
 
-// Updates weights in place. State arrays have the dtype of the weights. With 16-bit weights the arithmetic is
-// float32 and results are rounded stochastically, so that small updates are not lost.
+// Updates weights in place. The arithmetic is float32; 16-bit weights and state are rounded stochastically,
+// so that small updates are not lost.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -77,6 +79,9 @@ class Optimizer {
 struct OptimizerSettings {
   std::optional<std::pair<double, double>> betas{};
   std::optional<double> epsilon{}, weight_decay{};
+  std::optional<config::OptimizerState> state{};  // of RMSprop, Adam and AdamW; null: dtype of the weights
+  bool offload = false;                           // that state waits in host memory
+  std::int64_t shard_rank = 0;  // of the ranks that share each block's buffer: rounding is that of one rank
 };
 
 // RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.

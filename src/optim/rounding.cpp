@@ -1,9 +1,9 @@
 #include "optim/rounding.h"
 
-#include <ATen/ops/randint.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/where.h>
 
-#include "ops/generator.h"
+#include "base/splitmix64.h"
 
 namespace dpo::optim {
 namespace {
@@ -11,17 +11,39 @@ namespace {
 // How many of float32's low bits the dtype drops.
 int dropped_bits(at::ScalarType type) { return type == at::kBFloat16 ? 16 : 13; }
 
+std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+// LibTorch shifts the sign in.
+at::Tensor shifted(const at::Tensor& values, int by) {
+  return values.bitwise_right_shift(by).bitwise_and_((std::int64_t{1} << (64 - by)) - 1);
+}
+
+// splitmix64 of every element, in place.
+at::Tensor hashed(at::Tensor values) {
+  values.add_(as_signed(0x9e3779b97f4a7c15));
+  values.bitwise_xor_(shifted(values, 30)).mul_(as_signed(0xbf58476d1ce4e5b9));
+  values.bitwise_xor_(shifted(values, 27)).mul_(as_signed(0x94d049bb133111eb));
+  return values.bitwise_xor_(shifted(values, 31));
+}
+
 }  // namespace
 
-void stochastic_round(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
+at::Tensor random_bits(std::uint64_t seed, std::int64_t first, std::int64_t count, at::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  return hashed(at::arange(first, first + count, options).add_(as_signed(splitmix64(seed))));
+}
+
+void stochastic_round(at::Tensor& to, const at::Tensor& from, const at::Tensor& bits, int lane) {
   const std::int64_t steps = std::int64_t{1} << dropped_bits(to.scalar_type());
-  const at::Tensor bits = from.view(at::kInt);
-  const at::Tensor noise =
-      at::randint(steps, from.sizes(), ops::seeded_generator(from.device(), seed), bits.options());
+  const at::Tensor noise = bits.bitwise_right_shift(16 * lane).bitwise_and_(steps - 1).to(at::kInt);
   // Noise in the low bits carries into the high ones with a probability proportional to them. Infinities and
   // NaN must stay what they are.
-  const at::Tensor rounded = ((bits + noise).bitwise_and_(-steps)).view(at::kFloat);
+  const at::Tensor rounded = (from.view(at::kInt) + noise).bitwise_and_(-steps).view(at::kFloat);
   to.copy_(at::where(from.isfinite(), rounded, from));
+}
+
+void stochastic_round(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
+  stochastic_round(to, from, random_bits(seed, 0, from.numel(), from.device()).view(from.sizes()), 0);
 }
 
 }  // namespace dpo::optim

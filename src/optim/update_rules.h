@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optim/optimizer.h"
+#include "optim/stored_state.h"
 
 namespace dpo::optim {
 
@@ -15,15 +16,25 @@ struct RuleStep {
   std::int64_t update = 1;  // counts from 1
   double gradient_scale = 1;
   at::Tensor copy = {};
+  std::uint64_t seed = 0;  // of stochastic rounding, and
+  std::int64_t first = 0;  // the number of the first element there
 };
 
-// An elementwise optimizer over flat arrays: the names of its state arrays, and the update of the weights,
-// which returns whether it has written the copy too.
+// An elementwise optimizer over flat arrays.
 struct Elementwise {
-  std::vector<std::string> state;
-  std::function<bool(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
+  struct Array {
+    std::string name;
+    bool is_signed = true;
+  };
+  std::vector<Array> state;
+  // The update in float32.
+  std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
                      const RuleStep& step)>
       update;
+  // The same by one of our kernels, in any format and with the copy; false: there is none for these tensors.
+  std::function<bool(at::Tensor& weights, const at::Tensor& gradients, std::span<const StoredArray> state,
+                     const RuleStep& step)>
+      fused;
 };
 
 // The gradient in float32, times the scale.
@@ -38,7 +49,8 @@ Elementwise rmsprop(double epsilon, double l2);
 Elementwise adam(const AdamSettings& settings);
 Elementwise sgd(double l2);
 
-std::unique_ptr<Optimizer> make_elementwise(Elementwise rule, const model::Weights& weights);
+std::unique_ptr<Optimizer> make_elementwise(Elementwise rule, const model::Weights& weights,
+                                            const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> make_adafactor(const model::Weights& weights, double weight_decay);
 
 }  // namespace dpo::optim

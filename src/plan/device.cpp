@@ -103,6 +103,7 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   d.fp32_efficiency = file.optional_number("efficiency_fp32", 0.01);
   d.link = file.number("link_gbytes_per_second", 0.001) * 1e9;
   d.network = file.number("network_gbytes_per_second", 0.001) * 1e9;
+  if (const auto host = file.optional_number("host_gbytes_per_second", 0.001)) d.host_link = *host * 1e9;
   d.watts = file.number("watts", 0) * cores;
   d.usd_per_hour = file.number("usd_per_hour", 0) * cores;
   file.finish();
@@ -140,8 +141,8 @@ std::string measured_comment(const std::string& device, const Measured& m, const
   if (m.bf16) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.bf16));
   text += fmt::format("{} in float32.\n", tera(m.fp32));
   if (m.from_host && m.to_host)
-    text += fmt::format("# Host link: {} GB/s to the device, {} from it (not used by plans).\n",
-                        giga(*m.from_host), giga(*m.to_host));
+    text += fmt::format("# Host link: {} GB/s to the device, {} from it.\n", giga(*m.from_host),
+                        giga(*m.to_host));
   return text;
 }
 
@@ -195,6 +196,9 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
   text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", fp32.efficiency);
   text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
                       m.link ? "a copy from one GPU to another" : "not measured");
+  if (m.from_host && m.to_host)
+    text += fmt::format("host_gbytes_per_second: {}  # the slower direction\n",
+                        giga(std::min(*m.from_host, *m.to_host)));
   text += fmt::format("network_gbytes_per_second: {}  # not measured, like the lines below\nwatts: {:.4g}\n",
                       giga(before.network), before.watts);
   text += fmt::format("usd_per_hour: {:.4g}\n", before.usd_per_hour);

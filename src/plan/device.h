@@ -30,6 +30,7 @@ struct Device {
   std::optional<double> fp32_efficiency;  // in float32, where it differs
   double link = 0;                        // bus bandwidth to the other GPUs of the machine, per GPU
   double network = 0;                     // to other machines, per GPU
+  double host_link = 25e9;                // to and from host memory, each; PCIe 4 unless the file says more
   double watts = 0;                       // 0: unknown
   double usd_per_hour = 0;                // 0: unknown
   bool is_cpu = false;

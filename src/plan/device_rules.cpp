@@ -13,7 +13,9 @@ std::optional<Finding> unused_gpus(const Facts& f) {
 std::optional<Finding> precision(const Facts& f) {
   const Precision& p = f.w.precision;
   const bool reference = f.plan.reference != ReferenceMode::none && p.reference == 2;
-  if (f.machine.device.supports_bf16 || (!p.bf16 && p.state == 4 && !reference)) return std::nullopt;
+  const bool stored = f.run.model.policy_dtype != config::Dtype::float32 ||
+                      f.run.optimizer_state == config::OptimizerState::bfloat16;
+  if (f.machine.device.supports_bf16 || !(p.bf16 || stored || reference)) return std::nullopt;
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
@@ -87,18 +89,40 @@ std::optional<Finding> disk(const Facts& f) {
   return finding;
 }
 
-// The copy of a checkpoint from which it is written; the machines of one replica share it.
+// What offload does, or why it does nothing.
+std::optional<Finding> offload(const Facts& f) {
+  constexpr const char* id = "offload";
+  if (!config::offloads_optimizer(f.run.offload)) return std::nullopt;
+  const std::string key = "offload=" + name_of(f.run.offload);
+  if (f.machine.device.is_cpu)
+    return hint(id, key + " changes nothing on a CPU: the optimizer state is in host memory anyway");
+  if (!offloads_optimizer(f.w))
+    return hint(id, fmt::format("{}: {} has too little state to offload", key, name_of(f.run.optimizer)));
+  return ok(id,
+            fmt::format("{} of optimizer state in host memory per GPU; copying it takes {:.2g} s of an "
+                        "update at {:.3g} GB/s",
+                        memory_size(optimizer_bytes(f.w)), optimizer_bytes(f.w) / f.machine.device.host_link,
+                        f.machine.device.host_link / 1e9));
+}
+
+// Offloaded state, and the copy of a checkpoint from which it is written; the machines of one replica share
+// the copy.
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
   const auto& memory = f.w.in.host.memory;
-  if (!memory || f.machine.device.is_cpu || f.plan.disk.checkpoints == 0) return std::nullopt;
+  const bool offloads = offloads_optimizer(f.w);
+  if (!memory || f.machine.device.is_cpu || (f.plan.disk.checkpoints == 0 && !offloads)) return std::nullopt;
   const double copy =
       f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.w.mesh.replica));
-  const std::string text =
-      fmt::format("a checkpoint is copied to host memory: {} of {}", memory_size(copy), memory_size(*memory));
+  const double state = offloads ? optimizer_bytes(f.w) * to_double(f.machine.gpus) : 0;
+  const double both = copy + state;
+  const std::string text = fmt::format(
+      "{}a checkpoint is copied to host memory: {} of {}",
+      offloads ? fmt::format("{} of optimizer state waits in host memory, and ", memory_size(state)) : "",
+      memory_size(both), memory_size(*memory));
   constexpr double kTooMuch = 0.9, kMuch = 0.7;
-  if (copy > kTooMuch * *memory) return error(id, text + ", where it does not fit");
-  return copy > kMuch * *memory ? warning(id, text) : ok(id, text);
+  if (both > kTooMuch * *memory) return error(id, text + ", where it does not fit");
+  return both > kMuch * *memory ? warning(id, text) : ok(id, text);
 }
 
 }  // namespace dpo::plan

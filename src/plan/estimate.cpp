@@ -51,12 +51,15 @@ double bandwidth_of(const hardware::Gpu& gpu) {
   return whole > 0 ? whole * share_of_bus(gpu) : kUnknown;
 }
 
-// An exchange reaches three quarters of a slot's rate; half of that through host memory, where GPUs cannot
-// reach each other (GeForce).
-double pcie_link(const hardware::Gpu& gpu) {
+// A copy from or to the host reaches three quarters of a slot's rate.
+double host_link(const hardware::Gpu& gpu) {
   const double by_age = gpu.at_least(9, 0) ? 64e9 : gpu.at_least(8, 0) ? 32e9 : 16e9;
-  return (gpu.pcie > 0 ? gpu.pcie : by_age) * 0.75 * (is_geforce(gpu) ? 0.5 : 1);
+  return (gpu.pcie > 0 ? gpu.pcie : by_age) * 0.75;
 }
+
+// So does an exchange; it reaches half of that through host memory, where GPUs cannot reach each other
+// (GeForce).
+double pcie_link(const hardware::Gpu& gpu) { return host_link(gpu) * (is_geforce(gpu) ? 0.5 : 1); }
 
 }  // namespace
 
@@ -77,6 +80,7 @@ Device estimate(const hardware::Gpu& gpu) {
   d.efficiency = 0.45;  // lower than most in configs/device: better to finish early than late
   d.link = gpu.nvlink ? rates.nvlink : pcie_link(gpu);
   d.network = 10e9;
+  d.host_link = host_link(gpu);
   return d;
 }
 

@@ -6,11 +6,21 @@
 #include <fmt/format.h>
 
 #include "loss/loss.h"
+#include "model/tables/layout.h"
 
 namespace dpo::plan {
 namespace {
 
 std::int64_t bytes_of(config::Dtype dtype) { return dtype == config::Dtype::float32 ? 4 : 2; }
+
+double bytes_of(config::OptimizerState state) {
+  switch (state) {
+    case config::OptimizerState::float32: return 4;
+    case config::OptimizerState::bfloat16: return 2;
+    case config::OptimizerState::eight_bit: return 1 + 4 / to_double(model::kStateGroup);
+  }
+  return 4;
+}
 
 // BasicTrainer is one process, however many devices there are, unless a launcher started more.
 std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
@@ -104,7 +114,7 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
   p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
   p.bf16 = p.weights == 2;
   p.master = p.bf16 && stored == config::Dtype::float32 ? 4 : 0;
-  p.state = bytes_of(stored);
+  p.state = run.optimizer_state ? bytes_of(*run.optimizer_state) : to_double(bytes_of(stored));
   p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
   return p;

@@ -80,7 +80,7 @@ struct Precision {
   std::int64_t weights = 4;  // in forward and backward passes
   std::int64_t gradients = 4;
   std::int64_t master = 0;     // float32 copy of 16-bit weights
-  std::int64_t state = 4;      // one value of the optimizer state
+  double state = 4;            // one value of the optimizer state; of 8 bits with its part of a scale
   std::int64_t reduction = 4;  // what a reduce-scatter sends
   std::int64_t reference = 4;
   bool bf16 = false;  // matrix products in bfloat16 or float16

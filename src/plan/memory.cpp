@@ -135,6 +135,19 @@ double gathered_bytes(const Workload& w) {
   return most;
 }
 
+// Bytes of optimizer state for each parameter.
+double state_per_parameter(const Workload& w) {
+  const model::TensorTable& trained = w.in.trained();
+  return optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count()) * w.precision.state;
+}
+
+// Of offloaded state, the parts that are updated, fetched and written back.
+double optimizer_on_device(const Workload& w) {
+  const double all = optimizer_bytes(w);
+  return offloads_optimizer(w) ? std::min(all, 3 * to_double(model::kOffloadedPart) * state_per_parameter(w))
+                               : all;
+}
+
 double workspace_bytes(const Workload& w, double activations, double logits) {
   // On a CPU the allocator keeps a tenth of them after they are freed (measured).
   if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
@@ -227,6 +240,17 @@ double resident_parameters(const Workload& w, const model::TensorTable& table) {
   return sum;
 }
 
+double optimizer_bytes(const Workload& w) {
+  return state_per_parameter(w) * resident_parameters(w, w.in.trained());
+}
+
+bool offloads_optimizer(const Workload& w) {
+  using Optimizer = config::Optimizer;
+  const Optimizer optimizer = w.in.run.optimizer;
+  return config::offloads_optimizer(w.in.run.offload) && !w.machine.device.is_cpu &&
+         optimizer != Optimizer::SGD && optimizer != Optimizer::Adafactor;
+}
+
 double Memory::tensors() const {
   double sum = 0;
   for (const MemoryPart& part : parts)
@@ -239,17 +263,16 @@ Memory memory_per_gpu(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
   const double model = resident_parameters(w, *w.in.table);
   const double resident = resident_parameters(w, trained);
-  const double state = optimizer_values(w.in.run.optimizer, trained) * resident / to_double(trained.count());
   const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
   const double activations = activation_bytes(w), logits = logits_bytes(w);
   const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  const double snapshot = w.in.run.debug ? 0 : resident * stored + state * to_double(p.state);
+  const double snapshot = w.in.run.debug ? 0 : resident * stored + optimizer_bytes(w);
   Memory memory;
   memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", (w.in.adapter ? model + resident : model) * to_double(p.weights)},
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
-      {"optimizer", state * to_double(p.state)},
+      {"optimizer", optimizer_on_device(w)},
       {"master copy", resident * to_double(p.master)},
       // With an adapter, the reference's weights are the policy's own.
       {"reference", w.reference == ReferenceMode::live && !w.in.adapter ? model * to_double(p.reference) : 0},

@@ -33,6 +33,10 @@ bool accumulates_unsharded(const Workload& w);
 // Values of optimizer state for all parameters of the model.
 double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table);
 
+// Bytes of optimizer state of the fullest rank, and whether it waits in host memory (offload).
+double optimizer_bytes(const Workload& w);
+bool offloads_optimizer(const Workload& w);
+
 // A tensor that a layer saves for its backward pass.
 struct SavedTensor {
   const char* name;

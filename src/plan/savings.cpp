@@ -1,5 +1,7 @@
 #include "plan/savings.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "config/compose.h"
@@ -13,8 +15,37 @@ constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optimizer) {
   Overrides overrides = {"optimizer=" + name_of(optimizer)};
   if (run.optimizer_betas) overrides.push_back("optimizer_betas=null");
-  if (run.optimizer_eps && optimizer == config::Optimizer::SGD) overrides.push_back("optimizer_eps=null");
+  if (optimizer != config::Optimizer::SGD) return overrides;
+  if (run.optimizer_eps) overrides.push_back("optimizer_eps=null");
+  if (run.optimizer_state) overrides.push_back("optimizer_state=null");
   return overrides;
+}
+
+// Savings of the optimizer state: coarser rounding, then slower updates.
+std::vector<Saving> state_savings(const Inputs& in) {
+  using State = config::OptimizerState;
+  const config::RunConfig& run = in.run;
+  std::vector<Saving> ways;
+  if (run.optimizer == config::Optimizer::SGD || run.optimizer == config::Optimizer::Adafactor) return ways;
+  const bool is_exact = run.optimizer_state ? run.optimizer_state == State::float32
+                                            : run.model.policy_dtype == config::Dtype::float32;
+  if (is_exact)
+    ways.push_back({{"optimizer_state=bfloat16"}, "optimizer state in 16 bits, rounded stochastically"});
+  if (run.optimizer_state != State::eight_bit)
+    ways.push_back({{"optimizer_state=8bit"}, "optimizer state in 8 bits"});
+  if (!in.machine.device.is_cpu && !config::offloads_optimizer(run.offload))
+    ways.push_back({{run.offload == config::Offload::reference ? "offload=both" : "offload=optimizer"},
+                    "optimizer state in host memory (the same numbers, slower updates)"});
+  return ways;
+}
+
+// What a later choice of another optimizer makes useless.
+void drop_unused(Overrides& overrides) {
+  if (std::ranges::find(overrides, "optimizer=SGD") == overrides.end()) return;
+  std::erase_if(overrides, [](const std::string& other) {
+    return other == "optimizer_state=bfloat16" || other == "optimizer_state=8bit" ||
+           other == "offload=optimizer";
+  });
 }
 
 }  // namespace
@@ -70,7 +101,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
 
 std::vector<Saving> costly_savings(const Inputs& in) {
   const config::RunConfig& run = in.run;
-  std::vector<Saving> ways;
+  std::vector<Saving> ways = state_savings(in);
   if (run.fsdp_reduce_dtype == config::Dtype::float32 && run.trainer == config::Trainer::Fsdp)
     ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
   if (run.model.policy_dtype == config::Dtype::float32)
@@ -107,6 +138,7 @@ Saving joined(const std::vector<Saving>& savings) {
     }
     all.reason += (all.reason.empty() ? "" : ", ") + saving.reason;
   }
+  drop_unused(all.overrides);
   return all;
 }
 

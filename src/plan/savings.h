@@ -24,7 +24,8 @@ struct Saving {
 };
 
 // Every setting that saves memory without changing the split of the batch: those that change only time and
-// rounding, the cheapest first; and those that change the result of training, the smallest change first.
+// rounding, the cheapest first; and those that change the result of training or make updates much slower, the
+// smallest change first.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);

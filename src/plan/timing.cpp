@@ -235,8 +235,10 @@ double optimizer_seconds(const Workload& w) {
   const double state = optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count());
   const double copy = p.master > 0 ? to_double(p.weights) : 0;
   const double stored = p.master > 0 ? to_double(p.master) : to_double(p.weights);
-  const double bytes = 2 * to_double(p.gradients) + copy + 2 * stored + 2 * state * to_double(p.state);
-  return resident_parameters(w, trained) * bytes / w.machine.device.memory_bandwidth;
+  const double bytes = 2 * to_double(p.gradients) + copy + 2 * stored + 2 * state * p.state;
+  const double seconds = resident_parameters(w, trained) * bytes / w.machine.device.memory_bandwidth;
+  // Offloaded state is copied to the device and back at the same time.
+  return offloads_optimizer(w) ? std::max(seconds, optimizer_bytes(w) / w.machine.device.host_link) : seconds;
 }
 
 // Gradients that are reduced once per update, after its last microbatch: over shards where they were

@@ -52,6 +52,13 @@ std::string entry_of(const Identity& identity, const char* key) {
   return found == identity.end() ? "null" : found->second;
 }
 
+// Null if it is stored as the weights are, whether or not that was asked for.
+std::string text_of_state(const config::RunConfig& config) {
+  if (!config.optimizer_state || name_of(*config.optimizer_state) == name_of(config.model.policy_dtype))
+    return "null";
+  return name_of(*config.optimizer_state);
+}
+
 std::string text_of_number(const std::optional<double>& number) {
   return number ? fmt::format("{}", *number) : "null";
 }
@@ -89,6 +96,7 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
                        {"optimizer", name_of(config.optimizer)},
                        {"optimizer_betas", betas},
                        {"optimizer_eps", text_of_number(config.optimizer_eps)},
+                       {"optimizer_state", text_of_state(config)},
                        {"weight_decay", text_of_number(config.weight_decay)},
                        {"lr", fmt::format("{}", config.lr)},
                        {"lr_schedule", name_of(config.lr_schedule)},

@@ -27,14 +27,22 @@ std::string name_of(const optim::StateTensor& state, const model::TensorTable& t
   return fmt::format("{}.{}", state.name, table.blocks[state.block].tensors[state.tensor].name);
 }
 
-// The tensors of the optimizer's file: each array's by the names of the parameters.
-std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table) {
+// The tensors of the optimizer's file: each array's by the names of the parameters; scales of 8-bit state by
+// the numbers of the blocks.
+std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table,
+                                                 const model::Layout& layout) {
   std::vector<checkpoint::Entry> entries;
-  for (const optim::StateArray& array : state.arrays)
-    for (const model::Block& block : table.blocks)
-      for (const model::TensorInfo& tensor : block.tensors)
-        entries.push_back({fmt::format("{}.{}", array.name, tensor.name),
-                           checkpoint::dtype_of(array.blocks.front().scalar_type()), tensor.shape});
+  for (const optim::StateArray& array : state.arrays) {
+    const auto dtype = checkpoint::dtype_of(array.blocks.front().scalar_type());
+    for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+      if (array.group > 1)
+        entries.push_back({fmt::format("{}.{}", array.name, i), dtype,
+                           checkpoint::group_shape(table.blocks[i], layout, array.group)});
+      else
+        for (const model::TensorInfo& tensor : table.blocks[i].tensors)
+          entries.push_back({fmt::format("{}.{}", array.name, tensor.name), dtype, tensor.shape});
+    }
+  }
   for (const optim::StateTensor& tensor : state.tensors)
     entries.push_back({name_of(tensor, table), checkpoint::dtype_of(tensor.values.scalar_type()),
                        tensor.values.sizes().vec()});
@@ -60,8 +68,12 @@ std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   std::vector<checkpoint::TensorPart> parts =
       adapter ? checkpoint::parts_to_write(checkpoint::peft_table(adapter->table), weights, layout, "")
               : checkpoint::parts_to_write(snapshot.model.table, weights, layout, "");
-  for (const optim::StateArray& array : snapshot.optimizer.arrays)
-    append(parts, checkpoint::parts_to_write(snapshot.trained, array.blocks, layout, array.name + "."));
+  for (const optim::StateArray& array : snapshot.optimizer.arrays) {
+    const std::string prefix = array.name + ".";
+    append(parts, array.group > 1
+                      ? checkpoint::group_parts_of(snapshot.trained, array.blocks, layout, prefix)
+                      : checkpoint::parts_to_write(snapshot.trained, array.blocks, layout, prefix));
+  }
   append(parts, whole_parts(snapshot.optimizer, snapshot.trained));
   return parts;
 }
@@ -108,8 +120,8 @@ void write_checkpoint(const fs::path& folder, const Snapshot& snapshot, const st
     model = saved.adapter ? checkpoint::adapter_files(saved.adapter->table, dtype)
                           : checkpoint::model_files(saved.table, dtype, kShardBytes);
     all = model;
-    all.push_back({kOptimizerFile,
-                   checkpoint::plan_safetensors(optimizer_entries(snapshot.optimizer, snapshot.trained))});
+    all.push_back({kOptimizerFile, checkpoint::plan_safetensors(optimizer_entries(
+                                       snapshot.optimizer, snapshot.trained, snapshot.part.layout))});
   }
   RankTasks tasks;
   tasks.begin = [&](const fs::path& temporary) {
@@ -172,14 +184,31 @@ void verify_checkpoint(const fs::path& folder) {
   }
 }
 
+namespace {
+
+// Scales of 8-bit state belong to groups of the buffers of tensor-parallel ranks.
+void require_same_groups(const checkpoint::WeightFiles& file, const checkpoint::StoredTensor* found,
+                         const checkpoint::Entry& wanted) {
+  const bool are_scales = wanted.name.find(".absmax.") != std::string::npos;
+  if (!found || !are_scales || found->shape.size() != 2 || found->shape[0] == wanted.shape[0]) return;
+  throw UserError(
+      fmt::format("{}: optimizer state of 8 bits was written by {}, and there {} now: it can be resumed with "
+                  "any number of shards and replicas, but only with mesh.tensor={}",
+                  file.origin().string(), plural(found->shape[0], "tensor-parallel rank"),
+                  wanted.shape[0] == 1 ? "is 1" : fmt::format("are {}", wanted.shape[0]), found->shape[0]));
+}
+
+}  // namespace
+
 void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const model::TensorTable& trained,
                     const model::Layout& layout) {
   const checkpoint::WeightFiles file(folder / kOptimizerFile);
   std::map<std::string, const checkpoint::StoredTensor*> stored;
   for (const checkpoint::StoredTensor& tensor : file.tensors()) stored[tensor.name] = &tensor;
   const optim::State state = optimizer.state();
-  for (const checkpoint::Entry& wanted : optimizer_entries(state, trained)) {
+  for (const checkpoint::Entry& wanted : optimizer_entries(state, trained, layout)) {
     const auto found = stored.find(wanted.name);
+    require_same_groups(file, found == stored.end() ? nullptr : found->second, wanted);
     if (found == stored.end() || found->second->shape != wanted.shape || found->second->dtype != wanted.dtype)
       throw UserError(
           fmt::format("{}: '{}' is missing or has another shape or dtype: is this the state of another "
@@ -187,8 +216,11 @@ void read_optimizer(const fs::path& folder, optim::Optimizer& optimizer, const m
                       file.origin().string(), wanted.name));
   }
   std::vector<checkpoint::TensorPart> parts = whole_parts(state, trained);
-  for (const optim::StateArray& array : state.arrays)
-    append(parts, checkpoint::parts_of(trained, array.blocks, layout, array.name + "."));
+  for (const optim::StateArray& array : state.arrays) {
+    const std::string prefix = array.name + ".";
+    append(parts, array.group > 1 ? checkpoint::group_parts_of(trained, array.blocks, layout, prefix)
+                                  : checkpoint::parts_of(trained, array.blocks, layout, prefix));
+  }
   std::vector<checkpoint::Destination> destinations;
   for (checkpoint::TensorPart& part : parts)
     destinations.push_back({stored.at(part.name), part.values, std::move(part.ranges)});

@@ -17,8 +17,13 @@ at::ScalarType scalar_type_of(config::Dtype dtype) {
   throw std::logic_error("a dtype that the plan has not decided");
 }
 
-optim::OptimizerSettings optimizer_settings(const config::RunConfig& config) {
-  optim::OptimizerSettings settings{.epsilon = config.optimizer_eps, .weight_decay = config.weight_decay};
+optim::OptimizerSettings optimizer_settings(const config::RunConfig& config, const shard::Mesh& mesh) {
+  optim::OptimizerSettings settings{
+      .epsilon = config.optimizer_eps,
+      .weight_decay = config.weight_decay,
+      .state = config.optimizer_state,
+      .offload = mesh.device.is_cuda() && config::offloads_optimizer(config.offload),
+      .shard_rank = mesh.layout().shard_rank};
   if (config.optimizer_betas)
     settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
   return settings;
@@ -99,7 +104,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .dropout = config.adapter.dropout};
   state.pass.router_aux_loss_coef = config.model.router_aux_loss_coef.value_or(0);
   state.optimizer =
-      optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config));
+      optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config, mesh));
   return state;
 }
 

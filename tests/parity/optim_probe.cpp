@@ -1,9 +1,9 @@
 // Updates of an optimizer on gradients that a test gives.
 //
-//   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY IN.safetensors OUT.safetensors
+//   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY STATE IN.safetensors OUT.safetensors
 //
-// A setting may be "null". In: float32 weights "w.I" and gradients "g.STEP.I". Out: the weights after all
-// steps.
+// A setting may be "null"; STATE is optimizer_state. In: float32 weights "w.I" and gradients "g.STEP.I". Out:
+// the weights after all steps.
 #include <iostream>
 #include <map>
 
@@ -45,11 +45,12 @@ std::optional<double> number(const std::string& word) {
 optim::OptimizerSettings settings_of(char** words) {
   optim::OptimizerSettings settings{.epsilon = number(words[2]), .weight_decay = number(words[3])};
   if (const auto beta1 = number(words[0])) settings.betas = std::pair(*beta1, number(words[1]).value());
+  settings.state = config::find_choice<config::OptimizerState>(words[4]);
   return settings;
 }
 
 void run(char** argv) {
-  const Tensors given = read(checkpoint::SafetensorsFile(argv[7]));
+  const Tensors given = read(checkpoint::SafetensorsFile(argv[8]));
   model::Weights weights = block_of(given, "w.");
   const auto kind = config::find_choice<config::Optimizer>(argv[1]).value();
   const auto optimizer = optim::make_optimizer(kind, weights, settings_of(argv + 3));
@@ -62,13 +63,13 @@ void run(char** argv) {
                          return std::span(static_cast<const std::byte*>(data.const_data_ptr()),
                                           static_cast<std::size_t>(data.nbytes()));
                        }});
-  checkpoint::write_safetensors(argv[8], std::move(sources));
+  checkpoint::write_safetensors(argv[9], std::move(sources));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 9) return 2;
+  if (argc != 10) return 2;
   try {
     run(argv);
     return 0;

@@ -7,11 +7,11 @@
 namespace dpo::model {
 namespace {
 
-// Every tensor and every shard starts at a multiple of this many elements: 128 bytes in bfloat16, the
-// alignment that vector instructions and matrix kernels prefer.
+// Every tensor starts at a multiple of this many elements: 128 bytes in bfloat16, the alignment that vector
+// instructions and matrix kernels prefer.
 constexpr std::int64_t kAlignment = 64;
 
-std::int64_t aligned(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
 
 std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
                      std::vector<std::int64_t>::const_iterator end) {
@@ -50,18 +50,25 @@ std::int64_t count_on_first_rank(const TensorInfo& tensor, std::int64_t ranks) {
   return tensor.count() / dimension * share;
 }
 
+// Where tensor `i` of a block starts if those before it end at `end`. What tensor-parallel ranks replicate
+// shares no group of 8-bit state with what they split: the scale would differ from rank to rank.
+std::int64_t start_of(const Block& block, std::size_t i, std::int64_t end) {
+  const auto is_split = [&](std::size_t of) { return block.tensors[of].split.has_value(); };
+  return aligned(end, i > 0 && is_split(i - 1) != is_split(i) ? kStateGroup : kAlignment);
+}
+
 }  // namespace
 
 std::int64_t LocalTensor::count() const { return product(shape.begin(), shape.end()); }
 
 LocalBlock local_block(const Block& block, const Layout& layout) {
   LocalBlock local;
-  for (const TensorInfo& tensor : block.tensors) {
-    LocalTensor part = local_tensor(tensor, layout);
-    part.start = local.size;
+  for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+    LocalTensor part = local_tensor(block.tensors[i], layout);
+    part.start = start_of(block, i, local.size);
     // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on
     // all of them and is rounded with the same random numbers.
-    local.size += aligned(count_on_first_rank(tensor, layout.tensor_ranks));
+    local.size = part.start + count_on_first_rank(block.tensors[i], layout.tensor_ranks);
     local.tensors.push_back(std::move(part));
   }
   const BlockSize sizes = block_size(block, layout);
@@ -72,11 +79,12 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
 
 BlockSize block_size(const Block& block, const Layout& layout) {
   std::int64_t filled = 0;
-  for (const TensorInfo& tensor : block.tensors)
-    filled += aligned(count_on_first_rank(tensor, layout.tensor_ranks));
-  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements.
+  for (std::size_t i = 0; i < block.tensors.size(); ++i)
+    filled = start_of(block, i, filled) + count_on_first_rank(block.tensors[i], layout.tensor_ranks);
+  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements. Whole
+  // groups, so that the scales of 8-bit state do not depend on the number of shards.
   const std::int64_t shard =
-      aligned(std::max<std::int64_t>(1, (filled + layout.shard_ranks - 1) / layout.shard_ranks));
+      aligned(std::max<std::int64_t>(1, (filled + layout.shard_ranks - 1) / layout.shard_ranks), kStateGroup);
   return {shard * layout.shard_ranks, shard};
 }
 

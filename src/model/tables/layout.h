@@ -7,6 +7,11 @@
 
 namespace dpo::model {
 
+// Optimizer state of 8 bits has a scale for each group of so many elements of a rank's buffer.
+constexpr std::int64_t kStateGroup = 256;
+// Elements of offloaded optimizer state that are on the device at a time; three such parts are.
+constexpr std::int64_t kOffloadedPart = 1 << 23;
+
 // What one rank holds of a model. Tensor-parallel ranks split single tensors, as the table says; each packs
 // its parts of a block into one flat buffer, which the ranks of a shard group split evenly.
 struct Layout {

@@ -60,15 +60,27 @@ void score_rows(const void* logits, const LogitRows& rows, const RowResults& res
 void score_rows_backward(void* logits, const LogitRows& rows, const float* lse, const float* scale,
                          Stream stream);
 
-// The arrays of an update of float32 weights, of `count` elements each.
+// The arrays of an update, of `count` elements each: a multiple of 8, or of 256 where the state has 8 bits.
 struct Update {
-  float* weights = nullptr;
+  void* weights = nullptr;
+  Type weight_type = Type::float32;  // or bfloat16, rounded stochastically
   const void* gradient = nullptr;
   Type gradient_type = Type::float32;
   float gradient_scale = 1;  // before anything else
   void* copy = nullptr;      // receives the updated weights; null: none
   Type copy_type = Type::float32;
   std::int64_t count = 0;
+  std::uint64_t key = 0;   // of the random bits of rounding (ops/state_math.h)
+  std::int64_t first = 0;  // the first element's number there
+};
+
+// An array of optimizer state. All arrays of an update are stored in the same way.
+enum class StateType { float32, bfloat16, codes };
+struct State {
+  StateType type = StateType::float32;
+  void* values = nullptr;      // bfloat16 is rounded stochastically
+  float* absmax = nullptr;     // of codes: the largest magnitude of each 256
+  const float* map = nullptr;  // of codes: the 256 numbers that they stand for, ascending
 };
 
 // Names as in torch.optim; `step_size` is negative: the update is added.
@@ -78,11 +90,12 @@ struct Adam {
   float one_minus_beta1 = 0, beta2 = 0, one_minus_beta2 = 0;
   float sqrt_bias_correction2 = 1, epsilon = 0, step_size = 0;
 };
-void adam(const Update& update, float* exp_avg, float* exp_avg_sq, const Adam& coefficients, Stream stream);
+void adam(const Update& update, const State& exp_avg, const State& exp_avg_sq, const Adam& coefficients,
+          Stream stream);
 
 struct RmsProp {
   float l2 = 0, alpha = 0, one_minus_alpha = 0, epsilon = 0, step_size = 0;
 };
-void rmsprop(const Update& update, float* square_avg, const RmsProp& coefficients, Stream stream);
+void rmsprop(const Update& update, const State& square_avg, const RmsProp& coefficients, Stream stream);
 
 }  // namespace dpo::cuda

@@ -1,6 +1,10 @@
 // Optimizer updates: one pass over gradients, weights and state, and over the weights' copy in another type.
-// The arithmetic is torch.optim's, operation by operation.
+// The arithmetic is torch.optim's, operation by operation, in float32; weights and state may be stored in
+// fewer bits.
+#include <type_traits>
+
 #include "ops/cuda/launch.cuh"
+#include "ops/state_math.h"
 
 namespace dpo::cuda {
 namespace {
@@ -34,57 +38,165 @@ struct RmsPropRule {
   }
 };
 
-// kWidth elements per thread; `State` are the arrays of the optimizer state.
-template <class Rule, class Gradient, class Copy, class... State>
-__global__ void update_kernel(Rule rule, Update u, const Gradient* gradients, Copy* copy, State*... state) {
-  const std::int64_t start = thread_number() * kWidth;
-  if (start + kWidth > u.count) {
-    for (std::int64_t i = start; i < u.count; ++i) {
-      rule(u.weights[i], u.gradient_scale * to_float(gradients[i]), state[i]...);
-      if (copy) assign(copy[i], u.weights[i]);
-    }
-    return;
-  }
-  const auto at_start = [start](auto* data) { return pack_at<kWidth>(data + start); };
-  const auto gradient = *at_start(gradients);
-  auto weight = *at_start(u.weights);
-  const auto update = [&](auto... own) {  // copies of the state in registers
+// kWidth elements of an array, in registers.
+struct Values {
+  float at[kWidth];
+};
+struct RandomBits {
+  std::uint64_t at[kWidth];
+};
+
+template <class T>
+__device__ Values load_values(const T* data, std::int64_t start) {
+  const auto pack = *pack_at<kWidth>(data + start);
+  Values values;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i)
-      rule(weight.values[i], u.gradient_scale * to_float(gradient.values[i]), own.values[i]...);
-    ((*at_start(state) = own), ...);
-  };
-  update(*at_start(state)...);
-  *at_start(u.weights) = weight;
-  if (!copy) return;
-  Pack<Copy, kWidth> copied;
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) assign(copied.values[i], weight.values[i]);
-  *at_start(copy) = copied;
+  for (int i = 0; i < kWidth; ++i) values.at[i] = to_float(pack.values[i]);
+  return values;
 }
 
-template <class Rule, class... State>
-void launch(const Rule& rule, const Update& u, Stream stream, State*... state) {
+template <class T>
+__device__ void store_values(T* data, std::int64_t start, const Values& values) {
+  Pack<T, kWidth> pack;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) assign(pack.values[i], values.at[i]);
+  *pack_at<kWidth>(data + start) = pack;
+}
+
+// An array of float32 or bfloat16. `store` rounds the values to what it has stored.
+template <class T>
+struct Plain {
+  static constexpr bool kRounds = !std::is_same_v<T, float>;
+  static constexpr bool kHasMap = false;
+  T* data;
+
+  __device__ void use_map(float*) {}
+  __device__ Values load(std::int64_t start) const { return load_values(data, start); }
+  __device__ void store(std::int64_t start, Values& values, const RandomBits& bits, int lane) const {
+    if constexpr (kRounds) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i)
+        values.at[i] =
+            __uint_as_float(ops::rounded_bits(__float_as_uint(values.at[i]), ops::lane_of(bits.at[i], lane)));
+    }
+    store_values(data, start, values);
+  }
+};
+
+// An array of codes. A warp has one group of them: 32 lanes of kWidth.
+struct Codes {
+  static constexpr bool kRounds = false;
+  static constexpr bool kHasMap = true;
+  std::uint8_t* codes;
+  float* absmax;
+  const float* map;
+
+  // All threads of a block; they wait for each other after it.
+  __device__ void use_map(float* shared) {
+    shared[threadIdx.x] = map[threadIdx.x];
+    map = shared;
+  }
+  __device__ Values load(std::int64_t start) const {
+    const auto pack = *pack_at<kWidth>(codes + start);
+    const float scale = absmax[start / ops::kStateGroup];
+    Values values;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values.at[i] = map[pack.values[i]] * scale;
+    return values;
+  }
+  __device__ void store(std::int64_t start, Values& values, const RandomBits&, int) const {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) largest = fmaxf(largest, fabsf(values.at[i]));
+    for (int distance = 16; distance > 0; distance /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, distance));
+    Pack<std::uint8_t, kWidth> pack;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      pack.values[i] = ops::code_of(largest > 0 ? __fdiv_rn(values.at[i], largest) : 0, map);
+    *pack_at<kWidth>(codes + start) = pack;
+    if (start % ops::kStateGroup == 0) absmax[start / ops::kStateGroup] = largest;
+  }
+};
+static_assert(kThreads == 256 && kWidth * 32 == ops::kStateGroup);
+
+// kWidth elements per thread; `State` are the arrays of the optimizer state.
+template <class Rule, class Weights, class Gradient, class... State>
+__global__ void update_kernel(Rule rule, Update u, Weights weights, const Gradient* gradients,
+                              State... state) {
+  if constexpr ((State::kHasMap || ...)) {
+    __shared__ float maps[sizeof...(State)][256];
+    int next = 0;
+    (state.use_map(maps[next++]), ...);
+    __syncthreads();
+  }
+  const std::int64_t start = thread_number() * kWidth;
+  if (start >= u.count) return;
+  const Values gradient = load_values(gradients, start);
+  Values weight = weights.load(start);
+  RandomBits bits{};
+  if constexpr (Weights::kRounds || (State::kRounds || ...)) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) bits.at[i] = ops::random_bits(u.key, u.first + start + i);
+  }
+  const auto update = [&](auto... own) {  // the state in registers
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) rule(weight.at[i], u.gradient_scale * gradient.at[i], own.at[i]...);
+    int lane = 0;
+    (state.store(start, own, bits, ++lane), ...);
+  };
+  update(state.load(start)...);
+  weights.store(start, weight, bits, 0);
+  if (!u.copy) return;
+  switch (u.copy_type) {
+    case Type::float32: return store_values(static_cast<float*>(u.copy), start, weight);
+    case Type::bfloat16: return store_values(static_cast<__nv_bfloat16*>(u.copy), start, weight);
+    case Type::float16: return store_values(static_cast<__half*>(u.copy), start, weight);
+  }
+}
+
+template <class Rule, class Weights, class... Stored>
+void launch(const Rule& rule, const Update& u, Stream stream, Weights weights, Stored... state) {
   if (u.count == 0) return;
   with_type(u.gradient_type, [&](auto gradient) {
-    with_type(u.copy_type, [&](auto copy) {
-      update_kernel<<<blocks_for((u.count + kWidth - 1) / kWidth), kThreads, 0,
-                      static_cast<cudaStream_t>(stream)>>>(rule, u,
-                                                           static_cast<const decltype(gradient)*>(u.gradient),
-                                                           static_cast<decltype(copy)*>(u.copy), state...);
-    });
+    update_kernel<<<blocks_for(u.count / kWidth), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        rule, u, weights, static_cast<const decltype(gradient)*>(u.gradient), state...);
   });
   check_launch("optimizer");
 }
 
-}  // namespace
-
-void adam(const Update& update, float* exp_avg, float* exp_avg_sq, const Adam& coefficients, Stream stream) {
-  launch(AdamRule{coefficients}, update, stream, exp_avg, exp_avg_sq);
+template <class Rule, class... Arrays>
+void launch_with_weights(const Rule& rule, const Update& u, Stream stream, Arrays... state) {
+  if (u.weight_type == Type::float32)
+    launch(rule, u, stream, Plain<float>{static_cast<float*>(u.weights)}, state...);
+  else
+    launch(rule, u, stream, Plain<__nv_bfloat16>{static_cast<__nv_bfloat16*>(u.weights)}, state...);
 }
 
-void rmsprop(const Update& update, float* square_avg, const RmsProp& coefficients, Stream stream) {
-  launch(RmsPropRule{coefficients}, update, stream, square_avg);
+template <class Rule, class... Arrays>
+void launch_with_state(const Rule& rule, const Update& u, Stream stream, StateType type,
+                       const Arrays&... state) {
+  switch (type) {
+    case StateType::float32:
+      return launch_with_weights(rule, u, stream, Plain<float>{static_cast<float*>(state.values)}...);
+    case StateType::bfloat16:
+      return launch_with_weights(rule, u, stream,
+                                 Plain<__nv_bfloat16>{static_cast<__nv_bfloat16*>(state.values)}...);
+    case StateType::codes:
+      return launch_with_weights(rule, u, stream,
+                                 Codes{static_cast<std::uint8_t*>(state.values), state.absmax, state.map}...);
+  }
+}
+
+}  // namespace
+
+void adam(const Update& update, const State& exp_avg, const State& exp_avg_sq, const Adam& coefficients,
+          Stream stream) {
+  launch_with_state(AdamRule{coefficients}, update, stream, exp_avg.type, exp_avg, exp_avg_sq);
+}
+
+void rmsprop(const Update& update, const State& square_avg, const RmsProp& coefficients, Stream stream) {
+  launch_with_state(RmsPropRule{coefficients}, update, stream, square_avg.type, square_avg);
 }
 
 }  // namespace dpo::cuda

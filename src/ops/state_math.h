@@ -1,0 +1,40 @@
+// How a number of the optimizer state, or a 16-bit weight, is rounded. The same code for kernels and for the
+// tests that compare them with LibTorch's operators (src/optim).
+#pragma once
+
+#include <cstdint>
+
+#include "base/splitmix64.h"
+
+namespace dpo::ops {
+
+// State of 8 bits is stored in groups of so many, with the largest magnitude of each, as in bitsandbytes.
+constexpr std::int64_t kStateGroup = 256;
+
+// Random bits of an element, by its number. Each array of an update takes 16 of them: its lane. `key` is the
+// hash of a seed.
+DPO_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t key, std::int64_t element) {
+  return splitmix64(key + static_cast<std::uint64_t>(element));
+}
+DPO_HOST_DEVICE inline std::uint32_t lane_of(std::uint64_t bits, int lane) {
+  return static_cast<std::uint32_t>(bits >> (16 * lane)) & 0xFFFFU;
+}
+
+// Stochastic rounding of float32, given as its bits, to bfloat16: the upper half of the result. Noise in the
+// lower half carries into the upper with a probability proportional to it. Infinities and NaN stay.
+DPO_HOST_DEVICE inline std::uint32_t rounded_bits(std::uint32_t value, std::uint32_t noise) {
+  constexpr std::uint32_t kExponent = 0x7F800000;
+  return (value & kExponent) == kExponent ? value : (value + noise) & 0xFFFF0000U;
+}
+
+// The code of a number between -1 and 1: the nearest entry of `map`, which is ascending; of two equally near
+// the lower. A negative number never becomes 0, as in bitsandbytes' optimizers: its sign decides the
+// direction of an update.
+DPO_HOST_DEVICE inline std::uint8_t code_of(float value, const float* map) {
+  int low = 0;  // the answer is `low` or `low` + one of the steps
+  for (int step = 128; step > 0; step /= 2)
+    if (low + step < 256 && value > 0.5F * (map[low + step - 1] + map[low + step])) low += step;
+  return static_cast<std::uint8_t>(value < 0 && map[low] == 0 ? low - 1 : low);
+}
+
+}  // namespace dpo::ops

@@ -1,0 +1,80 @@
+#include "ops/transfers.h"
+
+#include <dlfcn.h>
+
+#include <stdexcept>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+
+namespace dpo::ops {
+namespace {
+
+// CUDA's library is loaded with LibTorch, so its symbols are looked up: its headers need not be installed.
+template <class Function>
+Function* cuda_function(const char* name) {
+  if (void* const found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<Function*>(found);
+  throw std::runtime_error(fmt::format("CUDA's runtime library has no {}", name));
+}
+
+void pin(void* memory, std::size_t bytes) {
+  constexpr unsigned kPortable = 1;  // for all devices
+  if (const int error =
+          cuda_function<int(void*, std::size_t, unsigned)>("cudaHostRegister")(memory, bytes, kPortable))
+    throw std::runtime_error(fmt::format("cannot pin {} bytes of host memory: CUDA error {}", bytes, error));
+}
+
+}  // namespace
+
+at::Tensor host_zeros(std::int64_t count, at::ScalarType dtype, at::Device device) {
+  const at::Tensor zeros = at::zeros({count}, dtype);
+  if (!device.is_cuda() || count == 0) return zeros;
+  pin(zeros.mutable_data_ptr(), zeros.nbytes());
+  const auto unpin = [zeros](void* memory) { cuda_function<int(void*)>("cudaHostUnregister")(memory); };
+  return at::from_blob(zeros.mutable_data_ptr(), {count}, unpin, zeros.options());
+}
+
+CopyStream::CopyStream(at::Device device) : device_(device) {
+  if (!device.is_cpu()) stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+c10::Stream CopyStream::current() const {
+  return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+}
+
+void CopyStream::copy(const at::Tensor& to, const at::Tensor& from) {
+  const c10::OptionalStreamGuard guard(stream_);
+  to.copy_(from, /*non_blocking=*/true);
+}
+
+Mark CopyStream::mark() const {
+  if (!stream_) return nullptr;
+  Mark mark = std::make_shared<c10::Event>(device_.type());
+  mark->record(*stream_);
+  return mark;
+}
+
+void CopyStream::wait_for(const Mark& mark) {
+  if (mark) mark->block(*stream_);
+}
+
+void CopyStream::wait_for_current() {
+  if (!stream_) return;
+  c10::Event computed(device_.type());
+  computed.record(current());
+  computed.block(*stream_);
+}
+
+void CopyStream::hold_current(const Mark& mark) const {
+  if (mark) mark->block(current());
+}
+
+void CopyStream::finish() const {
+  if (stream_) stream_->synchronize();
+}
+
+}  // namespace dpo::ops
