@@ -55,6 +55,7 @@ void describe(CLI::App& command, TrainArguments& arguments);
 struct DemoArguments {
   std::string folder = "dpo-demo";
   std::uint64_t seed = 0;
+  bool lora = false;
   bool json = false;
 };
 void describe(CLI::App& command, DemoArguments& arguments);

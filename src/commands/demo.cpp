@@ -10,6 +10,7 @@ void describe(CLI::App& command, DemoArguments& arguments) {
       ->type_name("DIR");
   command.add_option("--seed", arguments.seed, "random seed of task, model and samples (default: 0)")
       ->type_name("N");
+  command.add_flag("--lora", arguments.lora, "DPO trains a LoRA adapter over the SFT model");
   command.add_flag(
       "--json", arguments.json,
       R"(print one JSON object: {"heldout_accuracy", "accepted": {"init", "sft", "dpo"}, "seconds"})");

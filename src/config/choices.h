@@ -21,6 +21,9 @@ enum class Offload { none, optimizer, reference, both };
 inline bool offloads_optimizer(Offload offload) {
   return offload == Offload::optimizer || offload == Offload::both;
 }
+inline bool offloads_reference(Offload offload) {
+  return offload == Offload::reference || offload == Offload::both;
+}
 
 // How an adapter's frozen model is stored, other than in the dtype that is computed in.
 enum class BaseDtype { nf4, int8, fp8 };

@@ -80,18 +80,19 @@ std::vector<std::string> sft_arguments(const fs::path& folder) {
                                   "warmup_steps=20"};
 }
 
-// SGD: Adam and RMSprop move every weight by about the learning rate, even those of tokens that have no part
-// in a preference, and a model this small then generates garbage.
-std::vector<std::string> dpo_arguments(const fs::path& folder) {
-  return common_arguments(folder, "dpo") +
-         std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
-                                  "model.archive=" + value_of(folder / "sft" / kLatest),
-                                  "loss.beta=0.1",
-                                  "eval_every=320",
-                                  "optimizer=SGD",
-                                  "lr=0.2",
-                                  "lr_schedule=linear",
-                                  "warmup_steps=10"};
+std::vector<std::string> dpo_arguments(const fs::path& folder, bool lora) {
+  const std::vector<std::string> common =
+      common_arguments(folder, "dpo") +
+      std::vector<std::string>{fmt::format("datasets=[{}]", value_of(folder / "preferences")),
+                               "model.archive=" + value_of(folder / "sft" / kLatest),
+                               "loss.beta=0.1",
+                               "eval_every=320",
+                               "lr_schedule=linear",
+                               "warmup_steps=10"};
+  if (lora) return common + std::vector<std::string>{"adapter=lora", "optimizer=AdamW", "lr=5e-4"};
+  // SGD: Adam and RMSprop move every weight by about the learning rate, even those of tokens that have no
+  // part in a preference, and a model this small then generates garbage.
+  return common + std::vector<std::string>{"optimizer=SGD", "lr=0.2"};
 }
 
 }  // namespace dpo::demo

@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "base/terminal.h"
 #include "base/user_path.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "demo/files.h"
@@ -50,12 +51,24 @@ std::string command_of(const std::vector<std::string>& arguments) {
   return shell_command(command);
 }
 
+// The model in a folder, or that of an adapter with it.
+checkpoint::LoadedModel load(const fs::path& folder) {
+  const auto whole = [](const std::string& model) {
+    return checkpoint::load_model(model, at::kFloat, at::kCPU);
+  };
+  if (!checkpoint::is_adapter(folder)) return whole(folder.string());
+  checkpoint::LoadedModel loaded = whole(checkpoint::read_adapter_config(folder).base);
+  loaded.weights = model::with_adapter(loaded.weights,
+                                       checkpoint::load_adapter(folder, loaded.table, at::kFloat, at::kCPU));
+  return loaded;
+}
+
 // One reply of a model to each request, judged.
 std::vector<demo::JudgedReply> sample(const fs::path& folder, const std::vector<demo::Request>& requests,
                                       std::uint64_t seed) {
   constexpr std::int64_t kLongest = 32;
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
-  const checkpoint::LoadedModel loaded = checkpoint::load_model(folder.string(), at::kFloat, at::kCPU);
+  const checkpoint::LoadedModel loaded = load(folder);
   std::vector<std::vector<text::Token>> tokens;
   for (const demo::Request& request : requests) tokens.push_back(tokenizer.encode(request.prompt));
   std::vector<model::Prompt> prompts;
@@ -79,7 +92,7 @@ std::vector<demo::JudgedReply> sample(const fs::path& folder, const std::vector<
 class Demonstration {
  public:
   explicit Demonstration(const commands::DemoArguments& arguments)
-      : folder_(arguments.folder), seed_(arguments.seed) {
+      : folder_(arguments.folder), seed_(arguments.seed), lora_(arguments.lora) {
     demo::claim_folder(folder_);
     const demo::Task task = demo::make_task(kSizes, seed_);
     demo::write_files(folder_, task);
@@ -94,7 +107,7 @@ class Demonstration {
     make_model();
     results_.stages[0].replies = sample(folder_ / "model", results_.requests, seed_);
     int status = run("SFT", "sft", demo::sft_arguments(folder_), results_.stages[1]);
-    if (status == 0) status = run("DPO", "dpo", demo::dpo_arguments(folder_), results_.stages[2]);
+    if (status == 0) status = run("DPO", "dpo", demo::dpo_arguments(folder_, lora_), results_.stages[2]);
     return status;
   }
 
@@ -111,12 +124,15 @@ class Demonstration {
 
  private:
   std::string commands() const {
+    std::vector<std::string> sample = {"dpo", "sample"};
+    if (lora_) sample.insert(sample.end(), {(folder_ / "sft" / kLatest).string(), "--adapter"});
+    sample.insert(sample.end(), {(folder_ / "dpo" / kLatest).string(), "--prompts",
+                                 (folder_ / "preferences" / "test.jsonl").string()});
     return fmt::format(
         "export OMP_NUM_THREADS=1\n{}\n{}\n{}\n{}",
         shell_command({"dpo", "init", (folder_ / "blank").string(), (folder_ / "model").string()}),
-        command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_)),
-        shell_command({"dpo", "sample", (folder_ / "dpo" / kLatest).string(), "--prompts",
-                       (folder_ / "preferences" / "test.jsonl").string()}));
+        command_of(demo::sft_arguments(folder_)), command_of(demo::dpo_arguments(folder_, lora_)),
+        shell_command(sample));
   }
 
   void make_model() const {
@@ -139,6 +155,7 @@ class Demonstration {
 
   const fs::path folder_;
   const std::uint64_t seed_;
+  const bool lora_;
   demo::Results results_;
 };
 

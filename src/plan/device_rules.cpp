@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/quantity.h"
 #include "plan/rules.h"
@@ -92,17 +93,29 @@ std::optional<Finding> disk(const Facts& f) {
 // What offload does, or why it does nothing.
 std::optional<Finding> offload(const Facts& f) {
   constexpr const char* id = "offload";
-  if (!config::offloads_optimizer(f.run.offload)) return std::nullopt;
+  if (f.run.offload == config::Offload::none) return std::nullopt;
   const std::string key = "offload=" + name_of(f.run.offload);
   if (f.machine.device.is_cpu)
-    return hint(id, key + " changes nothing on a CPU: the optimizer state is in host memory anyway");
-  if (!offloads_optimizer(f.w))
+    return hint(id, key + " changes nothing on a CPU: all is in host memory anyway");
+  if (config::offloads_reference(f.run.offload) && reference_bytes(f.w) > 0 && f.w.mesh.shard > 1)
+    return error(id, fmt::format("{}: a sharded reference cannot be offloaded; use reference=cached, or "
+                                 "offload={}",
+                                 key, f.run.offload == config::Offload::both ? "optimizer" : "none"));
+  std::vector<std::string> texts;
+  if (offloads_optimizer(f.w))
+    texts.push_back(fmt::format("{} of optimizer state", memory_size(optimizer_bytes(f.w))));
+  if (offloads_reference(f.w))
+    texts.push_back(fmt::format("{} of the reference's weights", memory_size(reference_bytes(f.w))));
+  if (config::offloads_optimizer(f.run.offload) && !offloads_optimizer(f.w))
     return hint(id, fmt::format("{}: {} has too little state to offload", key, name_of(f.run.optimizer)));
-  return ok(id,
-            fmt::format("{} of optimizer state in host memory per GPU; copying it takes {:.2g} s of an "
-                        "update at {:.3g} GB/s",
-                        memory_size(optimizer_bytes(f.w)), optimizer_bytes(f.w) / f.machine.device.host_link,
-                        f.machine.device.host_link / 1e9));
+  if (config::offloads_reference(f.run.offload) && !offloads_reference(f.w))
+    return hint(id, key + ": this run keeps no weights of a reference on the GPU");
+  const double seconds = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) / f.machine.device.host_link : 0) +
+                         (offloads_reference(f.w) ? to_double(f.run.gradient_accumulation_steps) *
+                                                        reference_bytes(f.w) / f.machine.device.host_link
+                                                  : 0);
+  return ok(id, fmt::format("{} in host memory per GPU; copying takes {:.2g} s of an update at {:.3g} GB/s",
+                            fmt::join(texts, " and "), seconds, f.machine.device.host_link / 1e9));
 }
 
 // Offloaded state, and the copy of a checkpoint from which it is written; the machines of one replica share
@@ -110,16 +123,18 @@ std::optional<Finding> offload(const Facts& f) {
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
   const auto& memory = f.w.in.host.memory;
-  const bool offloads = offloads_optimizer(f.w);
+  const double waits = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) : 0) +
+                       (offloads_reference(f.w) ? reference_bytes(f.w) : 0);
+  const bool offloads = waits > 0;
   if (!memory || f.machine.device.is_cpu || (f.plan.disk.checkpoints == 0 && !offloads)) return std::nullopt;
   const double copy =
       f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.w.mesh.replica));
-  const double state = offloads ? optimizer_bytes(f.w) * to_double(f.machine.gpus) : 0;
+  const double state = waits * to_double(f.machine.gpus);
   const double both = copy + state;
-  const std::string text = fmt::format(
-      "{}a checkpoint is copied to host memory: {} of {}",
-      offloads ? fmt::format("{} of optimizer state waits in host memory, and ", memory_size(state)) : "",
-      memory_size(both), memory_size(*memory));
+  const std::string text =
+      fmt::format("{}a checkpoint is copied to host memory: {} of {}",
+                  offloads ? fmt::format("{} wait in host memory (offload), and ", memory_size(state)) : "",
+                  memory_size(both), memory_size(*memory));
   constexpr double kTooMuch = 0.9, kMuch = 0.7;
   if (both > kTooMuch * *memory) return error(id, text + ", where it does not fit");
   return both > kMuch * *memory ? warning(id, text) : ok(id, text);

@@ -148,6 +148,16 @@ double optimizer_on_device(const Workload& w) {
                                : all;
 }
 
+// Of an offloaded reference, the block in use and the next one.
+double reference_on_device(const Workload& w) {
+  if (!offloads_reference(w)) return reference_bytes(w);
+  const std::vector<Block>& blocks = w.in.table->blocks;
+  double most = 0;
+  for (std::size_t i = 0; i + 1 < blocks.size(); ++i)
+    most = std::max(most, unsharded_on_rank(w, blocks[i]) + unsharded_on_rank(w, blocks[i + 1]));
+  return most * to_double(w.precision.reference);
+}
+
 double workspace_bytes(const Workload& w, double activations, double logits) {
   // On a CPU the allocator keeps a tenth of them after they are freed (measured).
   if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
@@ -251,6 +261,17 @@ bool offloads_optimizer(const Workload& w) {
          optimizer != Optimizer::SGD && optimizer != Optimizer::Adafactor;
 }
 
+double reference_bytes(const Workload& w) {
+  // With an adapter, the reference's weights are the policy's own.
+  if (w.reference != ReferenceMode::live || w.in.adapter) return 0;
+  return resident_parameters(w, *w.in.table) * to_double(w.precision.reference);
+}
+
+bool offloads_reference(const Workload& w) {
+  return config::offloads_reference(w.in.run.offload) && !w.machine.device.is_cpu && w.mesh.shard == 1 &&
+         reference_bytes(w) > 0;
+}
+
 double Memory::tensors() const {
   double sum = 0;
   for (const MemoryPart& part : parts)
@@ -274,8 +295,7 @@ Memory memory_per_gpu(const Workload& w) {
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", optimizer_on_device(w)},
       {"master copy", resident * to_double(p.master)},
-      // With an adapter, the reference's weights are the policy's own.
-      {"reference", w.reference == ReferenceMode::live && !w.in.adapter ? model * to_double(p.reference) : 0},
+      {"reference", reference_on_device(w)},
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},

@@ -37,6 +37,10 @@ double optimizer_values(config::Optimizer optimizer, const model::TensorTable& t
 double optimizer_bytes(const Workload& w);
 bool offloads_optimizer(const Workload& w);
 
+// The same of a reference that is computed live with weights of its own; 0 bytes if there is none.
+double reference_bytes(const Workload& w);
+bool offloads_reference(const Workload& w);
+
 // A tensor that a layer saves for its backward pass.
 struct SavedTensor {
   const char* name;

@@ -102,7 +102,8 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
   else if (plan.reference == plan::ReferenceMode::live)
     frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
   if (plan.reference == plan::ReferenceMode::live)
-    reference = train::live_reference({*frozen, train::pass_options(config)});
+    reference = train::live_reference(train::placed({*frozen, train::pass_options(config)}, config, mesh));
+  if (!has_adapter) frozen.reset();  // an offloaded one leaves the device
   if (!has_adapter)
     return train::make_train_state(config, mesh, model, random_weights(model, stored, mesh),
                                    std::move(reference));

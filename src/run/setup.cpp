@@ -144,7 +144,8 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
   if (config.sample_during_eval)
     samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
                            data.ends, config, *mesh.all);
-  if (data.plan.reference == plan::ReferenceMode::live) return train::live_reference(std::move(reference));
+  if (data.plan.reference == plan::ReferenceMode::live)
+    return train::live_reference(train::placed(std::move(reference), config, mesh));
   return train::cached_reference(train::find_or_compute_scores(
       plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));

@@ -4,7 +4,9 @@
 
 #include <ATen/ops/zeros.h>
 
+#include "ops/transfers.h"
 #include "shard/adapter_store.h"
+#include "shard/offloaded_store.h"
 #include "shard/sharded_store.h"
 
 namespace dpo::shard {
@@ -19,6 +21,22 @@ LocalModel::LocalModel(model::Model model, const LocalModel& base, model::Weight
       base_(std::make_shared<const LocalModel>(base)),
       weights_(std::make_shared<model::Weights>(std::move(adapter))),
       store_(std::make_shared<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
+
+LocalModel LocalModel::offloaded(const Mesh& mesh) const {
+  std::vector<at::Device> devices;
+  model::Weights host;
+  for (std::size_t i = 0; i < weights_->blocks.size(); ++i) {
+    const at::Tensor& flat = weights_->blocks[i].flat;
+    devices.push_back(flat.device());
+    const at::Tensor copy = ops::host_zeros(flat.numel(), flat.scalar_type(), flat.device());
+    copy.copy_(flat);
+    host.blocks.push_back(model::rank_block(copy, model_.table.blocks[i], mesh.layout()));
+  }
+  LocalModel result = *this;
+  result.weights_ = std::make_shared<model::Weights>(std::move(host));
+  result.store_ = std::make_shared<OffloadedStore>(model_.table, *result.weights_, devices, mesh);
+  return result;
+}
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh) {

@@ -21,6 +21,10 @@ class LocalModel {
   const model::Weights& weights() const { return *weights_; }  // of the adapter, if there is one
   model::Store& store() const { return *store_; }
 
+  // The same with its weights in host memory, from where each block is copied to its device when it is used.
+  // They must not be sharded, and no adapter's.
+  LocalModel offloaded(const Mesh& mesh) const;
+
  private:
   model::Model model_;
   std::shared_ptr<const LocalModel> base_;   // null without an adapter

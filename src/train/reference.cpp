@@ -44,6 +44,12 @@ at::Tensor ReferenceModel::scores(const model::Batch& batch) const {
   return model::forward(local.model(), local.store(), batch, pass).log_probs;
 }
 
+ReferenceModel placed(ReferenceModel model, const config::RunConfig& config, const shard::Mesh& mesh) {
+  const bool is_adapters_base = config.adapter.name != config::Adapter::none;
+  if (!config::offloads_reference(config.offload) || is_adapters_base || !mesh.device.is_cuda()) return model;
+  return {model.local.offloaded(mesh), model.pass};
+}
+
 std::unique_ptr<Reference> no_reference() { return std::make_unique<NoReference>(); }
 
 std::unique_ptr<Reference> live_reference(ReferenceModel model) {

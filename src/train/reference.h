@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "config/run_config.h"
 #include "model/pass.h"
 #include "shard/local_model.h"
 #include "train/batches.h"
@@ -31,6 +32,10 @@ struct ReferenceModel {
   // Of each response of a forest.
   at::Tensor scores(const model::Batch& batch) const;
 };
+
+// With its weights in host memory, if the run offloads the reference and this one has weights of its own on a
+// GPU.
+ReferenceModel placed(ReferenceModel model, const config::RunConfig& config, const shard::Mesh& mesh);
 
 // Computed in each update.
 std::unique_ptr<Reference> live_reference(ReferenceModel model);

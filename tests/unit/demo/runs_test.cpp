@@ -19,7 +19,7 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 TEST(Arguments, QuoteAFolderThatNeedsIt) {
   EXPECT_TRUE(contains(sft_arguments("demo"), "datasets=[demo/conversations]"));
   EXPECT_TRUE(contains(sft_arguments("a, b"), "datasets=['a, b/conversations']"));
-  EXPECT_TRUE(contains(dpo_arguments("demo"), "model.archive=demo/sft/LATEST"));
+  EXPECT_TRUE(contains(dpo_arguments("demo", /*lora=*/false), "model.archive=demo/sft/LATEST"));
 }
 
 class Folder : public testing::Test {

@@ -1,0 +1,23 @@
+#include "shard/offloaded_store.h"
+
+namespace dpo::shard {
+
+OffloadedStore::OffloadedStore(const model::TensorTable& table, const model::Weights& host,
+                               const std::vector<at::Device>& devices, const Mesh& mesh)
+    : FetchingStore(table, host.dtype(), devices, mesh), host_(host) {
+  for (const at::Device& device : devices) streams_.try_emplace(device.index(), device);
+}
+
+OffloadedStore::~OffloadedStore() {
+  for (const auto& [device, stream] : streams_) stream.finish();
+}
+
+// The memory may be that of a block whose products are still being computed.
+comm::Work OffloadedStore::fetch(std::size_t block, const at::Tensor& flat) {
+  ops::CopyStream& stream = streams_.at(flat.device().index());
+  stream.wait_for_current();
+  stream.copy(flat, host_.blocks[block].flat);
+  return comm::Work([&stream, mark = stream.mark()] { stream.hold_current(mark); });
+}
+
+}  // namespace dpo::shard

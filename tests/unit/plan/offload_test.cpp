@@ -1,0 +1,46 @@
+// offload=reference: the reference's weights wait in host memory.
+#include <gtest/gtest.h>
+
+#include "plan/memory.h"
+#include "test_plans.h"
+
+namespace dpo::plan {
+namespace {
+
+const std::string kLine =
+    "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 optimizer=AdamW model.fsdp_policy_mp=bfloat16 "
+    "--device h200 reference=";
+
+double bytes_of(const Plan& plan, const std::string& name) {
+  for (const MemoryPart& part : plan.memory.parts)
+    if (part.name == name) return part.bytes;
+  return 0;
+}
+
+TEST(OffloadedReference, LeavesTwoBlocksOnTheGpu) {
+  const Plan kept = plan_of(kLine + "live"), offloaded = plan_of(kLine + "live offload=reference");
+  EXPECT_NEAR(bytes_of(kept, "reference"), 2 * 2'775'208'960.0, 1e5);
+  // The largest two blocks in a row: the embedding and the first layer, or the last layer and the head.
+  EXPECT_NEAR(bytes_of(offloaded, "reference"), 2 * (50'304 * 2560.0 + 12 * 2560 * 2560.0), 5e5);
+  EXPECT_EQ(bytes_of(offloaded, "optimizer"), bytes_of(kept, "optimizer"));
+  EXPECT_EQ(verdict_of(offloaded, "offload"), Verdict::ok);
+}
+
+// Two microbatches copy 2 * 5.55 GB; what a GPU computes meanwhile hides a part of it.
+TEST(OffloadedReference, IsCopiedInEveryMicrobatch) {
+  const auto step = [](const std::string& more) { return plan_of(kLine + "live " + more).timing.update; };
+  const double link = load_device("h200").host_link;
+  EXPECT_LT(step("offload=reference") - step("offload=none"), 5.55e9 / link);
+  const double one_each = step("gradient_accumulation_steps=64 offload=reference");
+  EXPECT_GT(one_each, 64 * 5.55e9 / link);
+}
+
+TEST(OffloadedReference, NeedsOneThatIsWholeAndOnTheGpu) {
+  EXPECT_EQ(verdict_of(plan_of(kLine + "cached offload=reference"), "offload"), Verdict::hint);
+  EXPECT_EQ(verdict_of(plan_of(kLine + "live offload=reference adapter=lora"), "offload"), Verdict::hint);
+  EXPECT_EQ(verdict_of(plan_of(kLine + "live offload=reference trainer=FSDPTrainer --gpus 2"), "offload"),
+            Verdict::error);
+}
+
+}  // namespace
+}  // namespace dpo::plan
