@@ -82,6 +82,8 @@ function(dpo_test folder)
   target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,dpo_${suffix}> GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE DPO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   dpo_compile_options(${name})
+  # The code of a test runs once: optimizing it takes longer than running it. What it tests is in the library, as it is shipped.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   dpo_sanitizer_options(${name})
   get_target_property(used dpo_${suffix} LINK_LIBRARIES)
   if(dpo::torch IN_LIST used)
