@@ -204,6 +204,31 @@ class Training(Compared):
         self.assertEqual(counted, [json.dumps({key: value for key, value in line.items() if key.startswith(("loss", "grad", "logps"))})
                                    for line in self.metrics(other)])
 
+    def test_small_optimizer_states(self):
+        """Their rounding does not depend on the number of shards; 8 bits also resume on another."""
+        for state in ("bfloat16", "8bit"):
+            words = [*SHORT, "optimizer=AdamW", "lr=1e-4", f"optimizer_state={state}"]
+            alone, run = self.folder / f"{state}-alone", self.folder / f"{state}-shards"
+            self.check(self.train(alone, *words))
+            self.check(self.train(run, *words, *MESHES["2 shards"]))
+            first = lambda folder: [line["loss/train"] for line in self.metrics(folder) if "grad_norm" in line][:3]
+            for mine, theirs in zip(first(run), first(alone), strict=True):
+                self.assertAlmostEqual(mine, theirs, places=5)
+            subprocess.run(["rm", "-r", run / "step-240", run / "LATEST"], check=True)
+            self.check(self.train(run, *words, "trainer=FSDPTrainer", "mesh.shard=3", "resume=auto"))
+            split = self.folder / f"{state}-tensor"
+            self.check(self.train(split, *words, *MESHES["2 tensor"]))
+            for mine, theirs in zip(first(split), first(alone), strict=True):
+                self.assertAlmostEqual(mine, theirs, places=3)
+            subprocess.run(["rm", "-r", split / "step-240", split / "LATEST"], check=True)
+            other = self.train(split, *words, "resume=auto")
+            if state == "8bit":
+                self.assertEqual(other.returncode, 1)
+                self.assertIn("only with mesh.tensor=2", other.stderr)
+                self.check(self.train(split, *words, *MESHES["2 tensor"], "resume=auto"))
+            else:
+                self.check(other)
+
 
 if __name__ == "__main__":
     need_mpirun()

@@ -65,6 +65,31 @@ class Resume(TinyRuns):
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
+    def test_small_optimizer_states(self):
+        """State in bfloat16 and in 8 bits is resumed to the bit, and not as another one."""
+        last = {}
+        for state in ("float32", "bfloat16", "8bit"):
+            words = ["optimizer=AdamW", f"optimizer_state={state}", "n_examples=200"]
+            whole, run = self.folder / f"whole-{state}", self.folder / f"stopped-{state}"
+            self.check(self.train(whole, *words))
+            process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
+            with process.stderr as lines:
+                for line in lines:
+                    if line.startswith("update 13 "):
+                        process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(), STOPPED)
+            other = self.train(run, f"resume={run}", *words, "optimizer_state=null" if state != "float32" else "optimizer_state=8bit")
+            self.assertEqual(other.returncode, 1)
+            self.assertIn("resume: optimizer_state is " + ("null" if state == "float32" else state), other.stderr)
+            self.check(self.train(run, f"resume={run}", *words))
+            self.assertEqual(self.weights(run), self.weights(whole))
+            losses = [line["loss/train"] for line in self.metrics(whole) if "grad_norm" in line]
+            last[state] = sum(losses[-20:]) / 20
+        self.assertEqual(len(losses), 50)
+        for state in ("bfloat16", "8bit"):
+            self.assertNotEqual(self.weights(self.folder / f"whole-{state}"), self.weights(self.folder / "whole-float32"))
+            self.assertAlmostEqual(last[state], last["float32"], delta=0.02)
+
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
         for update in (10, 20):  # an evaluation is due after each

@@ -123,7 +123,7 @@ TEST(Layout, ShardsAreOfEqualSizeAndAligned) {
     for (const Block& block : table.blocks)
       for (std::int64_t rank = 0; rank < tensor_ranks; ++rank) {
         const LocalBlock local = local_block(block, {rank, tensor_ranks, 0, shard_ranks});
-        EXPECT_EQ(local.shard_size % 64, 0);
+        EXPECT_EQ(local.shard_size % kStateGroup, 0);
         std::int64_t end = 0;
         for (const LocalTensor& tensor : local.tensors) {
           EXPECT_EQ(tensor.start % 64, 0);
@@ -132,6 +132,20 @@ TEST(Layout, ShardsAreOfEqualSizeAndAligned) {
         }
         EXPECT_LE(end, local.size);
       }
+  });
+}
+
+// A group of 8-bit state has one scale, which must not depend on what only some ranks hold.
+TEST(Layout, ReplicatedAndSplitTensorsShareNoGroup) {
+  for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+    for (const Block& block : table.blocks) {
+      const LocalBlock local = local_block(block, {0, tensor_ranks, 0, shard_ranks});
+      for (std::size_t t = 1; t < block.tensors.size(); ++t) {
+        if (block.tensors[t].split.has_value() == block.tensors[t - 1].split.has_value()) continue;
+        const std::int64_t last = local.tensors[t - 1].start + local.tensors[t - 1].count() - 1;
+        EXPECT_LT(last / kStateGroup, local.tensors[t].start / kStateGroup) << block.tensors[t].name;
+      }
+    }
   });
 }
 
@@ -170,11 +184,10 @@ TEST(Layout, SizesAreThoseOfTheBlock) {
   for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
     for (const Block& block : table.blocks) {
       const Layout layout{0, tensor_ranks, 0, shard_ranks};
-      std::int64_t filled = 0;
-      for (const LocalTensor& tensor : local_block(block, layout).tensors)
-        filled += (tensor.count() + 63) / 64 * 64;
+      const LocalTensor last = local_block(block, layout).tensors.back();
+      const std::int64_t filled = last.start + last.count();
       const BlockSize sizes = block_size(block, layout);
-      EXPECT_EQ(sizes.shard_size, ((filled + shard_ranks - 1) / shard_ranks + 63) / 64 * 64);
+      EXPECT_EQ(sizes.shard_size, ((filled + shard_ranks - 1) / shard_ranks + 255) / 256 * 256);
       EXPECT_EQ(sizes.size, sizes.shard_size * shard_ranks);
     }
   });

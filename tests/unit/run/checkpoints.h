@@ -114,7 +114,8 @@ class Checkpoints : public testing::Test {
 
   // A rank as it is before anything was read: zeros.
   Rank blank(const std::string& model, const RankPart& part,
-             config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat) const {
+             config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat,
+             std::optional<config::OptimizerState> state = std::nullopt) const {
     Rank rank{part, checkpoint::new_model(folder_ / model, type, at::kCPU, 1, part.layout), nullptr};
     if (model.ends_with("lora")) {
       const model::AdapterSettings settings{.r = 3, .modules_to_save = {"lm_head"}};
@@ -123,7 +124,7 @@ class Checkpoints : public testing::Test {
       rank.model.weights = model::make_weights(rank.table(), type, at::kCPU, part.layout);
     }
     for (model::BlockWeights& block : rank.model.weights.blocks) block.flat.zero_();
-    rank.optimizer = optim::make_optimizer(optimizer, rank.model.weights);
+    rank.optimizer = optim::make_optimizer(optimizer, rank.model.weights, {.state = state});
     return rank;
   }
   // One with numbers of its own in all that it holds.

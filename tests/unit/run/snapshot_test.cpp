@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <span>
 
+#include <ATen/ops/where.h>
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/formats/safetensors.h"
@@ -117,6 +120,73 @@ TEST_F(Checkpoints, KeepSixteenBits) {
   Rank exact = blank("gpt2", {}, config::Optimizer::RMSprop);
   EXPECT_THROW(read_optimizer(folder_ / "step-8", *exact.optimizer, exact.model.table), UserError)
       << "another dtype";
+}
+
+// Codes of 8 bits, by parameter, and their scales, by group of the buffer: each with numbers of its own.
+void fill_codes(const Rank& rank) {
+  const model::Layout& layout = rank.part.layout;
+  for (const optim::StateArray& array : rank.optimizer->state().arrays)
+    for (std::size_t i = 0; i < array.blocks.size(); ++i) {
+      const model::Block& block = rank.table().blocks[i];
+      const std::int64_t size = array.blocks[i].numel();
+      if (array.group > 1) {
+        const std::int64_t all = model::block_size(block, {0, layout.tensor_ranks, 0, 1}).size / array.group;
+        const at::Tensor numbers =
+            at::arange(layout.shard_rank * size, (layout.shard_rank + 1) * size, at::kFloat);
+        array.blocks[i].copy_(at::where(numbers < all, numbers + 1000 * layout.tensor_rank + 0.5, 0));
+      } else {
+        for (const model::Piece& piece : model::pieces_of(block, layout))
+          array.blocks[i]
+              .narrow(0, piece.to, piece.count)
+              .copy_((at::arange(piece.from, piece.from + piece.count) * 7 + static_cast<int>(piece.tensor))
+                         .remainder(251));
+      }
+    }
+}
+
+TEST_F(Checkpoints, KeepEightBitsWhateverTheShards) {
+  const auto rank_of = [&](const std::string& model, const RankPart& part) {
+    return blank(model, part, config::Optimizer::Adam, at::kFloat, config::OptimizerState::eight_bit);
+  };
+  for (const std::string model : {"gpt_neox", "llama"})
+    for (const std::int64_t tensors : {1, 2}) {
+      const fs::path run = folder_ / fmt::format("{}-{}", model, tensors);
+      fs::create_directories(run);
+      std::vector<std::jthread> ranks;
+      for (const RankPart& part : parts_of({1, 3, tensors}))
+        ranks.emplace_back([&, part] {
+          const Rank rank = rank_of(model, part);
+          fill_codes(rank);
+          CheckpointWriter writer(run, std::nullopt, part);
+          writer.write(rank.snapshot(8), false);
+          writer.finish();
+        });
+      ranks.clear();
+      for (const std::int64_t shards : {1, 2, 3, 4})
+        for (const RankPart& part : parts_of({1, shards, tensors})) {
+          const Rank got = rank_of(model, part), wanted = rank_of(model, part);
+          fill_codes(wanted);
+          read_optimizer(run / "step-8", *got.optimizer, got.table(), part.layout);
+          const auto arrays = got.optimizer->state().arrays, expected = wanted.optimizer->state().arrays;
+          ASSERT_EQ(arrays.size(), 4u);
+          for (std::size_t i = 0; i < arrays.size(); ++i)
+            for (std::size_t block = 0; block < arrays[i].blocks.size(); ++block)
+              EXPECT_TRUE(arrays[i].blocks[block].equal(expected[i].blocks[block]))
+                  << model << " " << arrays[i].name << " block " << block << " rank " << part.rank << " of "
+                  << part.ranks;
+        }
+      // Groups of other tensor-parallel ranks are other groups.
+      const RankPart other = parts_of({1, 1, 3 - tensors}).front();
+      const Rank rank = rank_of(model, other);
+      try {
+        read_optimizer(run / "step-8", *rank.optimizer, rank.table(), other.layout);
+        FAIL();
+      } catch (const UserError& error) {
+        EXPECT_NE(std::string(error.what()).find(fmt::format("only with mesh.tensor={}", tensors)),
+                  std::string::npos)
+            << error.what();
+      }
+    }
 }
 
 TEST_F(Checkpoints, KeepTheStateOfAdafactor) {

@@ -1,0 +1,114 @@
+// Plans of small and offloaded optimizer state.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "plan/savings.h"
+#include "test_plans.h"
+
+namespace dpo::plan {
+namespace {
+
+constexpr double kParameters = 2'775'208'960;  // of Pythia-2.8B
+
+double optimizer_part(const Plan& plan) {
+  for (const MemoryPart& part : plan.memory.parts)
+    if (part.name == "optimizer") return part.bytes;
+  return -1;
+}
+
+TEST(OptimizerStatePlan, CountsTheBytesOfEachStorage) {
+  const std::string line = "model=pythia28 optimizer=AdamW ";
+  EXPECT_NEAR(optimizer_part(plan_of(line)), 8 * kParameters, 1e5);
+  EXPECT_NEAR(optimizer_part(plan_of(line + "optimizer_state=bfloat16")), 4 * kParameters, 1e5);
+  // A byte, and float32 for each 256.
+  EXPECT_NEAR(optimizer_part(plan_of(line + "optimizer_state=8bit")), 2 * (1 + 1 / 64.0) * kParameters, 1e5);
+  const std::string small = line + "model.policy_dtype=bfloat16 ";
+  EXPECT_NEAR(optimizer_part(plan_of(small)), 4 * kParameters, 1e5);
+  EXPECT_NEAR(optimizer_part(plan_of(small + "optimizer_state=float32")), 8 * kParameters, 1e5);
+  EXPECT_NEAR(optimizer_part(plan_of("model=pythia28 optimizer_state=8bit")), (1 + 1 / 64.0) * kParameters,
+              1e5);
+  // Less to read and write, and smaller checkpoints.
+  EXPECT_LT(plan_of(line + "optimizer_state=8bit").timing.optimizer, plan_of(line).timing.optimizer);
+  EXPECT_NEAR(plan_of(line).disk.checkpoint - plan_of(line + "optimizer_state=bfloat16").disk.checkpoint,
+              4 * kParameters, 1);
+}
+
+TEST(OptimizerStatePlan, OffloadingTakesHostMemoryAndTime) {
+  const std::string line = "model=pythia28 optimizer=AdamW --device h200 ";
+  const Plan resident = plan_of(line), offloaded = plan_of(line + "offload=optimizer");
+  // Three parts of 8 Mi parameters.
+  EXPECT_NEAR(optimizer_part(offloaded), 3 * 8 * 8'388'608.0, 1);
+  EXPECT_NEAR(resident.memory.total() - offloaded.memory.total(), 8 * kParameters - 3 * 8 * 8'388'608.0, 1e5);
+  EXPECT_NEAR(offloaded.timing.optimizer, 8 * kParameters / 50e9, 1e-4);
+  EXPECT_GT(offloaded.timing.update, resident.timing.update);
+  EXPECT_EQ(offloaded.disk.checkpoint, resident.disk.checkpoint);
+  expect_finding(line + "offload=optimizer", "offload", Verdict::ok, "in host memory per GPU");
+  EXPECT_FALSE(resident.find("offload"));
+  EXPECT_FALSE(plan_of(line + "offload=reference").find("offload"));
+  // A small state is whole on the device.
+  EXPECT_EQ(optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW offload=optimizer")),
+            optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW")));
+}
+
+TEST(OptimizerStatePlan, OffloadedStateMustFitIntoHostMemory) {
+  // 20.7 GiB of state, and a checkpoint of 31 GiB.
+  Inputs in = inputs_of("model=pythia28 optimizer=AdamW offload=optimizer --device h200");
+  for (const auto& [gib, verdict] :
+       {std::pair(55.0, Verdict::error), std::pair(65.0, Verdict::warning), std::pair(128.0, Verdict::ok)}) {
+    in.host.memory = gib * (1 << 30);
+    EXPECT_EQ(verdict_of(make_plan(in), "host-memory"), verdict) << gib;
+  }
+  in.run.debug = true;  // no checkpoints
+  in.host.memory = 20.0 * (1 << 30);
+  EXPECT_EQ(verdict_of(make_plan(in), "host-memory"), Verdict::error);
+}
+
+TEST(OptimizerStatePlan, SaysWhereOffloadingDoesNothing) {
+  expect_finding("model=pythia28 offload=optimizer --device cpu", "offload", Verdict::hint,
+                 "changes nothing");
+  expect_finding("model=pythia28 offload=both optimizer=SGD", "offload", Verdict::hint, "SGD has too little");
+  const std::string cpu = "model=pythia28 --device cpu ";
+  EXPECT_EQ(plan_of(cpu).memory.total(), plan_of(cpu + "offload=optimizer").memory.total());
+  EXPECT_EQ(plan_of(cpu).timing.update, plan_of(cpu + "offload=optimizer").timing.update);
+}
+
+std::vector<std::string> offered(const std::string& line) {
+  std::vector<std::string> words;
+  for (const Saving& saving : costly_savings(inputs_of(line))) words.push_back(saving.overrides[0]);
+  return words;
+}
+
+TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(offered("model=pythia28 optimizer=AdamW max_length=128 max_prompt_length=64"),
+            (Words{"optimizer_state=bfloat16", "optimizer_state=8bit", "offload=optimizer",
+                   "model.policy_dtype=bfloat16", "optimizer=RMSprop", "optimizer=SGD"}));
+  EXPECT_EQ(
+      offered(
+          "model=pythia28 model.policy_dtype=bfloat16 offload=reference max_length=128 max_prompt_length=64"),
+      (Words{"optimizer_state=8bit", "offload=both", "optimizer=SGD"}));
+  EXPECT_EQ(offered("model=pythia28 optimizer_state=8bit max_length=128 max_prompt_length=64 --device cpu"),
+            (Words{"model.policy_dtype=bfloat16", "optimizer=SGD"}));
+  // 44.4 GB of weights in mixed precision, gradients and state do not fit on 40 GiB; with half the state they
+  // do.
+  const std::string line = "model=pythia28 optimizer=AdamW batch_size=4 --device a100-40gb ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->overrides[0], "optimizer_state=bfloat16");
+  EXPECT_TRUE(plan_of(line + fmt::format("{}", fmt::join(fit->overrides, " "))).fits());
+}
+
+TEST(OptimizerStatePlan, SgdHasNoStateToStore) {
+  const Saving all = joined(all_savings(inputs_of("model=pythia28 optimizer=AdamW optimizer_state=8bit")));
+  for (const std::string& word : all.overrides) {
+    EXPECT_NE(word, "offload=optimizer");
+    EXPECT_NE(word, "optimizer_state=8bit");
+  }
+  EXPECT_NE(std::ranges::find(all.overrides, "optimizer_state=null"), all.overrides.end());
+}
+
+}  // namespace
+}  // namespace dpo::plan
