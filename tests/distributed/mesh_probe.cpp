@@ -169,7 +169,7 @@ void run_case(const json& asked, const std::vector<train::ExampleBatch>& batches
   answer.add("weight.", table, whole(table, state.policy.stored(), mesh));
   const auto* sharded = dynamic_cast<const shard::ShardedStore*>(&state.policy.store());
   answer.add("gathered",
-             at::tensor({sharded ? static_cast<double>(sharded->most_gathered()) : 0.0}, at::kDouble));
+             at::tensor({sharded ? static_cast<double>(sharded->most_fetched()) : 0.0}, at::kDouble));
   if (world.all->rank() == 0) answer.write(folder / (asked.at("name").get<std::string>() + ".safetensors"));
   world.all->barrier();
 }

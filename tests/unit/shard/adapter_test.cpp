@@ -166,7 +166,7 @@ TEST(Adapter, ComputesTheSameOverShardedStores) {
     EXPECT_TRUE(at::equal(model::forward(adapted.base.model(), base, batch, {}).log_probs,
                           result_of(adapted.base).log_probs));
   }
-  EXPECT_LE(base.most_gathered(), 2u);
+  EXPECT_LE(base.most_fetched(), 2u);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST_P(ShardedStoreTest, GathersTwoBlocksAtMostAndComputesTheSame) {
     for (std::size_t b = 0; b < sums.blocks.size(); ++b)
       EXPECT_TRUE(at::equal(sums.blocks[b].flat, plain_sums.blocks[b].flat)) << b;
   }
-  EXPECT_EQ(store.most_gathered(), 2u);
+  EXPECT_EQ(store.most_fetched(), 2u);
 }
 
 TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/group.h"
+#include "model/store.h"
+#include "shard/mesh.h"
+
+namespace dpo::shard {
+
+// Weights that are elsewhere, or in another form: a block is fetched into temporary memory before it is used,
+// and the next one is prefetched. A released block stays until its memory is needed, so that the last block
+// of a forward pass is still there for the backward pass.
+class FetchingStore : public model::Store {
+ public:
+  std::size_t blocks() const override { return blocks_.size(); }
+  at::Device device(std::size_t block) const override { return blocks_[block].weights.flat.device(); }
+  at::ScalarType dtype() const override { return blocks_.front().weights.flat.scalar_type(); }
+  const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
+  void release(std::size_t block) override;
+  void end_pass() override;
+
+  std::size_t most_fetched() const { return most_fetched_; }  // blocks at once so far
+
+ protected:
+  static constexpr std::size_t kOneAndNext = 2;  // one in use, one being prefetched
+
+  // At most `room` blocks are in memory, each on its device.
+  FetchingStore(const model::TensorTable& table, at::ScalarType dtype, const std::vector<at::Device>& devices,
+                const Mesh& mesh, std::size_t room = kOneAndNext);
+
+  // Starts to write a block's weights into `flat`, which is not sharded; the Work ends when they are there.
+  virtual comm::Work fetch(std::size_t block, const at::Tensor& flat) = 0;
+
+  // Waits until nothing is being fetched. For destructors of derived classes.
+  void finish();
+
+ private:
+  struct TemporaryBlock {
+    model::BlockWeights weights;  // views of a buffer that has memory only while `fetched`
+    at::Tensor target;            // the same memory, not tracked by autograd
+    comm::Work work;
+    bool fetched = false;
+    int users = 0;
+  };
+
+  void start(std::size_t block);
+  bool make_room(std::size_t wanted);
+  void free(TemporaryBlock& block);
+
+  std::vector<TemporaryBlock> blocks_;
+  std::size_t room_;
+  std::size_t fetched_ = 0, most_fetched_ = 0;
+};
+
+}  // namespace dpo::shard
