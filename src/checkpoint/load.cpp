@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -108,9 +110,14 @@ void request_huge_pages(const at::Tensor& flat) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, const model::Layout& layout) {
-  const at::Tensor flat =
-      at::empty({model::local_block(block, layout).shard_size}, at::TensorOptions().dtype(dtype));
+// A block's buffer as model::make_weights lays it out, not filled yet. On the CPU its memory is not touched
+// either, so that reading the file is the first pass over it, and is requested in huge pages.
+at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, at::Device device,
+                         const model::Layout& layout) {
+  const std::int64_t size = model::block_size(block, layout).shard_size;
+  const at::TensorOptions options = at::TensorOptions().dtype(dtype).device(device);
+  if (!device.is_cpu()) return at::zeros({size}, options);
+  const at::Tensor flat = at::empty({size}, options);
   request_huge_pages(flat);
   std::int64_t end = 0;  // of the previous tensor
   const auto clear_to = [&](std::int64_t begin) { flat.narrow(0, end, begin - end).zero_(); };
@@ -122,17 +129,25 @@ at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, const 
   return flat;
 }
 
-// Weights as model::make_weights lays them out, not filled yet. On the CPU their memory is not touched
-// either, so that reading the file is the first pass over it, and is requested in huge pages.
-model::Weights allocate_weights(const model::TensorTable& table, at::ScalarType dtype, at::Device device,
-                                const model::Layout& layout) {
-  if (!device.is_cpu()) return model::make_weights(table, dtype, device, layout);
-  model::Weights weights;
-  for (const model::Block& block : table.blocks) {
-    const at::Tensor flat = allocate_flat(block, dtype, layout);
-    weights.blocks.push_back(model::rank_block(flat, block, layout));
-  }
-  return weights;
+// Where the tensors of block i go in its buffer.
+void add_destinations(std::vector<Destination>& destinations, const OpenedWeights& stored,
+                      const model::TensorTable& table, std::size_t i, const at::Tensor& flat,
+                      const model::Layout& layout) {
+  for (model::HeldTensor& held : model::held_tensors(table.blocks[i], layout))
+    destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
+                            flat.narrow(0, held.to, held.count), std::move(held.ranges)});
+}
+
+// What this rank reads.
+std::int64_t bytes_of(const OpenedWeights& stored, const model::TensorTable& table,
+                      const model::Layout& layout) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i)
+    for (const model::HeldTensor& held : model::held_tensors(table.blocks[i], layout)) {
+      const StoredTensor& source = stored.files.tensors()[stored.match.sources[i][held.tensor]];
+      bytes += held.count * static_cast<std::int64_t>(size_of(source.dtype));
+    }
+  return bytes;
 }
 
 }  // namespace
@@ -162,17 +177,26 @@ LoadedModel open_model(const std::string& name_or_path) {
 
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<fs::path>& weights_file, const ProgressCallback& progress,
-                       const model::Layout& layout) {
+                       const model::Layout& layout, const BlockCallback& each_block) {
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);
-  opened.weights = allocate_weights(opened.table, dtype, device, layout);
+  const std::vector<model::Block>& blocks = opened.table.blocks;
+  const std::int64_t total = each_block ? bytes_of(stored, opened.table, layout) : 0;
+  std::int64_t before = 0, read = 0;  // bytes of the blocks before this one, and with it
   std::vector<Destination> destinations;
-  for (std::size_t i = 0; i < opened.table.blocks.size(); ++i)
-    for (model::HeldTensor& held : model::held_tensors(opened.table.blocks[i], layout))
-      destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
-                              opened.weights.blocks[i].flat.narrow(0, held.to, held.count),
-                              std::move(held.ranges)});
-  read_tensors(stored.files, std::move(destinations), progress);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const at::Tensor flat = allocate_flat(blocks[i], dtype, device, layout);
+    opened.weights.blocks.push_back(model::rank_block(flat, blocks[i], layout));
+    add_destinations(destinations, stored, opened.table, i, flat, layout);
+    if (!each_block) continue;
+    before = read;
+    read_tensors(stored.files, std::exchange(destinations, {}), [&](std::int64_t done, std::int64_t) {
+      read = before + done;
+      if (progress) progress(read, total);
+    });
+    opened.weights.blocks[i] = each_block(blocks[i], std::move(opened.weights.blocks[i]));
+  }
+  if (!each_block) read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }
 

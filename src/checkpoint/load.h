@@ -38,16 +38,23 @@ struct LoadedModel {
 // Called often, from one thread at a time, with numbers of bytes.
 using ProgressCallback = std::function<void(std::int64_t done, std::int64_t total)>;
 
+// Called for each block when its weights are complete; what it returns takes their place. The block may be on
+// any device.
+using BlockCallback =
+    std::function<model::BlockWeights(const model::Block& block, model::BlockWeights weights)>;
+
 // The folder of a model: a path, or ORG/NAME[@REVISION] in the Hugging Face cache. A UserError says how to
 // download it.
 std::filesystem::path model_folder(const std::string& name_or_path);
 
 // A model with its weights. `name_or_path`: as for model_folder, or the path of a config.json. `weights_file`
 // (the original's policy.pt, a .bin, a .safetensors) replaces the folder's own weights. A rank reads only its
-// part of the weights.
+// part of the weights. With `each_block` one block after the other is read, so that only one is in memory
+// before it.
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
-                       const ProgressCallback& progress = {}, const model::Layout& layout = {});
+                       const ProgressCallback& progress = {}, const model::Layout& layout = {},
+                       const BlockCallback& each_block = {});
 
 // The same without its weights.
 LoadedModel open_model(const std::string& name_or_path);

@@ -29,8 +29,7 @@ struct Lora {
   std::shared_ptr<comm::Group> input_group = {};  // of the ranks that split the inputs; null if none do
 };
 
-// A matrix that tokens are multiplied by. A quantized one would be another kind of it, which linear() handles
-// and families do not see.
+// A matrix that tokens are multiplied by.
 struct Matrix {
   at::Tensor weight;                           // [out, in], as in nn.Linear
   bool transposed = false;                     // [in, out], as in GPT-2's Conv1D

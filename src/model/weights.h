@@ -15,6 +15,8 @@
 
 namespace dpo::model {
 
+struct SmallBlock;
+
 struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
   at::Tensor tensor;
@@ -35,6 +37,9 @@ struct BlockWeights {
   std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
   Dropout dropout = {};                            // of every matrix with LoRA
+  // Of a frozen block whose matrices are in few bits (model/small_block.h): then `flat` has the rest of it,
+  // and there are no tensors.
+  std::shared_ptr<const SmallBlock> small = {};
 
   // Operands by name.
   const at::Tensor& operator()(std::string_view name) const;

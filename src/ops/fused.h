@@ -7,6 +7,7 @@
 
 #include "ops/attention.h"
 #include "ops/head_rows.h"
+#include "ops/small_matrix.h"
 
 namespace dpo::ops::fused {
 
@@ -25,6 +26,8 @@ bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::T
                       std::int64_t first_row, double cap);
 bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap);
+
+bool from_small(at::Tensor& into, const SmallMatrix& matrix);
 
 // Updates of float32 or bfloat16 weights, with float32 or 16-bit gradients. The names are those of
 // torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.

@@ -161,6 +161,29 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
   return true;
 }
 
+bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
+  const auto type = type_of(into);
+  if (!type || !into.is_cuda() || !into.is_contiguous() || into.dim() != 2) return false;
+  const cuda::SmallMatrix small{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
+                                .rows = into.size(0),
+                                .columns = into.size(1),
+                                .out = into.mutable_data_ptr(),
+                                .type = *type};
+  const Launch launch(into);
+  switch (matrix.dtype) {
+    case SmallDtype::nf4:
+      cuda::from_nf4(small,
+                     {.codes = matrix.scales.const_data_ptr<std::uint8_t>(),
+                      .nested = matrix.nested.const_data_ptr<float>(),
+                      .offset = matrix.offset},
+                     launch);
+      break;
+    case SmallDtype::int8: cuda::from_int8(small, matrix.scales.const_data_ptr<float>(), launch); break;
+    case SmallDtype::fp8: cuda::from_fp8(small, matrix.scales.const_data_ptr<float>(), launch); break;
+  }
+  return true;
+}
+
 bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
           const StoredArray& exp_avg_sq, const AdamArguments& n) {
   const auto update = update_of(weights, gradients, n);

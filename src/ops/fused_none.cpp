@@ -21,6 +21,8 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
   return false;
 }
 
+bool from_small(at::Tensor&, const SmallMatrix&) { return false; }
+
 bool adam(at::Tensor&, const at::Tensor&, const StoredArray&, const StoredArray&, const AdamArguments&) {
   return false;
 }

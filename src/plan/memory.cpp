@@ -34,18 +34,20 @@ double unsharded_parameters(const Workload& w) {
   return sum;
 }
 
-// Parameters on the fullest of `devices` devices: blocks are placed in order, each where its middle falls.
-double fullest_of_spread(const model::TensorTable& table, std::int64_t devices) {
+// The sum of `amount` over the blocks on the fullest of `devices` devices: blocks are placed in order, each
+// where its middle falls.
+template <class Amount>
+double fullest_of_spread(const model::TensorTable& table, std::int64_t devices, const Amount& amount) {
   const double share = to_double(table.count()) / to_double(devices);
   std::map<std::int64_t, double> placed;
   double passed = 0;
   for (const Block& block : table.blocks) {
     const double size = to_double(block.count());
-    placed[static_cast<std::int64_t>((passed + size / 2) / share)] += size;
+    placed[static_cast<std::int64_t>((passed + size / 2) / share)] += amount(block);
     passed += size;
   }
   double fullest = 0;
-  for (const auto& [device, parameters] : placed) fullest = std::max(fullest, parameters);
+  for (const auto& [device, sum] : placed) fullest = std::max(fullest, sum);
   return fullest;
 }
 
@@ -158,6 +160,39 @@ double reference_on_device(const Workload& w) {
   return most * to_double(w.precision.reference);
 }
 
+// The bytes of a matrix in few bits: its codes and their scales (ops/small_matrix.h).
+double small_bytes(config::BaseDtype dtype, const model::TensorInfo& tensor) {
+  const double of_rows = dtype == config::BaseDtype::nf4 ? 0 : 4 * to_double(tensor.shape[0]);
+  return to_double(tensor.count()) * bytes_of_code(dtype) + of_rows;
+}
+
+// A block of the model as it is kept in memory.
+double block_bytes(const Workload& w, const Block& block) {
+  const auto& dtype = w.in.run.adapter.base_dtype;
+  if (!dtype) return to_double(block.count() * w.precision.weights);
+  double bytes = 0;
+  for (const model::TensorInfo& tensor : block.tensors)
+    bytes += model::may_be_small(block, tensor) ? small_bytes(*dtype, tensor)
+                                                : to_double(tensor.count() * w.precision.weights);
+  return bytes;
+}
+
+double model_bytes(const Workload& w) {
+  if (w.spread > 1)
+    return fullest_of_spread(*w.in.table, w.spread,
+                             [&w](const Block& block) { return block_bytes(w, block); });
+  return resident_parameters(w, *w.in.table) * bytes_per_parameter(w);
+}
+
+// The layer in use, in the dtype that it is computed in.
+double expanded_bytes(const Workload& w) {
+  if (!w.in.run.adapter.base_dtype) return 0;
+  double most = 0;
+  for (const Block& block : w.in.table->blocks)
+    if (block.kind == BlockKind::layer) most = std::max(most, unsharded_on_rank(w, block));
+  return most * to_double(w.precision.weights);
+}
+
 double workspace_bytes(const Workload& w, double activations, double logits) {
   // On a CPU the allocator keeps a tenth of them after they are freed (measured).
   if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
@@ -244,7 +279,8 @@ bool accumulates_unsharded(const Workload& w) {
 }
 
 double resident_parameters(const Workload& w, const model::TensorTable& table) {
-  if (w.spread > 1) return fullest_of_spread(table, w.spread);
+  if (w.spread > 1)
+    return fullest_of_spread(table, w.spread, [](const Block& block) { return to_double(block.count()); });
   double sum = 0;
   for (const Block& block : table.blocks) sum += to_double(block_on_rank(w, block).shard_size);
   return sum;
@@ -272,6 +308,24 @@ bool offloads_reference(const Workload& w) {
          reference_bytes(w) > 0;
 }
 
+double bytes_of_code(config::BaseDtype dtype) {
+  return dtype == config::BaseDtype::nf4 ? 1.0 / 2 + (1 + 4.0 / 256) / 64 : 1;
+}
+
+double small_parameters(const Workload& w, const Block& block) {
+  double sum = 0;
+  if (w.in.run.adapter.base_dtype)
+    for (const model::TensorInfo& tensor : block.tensors)
+      if (model::may_be_small(block, tensor)) sum += to_double(tensor.count());
+  return sum;
+}
+
+double bytes_per_parameter(const Workload& w) {
+  double bytes = 0;
+  for (const Block& block : w.in.table->blocks) bytes += block_bytes(w, block);
+  return bytes / to_double(w.in.table->count());
+}
+
 double Memory::tensors() const {
   double sum = 0;
   for (const MemoryPart& part : parts)
@@ -291,7 +345,7 @@ Memory memory_per_gpu(const Workload& w) {
   Memory memory;
   memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
-      {"parameters", (w.in.adapter ? model + resident : model) * to_double(p.weights)},
+      {"parameters", model_bytes(w) + (w.in.adapter ? resident * to_double(p.weights) : 0)},
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", optimizer_on_device(w)},
       {"master copy", resident * to_double(p.master)},
@@ -299,6 +353,7 @@ Memory memory_per_gpu(const Workload& w) {
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},
+      {"layer in use", expanded_bytes(w)},
       {"workspace", workspace_bytes(w, activations, logits)},
       {kSnapshot, copies_to_host(w) ? 0 : snapshot},
       {kDriver, driver_bytes(w)},

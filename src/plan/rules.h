@@ -63,7 +63,7 @@ Rule unused_gpus, precision, spread, idle_gpus, memory, offload, disk, host_memo
 Rule eval_every, save_every, best_metric, eval_batch;
 
 // What a run learns from, and how fast (learning_rules.cpp).
-Rule prompt_room, context, loss_scale, adapter, experts, reference_model, mismatched, label_balance, lengths,
-    warmup, known_settings;
+Rule prompt_room, context, loss_scale, adapter, base_dtype, experts, reference_model, mismatched,
+    label_balance, lengths, warmup, known_settings;
 
 }  // namespace dpo::plan

@@ -153,6 +153,7 @@ std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths
   std::string text = fmt::format("loss={}, {} ({})", name_of(run.loss.name), run.model.name_or_path,
                                  parameters_text(*in.table));
   if (in.adapter) text += fmt::format(", LoRA of {}", short_count(in.adapter->count()));
+  if (run.adapter.base_dtype) text += " over " + name_of(*run.adapter.base_dtype);
   if (!paths.checkpoint.empty())
     text += ", resumed from " + paths.checkpoint;
   else if (run.model.archive)

@@ -174,6 +174,14 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
          work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
 }
 
+// Matrices in few bits are read, and written in the dtype that they are computed in, once in each direction.
+double expanding_seconds(const Workload& w, const Block& block) {
+  const auto& dtype = w.in.run.adapter.base_dtype;
+  if (!dtype) return 0;
+  const double bytes = bytes_of_code(*dtype) + to_double(w.precision.weights);
+  return small_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
+}
+
 // One pass over the blocks. `gathered`, `reduced`: bytes that shard ranks exchange per parameter of the
 // model, and per parameter that is trained.
 MicrobatchTime pass(const Workload& w, const Direction& direction, double gathered, double reduced) {
@@ -187,9 +195,9 @@ MicrobatchTime pass(const Workload& w, const Direction& direction, double gather
     const Block& block = w.in.table->blocks[i];
     const double times = work_of(direction, block, w.in.adapter != nullptr);
     const BlockTime forward = block_time(w, block);
-    const double compute = times * forward.products +
-                           work_of(direction, block, /*is_frozen=*/false) * forward.rest +
-                           (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0);
+    const double compute =
+        times * forward.products + work_of(direction, block, /*is_frozen=*/false) * forward.rest +
+        (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0) + expanding_seconds(w, block);
     const double tensor = tensor_seconds(w, block.kind, direction);  // needed at once: nothing hides it
     sum.compute += compute;
     sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
@@ -295,8 +303,10 @@ double sampling_seconds(const Workload& w) {
   const double seconds_per_byte =
       std::max(1 / w.machine.device.memory_bandwidth, ring_share(w.mesh.shard) / shard_bus(w));
   const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(w.in).examples));
-  return new_tokens * std::max(parameters * to_double(w.precision.weights) * seconds_per_byte,
-                               active * 2 * texts / flops_per_second(w));
+  double expanding = 0;
+  for (const Block& block : w.in.table->blocks) expanding += expanding_seconds(w, block);
+  return new_tokens * (expanding + std::max(parameters * to_double(w.precision.weights) * seconds_per_byte,
+                                            active * 2 * texts / flops_per_second(w)));
 }
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,

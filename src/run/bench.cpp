@@ -10,11 +10,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "comm/throttled.h"
 #include "data/examples.h"
+#include "model/small_block.h"
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "shard/adapter.h"
@@ -70,17 +72,23 @@ class RandomBatches : public train::BatchSource {
   std::vector<std::vector<data::Token>> texts_;
 };
 
-model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh) {
+// `small`: of the layers' matrices; one block after the other, so that the whole model is never in memory.
+model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh,
+                              const std::optional<ops::SmallDtype>& small = std::nullopt) {
   const at::NoGradGuard no_grad;
-  model::Weights weights = model::make_weights(model.table, type, mesh.device, mesh.layout());
+  const model::Layout layout = mesh.layout();
   at::Generator generator = at::globalContext().defaultGenerator(mesh.device);
   generator.set_current_seed(0);
-  for (std::size_t b = 0; b < weights.blocks.size(); ++b) {
-    at::Tensor& flat = weights.blocks[b].flat;
+  model::Weights weights;
+  for (const model::Block& block : model.table.blocks) {
+    const at::Tensor flat = at::empty({model::block_size(block, layout).shard_size},
+                                      at::TensorOptions().dtype(type).device(mesh.device));
     flat.normal_(0, model.config.settings.initializer_range);
-    for (const model::Piece& piece : model::pieces_of(model.table.blocks[b], mesh.layout()))
-      if (model.table.blocks[b].tensors[piece.tensor].init == model::Init::ones)
+    for (const model::Piece& piece : model::pieces_of(block, layout))
+      if (block.tensors[piece.tensor].init == model::Init::ones)
         flat.narrow(0, piece.to, piece.count).fill_(1);
+    const model::BlockWeights made = model::rank_block(flat, block, layout);
+    weights.blocks.push_back(small ? model::to_small(made, block, *small) : made);
   }
   return weights;
 }
@@ -97,8 +105,10 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
       has_adapter ? model::adapter_table(model.table, plan::adapter_settings(config.adapter))
                   : model::TensorTable();
   if (has_adapter)
-    frozen = shard::frozen_base(model.config, random_weights(model, train::reference_dtype(config), mesh),
-                                adapter, mesh);
+    frozen = shard::frozen_base(
+        model.config,
+        random_weights(model, train::reference_dtype(config), mesh, train::base_dtype(config, mesh)), adapter,
+        mesh);
   else if (plan.reference == plan::ReferenceMode::live)
     frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
   if (plan.reference == plan::ReferenceMode::live)

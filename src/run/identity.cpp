@@ -41,7 +41,8 @@ Identity identity_of_adapter(const config::AdapterConfig& adapter) {
       {"adapter.dora", fmt::format("{}", adapter.dora)},
       {"adapter.modules_to_save", fmt::format("[{}]", fmt::join(adapter.modules_to_save, ", "))},
       {"adapter.rank_pattern", fmt::format("{}", adapter.rank_pattern)},
-      {"adapter.alpha_pattern", fmt::format("{}", adapter.alpha_pattern)}};
+      {"adapter.alpha_pattern", fmt::format("{}", adapter.alpha_pattern)},
+      {"adapter.base_dtype", adapter.base_dtype ? name_of(*adapter.base_dtype) : "null"}};
   if (adapter.name == config::Adapter::none)
     for (auto& [key, value] : identity) value = "null";
   return identity;

@@ -14,6 +14,7 @@
 #include "checkpoint/adapter.h"
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
+#include "model/small_block.h"
 #include "run/identity.h"
 #include "run/snapshot.h"
 #include "shard/adapter.h"
@@ -221,9 +222,11 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
     throw UserError(fmt::format(
         "model.archive: there is no folder {}; the reference is the adapter that the run started from",
         *config.model.archive));
-  if (!archive) return {{adapted.base, pass}, adapted.fingerprint};
+  const std::string base =
+      adapted.fingerprint + (config.adapter.base_dtype ? "-" + name_of(*config.adapter.base_dtype) : "");
+  if (!archive) return {{adapted.base, pass}, base};
   model::Weights adapter = read_adapter(adapted, *archive, config, train::reference_dtype(config), mesh);
-  std::string fingerprint = adapted.fingerprint + shard::fingerprint_of(adapted.table(), adapter, mesh);
+  std::string fingerprint = base + shard::fingerprint_of(adapted.table(), adapter, mesh);
   const model::Model model = model::make_model(adapted.loaded.config, adapted.table());
   return {{{model, adapted.base, std::move(adapter), mesh}, pass}, std::move(fingerprint)};
 }
@@ -247,12 +250,20 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   const config::RunConfig& config = data.config;
   if (config.adapter.name == config::Adapter::none) return std::nullopt;
   const std::string name = base_of(config, checkpoint);
+  shard::Fingerprint before(mesh);  // of the weights before they are quantized
+  checkpoint::BlockCallback each_block;
+  const std::optional<ops::SmallDtype> small = train::base_dtype(config, mesh);
+  if (small)
+    each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
+      before.add(block, weights.flat);
+      return model::to_small(weights, block, *small);
+    };
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint::load_model(name, train::reference_dtype(config), device, std::nullopt,
-                                  progress_to(listener, "reading weights"), mesh.layout());
+                                  progress_to(listener, "reading weights"), mesh.layout(), each_block);
   });
   check_vocabulary(data, loaded);
-  std::string fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  std::string fingerprint = small ? before.text() : shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   if (const auto adapter = adapter_archive(config); adapter && is_complete(*adapter))
     check_base_weights(read_run_state(*adapter).identity, fingerprint, config, *adapter);
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);

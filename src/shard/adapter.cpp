@@ -63,7 +63,8 @@ LocalModel frozen_base(const model::ModelConfig& config, model::Weights weights,
   model::Model model = model::make_model(config);
   model.table = model.trained = model::separated(model.table, adapter);
   for (std::size_t i = 0; i < weights.blocks.size(); ++i)
-    weights.blocks[i] = model::rank_block(weights.blocks[i].flat, model.table.blocks[i], mesh.layout());
+    if (!weights.blocks[i].small)
+      weights.blocks[i] = model::rank_block(weights.blocks[i].flat, model.table.blocks[i], mesh.layout());
   return {std::move(model), std::move(weights), mesh};
 }
 

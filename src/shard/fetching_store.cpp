@@ -4,11 +4,13 @@
 #include <stdexcept>
 
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 
 namespace dpo::shard {
 namespace {
 
 void allocate(const at::Tensor& flat) {
+  const c10::DeviceGuard guard(flat.device());  // an allocator of GPUs takes the current one
   c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
   const std::size_t bytes = static_cast<std::size_t>(flat.numel()) * flat.element_size();
   storage->set_data_ptr(storage->allocator()->allocate(bytes));

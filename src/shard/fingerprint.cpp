@@ -17,8 +17,8 @@ struct Sums {
   std::atomic<std::uint64_t> first = 0, second = 0;
 };
 
-void add(Sums& sums, const std::byte* elements, std::int64_t size, const model::Piece& piece,
-         std::uint64_t key) {
+void add_elements(Sums& sums, const std::byte* elements, std::int64_t size, const model::Piece& piece,
+                  std::uint64_t key) {
   at::parallel_for(0, piece.count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
     std::uint64_t first = 0, second = 0;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -41,27 +41,37 @@ std::uint64_t key_of_tensor(const model::TensorInfo& tensor) {
 
 }  // namespace
 
-std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh) {
+void Fingerprint::add(const model::Block& block, const at::Tensor& part) {
   Sums sums;
-  const model::Layout layout = mesh.layout();
-  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-    const at::Tensor host = parts.blocks[i].flat.cpu().contiguous();
-    const auto* elements = static_cast<const std::byte*>(host.const_data_ptr());
-    for (const model::Piece& piece : model::pieces_of(table.blocks[i], layout)) {
-      const model::TensorInfo& tensor = table.blocks[i].tensors[piece.tensor];
-      if (!tensor.split && layout.tensor_rank > 0) continue;  // counted by the first tensor rank
-      add(sums, elements, static_cast<std::int64_t>(host.element_size()), piece, key_of_tensor(tensor));
-    }
+  const model::Layout layout = mesh_.layout();
+  const at::Tensor host = part.cpu().contiguous();
+  const auto* elements = static_cast<const std::byte*>(host.const_data_ptr());
+  for (const model::Piece& piece : model::pieces_of(block, layout)) {
+    const model::TensorInfo& tensor = block.tensors[piece.tensor];
+    if (!tensor.split && layout.tensor_rank > 0) continue;  // counted by the first tensor rank
+    add_elements(sums, elements, static_cast<std::int64_t>(host.element_size()), piece,
+                 key_of_tensor(tensor));
   }
-  const at::Tensor both = at::tensor({static_cast<std::int64_t>(sums.first.load()),
-                                      static_cast<std::int64_t>(sums.second.load())},
-                                     at::kLong)
-                              .to(mesh.device);
-  mesh.model->all_reduce(both).wait();
+  first_ += sums.first;
+  second_ += sums.second;
+}
+
+std::string Fingerprint::text() const {
+  const at::Tensor both =
+      at::tensor({static_cast<std::int64_t>(first_), static_cast<std::int64_t>(second_)}, at::kLong)
+          .to(mesh_.device);
+  mesh_.model->all_reduce(both).wait();
   const at::Tensor all = both.cpu();
   const std::int64_t* words = all.const_data_ptr<std::int64_t>();
   return fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(words[0]),
                      static_cast<std::uint64_t>(words[1]));
+}
+
+std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh) {
+  Fingerprint fingerprint(mesh);
+  for (std::size_t i = 0; i < table.blocks.size(); ++i)
+    fingerprint.add(table.blocks[i], parts.blocks[i].flat);
+  return fingerprint.text();
 }
 
 }  // namespace dpo::shard

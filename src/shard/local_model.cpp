@@ -4,10 +4,12 @@
 
 #include <ATen/ops/zeros.h>
 
+#include "model/small_block.h"
 #include "ops/transfers.h"
 #include "shard/adapter_store.h"
 #include "shard/offloaded_store.h"
 #include "shard/sharded_store.h"
+#include "shard/small_store.h"
 
 namespace dpo::shard {
 
@@ -43,6 +45,8 @@ std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model:
   if (mesh.shard->size() > 1) return std::make_unique<ShardedStore>(table, weights, mesh);
   if (mesh.tensor->size() > 1)
     for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;
+  if (std::ranges::any_of(weights.blocks, [](const auto& block) { return block.small != nullptr; }))
+    return std::make_unique<SmallStore>(table, weights, mesh);
   return std::make_unique<model::ResidentStore>(weights);
 }
 
@@ -63,7 +67,10 @@ model::Weights to_devices(const model::TensorTable& table, const model::Weights&
                           std::span<const at::Device> devices) {
   model::Weights copies;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
-    copies.blocks.push_back(model::block_views(weights.blocks[i].flat.to(devices[i]), table.blocks[i], {}));
+    copies.blocks.push_back(
+        weights.blocks[i].small
+            ? model::small_to_device(weights.blocks[i], devices[i])
+            : model::block_views(weights.blocks[i].flat.to(devices[i]), table.blocks[i], {}));
   return copies;
 }
 

@@ -2,11 +2,13 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/world.h"
 #include "config/run_config.h"
 #include "loss/loss.h"
+#include "ops/small_matrix.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/policy.h"
@@ -52,6 +54,8 @@ shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 at::ScalarType reference_dtype(const config::RunConfig& config);
+// Of the matrices under an adapter, if they are in few bits. Ranks that hold parts of them are a UserError.
+std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config, const shard::Mesh& mesh);
 model::PassOptions pass_options(const config::RunConfig& config);
 loss::Options loss_options(const config::LossConfig& config);
 

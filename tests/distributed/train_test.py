@@ -32,7 +32,7 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok
 
 
 class Compared(TinyRuns):
-    def close(self, run, other):
+    def close(self, run, other, file="model.safetensors"):
         """Losses of every update and evaluation, and the final weights."""
         keys = ("loss", "logps", "grad_norm", "aux_loss")
         numbers = lambda folder: [[line[key] for key in line if key.startswith(keys)]
@@ -42,7 +42,7 @@ class Compared(TinyRuns):
         for i, (mine, theirs) in enumerate(zip(found, expected)):
             for a, b in zip(mine, theirs, strict=True):
                 self.assertLessEqual(abs(a - b), TOLERANCE * max(1e-3, abs(b)), f"line {i} of metrics.jsonl")
-        mine, theirs = (load_file(folder / "LATEST" / "model.safetensors") for folder in (run, other))
+        mine, theirs = (load_file(folder / "LATEST" / file) for folder in (run, other))
         self.assertEqual(mine.keys(), theirs.keys())
         for name in theirs:
             off = abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max()
@@ -190,6 +190,17 @@ class Training(Compared):
             done = self.train(copy, *SHORT, *resumed, *arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.close(copy, whole)
+
+    def test_a_base_in_few_bits_is_whole_on_every_rank(self):
+        lora = [*SHORT, "adapter=lora", "adapter.r=4", "adapter.base_dtype=nf4", "lr=0.1"]
+        alone, replicas = self.folder / "few-bits", self.folder / "few-bits-replicas"
+        self.check(self.train(alone, *lora))
+        self.check(self.train(replicas, *lora, "trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"))
+        self.close(replicas, alone, "adapter_model.safetensors")
+        for mesh in ("2 shards", "2 tensor"):
+            done = self.train(self.folder / "parts", *lora, *MESHES[mesh])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("adapter.base_dtype=nf4 needs the whole model on every rank", done.stderr)
 
     def test_resumed_by_the_same_ranks_is_the_same(self):
         run, other = self.folder / "twice", self.folder / "once"

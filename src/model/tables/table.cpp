@@ -73,6 +73,10 @@ std::int64_t TensorTable::body_matmul_count() const {
   return sum;
 }
 
+bool may_be_small(const Block& block, const TensorInfo& tensor) {
+  return block.kind == BlockKind::layer && tensor.multiplies_tokens && tensor.split.has_value();
+}
+
 TensorTable tensor_table(const ModelShape& shape) {
   TensorTable table;
   const FamilyTable family = family_table(shape);

@@ -71,6 +71,10 @@ struct TensorTable {
 
 TensorTable tensor_table(const ModelShape& shape);
 
+// Whether a frozen tensor may be in few bits: the matrices of the layers. A router's, which is small and
+// which tensor-parallel ranks do not split, stays as it is.
+bool may_be_small(const Block& block, const TensorInfo& tensor);
+
 // Rows of float32 logits that the head computes at a time, which bounds their memory; twice as many where it
 // computes with 16 bits.
 inline constexpr std::int64_t kHeadChunkRows = 4096;

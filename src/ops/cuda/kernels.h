@@ -98,4 +98,24 @@ struct RmsProp {
 };
 void rmsprop(const Update& update, const State& square_avg, const RmsProp& coefficients, Stream stream);
 
+// A matrix in few bits (ops/small_matrix.h), whose values are written to `out`, [rows, columns].
+struct SmallMatrix {
+  const std::uint8_t* codes = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  void* out = nullptr;
+  Type type = Type::float32;
+};
+
+// The scales of nf4.
+struct Nf4Scales {
+  const std::uint8_t* codes = nullptr;  // for each block of 64 elements
+  const float* nested = nullptr;        // for each 256 of them
+  float offset = 0;
+};
+void from_nf4(const SmallMatrix& matrix, const Nf4Scales& scales, Stream stream);
+
+// `scales`: [rows].
+void from_int8(const SmallMatrix& matrix, const float* scales, Stream stream);
+void from_fp8(const SmallMatrix& matrix, const float* scales, Stream stream);
+
 }  // namespace dpo::cuda

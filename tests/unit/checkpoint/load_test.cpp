@@ -61,6 +61,30 @@ TEST_F(Load, PlainSafetensors) {
   EXPECT_TRUE(loaded.notes.empty());
 }
 
+TEST_F(Load, OneBlockAfterTheOther) {
+  make(false);
+  save();
+  std::int64_t done = 0, all = 0;
+  const auto progress = [&](std::int64_t now, std::int64_t of) { done = now, all = of; };
+  std::vector<std::string> seen;
+  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
+    const std::size_t number = seen.size();
+    EXPECT_TRUE(at::equal(weights.flat, model_.weights.blocks[number].flat)) << number;
+    EXPECT_LE(done, all);
+    seen.push_back(block.prefix);
+    return model::BlockWeights{weights.flat + 1, {}};
+  };
+  const LoadedModel loaded =
+      load_model(folder_, at::kFloat, at::kCPU, std::nullopt, progress, {}, each_block);
+  EXPECT_EQ(done, all);
+  EXPECT_EQ(all, 4 * loaded.table.count());
+  ASSERT_EQ(seen.size(), loaded.table.blocks.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i], loaded.table.blocks[i].prefix);
+    EXPECT_TRUE(at::equal(loaded.weights.blocks[i].flat, model_.weights.blocks[i].flat + 1)) << i;
+  }
+}
+
 TEST_F(Load, EveryDtypeIntoEveryOther) {
   make(true);
   for (const at::ScalarType stored : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {

@@ -220,6 +220,21 @@ TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   EXPECT_NEAR(logits("") - logits("adapter=lora"), 4.0 * 50'304 * 2560, 1);
 }
 
+// 32 layers with 12 * 2560^2 elements in their matrices: codes of half a byte, a scale of one byte for each
+// 64, and 4 bytes for each 256 of these; the rest in 2 bytes, and one layer in use.
+TEST(Memory, FrozenMatricesInFewBits) {
+  const std::string line = "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora ";
+  constexpr double kSmall = 32.0 * 12 * 2560 * 2560, kRows = 32.0 * (3 + 1 + 4 + 1) * 2560;
+  const Plan plain = plan_of(line), nf4 = plan_of(line + "adapter.base_dtype=nf4"),
+             int8 = plan_of(line + "adapter.base_dtype=int8");
+  EXPECT_NEAR(part(plain, "parameters") - part(nf4, "parameters"),
+              kSmall * (2 - 0.5 - 1.0 / 64 - 4.0 / 64 / 256), 1e5);
+  EXPECT_NEAR(part(plain, "parameters") - part(int8, "parameters"), kSmall - 4 * kRows, 1e5);
+  EXPECT_NEAR(part(nf4, "layer in use"), 2 * kSmall / 32, 1e5);
+  EXPECT_EQ(part(plain, "layer in use"), 0);
+  EXPECT_EQ(part(nf4, "optimizer"), part(plain, "optimizer"));
+}
+
 TEST(Memory, ActivationsOfALayer) {
   const auto bytes = [](const std::string& model) {
     double sum = 0;

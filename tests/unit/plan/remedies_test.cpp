@@ -92,6 +92,26 @@ TEST(Remedies, OfMemoryTryEverySetting) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+// A run with LoRA that fits into 24 GB only with its frozen matrices in 8 bits, or in 4.
+TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
+  const std::string line =
+      "model=blank_model loss=dpo loss.beta=0.1 batch_size=64 gradient_accumulation_steps=32 "
+      "activation_checkpointing=true adapter=lora model.fsdp_policy_mp=bfloat16 --device rtx4090 ";
+  for (const auto& [model, dtype] :
+       {std::pair("allenai/OLMo-2-1124-13B", "int8"), {"google/gemma-3-27b-it", "nf4"}}) {
+    const std::string run = line + "model.name_or_path=" + model + " ";
+    const Plan plan = plan_of(run);
+    ASSERT_EQ(verdict_of(plan, "memory"), Verdict::error);
+    const auto lines = lines_of(*plan.find("memory"));
+    ASSERT_FALSE(lines.empty()) << model;
+    EXPECT_EQ(lines[0], std::string("adapter.base_dtype=") + dtype);
+    EXPECT_TRUE(plan_of(run + lines[0]).fits());
+    const std::optional<Fit> fit = find_fastest(inputs_of(run));
+    ASSERT_TRUE(fit);
+    EXPECT_EQ(fit->overrides.front(), std::string("adapter.base_dtype=") + dtype);
+  }
+}
+
 TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
   const Plan plan = plan_of(line);

@@ -109,6 +109,20 @@ TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
   EXPECT_GT(dora, lora);
 }
 
+// Forward and backward, each reads the codes of 32 * 12 * 2560^2 elements and writes them in 2 bytes.
+TEST(Timing, MatricesInFewBitsAreExpandedInEveryPass) {
+  const std::string line =
+      "model=pythia28 loss=sft batch_size=64 model.fsdp_policy_mp=bfloat16 adapter=lora ";
+  const double bandwidth = inputs_of(line).machine.device.memory_bandwidth;
+  const auto seconds = [&](const std::string& more) {
+    return plan_of(line + more).timing.microbatch.compute;
+  };
+  constexpr double kSmall = 32.0 * 12 * 2560 * 2560;
+  EXPECT_NEAR(seconds("adapter.base_dtype=fp8") - seconds(""), 2 * kSmall * 3 / bandwidth, 1e-6);
+  EXPECT_NEAR(seconds("adapter.base_dtype=nf4") - seconds(""),
+              2 * kSmall * (2.5 + (1 + 4.0 / 256) / 64) / bandwidth, 1e-6);
+}
+
 TEST(Timing, ShardedCommunication) {
   // Per microbatch: gather 2cP forward, 2cP backward, reduce 4cP (float32), c = 3/4, at 100 GB/s.
   const double parameters = 2'775'208'960;

@@ -1,0 +1,156 @@
+#include "ops/small_matrix.h"
+
+#include <algorithm>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/bucketize.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+
+#include "ops/fused.h"
+#include "ops/small_numbers.h"
+#include "ops/upload.h"
+
+namespace dpo::ops {
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 24;  // elements at a time, which bounds the memory of their copies
+constexpr float kSmallest = 1e-38F;       // of a scale that is divided by: codes of zeros are those of 0
+constexpr float kLargestInt8 = 127, kLargestFp8 = 448;
+
+at::Tensor number_table(at::ArrayRef<float> numbers, at::Device device) {
+  return upload(at::tensor(numbers, at::kFloat), device);
+}
+
+// The number of the nearest value for each element, uint8. `values` are sorted.
+at::Tensor nearest(const at::Tensor& elements, at::ArrayRef<float> values) {
+  std::vector<float> middles;
+  for (std::size_t i = 0; i + 1 < values.size(); ++i) middles.push_back((values[i] + values[i + 1]) / 2);
+  return at::bucketize(elements, number_table(middles, elements.device()), /*out_int32=*/true).to(at::kByte);
+}
+
+// Blocks of `size` as rows; the last one is filled up with zeros.
+at::Tensor in_blocks(const at::Tensor& flat, std::int64_t size) {
+  const std::int64_t missing = (size - flat.numel() % size) % size;
+  return (missing == 0 ? flat : at::constant_pad_nd(flat, {0, missing})).view({-1, size});
+}
+
+struct Blocks {
+  at::Tensor codes;   // uint8 [blocks, size]
+  at::Tensor scales;  // float32 [blocks]: the largest absolute values
+};
+
+Blocks quantize_blocks(const at::Tensor& flat, std::int64_t size, at::ArrayRef<float> values) {
+  const at::Tensor rows = in_blocks(flat.to(at::kFloat), size);
+  const at::Tensor largest = rows.abs().amax(1);
+  const at::Tensor factors = largest.clamp_min(kSmallest).reciprocal_();
+  return {nearest(rows * factors.unsqueeze(1), values), largest};
+}
+
+at::Tensor packed(const at::Tensor& codes) {
+  const at::Tensor pairs = codes.view({-1, 2});
+  return pairs.select(1, 0) * 16 + pairs.select(1, 1);
+}
+
+at::Tensor unpacked(const at::Tensor& bytes) {
+  return at::stack({bytes.bitwise_right_shift(4), bytes.bitwise_and(15)}, 1).view({-1});
+}
+
+// The mean of the scales, always added in one order.
+float mean_of(const at::Tensor& host) {
+  const float* const scales = host.const_data_ptr<float>();
+  double sum = 0;
+  for (std::int64_t i = 0; i < host.numel(); ++i) sum += scales[i];
+  return static_cast<float>(sum / static_cast<double>(host.numel()));
+}
+
+SmallMatrix to_nf4(const at::Tensor& matrix) {
+  constexpr Nf4Levels kLevels;
+  constexpr DynamicMap kMap;
+  const at::Tensor flat = matrix.reshape({-1});
+  std::vector<at::Tensor> codes, scales;
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const Blocks blocks = quantize_blocks(flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin)),
+                                          kNf4Block, kLevels.values);
+    codes.push_back(packed(blocks.codes));
+    scales.push_back(blocks.scales);
+  }
+  // On the CPU wherever the matrix is: the sum of its scales must have the same bits.
+  const at::Tensor host = at::cat(scales).cpu();
+  const float offset = mean_of(host);
+  const Blocks nested = quantize_blocks(host - offset, kNestedBlock, kMap.values);
+  return {SmallDtype::nf4, at::cat(codes).narrow(0, 0, (flat.numel() + 1) / 2),
+          nested.codes.view({-1}).narrow(0, 0, host.numel()).to(matrix.device()),
+          nested.scales.to(matrix.device()), offset};
+}
+
+SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
+  const bool is_int8 = dtype == SmallDtype::int8;
+  const at::Tensor codes = at::empty(matrix.sizes(), matrix.options().dtype(at::kByte));
+  const at::Tensor scales = at::empty({matrix.size(0)}, matrix.options().dtype(at::kFloat));
+  const std::int64_t step = std::max<std::int64_t>(1, kPiece / std::max<std::int64_t>(1, matrix.size(1)));
+  for (std::int64_t begin = 0; begin < matrix.size(0); begin += step) {
+    const std::int64_t count = std::min(step, matrix.size(0) - begin);
+    const at::Tensor rows = matrix.narrow(0, begin, count).to(at::kFloat);
+    const at::Tensor scale = rows.abs().amax(1) / (is_int8 ? kLargestInt8 : kLargestFp8);
+    const at::Tensor scaled = rows / scale.clamp_min(kSmallest).unsqueeze(1);
+    codes.narrow(0, begin, count)
+        .copy_((is_int8 ? scaled.round().to(at::kChar) : scaled.to(at::kFloat8_e4m3fn)).view(at::kByte));
+    scales.narrow(0, begin, count).copy_(scale);
+  }
+  return {dtype, codes.view({-1}), scales};
+}
+
+// The scale of every block, float32.
+at::Tensor nf4_scales(const SmallMatrix& matrix) {
+  constexpr DynamicMap kMap;
+  const at::Tensor map = number_table(kMap.values, matrix.scales.device());
+  const at::Tensor relative = in_blocks(map.index_select(0, matrix.scales.to(at::kInt)), kNestedBlock);
+  return (relative * matrix.nested.unsqueeze(1)).add_(matrix.offset).view({-1});
+}
+
+at::Tensor nf4_values(const SmallMatrix& matrix, std::int64_t count) {
+  constexpr Nf4Levels kLevels;
+  const at::Tensor levels = number_table(kLevels.values, matrix.codes.device());
+  const at::Tensor values =
+      in_blocks(levels.index_select(0, unpacked(matrix.codes).to(at::kInt)).narrow(0, 0, count), kNf4Block);
+  const at::Tensor scales = nf4_scales(matrix).narrow(0, 0, values.size(0));
+  return (values * scales.unsqueeze(1)).view({-1}).narrow(0, 0, count);
+}
+
+at::Tensor row_values(const SmallMatrix& matrix) {
+  const at::Tensor codes = matrix.codes.view({matrix.scales.size(0), -1});
+  const at::ScalarType type = matrix.dtype == SmallDtype::int8 ? at::kChar : at::kFloat8_e4m3fn;
+  return codes.view(type).to(at::kFloat) * matrix.scales.unsqueeze(1);
+}
+
+}  // namespace
+
+SmallMatrix to_small(const at::Tensor& matrix, SmallDtype dtype) {
+  const at::NoGradGuard no_grad;
+  return dtype == SmallDtype::nf4 ? to_nf4(matrix) : to_rows(matrix, dtype);
+}
+
+void from_small(const SmallMatrix& matrix, at::Tensor into) {
+  const at::NoGradGuard no_grad;
+  if (fused::from_small(into, matrix)) return;
+  into.view({-1}).copy_(matrix.dtype == SmallDtype::nf4 ? nf4_values(matrix, into.numel())
+                                                        : row_values(matrix).view({-1}));
+}
+
+SmallMatrix to_device(const SmallMatrix& matrix, at::Device device) {
+  SmallMatrix moved = matrix;
+  for (at::Tensor* tensor : {&moved.codes, &moved.scales, &moved.nested})
+    if (tensor->defined()) *tensor = tensor->to(device);
+  return moved;
+}
+
+std::int64_t bytes_of(const SmallMatrix& matrix) {
+  const std::size_t nested = matrix.nested.defined() ? matrix.nested.nbytes() : 0;
+  return static_cast<std::int64_t>(matrix.codes.nbytes() + matrix.scales.nbytes() + nested);
+}
+
+}  // namespace dpo::ops

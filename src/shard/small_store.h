@@ -1,0 +1,26 @@
+#pragma once
+
+#include "shard/fetching_store.h"
+
+namespace dpo::shard {
+
+// Frozen weights, some blocks of which have their matrices in few bits: such a block is computed in the dtype
+// of the run before it is used. Computing the next one beforehand would gain nothing, so there is room for
+// one.
+class SmallStore : public FetchingStore {
+ public:
+  SmallStore(const model::TensorTable& table, const model::Weights& weights, const Mesh& mesh);
+
+  const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
+  void release(std::size_t block) override;
+
+ protected:
+  comm::Work fetch(std::size_t block, const at::Tensor& flat) override;
+
+ private:
+  bool is_small(std::size_t block) const { return weights_.blocks[block].small != nullptr; }
+
+  const model::Weights& weights_;
+};
+
+}  // namespace dpo::shard

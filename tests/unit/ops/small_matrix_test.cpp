@@ -1,0 +1,118 @@
+#include "ops/small_matrix.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "unit/ops/compare.h"
+
+namespace dpo::ops {
+namespace {
+
+at::Tensor values_of(const SmallMatrix& small, const at::Tensor& like) {
+  at::Tensor values = at::full_like(like, -7);
+  from_small(small, values);
+  return values;
+}
+
+std::vector<int> bytes_in(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.cpu().to(at::kInt);
+  return {host.const_data_ptr<int>(), host.const_data_ptr<int>() + host.numel()};
+}
+
+// Both blocks have the same scale, which is then exact.
+TEST(SmallMatrix, CodesOfNf4) {
+  at::Tensor matrix = at::zeros({2, 64});
+  matrix[0][0] = -2.0;
+  matrix[0][1] = 2.0;
+  matrix[0][2] = 2 * 0.0796;
+  matrix[0][3] = 2 * 0.0397;  // nearer to 0
+  matrix[0][4] = 2 * 0.0399;  // nearer to 0.0796
+  matrix[0][5] = -2 * 0.61;   // nearer to -0.53 than to -0.70
+  matrix[1][63] = 2.0;
+  const SmallMatrix small = to_small(matrix, SmallDtype::nf4);
+  std::vector<int> expected(64, 0x77);  // zeros
+  expected[0] = 0x0F;
+  expected[1] = 0x87;
+  expected[2] = 0x82;
+  expected[63] = 0x7F;
+  EXPECT_EQ(bytes_in(small.codes), expected);
+  EXPECT_EQ(small.offset, 2.0F);
+  EXPECT_EQ(bytes_in(small.scales), (std::vector{127, 127}));
+  const at::Tensor values = values_of(small, matrix);
+  EXPECT_EQ(values[0][0].item<float>(), -2.0F);
+  EXPECT_EQ(values[0][2].item<float>(), 2 * 0.07958029955625534F);
+  EXPECT_EQ(values[0][3].item<float>(), 0.0F);
+}
+
+TEST(SmallMatrix, CodesOfRows) {
+  const at::Tensor matrix = at::tensor({1.27F, -0.5F, 0.004F, 0.0F, 0.0F, 0.0F}).view({2, 3});
+  const SmallMatrix int8 = to_small(matrix, SmallDtype::int8);
+  EXPECT_EQ(bytes_in(int8.codes), (std::vector{127, 256 - 50, 0, 0, 0, 0}));
+  EXPECT_EQ(int8.scales[1].item<float>(), 0.0F);
+  const SmallMatrix fp8 = to_small(at::tensor({448.0F, -1.0F, 0.5F, 17.0F}).view({1, 4}), SmallDtype::fp8);
+  EXPECT_EQ(bytes_in(fp8.codes), (std::vector{0x7E, 0xB8, 0x30, 0x58}));  // 17 is between 16 and 18: even
+  EXPECT_EQ(fp8.scales[0].item<float>(), 1.0F);
+}
+
+// The largest error is half the distance between two levels, times the scale.
+TEST(SmallMatrix, IsNearTheMatrix) {
+  for (const auto& [dtype, most] :
+       {std::pair(SmallDtype::nf4, 0.1), {SmallDtype::int8, 0.012}, {SmallDtype::fp8, 0.03}})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+      for (const std::int64_t columns : {1, 40, 64, 333, 1024}) {
+        const at::Tensor matrix = at::randn({96, columns}, at::TensorOptions().dtype(type));
+        const at::Tensor values = values_of(to_small(matrix, dtype), matrix);
+        EXPECT_LT(relative_error(values, matrix), most) << static_cast<int>(dtype) << " " << columns;
+        EXPECT_TRUE(at::equal(values_of(to_small(values, dtype), matrix), values) ||
+                    dtype == SmallDtype::nf4);  // whose scales are rounded too
+      }
+}
+
+TEST(SmallMatrix, TakesFewBits) {
+  const at::Tensor matrix = at::randn({256, 1024});
+  EXPECT_EQ(bytes_of(to_small(matrix, SmallDtype::nf4)), 256 * 1024 / 2 + 4096 + 4096 / 256 * 4);
+  EXPECT_EQ(bytes_of(to_small(matrix, SmallDtype::int8)), 256 * 1024 + 256 * 4);
+}
+
+TEST(SmallMatrix, OfZeros) {
+  for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8}) {
+    const at::Tensor zeros = at::zeros({3, 70});
+    EXPECT_TRUE(at::equal(values_of(to_small(zeros, dtype), zeros), zeros));
+  }
+}
+
+// A matrix is quantized in pieces; more than one here.
+TEST(SmallMatrix, OfManyElements) {
+  const at::Tensor matrix = at::randn({4097, 4100});
+  const SmallMatrix nf4 = to_small(matrix, SmallDtype::nf4);
+  const at::Tensor last = matrix.view({-1}).slice(0, 1 << 24).contiguous();
+  EXPECT_TRUE(at::equal(nf4.codes.slice(0, 1 << 23), to_small(last.unsqueeze(0), SmallDtype::nf4).codes));
+  const SmallMatrix int8 = to_small(matrix, SmallDtype::int8);
+  EXPECT_TRUE(at::equal(int8.codes.view({4097, -1})[4096],
+                        to_small(matrix.narrow(0, 4096, 1), SmallDtype::int8).codes));
+}
+
+TEST(SmallMatrix, OnAGpuHasTheSameBits) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+      for (const std::int64_t columns : {1, 7, 40, 64, 333, 1024, 4096}) {
+        const at::Tensor matrix = at::randn({130, columns}, at::TensorOptions().dtype(type));
+        const SmallMatrix here = to_small(matrix, dtype), there = to_small(matrix.cuda(), dtype);
+        EXPECT_TRUE(at::equal(here.codes, there.codes.cpu()));
+        EXPECT_TRUE(at::equal(here.scales, there.scales.cpu()));
+        EXPECT_EQ(here.offset, there.offset);
+        if (dtype == SmallDtype::nf4) {
+          EXPECT_TRUE(at::equal(here.nested, there.nested.cpu()));
+        }
+        EXPECT_TRUE(at::equal(values_of(here, matrix), values_of(there, matrix.cuda()).cpu()))
+            << static_cast<int>(dtype) << " " << type << " " << columns;
+      }
+}
+
+}  // namespace
+}  // namespace dpo::ops
