@@ -48,10 +48,12 @@ class OffloadedState : public StateStorage {
       for (std::int64_t from = 0; from < flat.numel(); from += model::kOffloadedPart)
         add_part({i, from, std::min(model::kOffloadedPart, flat.numel() - from)}, flat.device());
     }
-    for (auto& [device, lane] : lanes_)
+    for (auto& [device, lane] : lanes_) {
       for (Slot& slot : lane.slots)
         for (const StateFormat& format : formats)
           slot.arrays.push_back(make_state(lane.largest, format, device));
+      lane.in.wait_for_current();  // until the slots are cleared
+    }
   }
   OffloadedState(const OffloadedState&) = delete;
   OffloadedState& operator=(const OffloadedState&) = delete;
@@ -125,7 +127,10 @@ class OffloadedState : public StateStorage {
   Slot& slot_of(std::size_t part) { return lane_of(part).slots[places_[part].slot]; }
 
   void finish() const {
-    for (const auto& [device, lane] : lanes_) lane.out.finish();
+    for (const auto& [device, lane] : lanes_) {
+      lane.in.finish();
+      lane.out.finish();
+    }
   }
 
   std::vector<Arrays> blocks_;  // on the host
