@@ -148,9 +148,4 @@ SmallMatrix to_device(const SmallMatrix& matrix, at::Device device) {
   return moved;
 }
 
-std::int64_t bytes_of(const SmallMatrix& matrix) {
-  const std::size_t nested = matrix.nested.defined() ? matrix.nested.nbytes() : 0;
-  return static_cast<std::int64_t>(matrix.codes.nbytes() + matrix.scales.nbytes() + nested);
-}
-
 }  // namespace dpo::ops

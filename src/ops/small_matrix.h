@@ -30,6 +30,4 @@ void from_small(const SmallMatrix& matrix, at::Tensor into);
 
 SmallMatrix to_device(const SmallMatrix& matrix, at::Device device);
 
-std::int64_t bytes_of(const SmallMatrix& matrix);
-
 }  // namespace dpo::ops

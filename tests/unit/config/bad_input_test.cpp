@@ -98,6 +98,8 @@ const BadWords kBadWords[] = {
     {{"adapter.r=8"},
      {"adapter.r applies only to adapter=lora; the adapter is none (command line: adapter.r=8)"}},
     {{"adapter=lora", "adapter.r=0"}, {"adapter.r: got 0, expected a whole number from 1 to 65536"}},
+    {{"adapter=lora", "adapter.base_dtype=int4"},
+     {"adapter.base_dtype: got 'int4', expected one of nf4, int8, fp8"}},
     {{"adapter=lora", "adapter.targets=q_proj"},
      {"adapter.targets: got 'q_proj', expected a list of one or more modules",
       "write adapter.targets=[q_proj]"}},

@@ -74,8 +74,9 @@ TEST(SmallMatrix, IsNearTheMatrix) {
 
 TEST(SmallMatrix, TakesFewBits) {
   const at::Tensor matrix = at::randn({256, 1024});
-  EXPECT_EQ(bytes_of(to_small(matrix, SmallDtype::nf4)), 256 * 1024 / 2 + 4096 + 4096 / 256 * 4);
-  EXPECT_EQ(bytes_of(to_small(matrix, SmallDtype::int8)), 256 * 1024 + 256 * 4);
+  const SmallMatrix nf4 = to_small(matrix, SmallDtype::nf4), int8 = to_small(matrix, SmallDtype::int8);
+  EXPECT_EQ(nf4.codes.nbytes() + nf4.scales.nbytes() + nf4.nested.nbytes(), 256u * 1024 / 2 + 4096 + 16 * 4);
+  EXPECT_EQ(int8.codes.nbytes() + int8.scales.nbytes(), 256u * 1024 + 256 * 4);
 }
 
 TEST(SmallMatrix, OfZeros) {
