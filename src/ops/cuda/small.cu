@@ -7,28 +7,29 @@
 namespace dpo::cuda {
 namespace {
 
-constexpr int kWidth = 8;  // elements per thread and step
+constexpr int kCodesAtOnce = 8;  // elements per thread and step
 constexpr std::int64_t kBlock = 64, kNestedBlock = 256;
 
 __constant__ ops::Nf4Levels kLevels = ops::Nf4Levels();
 __constant__ ops::DynamicMap kMap = ops::DynamicMap();
 
-// kWidth values from `element` on; or those before `end`.
+// kCodesAtOnce values from `element` on; or those before `end`.
 template <class T>
-__device__ void store_values(T* out, std::int64_t element, std::int64_t end, const float (&values)[kWidth]) {
-  if (element + kWidth > end) {
+__device__ void store_values(T* out, std::int64_t element, std::int64_t end,
+                             const float (&values)[kCodesAtOnce]) {
+  if (element + kCodesAtOnce > end) {
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i)
+    for (int i = 0; i < kCodesAtOnce; ++i)
       if (element + i < end) assign(out[element + i], values[i]);
     return;
   }
-  Pack<T, kWidth> pack;
+  Pack<T, kCodesAtOnce> pack;
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i) assign(pack.values[i], values[i]);
+  for (int i = 0; i < kCodesAtOnce; ++i) assign(pack.values[i], values[i]);
   // In accesses of 16 bytes, the most that there are.
   constexpr int kStored = 16 / static_cast<int>(sizeof(T));
 #pragma unroll
-  for (int i = 0; i < kWidth; i += kStored)
+  for (int i = 0; i < kCodesAtOnce; i += kStored)
     store_pack(out, element + i, *reinterpret_cast<const Pack<T, kStored>*>(pack.values + i));
 }
 
@@ -43,19 +44,19 @@ __global__ void from_nf4_kernel(SmallMatrix matrix, Nf4Scales scales) {
   __shared__ float levels[16];  // threads read different ones: each is in a bank of its own
   if (threadIdx.x < 16) levels[threadIdx.x] = kLevels.values[threadIdx.x];
   __syncthreads();
-  const std::int64_t count = matrix.rows * matrix.columns, start = thread_number() * kWidth;
+  const std::int64_t count = matrix.rows * matrix.columns, start = thread_number() * kCodesAtOnce;
   if (start >= count) return;
-  std::uint32_t word = 0;  // the codes of kWidth elements
-  if (start + kWidth <= count) {
+  std::uint32_t word = 0;  // the codes of kCodesAtOnce elements
+  if (start + kCodesAtOnce <= count) {
     word = *reinterpret_cast<const std::uint32_t*>(matrix.codes + start / 2);
   } else {
     for (int i = 0; start + 2 * i < count; ++i)
       word |= static_cast<std::uint32_t>(matrix.codes[start / 2 + i]) << (8 * i);
   }
   const float scale = scale_of(scales, start / kBlock);
-  float values[kWidth];
+  float values[kCodesAtOnce];
 #pragma unroll
-  for (int i = 0; i < kWidth / 2; ++i) {
+  for (int i = 0; i < kCodesAtOnce / 2; ++i) {
     values[2 * i] = __fmul_rn(levels[word >> (8 * i + 4) & 15], scale);
     values[2 * i + 1] = __fmul_rn(levels[word >> (8 * i) & 15], scale);
   }
@@ -80,16 +81,17 @@ __global__ void from_rows_kernel(SmallMatrix matrix, const float* scales) {
   const std::int64_t row = blockIdx.x, first = row * matrix.columns, end = first + matrix.columns;
   const float scale = scales[row];
   T* const out = static_cast<T*>(matrix.out);
-  if (matrix.columns % kWidth != 0) {  // rows do not begin where packs do
+  if (matrix.columns % kCodesAtOnce != 0) {  // rows do not begin where packs do
     for (std::int64_t i = first + threadIdx.x; i < end; i += kThreads)
       assign(out[i], __fmul_rn(Small::value(matrix.codes[i]), scale));
     return;
   }
-  for (std::int64_t start = first + threadIdx.x * kWidth; start < end; start += kThreads * kWidth) {
-    const Pack<std::uint8_t, kWidth> codes = *pack_at<kWidth>(matrix.codes + start);
-    float values[kWidth];
+  for (std::int64_t start = first + threadIdx.x * kCodesAtOnce; start < end;
+       start += kThreads * kCodesAtOnce) {
+    const Pack<std::uint8_t, kCodesAtOnce> codes = *pack_at<kCodesAtOnce>(matrix.codes + start);
+    float values[kCodesAtOnce];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = __fmul_rn(Small::value(codes.values[i]), scale);
+    for (int i = 0; i < kCodesAtOnce; ++i) values[i] = __fmul_rn(Small::value(codes.values[i]), scale);
     store_values(out, start, end, values);
   }
 }
@@ -111,9 +113,8 @@ void from_nf4(const SmallMatrix& matrix, const Nf4Scales& scales, Stream stream)
   const std::int64_t count = matrix.rows * matrix.columns;
   if (count == 0) return;
   with_type(matrix.type, [&](auto type) {
-    from_nf4_kernel<decltype(type)>
-        <<<blocks_for((count + kWidth - 1) / kWidth), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            matrix, scales);
+    from_nf4_kernel<decltype(type)><<<blocks_for((count + kCodesAtOnce - 1) / kCodesAtOnce), kThreads, 0,
+                                      static_cast<cudaStream_t>(stream)>>>(matrix, scales);
   });
   check_launch("from_nf4");
 }
