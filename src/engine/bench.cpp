@@ -81,7 +81,8 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
     const bool first = world.all->rank() == 0;
     if (first) commands::print_notes(resolved.notes);
     config::RunConfig run = resolved.values;
-    run.debug = true;  // nothing is saved
+    run.debug = true;                                  // nothing is saved
+    if (run.exp_name.empty()) run.exp_name = "bench";  // advice for what does not fit is whole configurations
     once_per_machine(world, [&](bool shown) {
       commands::fetch_for_plan(run, shown ? commands::shown_downloads() : hub::Listener{});
     });

@@ -95,7 +95,8 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
   for (std::int64_t begin = 0; begin < matrix.size(0); begin += step) {
     const std::int64_t count = std::min(step, matrix.size(0) - begin);
     const at::Tensor rows = matrix.narrow(0, begin, count).to(at::kFloat);
-    const at::Tensor scale = rows.abs().amax(1) / (is_int8 ? kLargestInt8 : kLargestFp8);
+    // Not a division: on a GPU LibTorch multiplies by the reciprocal of a number, on a CPU it divides.
+    const at::Tensor scale = rows.abs().amax(1) * (1 / (is_int8 ? kLargestInt8 : kLargestFp8));
     const at::Tensor scaled = rows / scale.clamp_min(kSmallest).unsqueeze(1);
     codes.narrow(0, begin, count)
         .copy_((is_int8 ? scaled.round().to(at::kChar) : scaled.to(at::kFloat8_e4m3fn)).view(at::kByte));

@@ -55,7 +55,7 @@ def int8(values, columns):
     result = []
     for begin in range(0, len(values), columns):
         row = values[begin:begin + columns]
-        scale = single(max(map(abs, row)) / 127)
+        scale = single(max(map(abs, row)) * single(1 / 127))
         result += [single(round(single(value / scale)) * scale) for value in row]
     return result
 

@@ -1,5 +1,6 @@
 #include "ops/norms.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -66,6 +67,7 @@ void check_norm(at::Device device, at::ScalarType dtype, std::int64_t rows, std:
 }
 
 void check_norms(at::Device device, at::ScalarType dtype, double tolerance) {
+  at::manual_seed(0);  // gradients of weights may happen to add up to nearly nothing
   for (const std::int64_t width : {1, 7, 64, 328, 768, 2560, 5120})  // 7: no multiple of a pack
     for (const std::int64_t rows : {1, 37, 1100})
       for (const NormCase& c : {NormCase{true, false, true, 2, 0}, NormCase{true, true, true, 1, 0},

@@ -67,8 +67,8 @@ TEST(SmallMatrix, IsNearTheMatrix) {
         const at::Tensor matrix = at::randn({96, columns}, at::TensorOptions().dtype(type));
         const at::Tensor values = values_of(to_small(matrix, dtype), matrix);
         EXPECT_LT(relative_error(values, matrix), most) << static_cast<int>(dtype) << " " << columns;
-        EXPECT_TRUE(at::equal(values_of(to_small(values, dtype), matrix), values) ||
-                    dtype == SmallDtype::nf4);  // whose scales are rounded too
+        if (dtype == SmallDtype::nf4) continue;  // whose scales are rounded too
+        EXPECT_LT(relative_error(values_of(to_small(values, dtype), matrix), values), 1e-6);
       }
 }
 
