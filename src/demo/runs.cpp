@@ -89,7 +89,11 @@ std::vector<std::string> dpo_arguments(const fs::path& folder, bool lora) {
                                "eval_every=320",
                                "lr_schedule=linear",
                                "warmup_steps=10"};
-  if (lora) return common + std::vector<std::string>{"adapter=lora", "optimizer=AdamW", "lr=5e-4"};
+  // Low-rank changes of so small a model are not enough, so its head is trained too; the likelihood of the
+  // chosen replies keeps Adam from garbage.
+  if (lora)
+    return common + std::vector<std::string>{"adapter=lora", "adapter.modules_to_save=[embed_out]",
+                                             "optimizer=AdamW", "lr=1e-3", "loss.alpha=1"};
   // SGD: Adam and RMSprop move every weight by about the learning rate, even those of tokens that have no
   // part in a preference, and a model this small then generates garbage.
   return common + std::vector<std::string>{"optimizer=SGD", "lr=0.2"};

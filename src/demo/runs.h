@@ -10,8 +10,8 @@ namespace dpo::demo {
 // content that no demonstration created is a UserError.
 void claim_folder(const std::filesystem::path& folder);
 
-// The arguments of 'dpo train' for the two runs; DPO starts from the checkpoint of SFT, or, with `lora`, trains
-// an adapter over it.
+// The arguments of 'dpo train' for the two runs; DPO starts from the checkpoint of SFT, or, with `lora`,
+// trains an adapter over it.
 std::vector<std::string> sft_arguments(const std::filesystem::path& folder);
 std::vector<std::string> dpo_arguments(const std::filesystem::path& folder, bool lora);
 

@@ -29,12 +29,15 @@ DPO_HOST_DEVICE inline std::uint32_t rounded_bits(std::uint32_t value, std::uint
 
 // The code of a number between -1 and 1: the nearest entry of `map`, which is ascending; of two equally near
 // the lower. A negative number never becomes 0, as in bitsandbytes' optimizers: its sign decides the
-// direction of an update.
+// direction of an update. In a map without signs no other number does either: the square of a small gradient
+// is divided by, and its average may be nonzero.
 DPO_HOST_DEVICE inline std::uint8_t code_of(float value, const float* map) {
   int low = 0;  // the answer is `low` or `low` + one of the steps
   for (int step = 128; step > 0; step /= 2)
     if (low + step < 256 && value > 0.5F * (map[low + step - 1] + map[low + step])) low += step;
-  return static_cast<std::uint8_t>(value < 0 && map[low] == 0 ? low - 1 : low);
+  if (map[low] == 0 && value < 0) --low;
+  if (low == 0 && map[0] == 0 && value > 0) ++low;
+  return static_cast<std::uint8_t>(low);
 }
 
 }  // namespace dpo::ops

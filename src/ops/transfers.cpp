@@ -11,6 +11,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -25,7 +27,10 @@ void pin(void* memory, std::size_t bytes) {
   constexpr unsigned kPortable = 1;  // for all devices
   if (const int error =
           cuda_function<int(void*, std::size_t, unsigned)>("cudaHostRegister")(memory, bytes, kPortable))
-    throw std::runtime_error(fmt::format("cannot pin {} bytes of host memory: CUDA error {}", bytes, error));
+    throw UserError(fmt::format(
+        "offload: cannot pin {} bytes of host memory (CUDA error {}); is there enough memory, and does the "
+        "limit on locked memory ('ulimit -l') allow it? Without offload=... none is needed",
+        bytes, error));
 }
 
 }  // namespace

@@ -57,7 +57,12 @@ class OffloadedState : public StateStorage {
   }
   OffloadedState(const OffloadedState&) = delete;
   OffloadedState& operator=(const OffloadedState&) = delete;
-  ~OffloadedState() override { finish(); }
+  ~OffloadedState() override {
+    try {
+      finish();
+    } catch (...) {  // a failed device has been reported
+    }
+  }
 
   Arrays lend(std::size_t part) override {
     if (part == 0) fetch(0);

@@ -25,7 +25,9 @@ at::Tensor codes_of(const at::Tensor& values, const at::Tensor& map) {
   const at::Tensor middles = (map.slice(0, 0, 255) + map.slice(0, 1)).mul_(0.5);
   const at::Tensor nearest = at::bucketize(values, middles, /*out_int32=*/true);
   const auto zero = at::bucketize(at::tensor(0.F, map.options()), map).item<std::int64_t>();
-  return at::where(values.lt(0).logical_and_(nearest.eq(zero)), nearest - 1, nearest);
+  // In a map without signs, 0 comes first.
+  return zero == 0 ? at::where(values.gt(0).logical_and_(nearest.eq(0)), nearest + 1, nearest)
+                   : at::where(values.lt(0).logical_and_(nearest.eq(zero)), nearest - 1, nearest);
 }
 
 }  // namespace

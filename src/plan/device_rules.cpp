@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
+#include "loss/loss.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
@@ -20,9 +21,10 @@ std::optional<Finding> precision(const Facts& f) {
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
-  finding.remedies.push_back(
-      {{"model.policy_dtype=float32", "model.fsdp_policy_mp=null", "model.reference_dtype=null"},
-       "everything in float32"});
+  std::vector<std::string> overrides = {"model.policy_dtype=float32", "model.fsdp_policy_mp=null",
+                                        "model.reference_dtype=null"};
+  if (f.run.optimizer_state == config::OptimizerState::bfloat16) overrides.push_back("optimizer_state=null");
+  finding.remedies.push_back({std::move(overrides), "everything in float32"});
   return finding;
 }
 
@@ -101,21 +103,26 @@ std::optional<Finding> offload(const Facts& f) {
     return error(id, fmt::format("{}: a sharded reference cannot be offloaded; use reference=cached, or "
                                  "offload={}",
                                  key, f.run.offload == config::Offload::both ? "optimizer" : "none"));
-  std::vector<std::string> texts;
+  std::vector<std::string> texts, unused;
   if (offloads_optimizer(f.w))
     texts.push_back(fmt::format("{} of optimizer state", memory_size(optimizer_bytes(f.w))));
+  else if (config::offloads_optimizer(f.run.offload))
+    unused.push_back(name_of(f.run.optimizer) + " has too little state to offload");
   if (offloads_reference(f.w))
     texts.push_back(fmt::format("{} of the reference's weights", memory_size(reference_bytes(f.w))));
-  if (config::offloads_optimizer(f.run.offload) && !offloads_optimizer(f.w))
-    return hint(id, fmt::format("{}: {} has too little state to offload", key, name_of(f.run.optimizer)));
-  if (config::offloads_reference(f.run.offload) && !offloads_reference(f.w))
-    return hint(id, key + ": this run keeps no weights of a reference on the GPU");
-  const double seconds = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) / f.machine.device.host_link : 0) +
-                         (offloads_reference(f.w) ? to_double(f.run.gradient_accumulation_steps) *
-                                                        reference_bytes(f.w) / f.machine.device.host_link
-                                                  : 0);
-  return ok(id, fmt::format("{} in host memory per GPU; copying takes {:.2g} s of an update at {:.3g} GB/s",
-                            fmt::join(texts, " and "), seconds, f.machine.device.host_link / 1e9));
+  else if (config::offloads_reference(f.run.offload))
+    unused.push_back("this run keeps no weights of a reference on the GPU");
+  if (texts.empty()) return hint(id, fmt::format("{}: {}", key, fmt::join(unused, "; ")));
+  const loss::Options loss{.name = f.run.loss.name};
+  const double passes = to_double(f.run.gradient_accumulation_steps) *
+                        (1 + (loss::is_unpaired(loss) ? 1 : 0) + (loss::needs_whole_batch(loss) ? 1 : 0));
+  const double bytes = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) : 0) +
+                       (offloads_reference(f.w) ? passes * reference_bytes(f.w) : 0);
+  const double seconds = bytes / f.machine.device.host_link;
+  return ok(id,
+            fmt::format("{} in host memory per GPU; copying takes {:.2g} s of an update at {:.3g} GB/s{}{}",
+                        fmt::join(texts, " and "), seconds, f.machine.device.host_link / 1e9,
+                        unused.empty() ? "" : "; ", fmt::join(unused, "; ")));
 }
 
 // Offloaded state, and the copy of a checkpoint from which it is written; the machines of one replica share
@@ -131,10 +138,11 @@ std::optional<Finding> host_memory(const Facts& f) {
       f.plan.disk.checkpoint / to_double(std::max<std::int64_t>(1, f.machine.nodes / f.w.mesh.replica));
   const double state = waits * to_double(f.machine.gpus);
   const double both = copy + state;
-  const std::string text =
-      fmt::format("{}a checkpoint is copied to host memory: {} of {}",
-                  offloads ? fmt::format("{} wait in host memory (offload), and ", memory_size(state)) : "",
-                  memory_size(both), memory_size(*memory));
+  std::vector<std::string> parts;
+  if (offloads) parts.push_back(memory_size(state) + " are offloaded");
+  if (copy > 0) parts.push_back("a checkpoint is copied");
+  const std::string text = fmt::format("{} to host memory: {} of {}", fmt::join(parts, ", and "),
+                                       memory_size(both), memory_size(*memory));
   constexpr double kTooMuch = 0.9, kMuch = 0.7;
   if (both > kTooMuch * *memory) return error(id, text + ", where it does not fit");
   return both > kMuch * *memory ? warning(id, text) : ok(id, text);

@@ -336,7 +336,6 @@ double Memory::tensors() const {
 Memory memory_per_gpu(const Workload& w) {
   const Precision& p = w.precision;
   const model::TensorTable& trained = w.in.trained();
-  const double model = resident_parameters(w, *w.in.table);
   const double resident = resident_parameters(w, trained);
   const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
   const double activations = activation_bytes(w), logits = logits_bytes(w);

@@ -39,8 +39,11 @@ std::vector<Saving> state_savings(const Inputs& in) {
   return ways;
 }
 
-// What a later choice of another optimizer makes useless.
+// What a later choice makes useless or impossible: SGD has no state, and matrices in few bits are not split.
 void drop_unused(Overrides& overrides) {
+  const auto is_small = [](const std::string& other) { return other.starts_with("adapter.base_dtype="); };
+  if (std::ranges::any_of(overrides, is_small))
+    std::erase_if(overrides, [](const std::string& other) { return other.starts_with("mesh."); });
   if (std::ranges::find(overrides, "optimizer=SGD") == overrides.end()) return;
   std::erase_if(overrides, [](const std::string& other) {
     return other == "optimizer_state=bfloat16" || other == "optimizer_state=8bit" ||
@@ -104,7 +107,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
-  if (run.mesh.replica.value_or(1) > 1)
+  if (run.mesh.replica.value_or(1) > 1 && !run.adapter.base_dtype)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
   if (!run.activation_checkpointing)
     ways.push_back({{"activation_checkpointing=true"}, "activation checkpointing"});

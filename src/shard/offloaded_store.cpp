@@ -9,7 +9,10 @@ OffloadedStore::OffloadedStore(const model::TensorTable& table, const model::Wei
 }
 
 OffloadedStore::~OffloadedStore() {
-  for (const auto& [device, stream] : streams_) stream.finish();
+  try {
+    for (const auto& [device, stream] : streams_) stream.finish();
+  } catch (...) {  // a failed device has been reported
+  }
 }
 
 // The memory may be that of a block whose products are still being computed.

@@ -3,6 +3,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/error.h"
+
 namespace dpo::train {
 namespace {
 
@@ -47,6 +49,8 @@ at::Tensor ReferenceModel::scores(const model::Batch& batch) const {
 ReferenceModel placed(ReferenceModel model, const config::RunConfig& config, const shard::Mesh& mesh) {
   const bool is_adapters_base = config.adapter.name != config::Adapter::none;
   if (!config::offloads_reference(config.offload) || is_adapters_base || !mesh.device.is_cuda()) return model;
+  if (mesh.shard->size() > 1)
+    throw UserError("offload: a sharded reference cannot be offloaded; use reference=cached");
   return {model.local.offloaded(mesh), model.pass};
 }
 

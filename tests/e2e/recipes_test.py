@@ -19,6 +19,7 @@ from pathlib import Path
 PROGRAM = Path(os.environ["DPO_PROGRAM"])
 SOURCE = Path(os.environ["DPO_SOURCE_DIR"])
 OWN_JSONL, HH_PYTHIA, CHAT = "docs/recipes/own-jsonl.md", "docs/recipes/hh-pythia.md", "docs/recipes/chat.md"
+ONE_GPU = "docs/recipes/one-gpu.md"
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64,
           "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 260, "max_position_embeddings": 512}
@@ -26,6 +27,10 @@ CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hi
 QWEN = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 32, "intermediate_size": 64,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 264, "rms_norm_eps": 1e-6,
         "max_position_embeddings": 512, "rope_theta": 1000000.0, "tie_word_embeddings": True}
+
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64,
+         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 260,
+         "max_position_embeddings": 512}
 
 
 def blocks(page, kind):
@@ -160,6 +165,16 @@ class Recipes(unittest.TestCase):
         self.assertAlmostEqual(metrics[0]["loss/eval"], 0.693147, places=5)
         self.assertEqual((self.folder / "runs/chat-dpo/LATEST/chat_template.jinja").read_bytes(), template.read_bytes())
         self.assertEqual(len((self.folder / "scores.jsonl").read_text().splitlines()), 202)
+
+    def test_one_gpu(self):
+        make_model(self.folder, "llama-3.1-8b", LLAMA)
+        make_pairs(self.folder / "pairs.jsonl", 200, "")
+        output, errors = self.type(page_as_script(ONE_GPU))
+        self.assertIn("base-dtype", output)
+        metrics = self.metrics("runs/one-gpu")
+        self.assertAlmostEqual(metrics[0]["loss/eval"], 0.693147, places=5)
+        self.assertTrue((self.folder / "runs/one-gpu/LATEST/adapter_model.safetensors").exists())
+        self.assertTrue((self.folder / "my-model/model.safetensors").exists())
 
     def test_hh_pythia(self):
         make_hh(self.folder / "hh", 80)

@@ -69,6 +69,13 @@ def refuses_a_foreign_folder(folder):
                  "a folder of someone else is left alone")
 
 
+def keeps_promises_with_lora(folder):
+    ran = subprocess.run([PROGRAM, "demo", "--lora", "--json", "--dir", folder], capture_output=True, text=True)
+    adapter = folder / "dpo" / "LATEST" / "adapter_model.safetensors"
+    return check(ran.returncode == 0 and adapter.exists(), "--lora trains an adapter" + ran.stderr * (ran.returncode != 0)) \
+        and check_promises(json.loads(ran.stdout.splitlines()[-1]), folder)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         foreign, folder = Path(scratch) / "foreign", Path(scratch) / "a demo"
@@ -80,6 +87,8 @@ def main() -> int:
             return 1
         found = {name: curves(folder / name) for name in TOLERANCE}
         fine &= check_promises(json.loads(ran.stdout.splitlines()[-1]), folder)
+        if os.environ.get("DPO_TEST_ALL"):
+            fine &= keeps_promises_with_lora(Path(scratch) / "lora")
     if "--write" in sys.argv:
         GOLDEN.write_text(json.dumps(found, indent=None, separators=(",", ":")).replace("],[", "],\n[") + "\n")
         print(f"wrote {GOLDEN}")

@@ -69,7 +69,9 @@ class Eight:
         blocks = values.view(-1, 256)
         self.absmax = blocks.abs().amax(1, keepdim=True)
         distance = (blocks / self.absmax).unsqueeze(-1) - self.map
-        keeps_sign = ~((blocks < 0).unsqueeze(-1) & (self.map == 0))  # a negative number does not become 0
+        # A negative number does not become 0, without signs no other number does.
+        nonzero = blocks < 0 if self.map[0] < 0 else blocks > 0
+        keeps_sign = ~(nonzero.unsqueeze(-1) & (self.map == 0))
         self.codes = torch.where(keeps_sign, distance.abs(), 9).argmin(-1)
 
 

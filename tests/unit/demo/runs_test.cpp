@@ -19,7 +19,10 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 TEST(Arguments, QuoteAFolderThatNeedsIt) {
   EXPECT_TRUE(contains(sft_arguments("demo"), "datasets=[demo/conversations]"));
   EXPECT_TRUE(contains(sft_arguments("a, b"), "datasets=['a, b/conversations']"));
-  EXPECT_TRUE(contains(dpo_arguments("demo", /*lora=*/false), "model.archive=demo/sft/LATEST"));
+  for (const bool lora : {false, true}) {
+    EXPECT_TRUE(contains(dpo_arguments("demo", lora), "model.archive=demo/sft/LATEST"));
+    EXPECT_EQ(contains(dpo_arguments("demo", lora), "adapter=lora"), lora);
+  }
 }
 
 class Folder : public testing::Test {

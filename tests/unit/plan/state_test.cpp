@@ -30,8 +30,13 @@ TEST(OptimizerStatePlan, CountsTheBytesOfEachStorage) {
   EXPECT_NEAR(optimizer_part(plan_of(small + "optimizer_state=float32")), 8 * kParameters, 1e5);
   EXPECT_NEAR(optimizer_part(plan_of("model=pythia28 optimizer_state=8bit")), (1 + 1 / 64.0) * kParameters,
               1e5);
-  // Less to read and write, and smaller checkpoints.
-  EXPECT_LT(plan_of(line + "optimizer_state=8bit").timing.optimizer, plan_of(line).timing.optimizer);
+  // Less to read and write in 16 bits; finding codes of 8 bits takes longer than that saves. Smaller
+  // checkpoints.
+  const auto seconds = [&](const std::string& state) {
+    return plan_of(line + "optimizer_state=" + state).timing.optimizer;
+  };
+  EXPECT_LT(seconds("bfloat16"), seconds("float32"));
+  EXPECT_GT(seconds("8bit"), seconds("float32"));
   EXPECT_NEAR(plan_of(line).disk.checkpoint - plan_of(line + "optimizer_state=bfloat16").disk.checkpoint,
               4 * kParameters, 1);
 }
@@ -47,7 +52,7 @@ TEST(OptimizerStatePlan, OffloadingTakesHostMemoryAndTime) {
   EXPECT_EQ(offloaded.disk.checkpoint, resident.disk.checkpoint);
   expect_finding(line + "offload=optimizer", "offload", Verdict::ok, "in host memory per GPU");
   EXPECT_FALSE(resident.find("offload"));
-  EXPECT_FALSE(plan_of(line + "offload=reference").find("offload"));
+  expect_finding(line + "offload=reference", "offload", Verdict::hint, "no weights of a reference");
   // A small state is whole on the device.
   EXPECT_EQ(optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW offload=optimizer")),
             optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW")));
@@ -70,6 +75,8 @@ TEST(OptimizerStatePlan, SaysWhereOffloadingDoesNothing) {
   expect_finding("model=pythia28 offload=optimizer --device cpu", "offload", Verdict::hint,
                  "changes nothing");
   expect_finding("model=pythia28 offload=both optimizer=SGD", "offload", Verdict::hint, "SGD has too little");
+  expect_finding("model=pythia28 loss=dpo loss.beta=0.1 reference=live offload=both optimizer=SGD", "offload",
+                 Verdict::ok, "of the reference's weights in host memory");
   const std::string cpu = "model=pythia28 --device cpu ";
   EXPECT_EQ(plan_of(cpu).memory.total(), plan_of(cpu + "offload=optimizer").memory.total());
   EXPECT_EQ(plan_of(cpu).timing.update, plan_of(cpu + "offload=optimizer").timing.update);
