@@ -8,16 +8,21 @@ over them, the head on response tokens only, a fused optimizer. *transformers*: 
 positions, as in direct-preference-optimization.
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --lora MODEL    # LoRA, with peft; and TRL's DPOTrainer
 
-Needs a GPU, PyTorch 2.11 and transformers.
+With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. *TRL* is DPOTrainer with
+its defaults (8 pairs at a time, gradient checkpointing), accumulating to the same step. Needs a GPU, PyTorch 2.11 and transformers; peft and
+trl for --lora.
 """
 
+import contextlib
 import json
 import os
 import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -31,7 +36,8 @@ from peers import BETA, MasterWeights, dpo_loss, padded, padded_log_probs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, UPDATES = 64, 2, 8
+PAIRS, WARM_UP, UPDATES, TRL_UPDATES = 64, 2, 8, 3
+LORA = "--lora" in sys.argv
 
 
 def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
@@ -70,20 +76,42 @@ def draw_pairs(vocabulary, seed):
     return pairs
 
 
+def new_model(config, attention):
+    with torch.device("cuda"):
+        return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
+
+
+def lora_settings():
+    from peft import LoraConfig
+
+    return LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def with_lora(model):
+    from peft import get_peft_model
+
+    return get_peft_model(model, lora_settings(), autocast_adapter_dtype=False)
+
+
 class Peer:
     pairs_at_once = PAIRS
 
     def __init__(self, config, attention):
-        with torch.device("cuda"):
-            make = lambda: AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
-            self.policy, self.reference = make().train(), make().eval()
+        self.without_adapter = contextlib.nullcontext
+        self.policy = new_model(config, attention).train()
+        if LORA:
+            adapted = with_lora(self.policy)
+            self.policy = self.reference = adapted.get_base_model()  # with LoRA in its layers
+            self.without_adapter = adapted.disable_adapter
+        else:
+            self.reference = new_model(config, attention).eval()
         self.master = MasterWeights(self.policy)
         self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
 
     def step(self, pairs):
         for begin in range(0, len(pairs), self.pairs_at_once):
             batch = self.batch(pairs[begin:begin + self.pairs_at_once])
-            with torch.no_grad():
+            with torch.no_grad(), self.without_adapter():
                 reference = self.log_probs(self.reference, *batch)
             policy = self.log_probs(self.policy, *batch)
             self.chosen.append(policy.detach().chunk(2)[0])
@@ -137,6 +165,48 @@ class Original(Peer):
     log_probs = staticmethod(padded_log_probs)
 
 
+def measure_trl(config):
+    """Seconds of a step from the trainer's callbacks; the first two do not count."""
+    from datasets import Dataset, disable_progress_bars
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+    from trl import DPOConfig, DPOTrainer
+
+    disable_progress_bars()
+    torch.cuda.reset_peak_memory_stats()
+    names = ("prompt_ids", "chosen_ids", "rejected_ids")
+    rows = [dict(zip(names, pair)) for seed in range(WARM_UP + TRL_UPDATES) for pair in draw_pairs(config.vocab_size, seed)]
+
+    class Trainer(DPOTrainer):
+        def _prepare_dataset(self, dataset, *_):
+            return dataset
+
+    class Clock(TrainerCallback):
+        seconds = []
+
+        def on_step_begin(self, *_, **__):
+            torch.cuda.synchronize()
+            self.start = time.perf_counter()
+
+        def on_step_end(self, *_, **__):
+            torch.cuda.synchronize()
+            self.seconds.append(time.perf_counter() - self.start)
+
+    clock = Clock()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0}, unk_token="a")), eos_token="a",
+                                        pad_token="a")
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments = DPOConfig(output_dir=scratch, per_device_train_batch_size=8, gradient_accumulation_steps=PAIRS // 8,
+                              max_steps=WARM_UP + TRL_UPDATES, learning_rate=1e-6, train_sampling_strategy="sequential", bf16=True,
+                              save_strategy="no", report_to="none", disable_tqdm=True)
+        trainer = Trainer(model=new_model(config, "sdpa"), args=arguments, train_dataset=Dataset.from_list(rows),
+                          processing_class=tokenizer, peft_config=lora_settings(), callbacks=[clock])
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    seconds = clock.seconds[WARM_UP:]
+    return PAIRS * len(seconds) / sum(seconds), torch.cuda.max_memory_allocated() / 2**30, None
+
+
 def measure_peer(kind, config):
     torch.manual_seed(0)
     torch.cuda.reset_peak_memory_stats()
@@ -155,7 +225,7 @@ def measure_peer(kind, config):
 def measure_dpo(model, reference):
     command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", "loss=dpo", f"loss.beta={BETA}",
                f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", f"reference={reference}",
-               "--updates", str(UPDATES), "--json"]
+               *(["adapter=lora"] if LORA else []), "--updates", str(UPDATES), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
@@ -167,9 +237,11 @@ def compare(model):
     config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
     print(f"\n{model}", flush=True)
     rows = {"dpo": measure_dpo(model, "live"), "dpo, cached reference": measure_dpo(model, "cached")}
-    for name, kind in (("tuned Python", Tuned), ("transformers", Original)):
+    peers = {"tuned Python": lambda: measure_peer(Tuned, config)}
+    peers |= {"TRL": lambda: measure_trl(config)} if LORA else {"transformers": lambda: measure_peer(Original, config)}
+    for name, measure in peers.items():
         try:
-            rows[name] = measure_peer(kind, config)
+            rows[name] = measure()
         except torch.OutOfMemoryError:
             rows[name] = None
         torch.cuda.empty_cache()
@@ -189,7 +261,7 @@ def main():
         print("compare/gpu: skipped: no GPU found")
         sys.exit(77)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}")
-    for model in sys.argv[1:] or ["EleutherAI/pythia-2.8b"]:
+    for model in [word for word in sys.argv[1:] if word != "--lora"] or ["EleutherAI/pythia-2.8b"]:
         compare(model)
 
 

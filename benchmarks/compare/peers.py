@@ -33,10 +33,10 @@ def padded_log_probs(model, ids, mask, is_response):
 
 
 class MasterWeights:
-    """A bfloat16 model's weights in float32, where AdamW updates them and gradients of microbatches are summed."""
+    """A bfloat16 model's trained weights in float32, where AdamW updates them and gradients of microbatches are summed."""
 
     def __init__(self, model):
-        self.computed = list(model.parameters())
+        self.computed = [p for p in model.parameters() if p.requires_grad]
         self.master = [p.detach().float() for p in self.computed]
         for p, m in zip(self.computed, self.master, strict=True):
             m.grad = torch.zeros_like(m)
