@@ -4,8 +4,11 @@
 extern "C" {
 
 // Abort, so that a driver can say which input it was (tests/fuzz/driver.cpp). An allocation of more is a
-// number that a file claims.
-const char* __asan_default_options() { return "abort_on_error=1:max_allocation_size_mb=4096"; }
+// number that a file claims: malloc answers null, which Arrow turns into an error, and a `new` is a failure
+// (in the fuzz targets, that of tests/fuzz/allocations.cpp).
+const char* __asan_default_options() {
+  return "abort_on_error=1:max_allocation_size_mb=4096:allocator_may_return_null=1";
+}
 
 const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
