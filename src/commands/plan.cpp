@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
 #include "base/terminal.h"
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
@@ -16,10 +17,29 @@ struct PlanArguments {
   config::Request request;
   plan::MachineRequest machine;
   bool fit = false;
+  bool largest = false;
   bool json = false;
 };
 
+int print_largest(const PlanArguments& arguments) {
+  config::Request request = arguments.request;
+  request.not_needed = {"model.name_or_path", "exp_name"};
+  config::Resolved resolved = config::compose(request);
+  print_notes(resolved.notes);
+  if (resolved.values.exp_name.empty()) resolved.values.exp_name = "largest";  // no plan depends on it
+  if (!resolved.values.model.name_or_path.empty())
+    throw UserError("--largest looks for a model, and this command names one; with a model use --fit");
+  const plan::Machine machine = plan::find_machine(arguments.machine);
+  print_notes(machine.notes);
+  const std::vector<plan::LargestModel> models = plan::find_largest(resolved.values, machine);
+  fmt::print("{}", arguments.json
+                       ? plan::to_json(models)
+                       : plan::to_text(models, resolved.values, machine, wants_colours(STDOUT_FILENO)));
+  return models.empty() ? 1 : 0;
+}
+
 int print_plan(const PlanArguments& arguments) {
+  if (arguments.largest) return print_largest(arguments);
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
   const plan::Machine machine = plan::find_machine(arguments.machine);
@@ -49,7 +69,8 @@ void describe(CLI::App& command, PlanArguments& arguments) {
       command, arguments.request,
       {{"dpo plan model=pythia28 loss=sft exp_name=sft",
         "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
-        "      --gpus 4 --device a100-80gb --fit"},
+        "      --gpus 4 --device a100-80gb --fit",
+        "dpo plan loss=dpo loss.beta=0.1 batch_size=64 --gpus 1 --device rtx4090 --largest"},
        "Data on this machine is counted. Of a model that is neither built in nor on this machine, "
        "config.json\n"
        "and tokenizer are downloaded; nothing else is downloaded or written. Exit status: 0 if the plan "
@@ -66,7 +87,12 @@ void describe(CLI::App& command, PlanArguments& arguments) {
                  "device to plan for: a name in configs/device/ or ~/.config/dpo/device/, or a YAML file"))
       ->type_name("NAME")
       ->take_last();
-  command.add_flag("--fit", arguments.fit, "find the fastest plan that fits, and print its overrides");
+  CLI::Option* const fit =
+      command.add_flag("--fit", arguments.fit, "find the fastest plan that fits, and print its overrides");
+  command
+      .add_flag("--largest", arguments.largest,
+                "find the largest model for these GPUs, with all weights trained and with LoRA, and how")
+      ->excludes(fit);
   command.add_flag("--json", arguments.json, "print one JSON object");
 }
 

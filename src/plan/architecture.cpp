@@ -41,6 +41,12 @@ Architecture from_file(const fs::path& path) {
 
 }  // namespace
 
+std::vector<std::string> built_in_models() {
+  std::vector<std::string> names = config::assets_in("architecture");
+  for (std::string& name : names) name = replace_all(name, "--", "/");
+  return names;
+}
+
 bool is_built_in(const std::string& name) { return config::asset(asset_of(name)).has_value(); }
 
 Architecture find_architecture(const std::string& name_or_path) {
@@ -55,8 +61,7 @@ Architecture find_architecture(const std::string& name_or_path) {
     throw UserError(
         fmt::format("model.name_or_path: there is no folder {}; expected a model folder or a name ORG/NAME",
                     config::shown(name_or_path)));
-  std::vector<std::string> known = config::assets_in("architecture");
-  for (std::string& name : known) name = replace_all(name, "--", "/");
+  const std::vector<std::string> known = built_in_models();
   throw UserError(fmt::format(
       "model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "
       "Hugging Face cache ({}), and not one of the {} models whose sizes are built in; download "

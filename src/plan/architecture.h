@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/tables/shape.h"
 
@@ -11,6 +12,9 @@ struct Architecture {
   std::string origin;       // path of its config.json
   std::string config_json;  // text of that file
 };
+
+// The models whose sizes are shipped in configs/architecture/.
+std::vector<std::string> built_in_models();
 
 // Whether the sizes of a model are shipped in configs/architecture/.
 bool is_built_in(const std::string& name);

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
 #include "base/divisors.h"
-#include "plan/plan.h"
+#include "plan/largest.h"
 #include "plan/rules.h"
-#include "plan/savings.h"
 
 namespace dpo::plan {
 namespace {
@@ -26,7 +25,8 @@ struct TrainerAndMesh {
 // The meshes worth trying: the run's own, one process, shards (alone, with tensor-parallel groups within a
 // machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
-  std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}, {config::Trainer::Basic, {}}};
+  std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}};
+  if (in.run.trainer != config::Trainer::Basic) ways.push_back({config::Trainer::Basic, {}});
   if (in.machine.ranks() == 1) return ways;
   std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
   for (const std::int64_t degree : divisors(in.machine.gpus))
@@ -91,6 +91,9 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
   return overrides;
 }
 
+// Rules and time, which take longer, are of no interest where this is false.
+bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, ReferenceMode::cached)).fits(); }
+
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
 // The fastest of the choices that do not change the result of training.
@@ -98,7 +101,7 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
-    if (!find_mesh(chosen)) continue;
+    if (!find_mesh(chosen) || !may_fit(chosen)) continue;
     Plan plan = assess(chosen);
     if (!plan.passes() || !plan.fits() || !keeps_batch_rule(plan)) continue;
     Overrides overrides = difference(in.run, choice);
@@ -114,19 +117,21 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
 
 }  // namespace
 
-std::optional<Fit> find_fastest(const Inputs& in) {
+std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
   if (std::optional<Fit> fit = find_among_choices(in)) return fit;
-  // Then settings that change the result of training, as few as possible.
   std::vector<Saving> taken;
-  for (const Saving& saving : costly_savings(in)) {
+  for (const Saving& saving : savings) {
     taken.push_back(saving);
-    for (const Overrides& overrides : {saving.overrides, joined(taken).overrides})
-      if (std::optional<Fit> fit = find_among_choices(changed(in, overrides))) {
-        fit->overrides = overrides + fit->overrides;
+    for (const Saving& change : {saving, joined(taken)})
+      if (std::optional<Fit> fit = find_among_choices(changed(in, change.overrides))) {
+        fit->overrides = change.overrides + fit->overrides;
+        fit->costs = change.reason;
         return fit;
       }
   }
   return std::nullopt;
 }
+
+std::optional<Fit> find_fastest(const Inputs& in) { return find_fastest(in, costly_savings(in)); }
 
 }  // namespace dpo::plan

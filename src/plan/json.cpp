@@ -17,6 +17,7 @@ json number(double value) {
 }
 
 json or_null(const std::optional<std::int64_t>& value) { return value ? json(*value) : json(); }
+json or_null(const std::string& text) { return text.empty() ? json() : json(text); }
 
 // Where the figures of a device come from.
 std::string figures_of(const Device& device) {
@@ -117,8 +118,25 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
   out["resolved"] = resolved(plan, in);
   if (!in.commits.empty()) out["commits"] = in.commits;
   out["notes"] = in.machine.notes;
-  if (fit) out["fit"] = {{"overrides", fit->overrides}, {"step_seconds", fit->plan.timing.update}};
+  if (fit)
+    out["fit"] = {{"overrides", fit->overrides},
+                  {"step_seconds", fit->plan.timing.update},
+                  {"costs", or_null(fit->costs)}};
   return out.dump(2) + "\n";
+}
+
+std::string to_json(const std::vector<LargestModel>& models) {
+  json out = json::array();
+  for (const LargestModel& model : models) {
+    const Plan& plan = model.fit.plan;
+    out.push_back({{"model", model.in.run.model.name_or_path},
+                   {"parameters", model.in.table->count()},
+                   {"overrides", model.fit.overrides},
+                   {"costs", or_null(model.fit.costs)},
+                   {"memory", memory(plan.memory)},
+                   {"time", time(plan.timing)}});
+  }
+  return json{{"largest", out}}.dump(2) + "\n";
 }
 
 }  // namespace dpo::plan

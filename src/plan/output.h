@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "plan/largest.h"
 #include "plan/plan.h"
 
 namespace dpo::plan {
@@ -13,6 +14,11 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
 std::string to_text(const Plan& plan, const Inputs& in, bool colours);
 std::string memory_to_text(const Plan& plan);  // that part alone
 std::string to_text(const Fit& fit, const Plan& before);
+
+// The answer of 'dpo plan --largest' for this run and machine.
+std::string to_text(const std::vector<LargestModel>& models, const config::RunConfig& run,
+                    const Machine& machine, bool colours);
+std::string to_json(const std::vector<LargestModel>& models);
 
 // Where a run writes, and the checkpoint that it resumes from; empty: a new run.
 struct RunPaths {

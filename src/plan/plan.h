@@ -70,11 +70,12 @@ std::string least_memory_needed(const Inputs& in);
 struct Fit {
   std::vector<std::string> overrides;  // what to change; empty: the plan is already the fastest
   Plan plan;
+  std::string costs{};  // what of it changes the result of training; empty: nothing
 };
 
 // The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
-// reference that fits and keeps every rule, for the given batch size and devices. Where none fits, weights in
-// 16 bits, other optimizers and shorter texts are tried too; nullopt if that is not enough.
+// reference that fits and keeps every rule, for the given batch size and devices. Where none fits, savings
+// that change the result are tried too (see costly_savings); nullopt if that is not enough.
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=true";
+constexpr const char* kLora = "adapter=lora";
 
 // Collects the changes that work: in their own plan the finding is gone, and there is no new error.
 class Remedies {
@@ -33,6 +34,12 @@ class Remedies {
   }
 
   bool none() const { return found_.empty(); }
+  // Whether one of them keeps what the run trains: LoRA does not, in place of training all weights.
+  bool keeps_training() const {
+    return std::ranges::any_of(found_, [](const Remedy& remedy) {
+      return std::ranges::find(remedy.overrides, kLora) == remedy.overrides.end();
+    });
+  }
   std::vector<Remedy> take() { return std::move(found_); }
 
  private:
@@ -132,17 +139,18 @@ std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, 
   return std::nullopt;
 }
 
-// The first savings that are enough together, without those that turn out not to be needed.
+// What is given, with the first savings that are then enough together, without those that turn out not to be
+// needed.
 bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first,
                     const std::vector<Saving>& ways, const std::string& first_reason) {
   std::vector<Saving> taken = {{first, first_reason}};
-  std::optional<Overrides> enough;
+  std::optional<Overrides> enough = with_split(remedies, in, first);
   for (auto way = ways.begin(); !enough && way != ways.end(); ++way) {
     taken.push_back(*way);
     enough = with_split(remedies, in, joined(taken).overrides);
   }
   if (!enough) return false;
-  for (std::size_t i = taken.size() - 1; i-- > 1;) {
+  for (std::size_t i = taken.size(); i-- > 1;) {
     std::vector<Saving> fewer = taken;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (const auto still = with_split(remedies, in, joined(fewer).overrides)) {
@@ -156,8 +164,8 @@ bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first
                         *enough == all.overrides ? all.reason : all.reason + ", smaller microbatches");
 }
 
-// GPUs that are enough with these settings: more of the same kind, or the same number of a larger one.
-void offer_other_gpus(Remedies& remedies, const Inputs& in, const Overrides& keys) {
+// GPUs that are enough with these savings: more of the same kind, or the same number of a larger one.
+void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Saving>& savings) {
   constexpr std::int64_t kMostGpus = 64;
   const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
   const Overrides shards =
@@ -167,11 +175,8 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const Overrides& key
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
     const Overrides larger =
         batch == in.run.batch_size ? Overrides{} : Overrides{fmt::format("batch_size={}", batch)};
-    const Overrides more = keys + shards + larger + Overrides{"--gpus", std::to_string(gpus)};
-    if (const auto overrides = with_split(remedies, in, more)) {
-      remedies.offer(*overrides, "more GPUs to shard over");
-      break;
-    }
+    const Overrides more = shards + larger + Overrides{"--gpus", std::to_string(gpus)};
+    if (offer_together(remedies, in, more, savings, "more GPUs to shard over")) break;
   }
   std::vector<Device> kinds;
   for (const std::string& name : config::assets_in("device"))
@@ -179,10 +184,8 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const Overrides& key
       kinds.push_back(device);
   std::sort(kinds.begin(), kinds.end(), [](const Device& a, const Device& b) { return a.memory < b.memory; });
   for (const Device& kind : kinds)
-    if (const auto overrides = with_split(remedies, in, keys + Overrides{"--device", kind.name})) {
-      remedies.offer(*overrides, "the smallest GPU that is enough");
+    if (offer_together(remedies, in, {"--device", kind.name}, savings, "the smallest GPU that is enough"))
       break;
-    }
 }
 
 std::vector<Remedy> for_memory(const Inputs& in) {
@@ -199,7 +202,7 @@ std::vector<Remedy> for_memory(const Inputs& in) {
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
   for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
-    if (can_change && remedies.none()) offer_other_gpus(remedies, in, joined(savings).overrides);
+    if (can_change && !remedies.keeps_training()) offer_other_gpus(remedies, in, savings);
   return remedies.take();
 }
 

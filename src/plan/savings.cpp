@@ -1,6 +1,8 @@
 #include "plan/savings.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -9,7 +11,14 @@
 namespace dpo::plan {
 namespace {
 
+constexpr const char* kLoraReason =
+    "LoRA: only a change of low rank is trained (choose an lr ten times higher)";
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
+
+std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
 
 // Settings of the old optimizer that the new one does not have would be errors.
 Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optimizer) {
@@ -51,6 +60,28 @@ void drop_unused(Overrides& overrides) {
   });
 }
 
+std::string_view key_of(std::string_view override_text) {
+  return override_text.substr(0, override_text.find('='));
+}
+
+bool is_used(const Saving& saving, const Overrides& overrides) {
+  return std::ranges::any_of(saving.overrides, [&](const std::string& own) {
+    return std::ranges::find(overrides, own) != overrides.end();
+  });
+}
+
+// Whether one of the later savings sets all of its keys again.
+bool is_replaced(const Saving& saving, std::span<const Saving> later) {
+  const auto sets = [](const Saving& other, const std::string& own) {
+    return std::ranges::any_of(other.overrides, [&](const std::string& override_text) {
+      return key_of(override_text) == key_of(own);
+    });
+  };
+  return std::ranges::any_of(later, [&](const Saving& other) {
+    return std::ranges::all_of(saving.overrides, [&](const std::string& own) { return sets(other, own); });
+  });
+}
+
 // The frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
@@ -60,6 +91,16 @@ std::vector<Saving> small_base(const Inputs& in) {
   if (!now)
     ways.push_back({{"adapter.base_dtype=int8"}, "frozen matrices rounded to 8 bits (about 1 % off)"});
   ways.push_back({{"adapter.base_dtype=nf4"}, "frozen matrices rounded to 4 bits (QLoRA; about 9 % off)"});
+  return ways;
+}
+
+// LoRA in place of training all weights, then over frozen matrices in few bits.
+std::vector<Saving> lora(const Inputs& in) {
+  if (in.adapter) return {};
+  const Overrides adapter = {"adapter=lora"};
+  std::vector<Saving> ways = {{adapter, kLoraReason}};
+  for (const Saving& base : small_base(changed(in, adapter)))
+    ways.push_back({adapter + base.overrides, fmt::format("{}, {}", kLoraReason, base.reason)});
   return ways;
 }
 
@@ -114,15 +155,18 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
   return ways;
 }
 
+std::vector<Saving> rounding_savings(const Inputs& in) {
+  std::vector<Saving> ways = both(small_base(in), state_savings(in));
+  if (in.run.fsdp_reduce_dtype == config::Dtype::float32 && in.run.trainer == config::Trainer::Fsdp)
+    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
+  if (in.run.model.policy_dtype == config::Dtype::float32)
+    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
+  return ways;
+}
+
 std::vector<Saving> costly_savings(const Inputs& in) {
   const config::RunConfig& run = in.run;
-  std::vector<Saving> ways = small_base(in);
-  const std::vector<Saving> state = state_savings(in);
-  ways.insert(ways.end(), state.begin(), state.end());
-  if (run.fsdp_reduce_dtype == config::Dtype::float32 && run.trainer == config::Trainer::Fsdp)
-    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
-  if (run.model.policy_dtype == config::Dtype::float32)
-    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
+  std::vector<Saving> ways = both(rounding_savings(in), lora(in));
   if (run.optimizer == config::Optimizer::Adam || run.optimizer == config::Optimizer::AdamW)
     ways.push_back({switch_optimizer(run, config::Optimizer::RMSprop), "half of Adam's optimizer state"});
   if (run.optimizer != config::Optimizer::SGD)
@@ -138,24 +182,19 @@ std::vector<Saving> costly_savings(const Inputs& in) {
   return ways;
 }
 
-std::vector<Saving> all_savings(const Inputs& in) {
-  std::vector<Saving> ways = harmless_savings(in);
-  const std::vector<Saving> costly = costly_savings(in);
-  ways.insert(ways.end(), costly.begin(), costly.end());
-  return ways;
-}
+std::vector<Saving> all_savings(const Inputs& in) { return both(harmless_savings(in), costly_savings(in)); }
 
 Saving joined(const std::vector<Saving>& savings) {
   Saving all;
-  for (const Saving& saving : savings) {
+  for (const Saving& saving : savings)
     for (const std::string& added : saving.overrides) {
-      const std::string key = added.substr(0, added.find('=') + 1);
-      std::erase_if(all.overrides, [&](const std::string& other) { return other.starts_with(key); });
+      std::erase_if(all.overrides, [&](const std::string& other) { return key_of(other) == key_of(added); });
       all.overrides.push_back(added);
     }
-    all.reason += (all.reason.empty() ? "" : ", ") + saving.reason;
-  }
   drop_unused(all.overrides);
+  for (auto saving = savings.begin(); saving != savings.end(); ++saving)
+    if (is_used(*saving, all.overrides) && !is_replaced(*saving, {saving + 1, savings.end()}))
+      all.reason += (all.reason.empty() ? "" : ", ") + saving->reason;
   return all;
 }
 

@@ -25,9 +25,10 @@ struct Saving {
 
 // Every setting that saves memory without changing the split of the batch: those that change only time and
 // rounding, the cheapest first; and those that change the result of training or make updates much slower, the
-// smallest change first.
+// smallest change first, of which the first round what a run keeps, and train the same weights.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
+std::vector<Saving> rounding_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);
 
 // All of them as one; of overrides for the same key the last one counts.

@@ -43,6 +43,10 @@ std::string duration(double hours) {
   return fmt::format("{:.1f} days", hours / 24);
 }
 
+std::string rate(double per_second) {
+  return per_second < 0.1 ? fmt::format("{:.2g}", per_second) : fmt::format("{:.1f}", per_second);
+}
+
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
   if (plan.precision.master > 0) return name_of(*model.fsdp_policy_mp) + " over float32 weights";
@@ -131,7 +135,7 @@ std::string time_text(const Plan& plan, const Paint& paint) {
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
                      duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
                      100 * t.microbatch.communication / t.microbatch.compute));
-  line("speed", fmt::format("{:.1f} {}/s, {:.0f} tokens/s, MFU {:.0f} %", t.examples_per_second, unit,
+  line("speed", fmt::format("{} {}/s, {:.0f} tokens/s, MFU {:.0f} %", rate(t.examples_per_second), unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
@@ -242,9 +246,49 @@ std::string warnings_to_text(const Plan& plan, const TextStyle& style) {
 
 std::string to_text(const Fit& fit, const Plan& before) {
   if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
-  return fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
-                     duration(fit.plan.timing.update / 3600), duration(before.timing.update / 3600),
-                     fmt::join(fit.overrides, " "));
+  std::string out = fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
+                                duration(fit.plan.timing.update / 3600),
+                                duration(before.timing.update / 3600), fmt::join(fit.overrides, " "));
+  if (!fit.costs.empty())
+    out += "  " + wrap_words("which changes the result of training: " + fit.costs, 2, kWidth) + "\n";
+  return out;
+}
+
+std::string to_text(const std::vector<LargestModel>& models, const config::RunConfig& run,
+                    const Machine& machine, bool colours) {
+  const Paint paint(colours);
+  const std::string unit = unit_of(run.loss, {}).name;
+  std::string out = paint.bold(fmt::format("Largest models: loss={}, {}, {} of {}", name_of(run.loss.name),
+                                           devices_text(machine), plural(run.batch_size, unit),
+                                           models.empty() ? "data" : models.front().in.lengths.name)) +
+                    "\n";
+  if (models.empty()) out += "None of the models whose sizes are built in fits.\n";
+  const auto line = [&out](const char* name, const std::string& text) {
+    constexpr std::size_t kIndent = 12;
+    out += fmt::format("  {:<{}}{}\n", name, kIndent - 2, wrap_words(text, kIndent, kWidth));
+  };
+  for (const LargestModel& model : models) {
+    const Plan& plan = model.fit.plan;
+    out += "\n" +
+           paint.bold(
+               fmt::format("{} ({})", model.in.run.model.name_or_path, parameters_text(*model.in.table))) +
+           "\n";
+    line("trains", plan.resolved.adapter.name == config::Adapter::none ? "all weights" : "a LoRA adapter");
+    line("exactness",
+         model.fit.costs.empty() ? "what is added changes time and rounding only" : model.fit.costs);
+    line("needs", fmt::format("{} of {}{}", memory_size(plan.memory.total()),
+                              memory_size(plan.memory.available), place_of_memory(plan)));
+    line("speed", fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second), unit,
+                              duration(plan.timing.update / 3600)));
+    line("add", fmt::format("model.name_or_path={} {}", model.in.run.model.name_or_path,
+                            fmt::join(model.fit.overrides, " ")));
+  }
+  return out + "\n" +
+         wrap_words(
+             "Of the models whose sizes are built in. For any other, and for what a change "
+             "costs: dpo plan model.name_or_path=NAME ... --fit",
+             0, kWidth) +
+         "\n";
 }
 
 }  // namespace dpo::plan

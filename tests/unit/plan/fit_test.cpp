@@ -18,6 +18,15 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
   EXPECT_EQ(typed.timing.update, fit->plan.timing.update);
 }
 
+TEST(FindFastest, SaysWhatItCosts) {
+  const std::string line = "model=llama7b batch_size=4 --device rtx4090 ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->overrides.front(), "adapter=lora");
+  EXPECT_EQ(fit->costs.find("LoRA: only a change of low rank"), 0u) << fit->costs;
+  EXPECT_EQ(find_fastest(inputs_of("model=llama7b batch_size=4 --device h200"))->costs, "");
+}
+
 TEST(FindFastest, TriesEveryKeyWhereNothingElseFits) {
   for (const std::string& line :
        {std::string("model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --gpus 2 --device rtx4090 "),
@@ -75,7 +84,7 @@ TEST(FindFastest, KeepsTheRanksOfALauncher) {
 }
 
 TEST(FindFastest, FindsNothingWhereNothingFits) {
-  Inputs in = inputs_of("model=pythia69 --device rtx4090");
+  Inputs in = inputs_of("model.name_or_path=Qwen/Qwen2.5-72B --device rtx4090");
   EXPECT_FALSE(find_fastest(in));
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "plan/savings.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -70,8 +71,8 @@ TEST(Remedies, SaysThatThereIsNone) {
   EXPECT_NE(
       small.find("memory")->message.find(
           "no combination of settings fits: with every memory-saving one (model.fsdp_policy_mp=bfloat16 "
-          "activation_checkpointing=true model.policy_dtype=bfloat16 optimizer=SGD max_length=128 "
-          "max_prompt_length=64) it still needs"),
+          "activation_checkpointing=true model.policy_dtype=bfloat16 adapter=lora adapter.base_dtype=nf4 "
+          "optimizer=SGD max_length=128 max_prompt_length=64) it still needs"),
       std::string::npos)
       << small.find("memory")->message;
 }
@@ -113,7 +114,8 @@ TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
 }
 
 TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
-  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
+  const std::string line =
+      "model.name_or_path=Qwen/Qwen2.5-72B loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
   const Plan plan = plan_of(line);
   const Finding& memory = *plan.find("memory");
   EXPECT_NE(memory.message.find("no combination of settings fits"), std::string::npos) << memory.message;
@@ -121,7 +123,32 @@ TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_NE(lines[0].find("--gpus "), std::string::npos) << lines[0];
   EXPECT_NE(lines[1].find("--device "), std::string::npos) << lines[1];
+  EXPECT_EQ(lines[1].find("SGD"), std::string::npos) << lines[1];  // not needed
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
+}
+
+// All weights of a 7B do not fit into 24 GB: LoRA does, and other GPUs would train them all.
+TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
+  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
+  const Plan plan = plan_of(line);
+  const Finding& memory = *plan.find("memory");
+  EXPECT_EQ(memory.message.find("no combination"), std::string::npos) << memory.message;
+  const auto lines = lines_of(memory);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[0].find("adapter=lora"), std::string::npos) << lines[0];
+  EXPECT_EQ(lines[0].find("--"), std::string::npos) << lines[0];
+  for (const std::size_t other : {1, 2}) EXPECT_EQ(lines[other].find("adapter"), std::string::npos);
+  for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
+}
+
+TEST(Savings, JoinedGiveTheReasonsOfWhatIsLeft) {
+  const Saving all = joined({{{"optimizer_state=bfloat16"}, "16 bits"},
+                             {{"optimizer_state=8bit"}, "8 bits"},
+                             {{"adapter=lora"}, "LoRA"},
+                             {{"adapter=lora", "adapter.base_dtype=nf4"}, "QLoRA"}});
+  EXPECT_EQ(all.overrides, (Overrides{"optimizer_state=8bit", "adapter=lora", "adapter.base_dtype=nf4"}));
+  EXPECT_EQ(all.reason, "8 bits, QLoRA");
+  EXPECT_EQ(joined({{{"optimizer_state=8bit"}, "8 bits"}, {{"optimizer=SGD"}, "SGD"}}).reason, "SGD");
 }
 
 TEST(Remedies, WorkWhenApplied) {

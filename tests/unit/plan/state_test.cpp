@@ -84,7 +84,8 @@ TEST(OptimizerStatePlan, SaysWhereOffloadingDoesNothing) {
 
 std::vector<std::string> offered(const std::string& line) {
   std::vector<std::string> words;
-  for (const Saving& saving : costly_savings(inputs_of(line))) words.push_back(saving.overrides[0]);
+  for (const auto& [overrides, reason] : costly_savings(inputs_of(line)))
+    words.push_back(overrides[0] == "adapter=lora" ? overrides.back() : overrides[0]);
   return words;
 }
 
@@ -92,12 +93,15 @@ TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(offered("model=pythia28 optimizer=AdamW max_length=128 max_prompt_length=64"),
             (Words{"optimizer_state=bfloat16", "optimizer_state=8bit", "offload=optimizer",
-                   "model.policy_dtype=bfloat16", "optimizer=RMSprop", "optimizer=SGD"}));
+                   "model.policy_dtype=bfloat16", "adapter=lora", "adapter.base_dtype=int8",
+                   "adapter.base_dtype=nf4", "optimizer=RMSprop", "optimizer=SGD"}));
   EXPECT_EQ(
       offered(
           "model=pythia28 model.policy_dtype=bfloat16 offload=reference max_length=128 max_prompt_length=64"),
-      (Words{"optimizer_state=8bit", "offload=both", "optimizer=SGD"}));
-  EXPECT_EQ(offered("model=pythia28 optimizer_state=8bit max_length=128 max_prompt_length=64 --device cpu"),
+      (Words{"optimizer_state=8bit", "offload=both", "adapter=lora", "adapter.base_dtype=int8",
+             "adapter.base_dtype=nf4", "optimizer=SGD"}));
+  EXPECT_EQ(offered("model=pythia28 adapter=lora adapter.base_dtype=nf4 optimizer_state=8bit max_length=128 "
+                    "max_prompt_length=64 --device cpu"),
             (Words{"model.policy_dtype=bfloat16", "optimizer=SGD"}));
   // 44.4 GB of weights in mixed precision, gradients and state do not fit on 40 GiB; with half the state they
   // do.
