@@ -82,6 +82,17 @@ bool convert(const Node& node, std::string& value) {
   return scalar;
 }
 
+bool convert(const Node& node, RecomputedLayers& value) {
+  bool all = false;
+  if (convert(node, all))
+    value.count = all ? RecomputedLayers::kAll : 0;
+  else if (node.text == "auto")
+    value.count = RecomputedLayers::kAutomatic;
+  else
+    return convert(node, value.count) && value.count >= 0;
+  return true;
+}
+
 bool convert(const Node& node, std::vector<std::string>& value) { return convert_list(node, value); }
 bool convert(const Node& node, std::vector<double>& value) { return convert_list(node, value); }
 
@@ -95,6 +106,12 @@ Node to_node(std::int64_t value) { return make_scalar(Kind::Int, fmt::format("{}
 Node to_node(double value) { return make_scalar(Kind::Float, float_text(value), {}); }
 Node to_node(bool value) { return make_scalar(Kind::Bool, value ? "true" : "false", {}); }
 Node to_node(const std::string& value) { return make_scalar(Kind::Text, value, {}); }
+
+Node to_node(RecomputedLayers value) {
+  if (value.is_automatic()) return to_node(std::string("auto"));
+  const bool all = value.count == RecomputedLayers::kAll;
+  return all || value.count == 0 ? to_node(all) : to_node(value.count);
+}
 
 Node to_node(const std::vector<std::string>& value) { return list_node(value); }
 Node to_node(const std::vector<double>& value) { return list_node(value); }
@@ -114,6 +131,10 @@ Field setting_of(std::vector<Optimizer> optimizers, Field field) {
 
 Check<bool> yes_or_no() {
   return {"true or false", [](const bool&) { return true; }};
+}
+
+Check<RecomputedLayers> recomputed_layers() {
+  return {"true, false, auto, or a number of layers", [](const RecomputedLayers&) { return true; }};
 }
 
 Check<std::int64_t> at_least(std::int64_t least) {

@@ -48,6 +48,7 @@ bool convert(const Node& node, std::int64_t& value);
 bool convert(const Node& node, double& value);
 bool convert(const Node& node, bool& value);
 bool convert(const Node& node, std::string& value);
+bool convert(const Node& node, RecomputedLayers& value);  // true, false, auto or a number
 bool convert(const Node& node, std::vector<std::string>& value);
 bool convert(const Node& node, std::vector<double>& value);
 bool convert(const Node& node, std::map<std::string, std::int64_t>& value);
@@ -57,6 +58,7 @@ Node to_node(std::int64_t value);
 Node to_node(double value);
 Node to_node(bool value);
 Node to_node(const std::string& value);
+Node to_node(RecomputedLayers value);
 Node to_node(const std::vector<std::string>& value);
 Node to_node(const std::vector<double>& value);
 Node to_node(const std::map<std::string, std::int64_t>& value);
@@ -154,6 +156,7 @@ Field only_for(std::vector<Loss> losses, Field field);
 Field setting_of(std::vector<Optimizer> optimizers, Field field);
 
 Check<bool> yes_or_no();
+Check<RecomputedLayers> recomputed_layers();
 Check<std::int64_t> at_least(std::int64_t least);
 Check<std::int64_t> between(std::int64_t least, std::int64_t most);
 Check<double> above(double bound);

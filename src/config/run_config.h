@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,6 +53,16 @@ struct AdapterConfig {
   std::map<std::string, double> alpha_pattern;
   bool merge_on_save = false;
   std::optional<BaseDtype> base_dtype;
+};
+
+// Layers whose activations are recomputed in the backward pass: a number of them, all, or as few as the plan
+// finds necessary.
+struct RecomputedLayers {
+  static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max(), kAutomatic = -1;
+  std::int64_t count = 0;
+
+  bool is_automatic() const { return count == kAutomatic; }
+  bool operator==(const RecomputedLayers&) const = default;
 };
 
 // How many ranks share the work in each way; null: decided by the trainer.
@@ -136,7 +147,7 @@ struct RunConfig {
   std::optional<double> weight_decay;
   std::int64_t warmup_steps = 0;
   Schedule lr_schedule = Schedule::constant;
-  bool activation_checkpointing = false;
+  RecomputedLayers activation_checkpointing;
   std::optional<std::int64_t> eval_every;
   std::optional<std::int64_t> save_every;
   double minimum_log_interval_secs = 0;

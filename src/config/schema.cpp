@@ -114,8 +114,10 @@ std::vector<Field> run_fields() {
       field(
           "lr_schedule", &R::lr_schedule, "constant", one_of(all_choices<Schedule>()),
           "Learning rate after warm-up: constant, or decaying to 0 at the end of the run (linear, cosine)."),
-      field("activation_checkpointing", &R::activation_checkpointing, "false", yes_or_no(),
-            "Recompute activations in the backward pass: less memory, about a third more compute."),
+      field("activation_checkpointing", &R::activation_checkpointing, "false", recomputed_layers(),
+            "Recompute activations in the backward pass: less memory, about a third more compute. Of all "
+            "layers, of a number of them, or of as few as the plan finds necessary (auto); the numbers stay "
+            "the same."),
       field("eval_every", &R::eval_every, "20_000", count_from(1),
             "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
             "and no evaluation data is read."),

@@ -40,8 +40,13 @@ std::string out_of_memory_text(const std::exception& error, const plan::Plan& pl
   // Remedies must need a tenth less than this plan.
   constexpr double kShare = 0.9;
   in.machine.device.memory *= std::min(1.0, kShare * plan.memory.total() / plan.memory.available);
-  const std::vector<plan::Remedy> remedies =
+  in.run.activation_checkpointing = plan.resolved.activation_checkpointing;
+  std::vector<plan::Remedy> remedies =
       plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, in);
+  // The plan took this run for one that fits, and would decide the same again.
+  for (plan::Remedy& remedy : remedies)
+    std::ranges::replace(remedy.overrides, std::string("activation_checkpointing=auto"),
+                         std::string("activation_checkpointing=true"));
   if (!remedies.empty()) text += "\nAccording to the plan, these need less:\n";
   for (const plan::Remedy& remedy : remedies)
     text += fmt::format("  {}   ({})\n", fmt::join(remedy.overrides, " "), remedy.reason);

@@ -59,12 +59,15 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
     if (finding.verdict == plan::Verdict::error)
       problems.push_back(fmt::format("the plan fails: {}: {}", finding.id, finding.message));
   if (!problems.empty()) throw UserError(std::move(problems));
-  const std::string decided = fmt::format("{} {}", static_cast<int>(plan.reference),
-                                          config::name_of(plan.resolved.model.fsdp_policy_mp));
+  const std::string decided = fmt::format("{} {} {}", static_cast<int>(plan.reference),
+                                          config::name_of(plan.resolved.model.fsdp_policy_mp),
+                                          plan.resolved.activation_checkpointing.count);
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
-        "reference=auto or model.fsdp_policy_mp=auto resolves differently here and on rank 0; "
-        "set reference=cached or reference=live, and model.fsdp_policy_mp=bfloat16 or null");
+        "reference=auto, model.fsdp_policy_mp=auto or activation_checkpointing=auto resolves differently "
+        "here "
+        "and on rank 0; set reference=cached or reference=live, model.fsdp_policy_mp=bfloat16 or null, and "
+        "activation_checkpointing=true, false or a number of layers");
 }
 
 // The commits of the run that is resumed, as its plan.json has them.
@@ -190,6 +193,12 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   return judged;
 }
 
+// The layers to recompute, now that the lengths are known. Tensor-parallel ranks must recompute the same.
+config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
+  const std::string own = std::to_string(plan.resolved.activation_checkpointing.count);
+  return {std::stoll(comm::broadcast_text(all, own, 0))};
+}
+
 // The configuration for the trackers.
 std::string shown_config(const config::Resolved& resolved, const hub::Commits& commits) {
   auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
@@ -225,9 +234,10 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
                     std::string log) {
   Judged judged;
   const train::Listener early = recording(listener, log);
-  run::PreparedRun prepared =
-      run::prepare_run(plan, start.checkpoint, early, world,
-                       [&](const run::RunData& data) { judged = judge_again(in, plan, data, early); });
+  run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
+    judged = judge_again(in, plan, data, early);
+    data.config.activation_checkpointing = agreed(judged.plan, *world.all);
+  });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return run_in_folder(prepared, folder, listener);

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/splitmix64.h"
+#include "model/tables/recompute.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {
@@ -126,6 +127,12 @@ ops::GradientSum sum_of(const NamedTensor* gradient) {
   return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
 }
 
+bool recomputes(const Model& model, const PassOptions& options, std::size_t block) {
+  return model.table.blocks[block].kind == BlockKind::layer &&
+         is_recomputed(static_cast<std::int64_t>(block) - 1, options.recomputed_layers,
+                       model.config.shape.layers);
+}
+
 // What a block has gradients of: its trained tensors, then its input, if anything before it is trained.
 std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
   std::vector<at::Tensor> leaves;
@@ -239,7 +246,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options, /*keeps_logits=*/true,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     const bool keep = !options.recompute || model.table.blocks[i].kind != BlockKind::layer;
+                     const bool keep = !recomputes(model, options, i);
                      const at::AutoGradMode grad(keep);
                      SavedBlock block{leaves_of(weights, model.trained.blocks[i], dropout_of(options, i)),
                                       x.defined() ? x.detach().requires_grad_(trains) : x,

@@ -14,7 +14,7 @@ namespace dpo::model {
 
 struct PassOptions {
   bool entropy = false;                      // of the next token's distribution, for metrics
-  bool recompute = false;                    // activation checkpointing: layers save their inputs only
+  std::int64_t recomputed_layers = 0;        // activation checkpointing: they save their inputs only
   std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
   Dropout dropout = {};                      // of adapters; its seed is that of this pass
   double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes

@@ -13,7 +13,7 @@ struct Choice {
   config::MeshConfig mesh;
   std::optional<config::Dtype> mixed;
   config::ReferenceScoring reference;
-  bool checkpointing;
+  config::RecomputedLayers checkpointing;
   std::int64_t steps;
 };
 
@@ -49,11 +49,14 @@ std::vector<Choice> choices(const Inputs& in) {
   if (in.run.reference == config::ReferenceScoring::live && needs_reference(in.run.loss) &&
       can_cache(in.run.loss))
     references.push_back(config::ReferenceScoring::cached);
+  std::vector<config::RecomputedLayers> checkpointings = {in.run.activation_checkpointing};
+  for (const std::int64_t count : {std::int64_t{0}, config::RecomputedLayers::kAutomatic})
+    if (count != in.run.activation_checkpointing.count) checkpointings.push_back({count});
   std::vector<Choice> all;
   for (const TrainerAndMesh& way : meshes_to_try(in))
     for (const auto& mixed : precisions)
       for (const config::ReferenceScoring reference : references)
-        for (const bool checkpointing : {false, true})
+        for (const config::RecomputedLayers checkpointing : checkpointings)
           for (const std::int64_t steps : divisors(in.run.batch_size))
             all.push_back({way.trainer, way.mesh, mixed, reference, checkpointing, steps});
   return all;
@@ -85,7 +88,8 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
     overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
   if (from.reference != to.reference) overrides.push_back("reference=" + name_of(to.reference));
   if (from.activation_checkpointing != to.checkpointing)
-    overrides.push_back(fmt::format("activation_checkpointing={}", to.checkpointing));
+    overrides.push_back(
+        fmt::format("activation_checkpointing={}", to.checkpointing.is_automatic() ? "auto" : "false"));
   if (from.gradient_accumulation_steps != to.steps)
     overrides.push_back(fmt::format("gradient_accumulation_steps={}", to.steps));
   return overrides;

@@ -7,6 +7,7 @@
 
 #include "loss/loss.h"
 #include "model/tables/layout.h"
+#include "plan/memory.h"
 
 namespace dpo::plan {
 namespace {
@@ -102,6 +103,7 @@ Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   w.response_rows = w.example.response_mean * in.lengths.scored * w.examples;
   w.peak_response_rows = std::min(w.peak_tokens, w.example.response_largest * std::max(1.0, w.examples));
   w.attended = w.example.attended * w.examples;
+  w.recomputed_layers = recomputed_layers_of(w);
   return w;
 }
 

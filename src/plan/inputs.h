@@ -108,6 +108,7 @@ struct Workload {
   double response_rows = 0;
   double peak_response_rows = 0;
   double attended = 0;
+  std::int64_t recomputed_layers = 0;
 
   std::int64_t devices() const { return mesh.ranks() * spread; }
 };

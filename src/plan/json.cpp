@@ -96,7 +96,8 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"save_every", or_null(run.save_every)},
       {"policy_dtype", name_of(run.model.policy_dtype)},
       {"compute_dtype", name_of(run.model.fsdp_policy_mp.value_or(run.model.policy_dtype))},
-      {"activation_checkpointing", run.activation_checkpointing},
+      {"activation_checkpointing", run.activation_checkpointing.count > 0},
+      {"recomputed_layers", run.activation_checkpointing.count},
       {"optimizer", name_of(run.optimizer)},
       {"reference", name_of(plan.reference)},
       {"lengths", in.lengths.name}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 
 #include "base/quantity.h"
 #include "model/tables/layout.h"
@@ -93,8 +94,11 @@ double activation_bytes(const Workload& w) {
   for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
     layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
   const double input = to_double(w.in.shape.hidden * w.precision.weights);
-  const double layers = layers_on_gpu(w);
-  const double body = w.in.run.activation_checkpointing ? layers * input + layer : layers * layer;
+  const double layers = layers_on_gpu(w), all = to_double(w.in.shape.layers);
+  const double recomputed = std::floor(layers * to_double(w.recomputed_layers) / all);
+  // A recomputed layer is in the place of one that was kept, and is free by then; if there was one here.
+  const bool alone = recomputed > 0 && (recomputed == layers || w.spread > 1);
+  const double body = recomputed * input + (layers - recomputed + (alone ? 1 : 0)) * layer;
   const double ends = 2 * input;  // the embedding's output and the final norm's
   return w.peak_tokens * (body + ends);
 }
@@ -222,6 +226,23 @@ double Memory::total() const {
 }
 
 // What our layers save; fused ones may save less, never more.
+std::int64_t recomputed_layers_of(const Workload& w) {
+  // Plans are up to so much too low (docs/benchmarks.md).
+  constexpr double kFree = 0.03;
+  const std::int64_t layers = w.in.shape.layers;
+  const config::RecomputedLayers& asked = w.in.run.activation_checkpointing;
+  if (!asked.is_automatic()) return std::min(asked.count, layers);
+  Workload tried = w;
+  const auto fits = [&tried](std::int64_t count) {
+    tried.recomputed_layers = count;
+    const Memory memory = memory_per_gpu(tried);
+    return memory.total() <= (1 - kFree) * memory.available;
+  };
+  if (layers == 1 || fits(0)) return 0;
+  const auto counts = std::views::iota(std::int64_t{1}, layers - 1);
+  return *std::ranges::partition_point(counts, [&](std::int64_t count) { return !fits(count); });
+}
+
 std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
   using Kind = model::LayerKind;

@@ -45,6 +45,7 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
   plan.on_cpu = w.machine.device.is_cpu;
   plan.reference = w.reference;
   plan.precision = w.precision;
+  plan.resolved.activation_checkpointing.count = w.recomputed_layers;
   plan.examples_per_gpu = w.examples;
   plan.tokens_per_gpu = w.tokens;
   plan.example = w.example;

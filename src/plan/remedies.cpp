@@ -14,7 +14,7 @@ namespace dpo::plan {
 namespace {
 
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
-constexpr const char* kCheckpointing = "activation_checkpointing=true";
+constexpr const char* kCheckpointing = "activation_checkpointing=auto";
 constexpr const char* kLora = "adapter=lora";
 
 // Collects the changes that work: in their own plan the finding is gone, and there is no new error.
@@ -117,8 +117,8 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   };
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     with_room(kMixed, "mixed precision (half the bytes to gather and save)");
-  if (!in.run.activation_checkpointing)
-    with_room(kCheckpointing, "activation checkpointing (one saved tensor per layer)");
+  if (in.run.activation_checkpointing.count == 0)
+    with_room(kCheckpointing, "activation checkpointing (of as few layers as necessary)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");
   remedies.offer(batch, "a larger batch");
   if (const auto gpus = fewer_gpus(in)) remedies.offer(*gpus, "fewer GPUs: more examples on each");

@@ -150,8 +150,9 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
   if (run.mesh.replica.value_or(1) > 1 && !run.adapter.base_dtype)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
-  if (!run.activation_checkpointing)
-    ways.push_back({{"activation_checkpointing=true"}, "activation checkpointing"});
+  if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
+    ways.push_back(
+        {{"activation_checkpointing=auto"}, "activation checkpointing of as few layers as necessary"});
   return ways;
 }
 

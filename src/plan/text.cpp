@@ -64,6 +64,12 @@ std::string trainer_text(const Plan& plan) {
   return name_of(plan.resolved.trainer) + (mesh.empty() ? "" : fmt::format(" ({})", mesh));
 }
 
+// Of layers in the backward pass; empty: none.
+std::string recomputed_text(const Plan& plan, const Inputs& in) {
+  const std::int64_t count = plan.resolved.activation_checkpointing.count;
+  return count == 0 ? "" : fmt::format(", {} of {} layers recomputed", count, in.shape.layers);
+}
+
 std::string parameters_text(const model::TensorTable& table) {
   const std::string all = short_count(table.count()) + " parameters";
   return table.active_count() == table.count()
@@ -76,8 +82,9 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
   const std::string facts =
-      fmt::format("{} ({}), {}, {}, {}, {}", model::info_of(in.shape.family).name, parameters_text(*in.table),
-                  devices_text(in.machine), trainer_text(plan), precision_text(plan), name_of(run.optimizer));
+      fmt::format("{} ({}), {}, {}, {}, {}{}", model::info_of(in.shape.family).name,
+                  parameters_text(*in.table), devices_text(in.machine), trainer_text(plan),
+                  precision_text(plan), name_of(run.optimizer), recomputed_text(plan, in));
   out += "\n" + wrap_words(facts, 0, kWidth) + "\n";
   return out;
 }
@@ -229,10 +236,10 @@ std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths,
   };
   line("train", model_text(plan, in, paths));
   line("data", data_text(plan, in));
-  line("how",
-       fmt::format("{} of {}, {}, {}, {}, {}", plural(plan.timing.updates, "update"),
-                   plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, {}).name), trainer_text(plan),
-                   devices_text(in.machine), precision_text(plan), name_of(plan.resolved.optimizer)));
+  line("how", fmt::format("{} of {}, {}, {}, {}, {}{}", plural(plan.timing.updates, "update"),
+                          plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, {}).name),
+                          trainer_text(plan), devices_text(in.machine), precision_text(plan),
+                          name_of(plan.resolved.optimizer), recomputed_text(plan, in)));
   line("needs", needs_text(plan, in, paths));
   line("writes", plan.resolved.debug ? paths.folder + ", without checkpoints (debug=true)"
                                      : fmt::format("{}; Ctrl-C saves and stops, resume={} continues",

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "loss/loss.h"
+#include "model/tables/recompute.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
@@ -105,11 +106,21 @@ double parameters_of_tensor_rank(const Workload& w, const Block& block) {
   return to_double(block.count_on_rank(w.mesh.tensor));
 }
 
-// The work of a pass over the blocks.
+enum class Way { forward, backward };
+
+// The work of a pass in one block.
 struct Direction {
   bool backward = false;
-  bool recomputes = false;  // layers repeat their forward pass first
+  bool recomputes = false;  // a layer repeats its forward pass first
 };
+
+Direction direction_of(const Workload& w, Way way, std::size_t block) {
+  if (way == Way::forward) return {};
+  const bool is_layer = w.in.table->blocks[block].kind == BlockKind::layer;
+  return {.backward = true,
+          .recomputes = is_layer && model::is_recomputed(static_cast<std::int64_t>(block) - 1,
+                                                         w.recomputed_layers, w.in.shape.layers)};
+}
 
 // Operations of a direction in multiples of the forward pass's. The gradients of a layer's input and of its
 // weights cost as much as it, each; frozen weights have none. Only layers are recomputed, but the head
@@ -185,7 +196,7 @@ double expanding_seconds(const Workload& w, const Block& block) {
 
 // One pass over the blocks. `gathered`, `reduced`: bytes that shard ranks exchange per parameter of the
 // model, and per parameter that is trained.
-MicrobatchTime pass(const Workload& w, const Direction& direction, double gathered, double reduced) {
+MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced) {
   const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
   const auto shard_seconds = [&](std::size_t i) {
     return moved * (gathered * parameters_of_tensor_rank(w, w.in.table->blocks[i]) +
@@ -194,6 +205,7 @@ MicrobatchTime pass(const Workload& w, const Direction& direction, double gather
   MicrobatchTime sum;
   for (std::size_t i = 0; i < w.in.table->blocks.size(); ++i) {
     const Block& block = w.in.table->blocks[i];
+    const Direction direction = direction_of(w, way, i);
     const double times = work_of(direction, block, w.in.adapter != nullptr);
     const BlockTime forward = block_time(w, block);
     const double compute =
@@ -212,14 +224,13 @@ MicrobatchTime pass(const Workload& w, const Direction& direction, double gather
 }
 
 MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes) {
-  return pass(w, {}, to_double(weight_bytes), 0);
+  return pass(w, Way::forward, to_double(weight_bytes), 0);
 }
 
 MicrobatchTime training_pass(const Workload& w) {
-  const Direction backward{.backward = true, .recomputes = w.in.run.activation_checkpointing};
   const std::int64_t reduced = accumulates_unsharded(w) ? 0 : w.precision.reduction;
   return forward_pass(w, w.precision.weights) +
-         pass(w, backward, to_double(w.precision.weights), to_double(reduced));
+         pass(w, Way::backward, to_double(w.precision.weights), to_double(reduced));
 }
 
 // An offloaded reference is copied from the host while it computes; nothing hides its first block.

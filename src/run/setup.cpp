@@ -155,14 +155,15 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
 
 PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
                         const train::Listener& listener, const comm::World& world,
-                        const std::function<void(const RunData&)>& on_data) {
-  const config::RunConfig& config = plan.resolved;
-  loss::evaluate(train::loss_options(config.loss), {}, {});  // refuses wrong options before anything is read
-  check_archive(config, checkpoint, listener);
-  const shard::Mesh mesh = train::mesh_of(config, world);
-  const std::vector<at::Device> devices = train::devices_of(config, world);
+                        const std::function<void(RunData&)>& on_data) {
+  loss::evaluate(train::loss_options(plan.resolved.loss), {},
+                 {});  // refuses wrong options before anything is read
+  check_archive(plan.resolved, checkpoint, listener);
+  const shard::Mesh mesh = train::mesh_of(plan.resolved, world);
+  const std::vector<at::Device> devices = train::devices_of(plan.resolved, world);
   RunData data = load_data(plan, mesh, listener);
   on_data(data);
+  const config::RunConfig& config = data.config;
   train::check_margins(data.train, train::loss_options(config.loss));
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
   RunState run_state = initial_run_state(data, checkpoint, mesh);

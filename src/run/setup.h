@@ -45,9 +45,9 @@ struct PreparedRun : RunData {
 };
 
 // Loads data, reference and policy. `checkpoint`: the one to resume from. `on_data` gets the data before
-// weights are read, and may throw.
+// weights are read; it may change what the plan decided, or throw.
 PreparedRun prepare_run(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
                         const train::Listener& listener, const comm::World& world,
-                        const std::function<void(const RunData&)>& on_data);
+                        const std::function<void(RunData&)>& on_data);
 
 }  // namespace dpo::run

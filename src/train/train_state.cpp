@@ -96,7 +96,8 @@ std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config, const
 }
 
 model::PassOptions pass_options(const config::RunConfig& config) {
-  return {.entropy = false, .recompute = config.activation_checkpointing};
+  if (config.activation_checkpointing.is_automatic()) throw std::logic_error("the plan decides this first");
+  return {.entropy = false, .recomputed_layers = config.activation_checkpointing.count};
 }
 
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,

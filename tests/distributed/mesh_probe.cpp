@@ -62,7 +62,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
     loaded.weights = shard::new_adapter(model.trained, *base, stored, 7, mesh);
   }
   model::PassOptions pass;
-  pass.recompute = asked.value("recompute", false);
+  pass.recomputed_layers = asked.value("recompute", false) ? frozen.config.shape.layers : 0;
   pass.chunk_rows = 16;
   loss::Options loss;
   loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();

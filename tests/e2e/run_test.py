@@ -68,6 +68,15 @@ class Run(TinyRuns):
                 self.assertAlmostEqual(updates[0], math.log(2), delta=1e-6, msg=run.name)
                 self.assertLess(sum(updates[-20:]) / 20, 0.67, run.name)
 
+    def test_recomputed_layers_change_nothing(self):
+        runs = {value: self.folder / f"recomputed-{value}" for value in ("false", "1", "true", "auto")}
+        for value, run in runs.items():
+            self.check(self.short(run, f"activation_checkpointing={value}"))
+            self.assertEqual(self.weights(run), self.weights(runs["false"]), value)
+        self.assertEqual(json.loads((runs["auto"] / "plan.json").read_text())["resolved"]["recomputed_layers"], 0)
+        refused = self.short(self.folder / "recomputed-some", "activation_checkpointing=some")
+        self.assertIn("expected true, false, auto, or a number of layers", refused.stderr)
+
     def test_cached_scores_are_the_live_ones_and_are_found_again(self):
         live, cached, again, other = (self.folder / name for name in ("live", "cached", "again", "other"))
         self.check(self.short(live, "reference=live"))

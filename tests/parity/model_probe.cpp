@@ -86,7 +86,7 @@ Answer answer_of(const checkpoint::LoadedModel& loaded, const Request& request, 
   model::PassOptions options;
   options.entropy = true;
   options.chunk_rows = 16;
-  options.recompute = asked.value("recompute", false);
+  options.recomputed_layers = asked.value("recompute", false) ? model.config.shape.layers : 0;
   options.router_aux_loss_coef = asked.value("router_aux_loss_coef", 0.0);
   Answer answer;
   if (asked.value("logits", false))

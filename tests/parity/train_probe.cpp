@@ -58,7 +58,7 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
     model = with_adapter(model, adapter);
   }
   model::PassOptions pass;
-  pass.recompute = asked.value("recompute", false);
+  pass.recomputed_layers = asked.value("recompute", false) ? model.config.shape.layers : 0;
   const loss::Options loss = read_loss(asked.at("loss"));
   train::TrainState state{
       .mesh = {},

@@ -23,9 +23,9 @@ std::string typed(const LargestModel& model) {
 
 TEST(Largest, ModelsFitAsTheySay) {
   for (const std::string& line :
-       {std::string("loss=dpo loss.beta=0.1 batch_size=64 --device rtx4090"),
-        std::string("loss=sft batch_size=16 --device a100-40gb --gpus 2"),
-        std::string("adapter=lora loss=dpo loss.beta=0.1 batch_size=8 --device l40s")}) {
+       {std::string("loss=dpo loss.beta=0.1 batch_size=4 --device rtx4090"),
+        std::string("loss=sft batch_size=2 --device a100-40gb --gpus 2"),
+        std::string("adapter=lora loss=dpo loss.beta=0.1 batch_size=2 --device l40s")}) {
     std::int64_t count = 0;
     const auto models = largest(line);
     ASSERT_FALSE(models.empty()) << line;
@@ -41,7 +41,7 @@ TEST(Largest, ModelsFitAsTheySay) {
 
 // Of all weights, then LoRA; the first without costs, the last in few bits.
 TEST(Largest, ModelsGrowByWhatIsGivenUp) {
-  const auto models = largest("loss=dpo loss.beta=0.1 batch_size=64 --device rtx4090");
+  const auto models = largest("loss=dpo loss.beta=0.1 batch_size=4 --device rtx4090");
   ASSERT_EQ(models.size(), 4u);
   const auto trains_all = [&](std::size_t i) {
     return models[i].fit.plan.resolved.adapter.name == config::Adapter::none;
@@ -53,7 +53,7 @@ TEST(Largest, ModelsGrowByWhatIsGivenUp) {
 
 TEST(Largest, NoLargerOneFits) {
   const std::string line =
-      "batch_size=64 loss=dpo loss.beta=0.1 adapter=lora adapter.base_dtype=nf4 --device rtx4090";
+      "batch_size=4 loss=dpo loss.beta=0.1 adapter=lora adapter.base_dtype=nf4 --device rtx4090";
   const auto models = largest(line);
   ASSERT_FALSE(models.empty());
   for (const std::string& name : built_in_models()) {
@@ -64,7 +64,7 @@ TEST(Largest, NoLargerOneFits) {
 }
 
 TEST(Largest, SaysWhereNothingFits) {
-  Inputs in = inputs_of("model=pythia28 --device cpu");
+  Inputs in = inputs_of("model=pythia28 batch_size=1 --device cpu");
   in.machine.device.memory = 1e7;
   const auto none = find_largest(in.run, in.machine);
   EXPECT_TRUE(none.empty());

@@ -22,7 +22,7 @@ TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
       "gradient_accumulation_steps=2 --gpus 8");
   const std::vector<std::string> expected = {"model.fsdp_policy_mp=bfloat16 gradient_accumulation_steps=1",
-                                             "activation_checkpointing=true gradient_accumulation_steps=1",
+                                             "activation_checkpointing=auto gradient_accumulation_steps=1",
                                              "gradient_accumulation_steps=1",
                                              "batch_size=32",
                                              "--gpus 4",
@@ -35,14 +35,14 @@ TEST(Remedies, WithoutAccumulationTheRoomGoesIntoALargerBatch) {
   const auto lines = lines_of(*plan.find("batch-per-gpu"));
   ASSERT_GE(lines.size(), 3u);
   EXPECT_EQ(lines[0], "model.fsdp_policy_mp=bfloat16 batch_size=16");
-  EXPECT_EQ(lines[1], "activation_checkpointing=true batch_size=16");
+  EXPECT_EQ(lines[1], "activation_checkpointing=auto batch_size=16");
   EXPECT_EQ(lines[2], "batch_size=16");
 }
 
 TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
   const Plan plan = plan_of(
       "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 "
-      "activation_checkpointing=true --gpus 8");
+      "activation_checkpointing=auto --gpus 8");
   for (const std::string& line : lines_of(*plan.find("batch-per-gpu"))) {
     EXPECT_EQ(line.find("fsdp_policy_mp"), std::string::npos) << line;
     EXPECT_EQ(line.find("activation_checkpointing"), std::string::npos) << line;
@@ -71,7 +71,7 @@ TEST(Remedies, SaysThatThereIsNone) {
   EXPECT_NE(
       small.find("memory")->message.find(
           "no combination of settings fits: with every memory-saving one (model.fsdp_policy_mp=bfloat16 "
-          "activation_checkpointing=true model.policy_dtype=bfloat16 adapter=lora adapter.base_dtype=nf4 "
+          "activation_checkpointing=auto model.policy_dtype=bfloat16 adapter=lora adapter.base_dtype=nf4 "
           "optimizer=SGD max_length=128 max_prompt_length=64) it still needs"),
       std::string::npos)
       << small.find("memory")->message;

@@ -82,7 +82,7 @@ TEST(Adapter, OverAModelWithJoinedMatricesIsTheSame) {
 // The gradient of W, where the model is W + s B A, gives those of A and B.
 TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
-    for (const bool recompute : {false, true}) {
+    for (const std::int64_t recomputed : {0, 1, 3}) {
       const Adapted adapted = make_adapted(family, {.r = 3, .alpha = 6}, true);
       MadeModel merged = make_model(family);
       for (std::size_t b = 0; b < merged.weights.blocks.size(); ++b) {
@@ -93,8 +93,8 @@ TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
             named.tensor.copy_(model::merged((*lease).matrix(module)));
         }
       }
-      const Result all = result_of({merged.model, merged.weights, Mesh{}}, {.recompute = recompute});
-      const Result own = result_of(adapted.local, {.recompute = recompute});
+      const Result all = result_of({merged.model, merged.weights, Mesh{}}, {.recomputed_layers = recomputed});
+      const Result own = result_of(adapted.local, {.recomputed_layers = recomputed});
       EXPECT_TRUE(at::allclose(own.log_probs, all.log_probs, 1e-4, 1e-4)) << family;
       for (std::size_t b = 0; b < own.gradients.blocks.size(); ++b) {
         const model::BlockWeights& found = own.gradients.blocks[b];
@@ -129,9 +129,9 @@ TEST(Adapter, TrainsWholeModulesBesides) {
 TEST(Adapter, OfTheLastLayerAloneHasTheSameGradients) {
   const Adapted all = make_adapted("llama", {.targets = {"q_proj"}}, false);
   const Adapted last = make_adapted("llama", {.targets = {"model.layers.2.self_attn.q_proj"}}, false);
-  for (const bool recompute : {false, true}) {
-    const Result expected = result_of(all.local, {.recompute = recompute});
-    const Result found = result_of(last.local, {.recompute = recompute});
+  for (const std::int64_t recomputed : {0, 1, 3}) {
+    const Result expected = result_of(all.local, {.recomputed_layers = recomputed});
+    const Result found = result_of(last.local, {.recomputed_layers = recomputed});
     EXPECT_TRUE(at::equal(found.log_probs, expected.log_probs));
     EXPECT_TRUE(at::equal(found.gradients.blocks[3]("self_attn.q_proj.lora_B.weight"),
                           expected.gradients.blocks[3]("self_attn.q_proj.lora_B.weight")));
@@ -142,7 +142,7 @@ TEST(Adapter, OfTheLastLayerAloneHasTheSameGradients) {
 TEST(Adapter, RecomputesWithTheSameDropout) {
   const Adapted adapted = make_adapted("llama", {}, true);
   const Result kept = result_of(adapted.local, {.dropout = {0.5, 11}});
-  const Result again = result_of(adapted.local, {.recompute = true, .dropout = {0.5, 11}});
+  const Result again = result_of(adapted.local, {.recomputed_layers = 3, .dropout = {0.5, 11}});
   const Result other = result_of(adapted.local, {.dropout = {0.5, 12}});
   EXPECT_TRUE(at::equal(again.log_probs, kept.log_probs));
   for (std::size_t b = 0; b < kept.gradients.blocks.size(); ++b)

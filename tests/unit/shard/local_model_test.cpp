@@ -35,20 +35,20 @@ TEST(Spread, KeepsTheOrderAndBalancesBytes) {
 }
 
 // Spread over these devices, a model computes what it computes on one.
-void expect_same_over(std::vector<at::Device> devices, const std::string& family, bool recompute) {
+void expect_same_over(std::vector<at::Device> devices, const std::string& family, std::int64_t recomputed) {
   const MadeModel made = make_model(family);
   const data::Forest forest = make_forest();
   at::Tensor expected, found;
   model::ResidentStore plain(made.weights);
   model::Weights plain_sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   model::ResidentGradients plain_gradients(plain_sums);
-  pass(made.model, plain, plain_gradients, forest, recompute, expected);
+  pass(made.model, plain, plain_gradients, forest, recomputed, expected);
 
   const LocalModel spread(
       made.model, to_devices(made.model.table, made.weights, spread_over(made.model.table, devices)), {});
   model::Weights sums = zeros_like(made.model.table, spread.weights(), at::kFloat, {});
   model::ResidentGradients gradients(sums);
-  pass(made.model, spread.store(), gradients, forest, recompute, found);
+  pass(made.model, spread.store(), gradients, forest, recomputed, found);
   EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-5));
   for (std::size_t b = 0; b < sums.blocks.size(); ++b) {
     const at::Tensor gradient = sums.blocks[b].flat.cpu(), alone = plain_sums.blocks[b].flat;
@@ -69,7 +69,8 @@ void expect_same_over(std::vector<at::Device> devices, const std::string& family
 
 TEST(Spread, ComputesTheSameOnTwoDevices) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
-    for (const bool recompute : {false, true}) expect_same_over({at::kCPU, at::kCPU}, family, recompute);
+    for (const std::int64_t recomputed : {0, 1, 3})
+      expect_same_over({at::kCPU, at::kCPU}, family, recomputed);
 }
 
 TEST(Spread, ComputesTheSameOnCpuAndCuda) {
@@ -77,23 +78,23 @@ TEST(Spread, ComputesTheSameOnCpuAndCuda) {
   const at::Device gpu(at::kCUDA, 0);
   at::globalContext().setFloat32MatmulPrecision("highest");
   for (const char* family : {"gpt2", "llama", "mixtral"})
-    for (const bool recompute : {false, true}) {
-      expect_same_over({at::kCPU, gpu}, family, recompute);
-      expect_same_over({gpu, at::kCPU}, family, recompute);
+    for (const std::int64_t recomputed : {0, 1, 3}) {
+      expect_same_over({at::kCPU, gpu}, family, recomputed);
+      expect_same_over({gpu, at::kCPU}, family, recomputed);
     }
 }
 
 // Gradients of fewer tensors are, to the bit, those that the whole model has of them.
 TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
-    for (const bool recompute : {false, true}) {
+    for (const std::int64_t recomputed : {0, 1, 3}) {
       MadeModel made = make_model(family);
       model::ResidentStore store(made.weights);
       const auto gradients_of = [&] {
         model::Weights sums = zeros_like(made.model.trained, made.weights, at::kFloat, {});
         model::ResidentGradients gradients(sums);
         at::Tensor log_probs;
-        pass(made.model, store, gradients, make_forest(), recompute, log_probs);
+        pass(made.model, store, gradients, make_forest(), recomputed, log_probs);
         return sums;
       };
       const model::Weights all = gradients_of();

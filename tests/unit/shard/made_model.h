@@ -41,9 +41,9 @@ inline data::Forest make_forest() {
 
 // The gradients of the sum of all log-probabilities.
 inline void pass(const model::Model& model, model::Store& store, model::GradientStore& gradients,
-                 const data::Forest& forest, bool recompute, at::Tensor& log_probs) {
+                 const data::Forest& forest, std::int64_t recomputed, at::Tensor& log_probs) {
   const model::Batch batch = model::make_batch(forest, model.config.shape, store.device(0));
-  const model::PassOptions options{.recompute = recompute};
+  const model::PassOptions options{.recomputed_layers = recomputed};
   model::SavedActivations saved;
   log_probs = model::forward(model, store, batch, options, saved).log_probs.cpu();
   model::backward(model, store, batch, options, saved, log_probs.new_ones(log_probs.sizes()), gradients);
