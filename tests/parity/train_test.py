@@ -150,14 +150,17 @@ def matters(name, weight):
 
 
 def compare(name, ours, theirs, tolerance=TOLERANCE):
-    """Rewards have a tolerance of their own: they are small differences of large log-probabilities."""
+    """Rewards are small differences of large log-probabilities: the tolerance is of themselves, and relative to their size they have one
+    of their own."""
     (figures, weights), (expected, expected_weights) = ours, theirs
     largest = max(abs(x) for key in ("chosen", "rejected") for x in expected[key])
     errors = {key: relative(figures[key], expected[key], largest if key in ("chosen", "rejected") else 0) for key in figures}
     assert set(weights) == set(expected_weights), set(weights) ^ set(expected_weights)
     errors["weights"] = max(((weights[n] - w) * matters(n, w)).norm().item() / w.norm().item()
                             for n, w in expected_weights.items())
-    print(f"{name:40} " + "  ".join(f"{key} {value:.1e}" for key, value in errors.items()))
+    absolute = max(abs(a - b) for key in ("chosen", "rejected") for a, b in zip(figures[key], expected[key], strict=True))
+    print(f"{name:40} " + "  ".join(f"{key} {value:.1e}" for key, value in errors.items()) + f"  rewards by {absolute:.1e}")
+    assert absolute < tolerance, name
     assert all(value < (TOLERANCE if key in ("chosen", "rejected") else tolerance) for key, value in errors.items()), name
 
 
