@@ -13,13 +13,13 @@
 namespace dpo::data {
 namespace {
 
-constexpr std::string_view kAssistant = "\n\nAssistant:";
+constexpr std::string_view kAssistantTurn = "\n\nAssistant:";
 
 std::uint32_t size_of(const std::vector<std::string>& list) {
   return static_cast<std::uint32_t>(list.size());
 }
 
-std::string as_question(const std::string& text) { return fmt::format("\n\nHuman: {}{}", text, kAssistant); }
+std::string as_question(const std::string& text) { return fmt::format("\n\nHuman: {}{}", text, kAssistantTurn); }
 
 // A response's score when the SFT target is chosen: that of the first response with the same text.
 double score_of_text(const PromptText& prompt, std::size_t response) {
@@ -58,9 +58,9 @@ double number_of(const Value& row, std::string_view column) {
 void add_hh_row(Value&& row, PromptTexts& texts) {
   const std::string& chosen = text_of(row, "chosen");
   const std::string& rejected = text_of(row, "rejected");
-  const std::size_t turn = chosen.rfind(kAssistant);
+  const std::size_t turn = chosen.rfind(kAssistantTurn);
   if (turn == std::string::npos) throw BadRow("'chosen' has no assistant turn (\"\\n\\nAssistant:\")");
-  const std::size_t end = turn + kAssistant.size();
+  const std::size_t end = turn + kAssistantTurn.size();
   // The original cuts the rejected transcript after the same number of characters, whatever is there.
   const std::size_t cut =
       byte_of_character(rejected, count_characters(std::string_view(chosen).substr(0, end)));

@@ -23,9 +23,9 @@ std::string text_of(std::span<const Token> tokens) {
   return text;
 }
 
-class Tokens : public WithTokenizer {
+class CachedTokens : public WithTokenizer {
  protected:
-  Tokens() {
+  CachedTokens() {
     config_.datasets = {write("d/train.jsonl",
                               "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"\"}\n"
                               "{\"prompt\": \"q\", \"chosen\": \"x<|endoftext|>\", \"rejected\": \"y\"}\n"
@@ -52,7 +52,7 @@ class Tokens : public WithTokenizer {
   TokenCache cache_;
 };
 
-TEST_F(Tokens, HoldEverythingUncut) {
+TEST_F(CachedTokens, HoldEverythingUncut) {
   const TokenFile file = load();
   ASSERT_EQ(file.prompts(), 2u);
   EXPECT_EQ(file.rows(), 3);
@@ -69,7 +69,7 @@ TEST_F(Tokens, HoldEverythingUncut) {
   EXPECT_EQ(file.sft_target(0), 2u);
 }
 
-TEST_F(Tokens, HoldRankingsAndWeights) {
+TEST_F(CachedTokens, HoldRankingsAndWeights) {
   write("d/train.jsonl",
         "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"d\", \"weight\": 0.5, \"margin\": 3}\n"
         "{\"prompt\": \"q\", \"responses\": [\"x\", \"y\", \"z\"], \"ranking\": [2, 3, 1], \"weight\": 2}\n");
@@ -85,7 +85,7 @@ TEST_F(Tokens, HoldRankingsAndWeights) {
   EXPECT_EQ(file.pairs(1).size(), 3u);
 }
 
-TEST_F(Tokens, HoldLabelsAndRangesThatAreNotScored) {
+TEST_F(CachedTokens, HoldLabelsAndRangesThatAreNotScored) {
   const fs::path path = folder_ / "made.tokens";
   const std::vector<Token> tokens = {1, 2, 3, 4, 5};
   const std::vector<TokenRange> ranges = {{0, 1}, {3, 5}};
@@ -124,7 +124,7 @@ TEST_F(Tokens, HoldLabelsAndRangesThatAreNotScored) {
   EXPECT_TRUE(is_refused());
 }
 
-TEST_F(Tokens, OfAnotherFormatAreMadeAgain) {
+TEST_F(CachedTokens, OfAnotherFormatAreMadeAgain) {
   load();
   const fs::path path = files().at(0);
   const std::string good = read(path);
@@ -138,7 +138,7 @@ TEST_F(Tokens, OfAnotherFormatAreMadeAgain) {
   EXPECT_EQ(read(path), good);
 }
 
-TEST_F(Tokens, AreMadeOnce) {
+TEST_F(CachedTokens, AreMadeOnce) {
   load();
   const auto first = fs::last_write_time(files().at(0));
   int shown = 0;
@@ -152,7 +152,7 @@ TEST_F(Tokens, AreMadeOnce) {
   EXPECT_EQ(files().size(), 1u);
 }
 
-TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
+TEST_F(CachedTokens, AreMadeAgainForOtherContentOrOptions) {
   load();
   write("d/train.jsonl", "{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   EXPECT_EQ(text_of(load().prompt(0)), "new");
@@ -173,7 +173,7 @@ TEST_F(Tokens, AreMadeAgainForOtherContentOrOptions) {
   EXPECT_EQ(files().size(), 6u);
 }
 
-TEST_F(Tokens, ThatAreDamagedAreMadeAgain) {
+TEST_F(CachedTokens, ThatAreDamagedAreMadeAgain) {
   load();
   const fs::path path = files().at(0);
   const std::string good = read(path);
@@ -196,7 +196,7 @@ TEST_F(Tokens, ThatAreDamagedAreMadeAgain) {
   EXPECT_TRUE(cache_.notes.empty());
 }
 
-TEST_F(Tokens, AreSharedByManyAtOnce) {
+TEST_F(CachedTokens, AreSharedByManyAtOnce) {
   const std::vector<Source> sources = find_sources(config_, Split::Train);
   std::atomic<int> makers = 0;
   {
@@ -211,12 +211,12 @@ TEST_F(Tokens, AreSharedByManyAtOnce) {
   EXPECT_EQ(files().size(), 1u);
 }
 
-TEST_F(Tokens, NeedAWritableFolder) {
+TEST_F(CachedTokens, NeedAWritableFolder) {
   cache_.folder = write("file", "x") / "tokens";
   EXPECT_NE(problem_of([&] { load(); }).find("choose another with local_dirs=[DIR]"), std::string::npos);
 }
 
-TEST_F(Tokens, TellAboutUnusedColumnsEachTime) {
+TEST_F(CachedTokens, TellAboutUnusedColumnsEachTime) {
   write("d/train.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"e\", \"system\": \"s\"}\n");
   for (int i = 0; i < 2; ++i) {  // made, and found
     load();
@@ -225,7 +225,7 @@ TEST_F(Tokens, TellAboutUnusedColumnsEachTime) {
   }
 }
 
-TEST_F(Tokens, AreFoundWithoutMakingThem) {
+TEST_F(CachedTokens, AreFoundWithoutMakingThem) {
   const Source source = find_sources(config_, Split::Train)[0];
   EXPECT_FALSE(find_tokens(source, config_, *tokenizer_, cache_));
   EXPECT_FALSE(fs::exists(cache_.folder));
@@ -234,7 +234,7 @@ TEST_F(Tokens, AreFoundWithoutMakingThem) {
   EXPECT_EQ(find_tokens(source, config_, *tokenizer_, cache_)->prompts(), 2u);
 }
 
-TEST_F(Tokens, TellAboutSkippedRows) {
+TEST_F(CachedTokens, TellAboutSkippedRows) {
   write("d/train.jsonl", "nonsense\n{\"prompt\": \"new\", \"chosen\": \"c\", \"rejected\": \"e\"}\n");
   config_.data.on_error = config::BadRowPolicy::skip;
   EXPECT_EQ(load().bad_rows(), 1);
