@@ -132,6 +132,7 @@ TEST(SmallMatrix, PartsHaveTheValuesOfTheWhole) {
       if (dtype != SmallDtype::nf4) continue;
       EXPECT_EQ(found.codes.numel(), (expected.numel() + 1) / 2);
       EXPECT_EQ(found.scales.numel(), expected.numel() / part.block);
+      if (matrix.numel() < kNf4Block) continue;
       // Scales of the part alone would be others.
       const at::Tensor own = select_values(matrix, part.dimension, part.slices);
       EXPECT_FALSE(at::equal(values_of(to_small(own, dtype), own), expected));
