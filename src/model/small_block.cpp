@@ -1,5 +1,6 @@
 #include "model/small_block.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -47,10 +48,9 @@ at::Tensor view_of(const at::Tensor& bytes, const SmallBlock::Stored& stored) {
   return bytes.narrow(0, stored.bytes.from, stored.bytes.count).view(stored.type);
 }
 
-// A matrix in few bits, as a tensor-parallel rank holds it.
-ops::SmallMatrix small_part(const at::Tensor& whole, const TensorInfo& tensor, const LocalTensor& local,
-                            const Layout& layout, ops::SmallDtype dtype) {
-  const ops::SmallMatrix matrix = ops::to_small(whole, dtype);
+// What a tensor-parallel rank holds of a matrix.
+ops::SmallMatrix part_of_matrix(const ops::SmallMatrix& matrix, const TensorInfo& tensor,
+                                const LocalTensor& local, const Layout& layout) {
   if (layout.tensor_ranks == 1) return matrix;
   const std::int64_t each = *tensor.split == 0 ? tensor.shape[1] : 1;  // elements for each row or column
   std::vector<ops::Slice> slices;
@@ -74,24 +74,25 @@ BlockWeights to_small(const BlockWeights& whole, const Block& block, ops::SmallD
   const at::NoGradGuard no_grad;
   const LocalBlock all = local_block(block, {}), local = local_block(block, layout);
   if (whole.flat.numel() != all.size) throw std::logic_error("a part of a block cannot be quantized");
+  const auto is_small = [&block](const TensorInfo& tensor) { return may_be_small(block, tensor); };
+  if (std::ranges::none_of(block.tensors, is_small)) return part_of_block(whole.flat, block, layout);
   SmallBlock small;
   Bytes bytes;
   std::vector<at::Tensor> others = {whole.flat.narrow(0, 0, 0)};
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const LocalTensor& from = all.tensors[i];
     const LocalTensor& to = local.tensors[i];
-    if (!may_be_small(block, block.tensors[i])) {
+    if (!is_small(block.tensors[i])) {
       small.others.push_back({to.start, to.count()});
       others.push_back(local_values(whole.flat, from, to));
       continue;
     }
-    ops::SmallMatrix matrix = small_part(whole.flat.narrow(0, from.start, from.count()).view(from.shape),
-                                         block.tensors[i], to, layout, dtype);
+    const at::Tensor values = whole.flat.narrow(0, from.start, from.count()).view(from.shape);
+    ops::SmallMatrix matrix = part_of_matrix(ops::to_small(values, dtype), block.tensors[i], to, layout);
     const auto moved = [&bytes](at::Tensor& tensor) { return bytes.add(std::exchange(tensor, {})); };
     small.matrices.push_back({to.start, to.shape, moved(matrix.codes), moved(matrix.scales),
                               moved(matrix.nested), std::move(matrix)});
   }
-  if (small.matrices.empty()) return part_of_block(whole.flat, block, layout);
   small.other_values = bytes.add(at::cat(others));
   small.shard_size = to_alignment((bytes.size() + layout.shard_ranks - 1) / layout.shard_ranks);
   small.size = small.shard_size * layout.shard_ranks;
