@@ -8,25 +8,38 @@
 
 namespace dpo::model {
 
-// The matrices of a frozen block in few bits, and where everything lies in its flat buffer.
+// A frozen block with its matrices in few bits: where everything is in its bytes, and where it belongs in its
+// flat buffer of values. The bytes are one buffer, so that ranks can shard it.
 struct SmallBlock {
+  // A tensor in the bytes.
+  struct Stored {
+    Range bytes;
+    at::ScalarType type = at::kByte;
+  };
   struct Part {
-    std::int64_t start = 0;
+    std::int64_t start = 0;  // in the flat buffer
     std::vector<std::int64_t> shape;
-    ops::SmallMatrix matrix;
+    Stored codes, scales, nested;
+    ops::SmallMatrix matrix;  // views of the bytes, unless this rank has only its shard of them
   };
   std::vector<Part> matrices;
-  std::vector<Range> others;  // the rest of the buffer
+  std::vector<Range> others;  // where the other tensors are in the flat buffer
+  Stored other_values;
+  at::Tensor values = {};                 // a view of these, likewise
+  std::int64_t size = 0, shard_size = 0;  // of all bytes, and of a rank's
 };
 
-// A block with its matrices in few bits, if it has any that may be (may_be_small). This process must hold it
-// whole: the parts of a matrix would have other scales.
-BlockWeights to_small(const BlockWeights& weights, const Block& block, ops::SmallDtype dtype);
+// What a rank holds of a block: with its matrices in few bits, if it has any that may be (may_be_small). This
+// process must have the block whole: a part of a matrix keeps the values that it has in the whole, whose
+// scales depend on all of it.
+BlockWeights to_small(const BlockWeights& whole, const Block& block, ops::SmallDtype dtype,
+                      const Layout& layout = {});
 
-// Writes all weights of such a block into its flat buffer.
+// A block like that one over other bytes, which are not sharded.
+BlockWeights small_views(const at::Tensor& bytes, const SmallBlock& like);
+
+// Writes all tensors of such a block into its flat buffer, which is not sharded. Padding is left as it is:
+// nothing reads that of frozen weights.
 void from_small(const BlockWeights& weights, const at::Tensor& flat);
-
-// Such a block on another device.
-BlockWeights small_to_device(const BlockWeights& weights, at::Device device);
 
 }  // namespace dpo::model

@@ -184,6 +184,17 @@ BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout
   return layout.shard_ranks == 1 ? block_views(flat, block, layout) : BlockWeights{flat, {}};
 }
 
+BlockWeights part_of_block(const at::Tensor& whole, const Block& block, const Layout& layout) {
+  const at::NoGradGuard no_grad;
+  if (layout.tensor_ranks * layout.shard_ranks == 1) return rank_block(whole, block, layout);
+  const LocalBlock all = local_block(block, {});
+  const at::Tensor part = at::zeros({block_size(block, layout).shard_size}, whole.options());
+  for (const Piece& piece : pieces_of(block, layout))
+    part.narrow(0, piece.to, piece.count)
+        .copy_(whole.narrow(0, all.tensors[piece.tensor].start + piece.from, piece.count));
+  return rank_block(part, block, layout);
+}
+
 Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,
                      const Layout& layout) {
   Weights weights;

@@ -37,8 +37,8 @@ struct BlockWeights {
   std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
   Dropout dropout = {};                            // of every matrix with LoRA
-  // Of a frozen block whose matrices are in few bits (model/small_block.h): then `flat` has the rest of it,
-  // and there are no tensors.
+  // Of a frozen block whose matrices are in few bits (model/small_block.h): then `flat` has the bytes of all
+  // of it, and there are no tensors.
   std::shared_ptr<const SmallBlock> small = {};
 
   // Operands by name.
@@ -74,6 +74,9 @@ void merge_adapter(Weights& weights, const Weights& adapter);
 
 // What a rank holds of a block: its shard of the flat buffer, or the whole buffer with views.
 BlockWeights rank_block(const at::Tensor& flat, const Block& block, const Layout& layout);
+
+// The same from the flat buffer of the whole block: a copy, unless it is all of it.
+BlockWeights part_of_block(const at::Tensor& whole, const Block& block, const Layout& layout);
 
 // Zeros for what a rank holds of the table's tensors.
 Weights make_weights(const TensorTable& table, at::ScalarType dtype, at::Device device,

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -38,6 +39,18 @@ at::Tensor float_per_row(const at::Tensor& logits) {
 
 bool is_flat(const at::Tensor& tensor) {
   return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
+}
+
+cuda::Nf4Scales nf4_scales_of(const SmallMatrix& matrix) {
+  cuda::Nf4Scales scales{.offset = matrix.offset,
+                         .block_bits = std::countr_zero(static_cast<std::uint64_t>(matrix.block))};
+  if (matrix.nested.defined()) {
+    scales.codes = matrix.scales.const_data_ptr<std::uint8_t>();
+    scales.nested = matrix.nested.const_data_ptr<float>();
+  } else {
+    scales.values = matrix.scales.const_data_ptr<float>();
+  }
+  return scales;
 }
 
 // An array of state as the kernels take it, if they support it.
@@ -171,13 +184,7 @@ bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
                                 .type = *type};
   const Launch launch(into);
   switch (matrix.dtype) {
-    case SmallDtype::nf4:
-      cuda::from_nf4(small,
-                     {.codes = matrix.scales.const_data_ptr<std::uint8_t>(),
-                      .nested = matrix.nested.const_data_ptr<float>(),
-                      .offset = matrix.offset},
-                     launch);
-      break;
+    case SmallDtype::nf4: cuda::from_nf4(small, nf4_scales_of(matrix), launch); break;
     case SmallDtype::int8: cuda::from_int8(small, matrix.scales.const_data_ptr<float>(), launch); break;
     case SmallDtype::fp8: cuda::from_fp8(small, matrix.scales.const_data_ptr<float>(), launch); break;
   }

@@ -105,8 +105,9 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
   return {dtype, codes.view({-1}), scales};
 }
 
-// The scale of every block, float32.
+// The scale of every block, float32; maybe some more.
 at::Tensor nf4_scales(const SmallMatrix& matrix) {
+  if (!matrix.nested.defined()) return matrix.scales;
   constexpr DynamicMap kMap;
   const at::Tensor map = number_table(kMap.values, matrix.scales.device());
   const at::Tensor relative = in_blocks(map.index_select(0, matrix.scales.to(at::kInt)), kNestedBlock);
@@ -116,8 +117,8 @@ at::Tensor nf4_scales(const SmallMatrix& matrix) {
 at::Tensor nf4_values(const SmallMatrix& matrix, std::int64_t count) {
   constexpr Nf4Levels kLevels;
   const at::Tensor levels = number_table(kLevels.values, matrix.codes.device());
-  const at::Tensor values =
-      in_blocks(levels.index_select(0, unpacked(matrix.codes).to(at::kInt)).narrow(0, 0, count), kNf4Block);
+  const at::Tensor values = in_blocks(
+      levels.index_select(0, unpacked(matrix.codes).to(at::kInt)).narrow(0, 0, count), matrix.block);
   const at::Tensor scales = nf4_scales(matrix).narrow(0, 0, values.size(0));
   return (values * scales.unsqueeze(1)).view({-1}).narrow(0, 0, count);
 }
@@ -126,6 +127,32 @@ at::Tensor row_values(const SmallMatrix& matrix) {
   const at::Tensor codes = matrix.codes.view({matrix.scales.size(0), -1});
   const at::ScalarType type = matrix.dtype == SmallDtype::int8 ? at::kChar : at::kFloat8_e4m3fn;
   return codes.view(type).to(at::kFloat) * matrix.scales.unsqueeze(1);
+}
+
+at::Tensor select_from(const at::Tensor& matrix, std::int64_t dimension, at::ArrayRef<Slice> slices) {
+  std::vector<at::Tensor> parts;
+  for (const Slice& slice : slices) parts.push_back(matrix.narrow(dimension, slice.from, slice.count));
+  return at::cat(parts, dimension).reshape({-1});
+}
+
+SmallMatrix select_nf4(const SmallMatrix& matrix, at::IntArrayRef shape, std::int64_t dimension,
+                       at::ArrayRef<Slice> slices, std::int64_t block) {
+  const std::int64_t count = shape[0] * shape[1];
+  const at::Tensor codes =
+      select_from(unpacked(matrix.codes).narrow(0, 0, count).view(shape), dimension, slices);
+  // A matrix of smaller blocks: rows are the whole or, if columns are selected, rows.
+  const at::Tensor scales = nf4_scales(matrix)
+                                .repeat_interleave(matrix.block / block)
+                                .narrow(0, 0, count / block)
+                                .view({dimension == 0 ? 1 : shape[0], -1});
+  std::vector<Slice> blocks(slices.begin(), slices.end());
+  for (Slice& slice : blocks) {
+    const std::int64_t elements = dimension == 0 ? shape[1] : 1;
+    slice = {slice.from * elements / block, slice.count * elements / block};
+  }
+  SmallMatrix selected{SmallDtype::nf4, packed(in_blocks(codes, 2)), select_from(scales, 1, blocks)};
+  selected.block = block;
+  return selected;
 }
 
 }  // namespace
@@ -142,11 +169,12 @@ void from_small(const SmallMatrix& matrix, at::Tensor into) {
                                                         : row_values(matrix).view({-1}));
 }
 
-SmallMatrix to_device(const SmallMatrix& matrix, at::Device device) {
-  SmallMatrix moved = matrix;
-  for (at::Tensor* tensor : {&moved.codes, &moved.scales, &moved.nested})
-    if (tensor->defined()) *tensor = tensor->to(device);
-  return moved;
+SmallMatrix select(const SmallMatrix& matrix, at::IntArrayRef shape, std::int64_t dimension,
+                   at::ArrayRef<Slice> slices, std::int64_t block) {
+  const at::NoGradGuard no_grad;
+  if (matrix.dtype == SmallDtype::nf4) return select_nf4(matrix, shape, dimension, slices, block);
+  return {matrix.dtype, select_from(matrix.codes.view(shape), dimension, slices),
+          dimension == 0 ? select_from(matrix.scales, 0, slices) : matrix.scales};
 }
 
 }  // namespace dpo::ops

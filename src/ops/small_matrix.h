@@ -17,9 +17,16 @@ struct SmallMatrix {
   SmallDtype dtype{};
   at::Tensor codes;   // uint8, one for each element; of nf4 two to a byte, the first in the high bits
   at::Tensor scales;  // float32 [rows]; of nf4 uint8, a code for each block
-  // Of nf4: the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset.
-  at::Tensor nested = {};  // float32
-  float offset = 0;        // the mean of all scales
+  // Of nf4: the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset. Without `nested` the
+  // scales are float32, as they are.
+  at::Tensor nested = {};          // float32
+  float offset = 0;                // the mean of all scales
+  std::int64_t block = kNf4Block;  // elements for each scale of nf4; fewer in some parts of a matrix
+};
+
+// Rows or columns [from, from + count).
+struct Slice {
+  std::int64_t from = 0, count = 0;
 };
 
 // Of a matrix [rows, columns], float32 or 16 bits.
@@ -28,6 +35,10 @@ SmallMatrix to_small(const at::Tensor& matrix, SmallDtype dtype);
 // Writes the values into a contiguous matrix of the same shape, float32 or 16 bits.
 void from_small(const SmallMatrix& matrix, at::Tensor into);
 
-SmallMatrix to_device(const SmallMatrix& matrix, at::Device device);
+// Rows (dimension 0) or columns (1) of a matrix of this shape, slice after slice, with the values that they
+// have in the whole. `block`: of the result, if it is nf4; every slice must begin and end at multiples of it
+// in the flattened matrix, and it must divide 64.
+SmallMatrix select(const SmallMatrix& matrix, at::IntArrayRef shape, std::int64_t dimension,
+                   at::ArrayRef<Slice> slices, std::int64_t block);
 
 }  // namespace dpo::ops

@@ -36,7 +36,7 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
     for (const auto& replica : replicas)
       ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
   ways.push_back({config::Trainer::TensorParallel, {}});
-  if (in.run.adapter.base_dtype)  // matrices in few bits are not split
+  if (in.run.adapter.base_dtype)  // then a whole model often fits, and need not be gathered
     ways.push_back({config::Trainer::Fsdp, {.replica = in.machine.ranks(), .shard = 1, .tensor = 1}});
   return ways;
 }

@@ -88,23 +88,10 @@ std::optional<Finding> adapter(const Facts& f) {
   return finding;
 }
 
-// Parts of a matrix would have other scales, and so other values, than the whole.
 std::optional<Finding> base_dtype(const Facts& f) {
-  constexpr const char* id = "base-dtype";
   if (!f.run.adapter.base_dtype) return std::nullopt;
-  const std::string dtype = name_of(*f.run.adapter.base_dtype);
-  if (f.w.mesh.shard == 1 && f.w.mesh.tensor == 1)
-    return ok(id, fmt::format("frozen matrices in {}: {:.3g} bytes per parameter of the model", dtype,
-                              bytes_per_parameter(f.w)));
-  Finding finding = error(
-      id, fmt::format("adapter.base_dtype={} needs the whole model on every {}, but here "
-                      "{} ranks share it ({})",
-                      dtype, device_word(f), f.w.mesh.shard * f.w.mesh.tensor, config::describe(f.w.mesh)));
-  finding.remedies.push_back({{"trainer=FSDPTrainer", fmt::format("mesh.replica={}", f.w.mesh.ranks()),
-                               "mesh.shard=1", "mesh.tensor=1"},
-                              "replicas, which split the batch only"});
-  finding.remedies.push_back({{"adapter.base_dtype=null"}, "frozen matrices that are not quantized"});
-  return finding;
+  return ok("base-dtype", fmt::format("frozen matrices in {}: {:.3g} bytes per parameter of the model",
+                                      name_of(*f.run.adapter.base_dtype), bytes_per_parameter(f.w)));
 }
 
 std::optional<Finding> reference_model(const Facts& f) {

@@ -11,7 +11,8 @@
 namespace dpo::plan {
 namespace {
 
-constexpr double kUsable = 0.97;  // of a device's memory; the driver keeps the rest
+constexpr double kUsable = 0.97;                            // of a device's memory; the driver keeps the rest
+constexpr std::int64_t kNf4Block = 64, kNestedBlock = 256;  // elements, and scales, that share a scale
 
 using model::Block;
 using model::BlockKind;
@@ -117,8 +118,8 @@ double logits_bytes(const Workload& w) {
 }
 
 // What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of
-// the next; the block's gradients from autograd (which the head does not use); and the buffer of a
-// reduce-scatter, of this block or still of the one before.
+// the next, in few bits if they are kept so; the block's gradients from autograd (which the head does not
+// use); and the buffer of a reduce-scatter, of this block or still of the one before.
 //
 // Without shards there are only the gradients from autograd, which count where a layer has many experts.
 double gathered_bytes(const Workload& w) {
@@ -128,15 +129,15 @@ double gathered_bytes(const Workload& w) {
   const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
   const std::vector<Block>& blocks = w.in.table->blocks;
   const std::vector<Block>& trained = w.in.trained().blocks;
-  const auto size = [&w](const std::vector<Block>& of, std::size_t i) {
-    return i < of.size() ? unsharded_on_rank(w, of[i]) : 0;
+  const auto trained_size = [&](std::size_t i) {
+    return i < trained.size() ? unsharded_on_rank(w, trained[i]) : 0;
   };
   double most = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double next = i > 0 ? size(blocks, i - 1) : 0;
-    const double gradients = blocks[i].kind == BlockKind::head ? 0 : size(trained, i);
-    most = std::max(most, (size(blocks, i) + next + gradients) * weight +
-                              std::max(size(trained, i), size(trained, i + 1)) * reduced);
+    const double next = i > 0 ? block_bytes(w, blocks[i - 1]) : 0;
+    const double gradients = blocks[i].kind == BlockKind::head ? 0 : trained_size(i);
+    most = std::max(most, block_bytes(w, blocks[i]) + next + gradients * weight +
+                              std::max(trained_size(i), trained_size(i + 1)) * reduced);
   }
   return most;
 }
@@ -164,28 +165,26 @@ double reference_on_device(const Workload& w) {
   return most * to_double(w.precision.reference);
 }
 
-// The bytes of a matrix in few bits: its codes and their scales (ops/small_matrix.h).
-double small_bytes(config::BaseDtype dtype, const model::TensorInfo& tensor) {
-  const double of_rows = dtype == config::BaseDtype::nf4 ? 0 : 4 * to_double(tensor.shape[0]);
-  return to_double(tensor.count()) * bytes_of_code(dtype) + of_rows;
-}
-
-// A block of the model as it is kept in memory.
-double block_bytes(const Workload& w, const Block& block) {
-  const auto& dtype = w.in.run.adapter.base_dtype;
-  if (!dtype) return to_double(block.count() * w.precision.weights);
-  double bytes = 0;
-  for (const model::TensorInfo& tensor : block.tensors)
-    bytes += model::may_be_small(block, tensor) ? small_bytes(*dtype, tensor)
-                                                : to_double(tensor.count() * w.precision.weights);
-  return bytes;
+// The bytes of a matrix in few bits on a tensor-parallel rank: its codes and their scales
+// (ops/small_matrix.h). A part of nf4 has scales of 32 bits, as they are; columns have those of all rows.
+double small_bytes(config::BaseDtype dtype, const model::TensorInfo& tensor, std::int64_t ranks) {
+  const double count = to_double(tensor.count()) / to_double(ranks);
+  if (dtype != config::BaseDtype::nf4)
+    return count * bytes_of_code(dtype) +
+           4 * to_double(tensor.shape[0]) / to_double(*tensor.split == 0 ? ranks : 1);
+  if (ranks == 1) return count * bytes_of_code(dtype);
+  return count * (0.5 + 4 / to_double(model::block_on_ranks(tensor, ranks, kNf4Block)));
 }
 
 double model_bytes(const Workload& w) {
   if (w.spread > 1)
     return fullest_of_spread(*w.in.table, w.spread,
                              [&w](const Block& block) { return block_bytes(w, block); });
-  return resident_parameters(w, *w.in.table) * bytes_per_parameter(w);
+  if (!w.in.run.adapter.base_dtype)
+    return resident_parameters(w, *w.in.table) * to_double(w.precision.weights);
+  double bytes = 0;
+  for (const Block& block : w.in.table->blocks) bytes += block_bytes(w, block);
+  return bytes / to_double(w.mesh.shard);
 }
 
 // The layer in use, in the dtype that it is computed in.
@@ -330,7 +329,20 @@ bool offloads_reference(const Workload& w) {
 }
 
 double bytes_of_code(config::BaseDtype dtype) {
-  return dtype == config::BaseDtype::nf4 ? 1.0 / 2 + (1 + 4.0 / 256) / 64 : 1;
+  return dtype == config::BaseDtype::nf4 ? 1.0 / 2 + (1 + 4 / to_double(kNestedBlock)) / to_double(kNf4Block)
+                                         : 1;
+}
+
+double block_bytes(const Workload& w, const Block& block) {
+  const auto& dtype = w.in.run.adapter.base_dtype;
+  const double weight = to_double(w.precision.weights);
+  if (!dtype) return unsharded_on_rank(w, block) * weight;
+  double bytes = 0;
+  for (const model::TensorInfo& tensor : block.tensors)
+    bytes += model::may_be_small(block, tensor)
+                 ? small_bytes(*dtype, tensor, w.mesh.tensor)
+                 : to_double(tensor.count()) / to_double(tensor.split ? w.mesh.tensor : 1) * weight;
+  return bytes;
 }
 
 double small_parameters(const Workload& w, const Block& block) {
@@ -338,13 +350,16 @@ double small_parameters(const Workload& w, const Block& block) {
   if (w.in.run.adapter.base_dtype)
     for (const model::TensorInfo& tensor : block.tensors)
       if (model::may_be_small(block, tensor)) sum += to_double(tensor.count());
-  return sum;
+  return sum / to_double(w.mesh.tensor);
 }
 
 double bytes_per_parameter(const Workload& w) {
-  double bytes = 0;
-  for (const Block& block : w.in.table->blocks) bytes += block_bytes(w, block);
-  return bytes / to_double(w.in.table->count());
+  double bytes = 0, parameters = 0;
+  for (const Block& block : w.in.table->blocks) {
+    bytes += block_bytes(w, block);
+    parameters += to_double(block.count_on_rank(w.mesh.tensor));
+  }
+  return bytes / parameters;
 }
 
 double Memory::tensors() const {

@@ -30,14 +30,17 @@ std::int64_t recomputed_layers_of(const Workload& w);
 // Parameters of a table that live on the fullest GPU: the model's, or those that are trained.
 double resident_parameters(const Workload& w, const model::TensorTable& table);
 
-// Bytes that a parameter of the model takes in memory, on average: as it is computed with, or with the frozen
-// matrices in few bits (adapter.base_dtype).
+// Bytes of a block of the model as a tensor-parallel rank keeps it, before sharding: as it is computed with,
+// or with the frozen matrices in few bits (adapter.base_dtype).
+double block_bytes(const Workload& w, const model::Block& block);
+
+// The same for each parameter, on average.
 double bytes_per_parameter(const Workload& w);
 
 // Bytes of an element in few bits, with the scales of blocks of elements.
 double bytes_of_code(config::BaseDtype dtype);
 
-// Parameters of a block that are in few bits.
+// Parameters of a block on a tensor-parallel rank that are in few bits.
 double small_parameters(const Workload& w, const model::Block& block);
 
 // Whether every shard rank sums all gradients over the microbatches and reduces them once per update

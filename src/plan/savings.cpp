@@ -48,11 +48,8 @@ std::vector<Saving> state_savings(const Inputs& in) {
   return ways;
 }
 
-// What a later choice makes useless or impossible: SGD has no state, and matrices in few bits are not split.
+// What a later choice makes useless: SGD has no state.
 void drop_unused(Overrides& overrides) {
-  const auto is_small = [](const std::string& other) { return other.starts_with("adapter.base_dtype="); };
-  if (std::ranges::any_of(overrides, is_small))
-    std::erase_if(overrides, [](const std::string& other) { return other.starts_with("mesh."); });
   if (std::ranges::find(overrides, "optimizer=SGD") == overrides.end()) return;
   std::erase_if(overrides, [](const std::string& other) {
     return other == "optimizer_state=bfloat16" || other == "optimizer_state=8bit" ||
@@ -85,8 +82,7 @@ bool is_replaced(const Saving& saving, std::span<const Saving> later) {
 // The frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
-  const std::optional<config::MeshShape> mesh = find_mesh(in);
-  if (!in.adapter || now == config::BaseDtype::nf4 || !mesh || mesh->shard * mesh->tensor > 1) return {};
+  if (!in.adapter || now == config::BaseDtype::nf4) return {};
   std::vector<Saving> ways;
   if (!now)
     ways.push_back({{"adapter.base_dtype=int8"}, "frozen matrices rounded to 8 bits (about 1 % off)"});
@@ -148,7 +144,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
-  if (run.mesh.replica.value_or(1) > 1 && !run.adapter.base_dtype)
+  if (run.mesh.replica.value_or(1) > 1)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
   if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
     ways.push_back(

@@ -194,12 +194,17 @@ double expanding_seconds(const Workload& w, const Block& block) {
   return small_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
 }
 
-// One pass over the blocks. `gathered`, `reduced`: bytes that shard ranks exchange per parameter of the
-// model, and per parameter that is trained.
+// Bytes that shard ranks gather of a block: its values, `each` bytes for one, or what is kept in few bits.
+double bytes_to_gather(const Workload& w, const Block& block, double each) {
+  return w.in.run.adapter.base_dtype ? block_bytes(w, block) : each * parameters_of_tensor_rank(w, block);
+}
+
+// One pass over the blocks. `gathered`, `reduced`: bytes of a value that shard ranks gather of the model, and
+// that they reduce of what is trained.
 MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced) {
   const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
   const auto shard_seconds = [&](std::size_t i) {
-    return moved * (gathered * parameters_of_tensor_rank(w, w.in.table->blocks[i]) +
+    return moved * (bytes_to_gather(w, w.in.table->blocks[i], gathered) +
                     reduced * parameters_of_tensor_rank(w, w.in.trained().blocks[i]));
   };
   MicrobatchTime sum;
@@ -291,7 +296,9 @@ TokenThreshold token_threshold(const Workload& w) {
   // The backward pass gathers and reduce-scatters these bytes per parameter, and computes 4 operations per
   // parameter and token; with frozen weights it only gathers, and computes 2.
   const bool is_frozen = w.in.adapter != nullptr;
-  const double bytes = to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
+  const double bytes = w.in.run.adapter.base_dtype
+                           ? bytes_per_parameter(w)
+                           : to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
   // Of a mixture of experts all parameters are gathered, but a token is multiplied by the active ones only.
   const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
   const double scale_well =
@@ -316,15 +323,17 @@ double sampling_seconds(const Workload& w) {
   if (!run.sample_during_eval) return 0;
   const double new_tokens =
       std::max(0.0, to_double(run.max_length) - (w.example.mean - w.example.response_mean));
-  const double parameters = to_double(w.in.table->count()) / to_double(w.mesh.tensor);
+  const double weight = to_double(w.precision.weights);
   const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
-  const double seconds_per_byte =
-      std::max(1 / w.machine.device.memory_bandwidth, ring_share(w.mesh.shard) / shard_bus(w));
   const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(w.in).examples));
-  double expanding = 0;
-  for (const Block& block : w.in.table->blocks) expanding += expanding_seconds(w, block);
-  return new_tokens * (expanding + std::max(parameters * to_double(w.precision.weights) * seconds_per_byte,
-                                            active * 2 * texts / flops_per_second(w)));
+  const double reading =
+      to_double(w.in.table->count()) / to_double(w.mesh.tensor) * weight / w.machine.device.memory_bandwidth;
+  double expanding = 0, gathering = 0;
+  for (const Block& block : w.in.table->blocks) {
+    expanding += expanding_seconds(w, block);
+    gathering += bytes_to_gather(w, block, weight) * ring_share(w.mesh.shard) / shard_bus(w);
+  }
+  return new_tokens * (expanding + std::max({reading, gathering, active * 2 * texts / flops_per_second(w)}));
 }
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,

@@ -72,11 +72,12 @@ class RandomBatches : public train::BatchSource {
   std::vector<std::vector<data::Token>> texts_;
 };
 
-// `small`: of the layers' matrices; one block after the other, so that the whole model is never in memory.
+// `small`: of the layers' matrices; one whole block after the other, of which a rank keeps its part, so that
+// the whole model is never in memory.
 model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh,
                               const std::optional<ops::SmallDtype>& small = std::nullopt) {
   const at::NoGradGuard no_grad;
-  const model::Layout layout = mesh.layout();
+  const model::Layout layout = small ? model::Layout{} : mesh.layout();
   at::Generator generator = at::globalContext().defaultGenerator(mesh.device);
   generator.set_current_seed(0);
   model::Weights weights;
@@ -88,7 +89,7 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
       if (block.tensors[piece.tensor].init == model::Init::ones)
         flat.narrow(0, piece.to, piece.count).fill_(1);
     const model::BlockWeights made = model::rank_block(flat, block, layout);
-    weights.blocks.push_back(small ? model::to_small(made, block, *small) : made);
+    weights.blocks.push_back(small ? model::to_small(made, block, *small, mesh.layout()) : made);
   }
   return weights;
 }
@@ -106,9 +107,8 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
                   : model::TensorTable();
   if (has_adapter)
     frozen = shard::frozen_base(
-        model.config,
-        random_weights(model, train::reference_dtype(config), mesh, train::base_dtype(config, mesh)), adapter,
-        mesh);
+        model.config, random_weights(model, train::reference_dtype(config), mesh, train::base_dtype(config)),
+        adapter, mesh);
   else if (plan.reference == plan::ReferenceMode::live)
     frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
   if (plan.reference == plan::ReferenceMode::live)

@@ -252,15 +252,16 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   const std::string name = base_of(config, checkpoint);
   shard::Fingerprint before(mesh);  // of the weights before they are quantized
   checkpoint::BlockCallback each_block;
-  const std::optional<ops::SmallDtype> small = train::base_dtype(config, mesh);
+  const std::optional<ops::SmallDtype> small = train::base_dtype(config);
   if (small)
     each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
-      before.add(block, weights.flat);
-      return model::to_small(weights, block, *small);
+      before.add_whole(block, weights.flat);
+      return model::to_small(weights, block, *small, mesh.layout());
     };
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint::load_model(name, train::reference_dtype(config), device, std::nullopt,
-                                  progress_to(listener, "reading weights"), mesh.layout(), each_block);
+                                  progress_to(listener, "reading weights"),
+                                  small ? model::Layout{} : mesh.layout(), each_block);
   });
   check_vocabulary(data, loaded);
   std::string fingerprint = small ? before.text() : shard::fingerprint_of(loaded.table, loaded.weights, mesh);

@@ -6,6 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 
+#include "model/small_block.h"
+
 namespace dpo::shard {
 namespace {
 
@@ -27,19 +29,30 @@ void deallocate(const at::Tensor& flat) {
 
 FetchingStore::FetchingStore(const model::TensorTable& table, at::ScalarType dtype,
                              const std::vector<at::Device>& devices, const Mesh& mesh, std::size_t room)
-    : room_(room) {
+    : blocks_(table.blocks.size()), room_(room) {
   for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-    TemporaryBlock block;
     const at::Tensor flat = at::empty({model::block_size(table.blocks[i], mesh.layout()).size},
                                       at::TensorOptions().dtype(dtype).device(devices[i]));
-    block.weights = model::block_views(flat, table.blocks[i], mesh.layout());
-    if (mesh.tensor->size() > 1) block.weights.tensor_group = mesh.tensor;
-    // Fetching must not count as an in-place change of tensors that autograd saved: they have the same
-    // values whenever a graph reads them.
-    block.target = at::empty({0}, flat.options()).set_(flat.storage(), 0, flat.sizes(), flat.strides());
-    deallocate(flat);
-    blocks_.push_back(std::move(block));
+    model::BlockWeights weights = model::block_views(flat, table.blocks[i], mesh.layout());
+    if (mesh.tensor->size() > 1) weights.tensor_group = mesh.tensor;
+    set_block(i, std::move(weights));
   }
+}
+
+void FetchingStore::fetch_bytes_of(std::size_t block, const model::SmallBlock& small) {
+  set_block(block,
+            model::small_views(
+                at::empty({small.size}, at::TensorOptions().dtype(at::kByte).device(device(block))), small));
+}
+
+void FetchingStore::set_block(std::size_t block, model::BlockWeights weights) {
+  const at::Tensor& flat = weights.flat;
+  // Fetching must not count as an in-place change of tensors that autograd saved: they have the same values
+  // whenever a graph reads them.
+  blocks_[block].target =
+      at::empty({0}, flat.options()).set_(flat.storage(), 0, flat.sizes(), flat.strides());
+  deallocate(flat);
+  blocks_[block].weights = std::move(weights);
 }
 
 const model::BlockWeights& FetchingStore::weights(std::size_t block, std::optional<std::size_t> next) {

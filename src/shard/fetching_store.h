@@ -29,6 +29,9 @@ class FetchingStore : public model::Store {
   FetchingStore(const model::TensorTable& table, at::ScalarType dtype, const std::vector<at::Device>& devices,
                 const Mesh& mesh, std::size_t room = kOneAndNext);
 
+  // Fetches the bytes of a block whose matrices are in few bits, instead of its values.
+  void fetch_bytes_of(std::size_t block, const model::SmallBlock& small);
+
   // Starts to write a block's weights into `flat`, which is not sharded; the Work ends when they are there.
   virtual comm::Work fetch(std::size_t block, const at::Tensor& flat) = 0;
 
@@ -44,6 +47,7 @@ class FetchingStore : public model::Store {
     int users = 0;
   };
 
+  void set_block(std::size_t block, model::BlockWeights weights);
   void start(std::size_t block);
   bool make_room(std::size_t wanted);
   void free(TemporaryBlock& block);

@@ -56,6 +56,21 @@ void Fingerprint::add(const model::Block& block, const at::Tensor& part) {
   second_ += sums.second;
 }
 
+void Fingerprint::add_whole(const model::Block& block, const at::Tensor& flat) {
+  Sums sums;
+  const std::int64_t rank = mesh_.model->rank(), ranks = mesh_.model->size();
+  for (const model::Piece& piece : model::pieces_of(block, {})) {
+    const std::int64_t begin = piece.count * rank / ranks, end = piece.count * (rank + 1) / ranks;
+    const at::Tensor host = flat.narrow(0, piece.to + begin, end - begin).cpu();
+    add_elements(sums, static_cast<const std::byte*>(host.const_data_ptr()),
+                 static_cast<std::int64_t>(host.element_size()),
+                 {piece.tensor, piece.from + begin, 0, end - begin},
+                 key_of_tensor(block.tensors[piece.tensor]));
+  }
+  first_ += sums.first;
+  second_ += sums.second;
+}
+
 std::string Fingerprint::text() const {
   const at::Tensor both =
       at::tensor({static_cast<std::int64_t>(first_), static_cast<std::int64_t>(second_)}, at::kLong)

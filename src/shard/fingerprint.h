@@ -16,6 +16,8 @@ class Fingerprint {
 
   // This rank's part of a block. The order does not matter.
   void add(const model::Block& block, const at::Tensor& part);
+  // A block that every rank has whole; each counts a part of it.
+  void add_whole(const model::Block& block, const at::Tensor& flat);
   // In hexadecimal. A collective call.
   std::string text() const;
 

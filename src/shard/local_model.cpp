@@ -42,12 +42,17 @@ LocalModel LocalModel::offloaded(const Mesh& mesh) const {
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh) {
-  if (mesh.shard->size() > 1) return std::make_unique<ShardedStore>(table, weights, mesh);
-  if (mesh.tensor->size() > 1)
-    for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;
-  if (std::ranges::any_of(weights.blocks, [](const auto& block) { return block.small != nullptr; }))
-    return std::make_unique<SmallStore>(table, weights, mesh);
-  return std::make_unique<model::ResidentStore>(weights);
+  std::unique_ptr<model::Store> store;
+  if (mesh.shard->size() > 1) {
+    store = std::make_unique<ShardedStore>(table, weights, mesh);
+  } else {
+    if (mesh.tensor->size() > 1)
+      for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;
+    store = std::make_unique<model::ResidentStore>(weights);
+  }
+  if (std::ranges::none_of(weights.blocks, [](const auto& block) { return block.small != nullptr; }))
+    return store;
+  return std::make_unique<SmallStore>(table, weights, std::move(store), mesh);
 }
 
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices) {
@@ -69,7 +74,7 @@ model::Weights to_devices(const model::TensorTable& table, const model::Weights&
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     copies.blocks.push_back(
         weights.blocks[i].small
-            ? model::small_to_device(weights.blocks[i], devices[i])
+            ? model::small_views(weights.blocks[i].flat.to(devices[i]), *weights.blocks[i].small)
             : model::block_views(weights.blocks[i].flat.to(devices[i]), table.blocks[i], {}));
   return copies;
 }

@@ -5,7 +5,10 @@ namespace dpo::shard {
 ShardedStore::ShardedStore(const model::TensorTable& table, const model::Weights& shards, const Mesh& mesh)
     : FetchingStore(table, shards.dtype(), std::vector(table.blocks.size(), shards.device()), mesh),
       shards_(shards),
-      group_(mesh.shard) {}
+      group_(mesh.shard) {
+  for (std::size_t i = 0; i < shards.blocks.size(); ++i)
+    if (shards.blocks[i].small) fetch_bytes_of(i, *shards.blocks[i].small);
+}
 
 ShardedStore::~ShardedStore() { finish(); }
 

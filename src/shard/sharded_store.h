@@ -7,7 +7,7 @@
 namespace dpo::shard {
 
 // Weights sharded over the ranks of a group (FSDP): a block is all-gathered before it is used; at most two
-// are in memory.
+// are in memory. Those whose matrices are in few bits are gathered in them: see SmallStore.
 class ShardedStore : public FetchingStore {
  public:
   // `shards` are this rank's; they are read when a block is gathered.

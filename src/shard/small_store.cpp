@@ -13,19 +13,30 @@ std::vector<at::Device> devices_of(const model::Weights& weights) {
 
 }  // namespace
 
-SmallStore::SmallStore(const model::TensorTable& table, const model::Weights& weights, const Mesh& mesh)
-    : FetchingStore(table, weights.dtype(), devices_of(weights), mesh, /*room=*/1), weights_(weights) {}
+SmallStore::SmallStore(const model::TensorTable& table, const model::Weights& weights,
+                       std::unique_ptr<model::Store> bytes, const Mesh& mesh)
+    : FetchingStore(table, weights.dtype(), devices_of(weights), mesh, /*room=*/1),
+      weights_(weights),
+      bytes_(std::move(bytes)) {}
 
-const model::BlockWeights& SmallStore::weights(std::size_t block, std::optional<std::size_t>) {
-  return is_small(block) ? FetchingStore::weights(block, std::nullopt) : weights_.blocks[block];
+const model::BlockWeights& SmallStore::weights(std::size_t block, std::optional<std::size_t> next) {
+  const model::BlockWeights& held = bytes_->weights(block, next);
+  return is_small(block) ? FetchingStore::weights(block, std::nullopt) : held;
 }
 
 void SmallStore::release(std::size_t block) {
   if (is_small(block)) FetchingStore::release(block);
+  bytes_->release(block);
+}
+
+void SmallStore::end_pass() {
+  FetchingStore::end_pass();
+  bytes_->end_pass();
 }
 
 comm::Work SmallStore::fetch(std::size_t block, const at::Tensor& flat) {
-  model::from_small(weights_.blocks[block], flat);
+  const model::Lease lease(*bytes_, block, std::nullopt);
+  model::from_small(*lease, flat);
   return {};
 }
 

@@ -1,18 +1,23 @@
 #pragma once
 
+#include <memory>
+
 #include "shard/fetching_store.h"
 
 namespace dpo::shard {
 
 // Frozen weights, some blocks of which have their matrices in few bits: such a block is computed in the dtype
 // of the run before it is used. Computing the next one beforehand would gain nothing, so there is room for
-// one.
+// one; the next one's bytes may be on their way.
 class SmallStore : public FetchingStore {
  public:
-  SmallStore(const model::TensorTable& table, const model::Weights& weights, const Mesh& mesh);
+  // Over the store of these weights, which has this rank's bytes, or gathers them.
+  SmallStore(const model::TensorTable& table, const model::Weights& weights,
+             std::unique_ptr<model::Store> bytes, const Mesh& mesh);
 
   const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
   void release(std::size_t block) override;
+  void end_pass() override;
 
  protected:
   comm::Work fetch(std::size_t block, const at::Tensor& flat) override;
@@ -21,6 +26,7 @@ class SmallStore : public FetchingStore {
   bool is_small(std::size_t block) const { return weights_.blocks[block].small != nullptr; }
 
   const model::Weights& weights_;
+  std::unique_ptr<model::Store> bytes_;
 };
 
 }  // namespace dpo::shard

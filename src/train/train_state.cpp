@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "base/error.h"
 #include "ops/devices.h"
 
 namespace dpo::train {
@@ -81,12 +80,8 @@ at::ScalarType reference_dtype(const config::RunConfig& config) {
   return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
-std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config, const shard::Mesh& mesh) {
+std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config) {
   if (!config.adapter.base_dtype) return std::nullopt;
-  if (mesh.model->size() > 1)
-    throw UserError(
-        "adapter.base_dtype: every rank must hold the whole model; use trainer=BasicTrainer, or replicas "
-        "(trainer=FSDPTrainer mesh.replica=N mesh.shard=1)");
   switch (*config.adapter.base_dtype) {
     case config::BaseDtype::nf4: return ops::SmallDtype::nf4;
     case config::BaseDtype::int8: return ops::SmallDtype::int8;

@@ -54,8 +54,8 @@ shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 at::ScalarType reference_dtype(const config::RunConfig& config);
-// Of the matrices under an adapter, if they are in few bits. Ranks that hold parts of them are a UserError.
-std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config, const shard::Mesh& mesh);
+// Of the matrices under an adapter, if they are in few bits.
+std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config);
 model::PassOptions pass_options(const config::RunConfig& config);
 loss::Options loss_options(const config::LossConfig& config);
 

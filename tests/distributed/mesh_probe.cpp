@@ -4,8 +4,8 @@
 //
 // The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "cases": [{"name", "model",
 // "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
-// "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device", "adapter": {"r", "dora"}}...]}.
-// Every case trains on all batches; with an adapter, what follows are its tensors.
+// "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device", "adapter": {"r", "dora",
+// "base_dtype"}}...]}. Every case trains on all batches; with an adapter, what follows are its tensors.
 // FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
 // "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the chosen responses) and "norms";
 // the final "weight.TENSOR"s; "gathered", the most blocks that were gathered at once.
@@ -23,6 +23,7 @@
 #include "checkpoint/load.h"
 #include "comm/world.h"
 #include "data/forest.h"
+#include "model/small_block.h"
 #include "model/tables/adapter.h"
 #include "ops/devices.h"
 #include "shard/adapter.h"
@@ -46,6 +47,18 @@ model::Model with_adapter(const model::Model& model, const json& asked) {
   return model::make_model(model.config, std::move(adapter));
 }
 
+// The frozen matrices in few bits, if the adapter is over such ones.
+model::Weights load_small(const json& asked, at::ScalarType type, const shard::Mesh& mesh) {
+  const std::string name = asked.at("adapter").at("base_dtype");
+  const ops::SmallDtype dtype = name == "nf4"    ? ops::SmallDtype::nf4
+                                : name == "int8" ? ops::SmallDtype::int8
+                                                 : ops::SmallDtype::fp8;
+  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
+    return model::to_small(weights, block, dtype, mesh.layout());
+  };
+  return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, {}, each_block).weights;
+}
+
 train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   const at::ScalarType stored = type_named(asked.value("stored", "float32"));
   const at::ScalarType computed = type_named(asked.value("computed", "float32"));
@@ -58,6 +71,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   const model::Model model = has_adapter ? with_adapter(frozen, asked.at("adapter")) : frozen;
   std::optional<shard::LocalModel> base;
   if (has_adapter) {
+    if (asked.at("adapter").contains("base_dtype")) loaded.weights = load_small(asked, computed, mesh);
     base.emplace(frozen, std::move(loaded.weights), mesh);
     loaded.weights = shard::new_adapter(model.trained, *base, stored, 7, mesh);
   }

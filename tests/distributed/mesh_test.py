@@ -124,16 +124,23 @@ def exact(folder, models):
 
 
 def adapters(folder, models):
-    """LoRA and DoRA: the base is frozen, and the ranks split A and B as they split its matrices. To 1e-5."""
-    kinds = {"lora": {"r": 3}, "dora": {"r": 3, "dora": True}}
+    """LoRA and DoRA: the base is frozen, and the ranks split A and B as they split its matrices, also where these are in few bits.
+    To 1e-5."""
+    plain = {"lora": {"r": 3}, "dora": {"r": 3, "dora": True}}
+    small = {"nf4": {"r": 3, "dora": True, "base_dtype": "nf4"}, "int8": {"r": 3, "base_dtype": "int8"},
+             "fp8": {"r": 3, "base_dtype": "fp8"}}
+    kinds = plain | small
     data, worst = batches(4), {}
     case = lambda name, family, kind, mesh: PLAIN | {
-        "name": name, "model": str(models[family]), "mesh": mesh, "adapter": kinds[kind], "recompute": kind == "lora",
+        "name": name, "model": str(models[family]), "mesh": mesh, "adapter": kinds[kind], "recompute": "dora" not in kinds[kind],
         "device": "cuda:0" if DEVICE == "cuda" else "cpu"}
     expected = run(1, {"batches": data, "cases": [case(f"{family} {kind}", family, kind, {}) for family in MODELS for kind in kinds]},
                    folder / "adapter")
-    # The kinds alternate: each family meets each mesh, and with several meshes both kinds; each mesh has both kinds.
-    keys = [(family, mesh, list(kinds)[(i + j) % 2]) for i, family in enumerate(MODELS) for j, mesh in enumerate(MESHES[RANKS])]
+    for family in MODELS:  # far more than the tolerance: the values are rounded
+        assert distance(expected[f"{family} nf4"]["losses"], expected[f"{family} dora"]["losses"]) > 10 * TOLERANCE
+    # The kinds alternate: each family meets each mesh, and each mesh has all kinds.
+    keys = [(family, mesh, list(of)[(i + j) % len(of)]) for i, family in enumerate(MODELS) for j, mesh in enumerate(MESHES[RANKS])
+            for of in (plain, small)]
     found = run(RANKS, {"batches": data, "cases": [case(name_of(*key), key[0], key[2], key[1]) for key in keys]}, folder / "adapters")
     for family, mesh, kind in keys:
         name = name_of(family, mesh, kind)

@@ -191,16 +191,46 @@ class Training(Compared):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.close(copy, whole)
 
-    def test_a_base_in_few_bits_is_whole_on_every_rank(self):
-        lora = [*SHORT, "adapter=lora", "adapter.r=4", "adapter.base_dtype=nf4", "lr=0.1"]
-        alone, replicas = self.folder / "few-bits", self.folder / "few-bits-replicas"
+    def test_a_base_in_few_bits(self):
+        """Ranks round as one process does, and so find its scores of the reference. Resumed by the same ranks, the bits are the same;
+        other meshes may resume it too."""
+        lora = [*SHORT, "adapter=lora", "adapter.r=4", "adapter.base_dtype=nf4", "lr=0.1", "reference=cached", "sample_during_eval=true",
+                "n_eval_model_samples=2", f"local_dirs=[{self.folder / 'few-bits-scores'}]"]
+        file = "adapter_model.safetensors"
+        alone = self.folder / "few-bits"
         self.check(self.train(alone, *lora))
-        self.check(self.train(replicas, *lora, "trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"))
-        self.close(replicas, alone, "adapter_model.safetensors")
-        for mesh in ("2 shards", "2 tensor"):
-            done = self.train(self.folder / "parts", *lora, *MESHES[mesh])
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("adapter.base_dtype=nf4 needs the whole model on every rank", done.stderr)
+        meshes = MESHES | {"replicas": ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"]}
+        for i, (name, mesh) in enumerate(meshes.items()):
+            with self.subTest(name):
+                run = self.folder / f"few-bits-{i}"
+                self.check(self.train(run, *lora, *mesh))
+                self.close(run, alone, file)
+                for sample in sorted((alone / "samples").iterdir()):
+                    self.assertEqual((run / "samples" / sample.name).read_text(), sample.read_text())
+        self.assertEqual(len(list((self.folder / "few-bits-scores").glob("*/references/*.safetensors"))), 2)
+        for mesh, other in (("2 shards", "2 tensor"), ("2 tensor", "2 shards")):
+            run = self.folder / f"few-bits-{list(meshes).index(mesh)}"
+            expected = (run / "LATEST" / file).read_bytes()
+            for resumed, same in ((mesh, True), (other, False)):
+                subprocess.run(["rm", "-r", run / "step-240", run / "LATEST"], check=True)
+                self.check(self.train(run, *lora, *MESHES[resumed], "resume=auto"))
+                if same:
+                    self.assertEqual((run / "LATEST" / file).read_bytes(), expected)
+                else:
+                    self.close(run, alone, file)
+
+    def test_dora_and_whole_modules_over_few_bits(self):
+        words = [*SHORT, "adapter=lora", "adapter.r=4", "adapter.dora=true", "adapter.targets=[q_proj,down_proj]",
+                 "adapter.modules_to_save=[o_proj]", "adapter.base_dtype=int8", "lr=0.1", "adapter.merge_on_save=true"]
+        alone, file = self.folder / "dora", "adapter_model.safetensors"
+        self.check(self.train(alone, *words))
+        for i, mesh in enumerate(("2 shards x 2 tensor", "2 tensor")):
+            run = self.folder / f"dora-{i}"
+            self.check(self.train(run, *words, *MESHES[mesh]))
+            self.close(run, alone, file)
+            mine, theirs = (load_file(folder / "merged" / "model.safetensors") for folder in (run, alone))
+            for name in theirs:
+                self.assertLessEqual(abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max(), TOLERANCE, name)
 
     def test_resumed_by_the_same_ranks_is_the_same(self):
         run, other = self.folder / "twice", self.folder / "once"

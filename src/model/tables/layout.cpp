@@ -88,6 +88,16 @@ BlockSize block_size(const Block& block, const Layout& layout) {
   return {shard * layout.shard_ranks, shard};
 }
 
+std::int64_t block_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block) {
+  if (!tensor.split || ranks == 1) return block;
+  const auto dimension = tensor.shape.begin() + *tensor.split;
+  const std::int64_t inner = product(dimension + 1, tensor.shape.end());
+  if (*tensor.split > 0) block = std::gcd(block, *dimension * inner);
+  for (const std::int64_t section : tensor.sections.empty() ? std::vector{*dimension} : tensor.sections)
+    block = std::gcd(block, section / ranks * inner);
+  return block;
+}
+
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
   const LocalBlock local = local_block(block, layout);
   const std::int64_t own_begin = layout.shard_rank * local.shard_size;

@@ -50,6 +50,10 @@ struct BlockSize {
 };
 BlockSize block_size(const Block& block, const Layout& layout);
 
+// The size of blocks, a divisor of `block`, in which each of so many tensor-parallel ranks holds whole blocks
+// of a tensor that they split evenly.
+std::int64_t block_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block);
+
 // Consecutive elements of a tensor in a rank's shard of a block's flat buffer.
 struct Piece {
   std::size_t tensor = 0;  // in the block's table

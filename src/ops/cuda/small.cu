@@ -8,7 +8,7 @@ namespace dpo::cuda {
 namespace {
 
 constexpr int kCodesAtOnce = 8;  // elements per thread and step
-constexpr std::int64_t kBlock = 64, kNestedBlock = 256;
+constexpr std::int64_t kNestedBlock = 256;
 
 __constant__ ops::Nf4Levels kLevels = ops::Nf4Levels();
 __constant__ ops::DynamicMap kMap = ops::DynamicMap();
@@ -33,8 +33,10 @@ __device__ void store_values(T* out, std::int64_t element, std::int64_t end,
     store_pack(out, element + i, *reinterpret_cast<const Pack<T, kStored>*>(pack.values + i));
 }
 
-// Multiplied and added with a rounding each, as without a GPU.
-__device__ float scale_of(const Nf4Scales& scales, std::int64_t block) {
+// Of an element. Multiplied and added with a rounding each, as without a GPU.
+__device__ float scale_of(const Nf4Scales& scales, std::int64_t element) {
+  const std::int64_t block = element >> scales.block_bits;
+  if (scales.values) return scales.values[block];
   const float relative = __fmul_rn(kMap.values[scales.codes[block]], scales.nested[block / kNestedBlock]);
   return __fadd_rn(relative, scales.offset);
 }
@@ -53,12 +55,13 @@ __global__ void from_nf4_kernel(SmallMatrix matrix, Nf4Scales scales) {
     for (int i = 0; start + 2 * i < count; ++i)
       word |= static_cast<std::uint32_t>(matrix.codes[start / 2 + i]) << (8 * i);
   }
-  const float scale = scale_of(scales, start / kBlock);
-  float values[kCodesAtOnce];
+  const bool has_one_scale = 1 << scales.block_bits >= kCodesAtOnce;
+  float scale = scale_of(scales, start), values[kCodesAtOnce];
 #pragma unroll
-  for (int i = 0; i < kCodesAtOnce / 2; ++i) {
-    values[2 * i] = __fmul_rn(levels[word >> (8 * i + 4) & 15], scale);
-    values[2 * i + 1] = __fmul_rn(levels[word >> (8 * i) & 15], scale);
+  for (int i = 0; i < kCodesAtOnce; ++i) {
+    if (!has_one_scale && start + i < count) scale = scale_of(scales, start + i);
+    const int bits = 8 * (i / 2) + (i % 2 == 0 ? 4 : 0);  // the first of a byte is in the high ones
+    values[i] = __fmul_rn(levels[word >> bits & 15], scale);
   }
   store_values(static_cast<T*>(matrix.out), start, count, values);
 }

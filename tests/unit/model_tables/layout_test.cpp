@@ -1,5 +1,8 @@
 #include "model/tables/layout.h"
 
+#include <numeric>
+#include <set>
+
 #include <gtest/gtest.h>
 
 namespace dpo::model {
@@ -191,6 +194,27 @@ TEST(Layout, SizesAreThoseOfTheBlock) {
       EXPECT_EQ(sizes.size, sizes.shard_size * shard_ranks);
     }
   });
+}
+
+// The largest that divides where the ranges of all ranks begin and end.
+TEST(Layout, BlocksOfRanksAreWholeBlocks) {
+  std::set<std::int64_t> found;
+  for_each_mesh([&](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t) {
+    for (const Block& block : table.blocks)
+      for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+        if (!may_be_small(block, block.tensors[i])) continue;
+        std::int64_t expected = 64;
+        for (std::int64_t rank = 0; rank < tensor_ranks && tensor_ranks > 1; ++rank) {
+          const LocalTensor local = local_block(block, {rank, tensor_ranks, 0, 1}).tensors[i];
+          if (local.repeats > 1) expected = std::gcd(expected, local.stride);
+          for (const Range& range : local.ranges)
+            expected = std::gcd(std::gcd(expected, range.from), range.count);
+        }
+        EXPECT_EQ(block_on_ranks(block.tensors[i], tensor_ranks, 64), expected) << block.tensors[i].name;
+        found.insert(expected);
+      }
+  });
+  EXPECT_GE(found.size(), 4u);
 }
 
 TEST(Layout, TheLastRankMayHaveNothingOfASmallVocabulary) {

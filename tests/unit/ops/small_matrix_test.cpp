@@ -1,5 +1,6 @@
 #include "ops/small_matrix.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/randn.h>
@@ -95,6 +96,61 @@ TEST(SmallMatrix, OfManyElements) {
   const SmallMatrix int8 = to_small(matrix, SmallDtype::int8);
   EXPECT_TRUE(at::equal(int8.codes.view({4097, -1})[4096],
                         to_small(matrix.narrow(0, 4096, 1), SmallDtype::int8).codes));
+}
+
+at::Tensor select_values(const at::Tensor& values, std::int64_t dimension, at::ArrayRef<Slice> slices) {
+  std::vector<at::Tensor> parts;
+  for (const Slice& slice : slices) parts.push_back(values.narrow(dimension, slice.from, slice.count));
+  return at::cat(parts, dimension);
+}
+
+struct SelectedPart {
+  std::vector<std::int64_t> shape;
+  std::int64_t dimension;
+  std::vector<Slice> slices;
+  std::int64_t block;  // of nf4
+};
+
+// Rows that begin and end within blocks, columns of one row that do, and odd numbers of elements.
+const SelectedPart kSelected[] = {{{256, 192}, 0, {{64, 32}}, 64},
+                                  {{256, 192}, 1, {{128, 64}}, 64},
+                                  {{300, 128}, 0, {{0, 5}, {100, 7}, {299, 1}}, 64},
+                                  {{40, 48}, 0, {{20, 10}}, 32},
+                                  {{36, 108}, 1, {{12, 12}, {48, 12}, {84, 12}}, 4},
+                                  {{40, 36}, 1, {{18, 18}}, 2},
+                                  {{7, 9}, 0, {{3, 3}}, 1},
+                                  {{7, 9}, 1, {{3, 3}, {8, 1}}, 1}};
+
+TEST(SmallMatrix, PartsHaveTheValuesOfTheWhole) {
+  for (const SelectedPart& part : kSelected)
+    for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8}) {
+      const at::Tensor matrix = at::randn(part.shape);
+      const SmallMatrix whole = to_small(matrix, dtype);
+      const at::Tensor expected = select_values(values_of(whole, matrix), part.dimension, part.slices);
+      const SmallMatrix found = select(whole, part.shape, part.dimension, part.slices, part.block);
+      EXPECT_TRUE(at::equal(values_of(found, expected), expected)) << part.shape << static_cast<int>(dtype);
+      if (dtype != SmallDtype::nf4) continue;
+      EXPECT_EQ(found.codes.numel(), (expected.numel() + 1) / 2);
+      EXPECT_EQ(found.scales.numel(), expected.numel() / part.block);
+      if (matrix.numel() < kNf4Block) continue;
+      // Scales of the part alone would be others.
+      const at::Tensor own = select_values(matrix, part.dimension, part.slices);
+      EXPECT_FALSE(at::equal(values_of(to_small(own, dtype), own), expected));
+    }
+}
+
+TEST(SmallMatrix, PartsOnAGpuHaveTheSameBits) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const SelectedPart& part : kSelected)
+    for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8})
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        const at::Tensor matrix = at::randn(part.shape, at::TensorOptions().dtype(type));
+        const at::Tensor expected =
+            select_values(values_of(to_small(matrix, dtype), matrix), part.dimension, part.slices);
+        const SmallMatrix there =
+            select(to_small(matrix.cuda(), dtype), part.shape, part.dimension, part.slices, part.block);
+        EXPECT_TRUE(at::equal(values_of(there, expected.cuda()).cpu(), expected)) << part.shape;
+      }
 }
 
 TEST(SmallMatrix, OnAGpuHasTheSameBits) {

@@ -235,6 +235,35 @@ TEST(Memory, FrozenMatricesInFewBits) {
   EXPECT_EQ(part(nf4, "optimizer"), part(plain, "optimizer"));
 }
 
+// Shards divide the bytes; the two blocks that are gathered, of which the head's matrix has 16 bits, are in
+// few.
+TEST(Memory, ShardsOfFrozenMatricesInFewBits) {
+  const std::string line =
+      "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=FSDPTrainer batch_size=64 --gpus 4 ";
+  const std::string small = line + "adapter.base_dtype=int8 ";
+  const Plan plain = plan_of(line), shards = plan_of(small), replicas = plan_of(small + "mesh.replica=4");
+  constexpr double kSmall = 32.0 * 12 * 2560 * 2560, kRows = 32.0 * (3 + 1 + 4 + 1) * 2560;
+  EXPECT_NEAR(part(plain, "parameters") - part(shards, "parameters"), (kSmall - 4 * kRows) / 4, 1e5);
+  EXPECT_NEAR(part(plain, "gathered blocks") - part(shards, "gathered blocks"), (kSmall - 4 * kRows) / 32,
+              1e5);
+  EXPECT_NEAR(part(shards, "layer in use"), 2 * kSmall / 32, 1e5);
+  EXPECT_EQ(part(replicas, "gathered blocks"), 0);
+}
+
+// Tensor ranks have parts of nf4 with float32 scales for 64 elements; columns in int8 have those of all rows.
+TEST(Memory, TensorRanksOfFrozenMatricesInFewBits) {
+  const std::string line =
+      "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=TensorParallelTrainer batch_size=64 "
+      "--gpus 4 ";
+  constexpr double kSmall = 32.0 * 12 * 2560 * 2560 / 4, kSplit = 32.0 * (3 + 4) * 2560 / 4,
+                   kWhole = 32.0 * 2 * 2560;
+  const Plan plain = plan_of(line), nf4 = plan_of(line + "adapter.base_dtype=nf4"),
+             int8 = plan_of(line + "adapter.base_dtype=int8");
+  EXPECT_NEAR(part(plain, "parameters") - part(nf4, "parameters"), kSmall * (2 - 0.5 - 4.0 / 64), 2e5);
+  EXPECT_NEAR(part(plain, "parameters") - part(int8, "parameters"), kSmall - 4 * (kSplit + kWhole), 2e5);
+  EXPECT_NEAR(part(nf4, "layer in use"), 2 * kSmall / 32, 1e5);
+}
+
 TEST(Memory, ActivationsOfALayer) {
   const auto bytes = [](const std::string& model) {
     double sum = 0;

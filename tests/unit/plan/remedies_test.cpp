@@ -113,6 +113,27 @@ TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
   }
 }
 
+// Over several GPUs too: LoRA of a 27B needs 8 bits on two of 24 GB.
+TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBitsToRanks) {
+  const std::string line =
+      "model=blank_model model.name_or_path=google/gemma-3-27b-it loss=dpo loss.beta=0.1 batch_size=64 "
+      "gradient_accumulation_steps=32 activation_checkpointing=true adapter=lora "
+      "model.fsdp_policy_mp=bfloat16 "
+      "--device rtx4090 --gpus 2 ";
+  for (const std::string trainer : {"FSDPTrainer", "TensorParallelTrainer"}) {
+    const Plan plan = plan_of(line + "trainer=" + trainer);
+    ASSERT_EQ(verdict_of(plan, "memory"), Verdict::error);
+    const auto lines = lines_of(*plan.find("memory"));
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines[0].find("adapter.base_dtype="), std::string::npos) << lines[0];
+    EXPECT_TRUE(plan_of(line + "trainer=" + trainer + " " + lines[0]).fits());
+    const std::optional<Fit> fit = find_fastest(inputs_of(line + "trainer=" + trainer));
+    ASSERT_TRUE(fit);
+    EXPECT_EQ(fit->overrides.front(), "adapter.base_dtype=int8");
+    EXPECT_TRUE(fit->plan.fits());
+  }
+}
+
 TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   const std::string line =
       "model.name_or_path=Qwen/Qwen2.5-72B loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";

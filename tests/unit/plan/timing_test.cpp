@@ -140,6 +140,17 @@ TEST(Timing, ShardedCommunication) {
   EXPECT_NEAR(nodes.timing.microbatch.communication, 8 * 0.75 * parameters / 10e9, 1e-9);
 }
 
+// Frozen matrices in 4 bits are gathered so, forward and backward; only gradients of the adapter are reduced.
+TEST(Timing, ShardsOfFrozenMatricesInFewBits) {
+  const std::string line =
+      "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 adapter=lora --gpus 4 ";
+  const Plan plain = timed(line), nf4 = timed(line + "adapter.base_dtype=nf4");
+  constexpr double kSmall = 32.0 * 12 * 2560 * 2560;
+  EXPECT_NEAR(plain.timing.microbatch.communication - nf4.timing.microbatch.communication,
+              2 * 0.75 * kSmall * (1.5 - (1 + 4.0 / 256) / 64) / 100e9, 1e-9);
+  EXPECT_NEAR(nf4.timing.threshold.scale_well / plain.timing.threshold.scale_well, 0.327, 0.001);
+}
+
 TEST(Timing, TensorParallelCommunication) {
   // 16 T h (t - 1) / t bytes a layer in bfloat16, forward and backward together: T = 8 * 150, h = 2560, 32
   // layers, t = 4.

@@ -4,6 +4,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "made_model.h"
@@ -12,6 +13,24 @@
 
 namespace dpo::shard {
 namespace {
+
+// One rank of a group, alone: sums are its own.
+class OneOf : public comm::Group {
+ public:
+  OneOf(int rank, int size) : rank_(rank), size_(size) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  comm::Work all_reduce(const at::Tensor&, comm::Reduction) override { return {}; }
+  comm::Work all_gather(const at::Tensor&, const at::Tensor&) override { return {}; }
+  comm::Work reduce_scatter(const at::Tensor&, const at::Tensor&) override { return {}; }
+  comm::Work broadcast(const at::Tensor&, int) override { return {}; }
+  void barrier() override {}
+  std::shared_ptr<comm::Group> split(int) override { return nullptr; }
+
+ private:
+  int rank_, size_;
+};
 
 TEST(Spread, KeepsTheOrderAndBalancesBytes) {
   const MadeModel made = make_model("llama");
@@ -109,6 +128,25 @@ TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
       EXPECT_GE(some.blocks[1].tensors.size(), 4u);
       EXPECT_TRUE(some.blocks.front().tensors.empty() && some.blocks.back().tensors.empty());
     }
+}
+
+// Of a model that every rank has whole, each counts a part; the sum is that of one rank.
+TEST(Fingerprint, OfWholeBlocksIsTheSame) {
+  const MadeModel made = make_model("llama");
+  const auto counted = [&](Fingerprint fingerprint) {
+    for (std::size_t b = 0; b < made.weights.blocks.size(); ++b)
+      fingerprint.add_whole(made.model.table.blocks[b], made.weights.blocks[b].flat);
+    return fingerprint.text();
+  };
+  EXPECT_EQ(counted(Fingerprint({})), fingerprint_of(made.model.table, made.weights, {}));
+  std::uint64_t sums[2] = {};
+  for (int rank = 0; rank < 3; ++rank) {
+    Mesh mesh;
+    mesh.model = std::make_shared<OneOf>(rank, 3);
+    const std::string own = counted(Fingerprint(mesh));
+    for (std::size_t i = 0; i < 2; ++i) sums[i] += std::stoull(own.substr(16 * i, 16), nullptr, 16);
+  }
+  EXPECT_EQ(fmt::format("{:016x}{:016x}", sums[0], sums[1]), counted(Fingerprint({})));
 }
 
 TEST(Fingerprint, ChangesWithAnyNumberAndItsPlace) {

@@ -1,7 +1,11 @@
 #include "shard/small_store.h"
 
+#include <map>
+
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "made_model.h"
@@ -92,6 +96,123 @@ INSTANTIATE_TEST_SUITE_P(Families, SmallStoreTest,
                          testing::Combine(testing::Values("gpt2", "llama", "mixtral"),
                                           testing::Values(SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8),
                                           testing::Bool()));
+
+// What a rank holds of weights that this process has whole.
+at::Tensor part_of(const at::Tensor& whole, const model::Block& block, const model::Layout& layout) {
+  at::Tensor part = at::zeros({model::block_size(block, layout).shard_size});
+  const model::LocalBlock all = model::local_block(block, {});
+  for (const model::Piece& piece : model::pieces_of(block, layout))
+    part.narrow(0, piece.to, piece.count)
+        .copy_(whole.narrow(0, all.tensors[piece.tensor].start + piece.from, piece.count));
+  return part;
+}
+
+// The values of a tensor-parallel rank, from the bytes of all its shards.
+at::Tensor values_of_shards(const model::BlockWeights& whole, const model::Block& block, SmallDtype dtype,
+                            model::Layout layout) {
+  std::vector<at::Tensor> parts;
+  model::BlockWeights part;
+  for (layout.shard_rank = 0; layout.shard_rank < layout.shard_ranks; ++layout.shard_rank) {
+    part = model::to_small(whole, block, dtype, layout);
+    parts.push_back(part.flat);
+  }
+  const at::Tensor joined = at::cat(parts);
+  if (!part.small) return joined;
+  EXPECT_EQ(joined.numel(), part.small->size);
+  const at::Tensor values = at::zeros({model::block_size(block, layout).size});
+  model::from_small(model::small_views(joined, *part.small), values);
+  return values;
+}
+
+// Ranks round as the whole does, though their parts begin and end anywhere.
+TEST(SmallStore, PartsHaveTheValuesOfTheWhole) {
+  for (const auto& [family, most] : {std::pair("gpt2", 3), {"llama", 4}, {"mixtral", 5}})
+    for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8}) {
+      const MadeModel made = make_model(family);
+      const model::Weights values = plain_of(made, to_small(made, dtype));
+      for (const std::int64_t ranks : {1, 2, most})
+        for (std::int64_t rank = 0; rank < ranks; ++rank)
+          for (const std::size_t b : {std::size_t{0}, std::size_t{1}, made.weights.blocks.size() - 1}) {
+            const model::Block& block = made.model.table.blocks[b];
+            const at::Tensor expected = part_of(values.blocks[b].flat, block, {rank, ranks, 0, 1});
+            for (const std::int64_t shards : {1, 3}) {
+              const at::Tensor found =
+                  values_of_shards(made.weights.blocks[b], block, dtype, {rank, ranks, 0, shards});
+              EXPECT_TRUE(at::equal(found.narrow(0, 0, expected.numel()), expected))
+                  << family << " " << block.prefix << " " << ranks << " x " << shards;
+            }
+          }
+    }
+}
+
+// The parts of a group's tensors, of which this rank has one.
+class KnownGroup : public comm::Group {
+ public:
+  KnownGroup(int rank, int size) : rank_(rank), size_(size) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  comm::Work all_gather(const at::Tensor& into, const at::Tensor& own) override {
+    const at::Tensor whole = wholes.at(own.const_data_ptr());
+    return comm::Work([this, whole, into] {
+      into.copy_(whole);
+      ++gathered;
+    });
+  }
+  comm::Work all_reduce(const at::Tensor&, comm::Reduction) override { return {}; }
+  comm::Work reduce_scatter(const at::Tensor&, const at::Tensor&) override { return {}; }
+  comm::Work broadcast(const at::Tensor&, int) override { return {}; }
+  void barrier() override {}
+  std::shared_ptr<comm::Group> split(int) override { return nullptr; }
+
+  std::map<const void*, at::Tensor> wholes;  // by the address of this rank's part
+  int gathered = 0;
+
+ private:
+  int rank_, size_;
+};
+
+// The bytes of one block and the next are gathered; one block has values.
+TEST(SmallStore, GathersBytesOfShards) {
+  for (const bool recompute : {false, true}) {
+    const MadeModel made = make_model("llama");
+    const model::Weights whole = to_small(made, SmallDtype::nf4);
+    const LocalModel expected(made.model, plain_of(made, whole), {});
+    const auto group = std::make_shared<KnownGroup>(1, 3);
+    Mesh mesh;
+    mesh.shard = group;
+    model::Weights shards;
+    for (std::size_t b = 0; b < made.weights.blocks.size(); ++b) {
+      std::vector<at::Tensor> parts;
+      for (std::int64_t rank = 0; rank < 3; ++rank) {
+        const model::BlockWeights part = model::to_small(made.weights.blocks[b], made.model.table.blocks[b],
+                                                         SmallDtype::nf4, {0, 1, rank, 3});
+        parts.push_back(part.flat);
+        if (rank == 1) shards.blocks.push_back(part);
+      }
+      group->wholes[shards.blocks.back().flat.const_data_ptr()] = at::cat(parts);
+    }
+    const LocalModel local(made.model, shards, mesh);
+    const auto& store = dynamic_cast<const SmallStore&>(local.store());
+    const Passed of_plain = passed_by(expected, recompute);
+    for (int i = 0; i < 2; ++i) {
+      Passed found{{}, zeros_like(made.model.table, made.weights, at::kFloat, {})};
+      model::ResidentGradients gradients(found.gradients);
+      pass(local.model(), local.store(), gradients, make_forest(), recompute, found.log_probs);
+      EXPECT_TRUE(at::equal(found.log_probs, of_plain.log_probs));
+      for (std::size_t b = 0; b < found.gradients.blocks.size(); ++b)
+        EXPECT_TRUE(at::equal(found.gradients.blocks[b].flat, of_plain.gradients.blocks[b].flat)) << b;
+    }
+    EXPECT_EQ(store.most_fetched(), 1u);
+    local.store().end_pass();
+    const int before = group->gathered;
+    local.store().weights(1, 2);
+    EXPECT_EQ(group->gathered, before + 1);  // the next one is not waited for
+    local.store().release(1);
+    local.store().end_pass();
+    EXPECT_EQ(group->gathered, before + 2);
+  }
+}
 
 TEST(SmallStore, MovesToADevice) {
   const MadeModel made = make_model("llama");
