@@ -19,7 +19,8 @@ thread_local std::ptrdiff_t held = 0, most = 0;
 // More is a number that an input claims. Only our own code is held to it: Arrow has a pool, on malloc.
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 30;
 
-void* allocate(std::size_t size) {
+// Not inlined, these two: g++ would see malloc without its free, or the other way round, and warn.
+[[gnu::noinline]] void* allocate(std::size_t size) {
   if (size > kMostAtOnce) {
     std::fprintf(stderr, "memory: one allocation of %zu bytes\n", size);
     std::abort();
@@ -32,7 +33,7 @@ void* allocate(std::size_t size) {
   return memory;
 }
 
-void release(void* memory) {
+[[gnu::noinline]] void release(void* memory) {
   if (counting && memory) held -= static_cast<std::ptrdiff_t>(malloc_usable_size(memory));
   std::free(memory);
 }
