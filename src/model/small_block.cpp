@@ -7,7 +7,8 @@
 
 namespace dpo::model {
 
-BlockWeights to_small(const BlockWeights& weights, const Block& block, ops::SmallDtype dtype) {
+BlockWeights to_small(const BlockWeights& weights, const Block& block, ops::SmallDtype dtype,
+                      const StoredMatrices& stored) {
   const at::NoGradGuard no_grad;
   const LocalBlock local = local_block(block, {});
   if (weights.flat.numel() != local.size) throw std::logic_error("a part of a block cannot be quantized");
@@ -21,12 +22,13 @@ BlockWeights to_small(const BlockWeights& weights, const Block& block, ops::Smal
   };
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const LocalTensor& tensor = local.tensors[i];
-    if (!may_be_small(block, block.tensors[i])) continue;
+    if (stored.empty() ? !may_be_small(block, block.tensors[i]) : !stored[i].has_value()) continue;
     keep_to(tensor.start);
     end = tensor.start + tensor.count();
-    small->matrices.push_back(
-        {tensor.start, tensor.shape,
-         ops::to_small(weights.flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape), dtype)});
+    const auto quantized = [&] {
+      return ops::to_small(weights.flat.narrow(0, tensor.start, tensor.count()).view(tensor.shape), dtype);
+    };
+    small->matrices.push_back({tensor.start, tensor.shape, stored.empty() ? quantized() : *stored[i]});
   }
   if (small->matrices.empty()) return weights;
   keep_to(local.size);

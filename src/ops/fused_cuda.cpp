@@ -40,6 +40,13 @@ bool is_flat(const at::Tensor& tensor) {
   return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
 }
 
+cuda::Nf4Scales nf4_scales_of(const SmallMatrix& matrix) {
+  if (!matrix.nested.defined()) return {.values = matrix.scales.const_data_ptr<float>()};
+  return {.codes = matrix.scales.const_data_ptr<std::uint8_t>(),
+          .nested = matrix.nested.const_data_ptr<float>(),
+          .offset = matrix.offset};
+}
+
 // An array of state as the kernels take it, if they support it.
 std::optional<cuda::State> state_of(const StoredArray& array) {
   const at::Tensor& values = array.values;
@@ -171,13 +178,7 @@ bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
                                 .type = *type};
   const Launch launch(into);
   switch (matrix.dtype) {
-    case SmallDtype::nf4:
-      cuda::from_nf4(small,
-                     {.codes = matrix.scales.const_data_ptr<std::uint8_t>(),
-                      .nested = matrix.nested.const_data_ptr<float>(),
-                      .offset = matrix.offset},
-                     launch);
-      break;
+    case SmallDtype::nf4: cuda::from_nf4(small, nf4_scales_of(matrix), launch); break;
     case SmallDtype::int8: cuda::from_int8(small, matrix.scales.const_data_ptr<float>(), launch); break;
     case SmallDtype::fp8: cuda::from_fp8(small, matrix.scales.const_data_ptr<float>(), launch); break;
   }

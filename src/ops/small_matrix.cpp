@@ -107,6 +107,7 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
 
 // The scale of every block, float32.
 at::Tensor nf4_scales(const SmallMatrix& matrix) {
+  if (!matrix.nested.defined()) return matrix.scales;
   constexpr DynamicMap kMap;
   const at::Tensor map = number_table(kMap.values, matrix.scales.device());
   const at::Tensor relative = in_blocks(map.index_select(0, matrix.scales.to(at::kInt)), kNestedBlock);

@@ -17,7 +17,8 @@ struct SmallMatrix {
   SmallDtype dtype{};
   at::Tensor codes;   // uint8, one for each element; of nf4 two to a byte, the first in the high bits
   at::Tensor scales;  // float32 [rows]; of nf4 uint8, a code for each block
-  // Of nf4: the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset.
+  // Of nf4: the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset. Without `nested` the
+  // scales are float32, as they are.
   at::Tensor nested = {};  // float32
   float offset = 0;        // the mean of all scales
 };

@@ -13,6 +13,7 @@
 #include "config/mesh.h"
 #include "config/run_config.h"
 #include "model/tables/adapter.h"
+#include "model/tables/quantization.h"
 #include "model/tables/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
@@ -34,6 +35,7 @@ struct Inputs {
   config::RunConfig run;
   Machine machine;
   model::ModelShape shape;
+  std::optional<model::Quantization> quantization{};  // of the weights in the files
   std::shared_ptr<const model::TensorTable> table;
   std::shared_ptr<const model::TensorTable> adapter{};  // null without one
   Lengths lengths;

@@ -91,11 +91,18 @@ std::optional<Finding> adapter(const Facts& f) {
 // Parts of a matrix would have other scales, and so other values, than the whole.
 std::optional<Finding> base_dtype(const Facts& f) {
   constexpr const char* id = "base-dtype";
+  const auto& stored = f.w.in.quantization;
+  if (!f.run.adapter.base_dtype && stored)
+    return warning(
+        id, fmt::format("the weights are quantized by bitsandbytes ({}): without an adapter all of them "
+                        "are trained and saved as {}, beginning with rounded values; adapter=lora "
+                        "trains over them as they are, or use the model that they were made from",
+                        name_of(stored->dtype), name_of(f.run.model.policy_dtype)));
   if (!f.run.adapter.base_dtype) return std::nullopt;
   const std::string dtype = name_of(*f.run.adapter.base_dtype);
   if (f.w.mesh.shard == 1 && f.w.mesh.tensor == 1)
-    return ok(id, fmt::format("frozen matrices in {}: {:.3g} bytes per parameter of the model", dtype,
-                              bytes_per_parameter(f.w)));
+    return ok(id, fmt::format("frozen matrices in {}{}: {:.3g} bytes per parameter of the model", dtype,
+                              stored ? ", as bitsandbytes quantized them" : "", bytes_per_parameter(f.w)));
   Finding finding = error(
       id, fmt::format("adapter.base_dtype={} needs the whole model on every {}, but here "
                       "{} ranks share it ({})",
@@ -103,7 +110,8 @@ std::optional<Finding> base_dtype(const Facts& f) {
   finding.remedies.push_back({{"trainer=FSDPTrainer", fmt::format("mesh.replica={}", f.w.mesh.ranks()),
                                "mesh.shard=1", "mesh.tensor=1"},
                               "replicas, which split the batch only"});
-  finding.remedies.push_back({{"adapter.base_dtype=null"}, "frozen matrices that are not quantized"});
+  if (!stored)
+    finding.remedies.push_back({{"adapter.base_dtype=null"}, "frozen matrices that are not quantized"});
   return finding;
 }
 

@@ -160,20 +160,25 @@ double reference_on_device(const Workload& w) {
   return most * to_double(w.precision.reference);
 }
 
+// Whether a tensor is in few bits: as the run has it, or as the files have it.
+bool is_small(const Workload& w, const Block& block, const model::TensorInfo& tensor) {
+  return w.in.run.adapter.base_dtype && model::may_be_small(block, tensor) &&
+         (!w.in.quantization || w.in.quantization->covers(tensor.name));
+}
+
 // The bytes of a matrix in few bits: its codes and their scales (ops/small_matrix.h).
-double small_bytes(config::BaseDtype dtype, const model::TensorInfo& tensor) {
-  const double of_rows = dtype == config::BaseDtype::nf4 ? 0 : 4 * to_double(tensor.shape[0]);
-  return to_double(tensor.count()) * bytes_of_code(dtype) + of_rows;
+double small_bytes(const Workload& w, const model::TensorInfo& tensor) {
+  const bool is_nf4 = w.in.run.adapter.base_dtype == config::BaseDtype::nf4;
+  return to_double(tensor.count()) * bytes_of_code(w) + (is_nf4 ? 0 : 4 * to_double(tensor.shape[0]));
 }
 
 // A block of the model as it is kept in memory.
 double block_bytes(const Workload& w, const Block& block) {
-  const auto& dtype = w.in.run.adapter.base_dtype;
-  if (!dtype) return to_double(block.count() * w.precision.weights);
+  if (!w.in.run.adapter.base_dtype) return to_double(block.count() * w.precision.weights);
   double bytes = 0;
   for (const model::TensorInfo& tensor : block.tensors)
-    bytes += model::may_be_small(block, tensor) ? small_bytes(*dtype, tensor)
-                                                : to_double(tensor.count() * w.precision.weights);
+    bytes +=
+        is_small(w, block, tensor) ? small_bytes(w, tensor) : to_double(tensor.count() * w.precision.weights);
   return bytes;
 }
 
@@ -308,15 +313,16 @@ bool offloads_reference(const Workload& w) {
          reference_bytes(w) > 0;
 }
 
-double bytes_of_code(config::BaseDtype dtype) {
-  return dtype == config::BaseDtype::nf4 ? 1.0 / 2 + (1 + 4.0 / 256) / 64 : 1;
+double bytes_of_code(const Workload& w) {
+  if (w.in.run.adapter.base_dtype != config::BaseDtype::nf4) return 1;
+  const bool has_nested = !w.in.quantization || w.in.quantization->nested;
+  return 1.0 / 2 + (has_nested ? 1 + 4.0 / 256 : 4) / 64;
 }
 
 double small_parameters(const Workload& w, const Block& block) {
   double sum = 0;
-  if (w.in.run.adapter.base_dtype)
-    for (const model::TensorInfo& tensor : block.tensors)
-      if (model::may_be_small(block, tensor)) sum += to_double(tensor.count());
+  for (const model::TensorInfo& tensor : block.tensors)
+    if (is_small(w, block, tensor)) sum += to_double(tensor.count());
   return sum;
 }
 

@@ -31,7 +31,7 @@ double resident_parameters(const Workload& w, const model::TensorTable& table);
 double bytes_per_parameter(const Workload& w);
 
 // Bytes of an element in few bits, with the scales of blocks of elements.
-double bytes_of_code(config::BaseDtype dtype);
+double bytes_of_code(const Workload& w);
 
 // Parameters of a block that are in few bits.
 double small_parameters(const Workload& w, const model::Block& block);

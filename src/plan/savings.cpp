@@ -55,7 +55,9 @@ void drop_unused(Overrides& overrides) {
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
   const std::optional<config::MeshShape> mesh = find_mesh(in);
-  if (!in.adapter || now == config::BaseDtype::nf4 || !mesh || mesh->shard * mesh->tensor > 1) return {};
+  if (!in.adapter || in.quantization || now == config::BaseDtype::nf4 || !mesh ||
+      mesh->shard * mesh->tensor > 1)
+    return {};
   std::vector<Saving> ways;
   if (!now)
     ways.push_back({{"adapter.base_dtype=int8"}, "frozen matrices rounded to 8 bits (about 1 % off)"});

@@ -106,11 +106,12 @@ struct SmallMatrix {
   Type type = Type::float32;
 };
 
-// The scales of nf4.
+// The scales of nf4, for each block of 64 elements: codes, or `values`.
 struct Nf4Scales {
-  const std::uint8_t* codes = nullptr;  // for each block of 64 elements
-  const float* nested = nullptr;        // for each 256 of them
+  const std::uint8_t* codes = nullptr;
+  const float* nested = nullptr;  // for each 256 codes
   float offset = 0;
+  const float* values = nullptr;
 };
 void from_nf4(const SmallMatrix& matrix, const Nf4Scales& scales, Stream stream);
 

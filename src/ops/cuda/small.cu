@@ -35,6 +35,7 @@ __device__ void store_values(T* out, std::int64_t element, std::int64_t end,
 
 // Multiplied and added with a rounding each, as without a GPU.
 __device__ float scale_of(const Nf4Scales& scales, std::int64_t block) {
+  if (scales.values) return scales.values[block];
   const float relative = __fmul_rn(kMap.values[scales.codes[block]], scales.nested[block / kNestedBlock]);
   return __fadd_rn(relative, scales.offset);
 }
