@@ -1,6 +1,7 @@
 #include "checkpoint/quantized.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 

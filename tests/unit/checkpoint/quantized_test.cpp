@@ -1,11 +1,13 @@
 #include "checkpoint/quantized.h"
 
+#include <functional>
 #include <map>
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 
 #include "model/small_block.h"
 #include "ops/small_numbers.h"
