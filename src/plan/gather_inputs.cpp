@@ -70,8 +70,7 @@ Architecture start_of(const config::RunConfig& run, const Architecture& own) {
 // An adapter is trained over the matrices that the files have in few bits, as they are.
 void use_stored_dtype(config::AdapterConfig& adapter, const Architecture& start) {
   if (!start.quantization || adapter.name == config::Adapter::none) return;
-  const bool is_nf4 = start.quantization->dtype == model::Quantization::Dtype::nf4;
-  const config::BaseDtype dtype = is_nf4 ? config::BaseDtype::nf4 : config::BaseDtype::int8;
+  const config::BaseDtype dtype = base_dtype_of(*start.quantization);
   if (adapter.base_dtype.value_or(dtype) != dtype)
     throw UserError(fmt::format(
         "adapter.base_dtype={}: the weights are {} already ({}: quantized by bitsandbytes), and an adapter "

@@ -73,6 +73,9 @@ enum class ReferenceMode { none, live, cached };
 // The adapter's keys as the tables take them.
 model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
 
+// The frozen matrices of a run with an adapter over such weights, which are used as they are.
+config::BaseDtype base_dtype_of(const model::Quantization& stored);
+
 // The tensors of the run's adapter; null without one.
 std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
                                                      const model::TensorTable& table);

@@ -92,7 +92,7 @@ std::optional<Finding> adapter(const Facts& f) {
 std::optional<Finding> base_dtype(const Facts& f) {
   constexpr const char* id = "base-dtype";
   const auto& stored = f.w.in.quantization;
-  if (!f.run.adapter.base_dtype && stored)
+  if (stored && !f.w.in.adapter)
     return warning(
         id, fmt::format("the weights are quantized by bitsandbytes ({}): without an adapter all of them "
                         "are trained and saved as {}, beginning with rounded values; adapter=lora "

@@ -85,6 +85,7 @@ Inputs changed(const Inputs& in, const Overrides& overrides) {
   }
   result.run = config::with_overrides(in.run, keys);
   result.adapter = adapter_of(result.run, *result.table);
+  if (result.adapter && in.quantization) result.run.adapter.base_dtype = base_dtype_of(*in.quantization);
   return result;
 }
 

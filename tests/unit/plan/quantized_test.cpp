@@ -87,6 +87,9 @@ TEST_F(QuantizedModel, IsRoundedWhereAllWeightsAreTrained) {
   expect_finding(line(kNested, ""), "base-dtype", Verdict::warning,
                  "without an adapter all of them are trained");
   EXPECT_FALSE(plan_of(line("", "")).find("base-dtype"));
+  // A remedy may be an adapter.
+  const Inputs adapted = changed(inputs_of(line(kNested, "")), {"adapter=lora"});
+  EXPECT_EQ(adapted.run.adapter.base_dtype, config::BaseDtype::nf4);
 }
 
 // The weights of a checkpoint of a full run are not quantized; an adapter has none of the model's.
