@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "checkpoint/match.h"
+#include "checkpoint/quantized.h"
 #include "checkpoint/read_tensors.h"
 #include "hub/cache.h"
 #include "model/init.h"
@@ -85,21 +86,59 @@ void untie(LoadedModel& opened, const std::string& origin) {
 
 struct OpenedWeights {
   WeightFiles files;
+  StoredModel model;
   Match match;
+
+  const StoredTensor& source(std::size_t block, std::size_t tensor) const {
+    return model.tensors[match.sources[block][tensor]];
+  }
+  const QuantizedTensor* quantized(std::size_t number) const {
+    const auto found = model.quantized.find(number);
+    return found == model.quantized.end() ? nullptr : &found->second;
+  }
+  const QuantizedTensor* quantized(std::size_t block, std::size_t tensor) const {
+    return quantized(match.sources[block][tensor]);
+  }
+  bool is_same(std::size_t one, std::size_t other) const {
+    return !quantized(one) && !quantized(other) && are_equal(files, model.tensors[one], model.tensors[other]);
+  }
 };
+
+std::string name_of_small(ops::SmallDtype dtype) { return dtype == ops::SmallDtype::nf4 ? "nf4" : "int8"; }
+
+// config.json and the files must agree, since plans are made from config.json alone.
+void check_quantization(LoadedModel& opened, const OpenedWeights& stored, bool has_own_files) {
+  const auto& expected = opened.config.settings.quantization;
+  const std::string origin = stored.files.origin().string();
+  const std::string wanted = expected ? name_of(expected->dtype) : "";
+  for (const auto& [number, tensor] : stored.model.quantized)
+    if (const std::string found = name_of_small(tensor.dtype); found != wanted)
+      throw UserError(fmt::format(
+          "{}: tensor '{}' is quantized by bitsandbytes ({}), but 'quantization_config' in config.json {}",
+          origin, stored.model.tensors[number].name, found,
+          expected ? fmt::format("says {}", wanted) : "is missing"));
+  if (!stored.model.quantized.empty())
+    opened.notes.push_back(fmt::format("{}: {} matrices are quantized by bitsandbytes ({})", origin,
+                                       stored.model.quantized.size(), wanted));
+  else if (expected && has_own_files)
+    throw UserError(fmt::format(
+        "{}: no tensor is quantized, but 'quantization_config' in config.json says {}: remove it there",
+        origin, wanted));
+}
 
 OpenedWeights open_weights(LoadedModel& opened, const std::optional<fs::path>& weights_file) {
   WeightFiles files(weights_file.value_or(opened.folder));
   const std::string origin = files.origin().string();
-  Match match = match_tensors(opened.table, files.tensors(), origin);
-  if (match.second_head) {
-    const std::size_t embedding = match.sources.front().front();
-    if (!are_equal(files, files.tensors()[embedding], files.tensors()[*match.second_head])) {
-      untie(opened, origin);
-      match = match_tensors(opened.table, files.tensors(), origin);
-    }
+  StoredModel model = find_quantized(files);
+  Match match = match_tensors(opened.table, model.tensors, origin);
+  OpenedWeights stored{std::move(files), std::move(model), std::move(match)};
+  check_quantization(opened, stored, !weights_file);
+  if (const auto head = stored.match.second_head;
+      head && !stored.is_same(stored.match.sources.front().front(), *head)) {
+    untie(opened, origin);
+    stored.match = match_tensors(opened.table, stored.model.tensors, origin);
   }
-  return {std::move(files), std::move(match)};
+  return stored;
 }
 
 // Fewer page faults while weights are read, and later. It is a hint: failure does no harm.
@@ -129,13 +168,56 @@ at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, at::De
   return flat;
 }
 
-// Where the tensors of block i go in its buffer.
-void add_destinations(std::vector<Destination>& destinations, const OpenedWeights& stored,
-                      const model::TensorTable& table, std::size_t i, const at::Tensor& flat,
-                      const model::Layout& layout) {
-  for (model::HeldTensor& held : model::held_tensors(table.blocks[i], layout))
-    destinations.push_back({&stored.files.tensors()[stored.match.sources[i][held.tensor]],
-                            flat.narrow(0, held.to, held.count), std::move(held.ranges)});
+// A quantized matrix of a block that is being read.
+struct HeldQuantized {
+  model::HeldTensor held;
+  QuantizedRead read;
+};
+
+// Where the tensors of block i go in its buffer. Those that are quantized are read beside it.
+std::vector<HeldQuantized> add_destinations(std::vector<Destination>& destinations,
+                                            const OpenedWeights& stored, const model::TensorTable& table,
+                                            std::size_t i, const at::Tensor& flat,
+                                            const model::Layout& layout) {
+  std::vector<HeldQuantized> quantized;
+  for (model::HeldTensor& held : model::held_tensors(table.blocks[i], layout)) {
+    if (const QuantizedTensor* source = stored.quantized(i, held.tensor)) {
+      quantized.push_back({std::move(held), {*source, flat.device()}});
+      quantized.back().read.add_to(destinations);
+    } else {
+      destinations.push_back(
+          {&stored.source(i, held.tensor), flat.narrow(0, held.to, held.count), std::move(held.ranges)});
+    }
+  }
+  return quantized;
+}
+
+// Writes the values of a quantized matrix that this rank holds.
+void expand(const ops::SmallMatrix& matrix, const model::HeldTensor& held,
+            const std::vector<std::int64_t>& shape, const at::Tensor& flat) {
+  const at::Tensor own = flat.narrow(0, held.to, held.count);
+  const std::int64_t count = shape[0] * shape[1];
+  if (held.count == count) return ops::from_small(matrix, own.view(shape));
+  const at::Tensor whole = at::empty({count}, flat.options());
+  ops::from_small(matrix, whole.view(shape));
+  std::int64_t to = 0;
+  for (const model::Range& range : held.ranges) {
+    own.narrow(0, to, range.count).copy_(whole.narrow(0, range.from, range.count));
+    to += range.count;
+  }
+}
+
+// Writes the values of a block's quantized matrices, and returns those that may stay so.
+model::StoredMatrices expand(const std::vector<HeldQuantized>& quantized, const model::Block& block,
+                             const at::Tensor& flat) {
+  model::StoredMatrices stored(block.tensors.size());
+  for (const auto& [held, read] : quantized) {
+    const model::TensorInfo& tensor = block.tensors[held.tensor];
+    ops::SmallMatrix matrix = read.matrix();
+    expand(matrix, held, tensor.shape, flat);
+    if (model::may_be_small(block, tensor)) stored[held.tensor] = std::move(matrix);
+  }
+  return stored;
 }
 
 // What this rank reads.
@@ -144,8 +226,10 @@ std::int64_t bytes_of(const OpenedWeights& stored, const model::TensorTable& tab
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const model::HeldTensor& held : model::held_tensors(table.blocks[i], layout)) {
-      const StoredTensor& source = stored.files.tensors()[stored.match.sources[i][held.tensor]];
-      bytes += held.count * static_cast<std::int64_t>(size_of(source.dtype));
+      const QuantizedTensor* quantized = stored.quantized(i, held.tensor);
+      bytes += quantized
+                   ? quantized->bytes()
+                   : held.count * static_cast<std::int64_t>(size_of(stored.source(i, held.tensor).dtype));
     }
   return bytes;
 }
@@ -181,22 +265,27 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);
   const std::vector<model::Block>& blocks = opened.table.blocks;
-  const std::int64_t total = each_block ? bytes_of(stored, opened.table, layout) : 0;
+  const bool is_quantized = !stored.model.quantized.empty(), by_block = each_block || is_quantized;
+  const std::int64_t total = by_block ? bytes_of(stored, opened.table, layout) : 0;
   std::int64_t before = 0, read = 0;  // bytes of the blocks before this one, and with it
   std::vector<Destination> destinations;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const at::Tensor flat = allocate_flat(blocks[i], dtype, device, layout);
     opened.weights.blocks.push_back(model::rank_block(flat, blocks[i], layout));
-    add_destinations(destinations, stored, opened.table, i, flat, layout);
-    if (!each_block) continue;
+    const std::vector<HeldQuantized> quantized =
+        add_destinations(destinations, stored, opened.table, i, flat, layout);
+    if (!by_block) continue;
     before = read;
     read_tensors(stored.files, std::exchange(destinations, {}), [&](std::int64_t done, std::int64_t) {
       read = before + done;
       if (progress) progress(read, total);
     });
-    opened.weights.blocks[i] = each_block(blocks[i], std::move(opened.weights.blocks[i]));
+    model::StoredMatrices small = expand(quantized, blocks[i], flat);
+    if (each_block)
+      opened.weights.blocks[i] = each_block(blocks[i], std::move(opened.weights.blocks[i]),
+                                            is_quantized ? std::move(small) : model::StoredMatrices());
   }
-  if (!each_block) read_tensors(stored.files, std::move(destinations), progress);
+  if (!by_block) read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }
 
@@ -220,7 +309,8 @@ at::ScalarType stored_dtype(const std::string& name_or_path, const std::optional
   std::optional<at::ScalarType> all;
   for (const auto& block : stored.match.sources)
     for (const std::size_t number : block) {
-      const at::ScalarType one = scalar_type_of(stored.files.tensors()[number].dtype);
+      if (stored.quantized(number)) continue;
+      const at::ScalarType one = scalar_type_of(stored.model.tensors[number].dtype);
       all = all ? c10::promoteTypes(*all, one) : one;
     }
   return all.value_or(at::kFloat);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/small_block.h"
 #include "model/tables/adapter_config.h"
 #include "model/tables/settings.h"
 #include "model/tables/table.h"
@@ -39,9 +40,9 @@ struct LoadedModel {
 using ProgressCallback = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // Called for each block when its weights are complete; what it returns takes their place. The block may be on
-// any device.
-using BlockCallback =
-    std::function<model::BlockWeights(const model::Block& block, model::BlockWeights weights)>;
+// any device. `stored`: what the files have in few bits; `weights` has its values.
+using BlockCallback = std::function<model::BlockWeights(
+    const model::Block& block, model::BlockWeights weights, model::StoredMatrices stored)>;
 
 // The folder of a model: a path, or ORG/NAME[@REVISION] in the Hugging Face cache. A UserError says how to
 // download it.
@@ -50,7 +51,7 @@ std::filesystem::path model_folder(const std::string& name_or_path);
 // A model with its weights. `name_or_path`: as for model_folder, or the path of a config.json. `weights_file`
 // (the original's policy.pt, a .bin, a .safetensors) replaces the folder's own weights. A rank reads only its
 // part of the weights. With `each_block` one block after the other is read, so that only one is in memory
-// before it.
+// before it. Matrices that are quantized in the files become values of `dtype`.
 LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at::Device device,
                        const std::optional<std::filesystem::path>& weights_file = std::nullopt,
                        const ProgressCallback& progress = {}, const model::Layout& layout = {},
@@ -63,7 +64,7 @@ LoadedModel open_model(const std::string& name_or_path);
 bool has_tokenizer(const std::filesystem::path& folder);
 void use_tokenizer(LoadedModel& model, const std::filesystem::path& folder);
 
-// The dtype of the stored weights; if there are several, the one that they promote to.
+// The dtype of the stored weights that are not quantized; if there are several, the one that they promote to.
 at::ScalarType stored_dtype(const std::string& name_or_path,
                             const std::optional<std::filesystem::path>& weights_file = std::nullopt);
 

@@ -97,8 +97,8 @@ class Matcher {
                           fmt::join(tensor.shape, ", "), fmt::join(wanted.shape, ", ")));
     if (!is_float(tensor.dtype))
       problem(
-          fmt::format("tensor '{}' has the dtype {}, expected F64, F32, F16 or BF16: quantized weights "
-                      "are not supported",
+          fmt::format("tensor '{}' has the dtype {}, expected F64, F32, F16 or BF16: of quantized weights "
+                      "only bitsandbytes' nf4 and int8 are supported",
                       tensor.name, name_of(tensor.dtype)));
   }
 

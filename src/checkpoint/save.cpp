@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 std::string config_of(const LoadedModel& model) {
   auto config = nlohmann::ordered_json::parse(model.config_json);
   config.erase("torch_dtype");
+  config.erase("quantization_config");  // the values are written
   config["dtype"] = name_of_scalar(model.weights.dtype());
   const bool tied = model.config.shape.tied_embeddings;
   if (model::parse_shape(model.config_json, "config.json").tied_embeddings != tied)

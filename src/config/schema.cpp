@@ -264,7 +264,7 @@ std::vector<Field> adapter_fields() {
             "name; or all-linear, every matrix of the layers (of a mixture of experts: of its attention)."),
       field("adapter.base_dtype", kAdapter, &A::base_dtype, "null", one_of(all_choices<BaseDtype>()),
             "Store the frozen matrices in fewer bits: nf4 (QLoRA's 4 bits), int8 or fp8; null: as they are "
-            "computed in."),
+            "computed in, or as the model's files have them (bitsandbytes)."),
       field("adapter.rslora", kAdapter, &A::rslora, "false", yes_or_no(),
             "Multiply by alpha / sqrt(r) instead (rank-stabilized LoRA)."),
       field("adapter.dora", kAdapter, &A::dora, "false", yes_or_no(),

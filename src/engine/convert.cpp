@@ -50,9 +50,7 @@ int run_convert(const commands::ConvertArguments& arguments) {
   handle_stop_signals();
   const checkpoint::LoadedModel model =
       checkpoint::load_model(input.config, dtype, at::kCPU, input.weights, shown_progress("reading"));
-  // The first notes are about settings that training ignores; they do not matter here.
-  const auto of_config = static_cast<std::ptrdiff_t>(model.config.settings.notes.size());
-  commands::print_notes({model.notes.begin() + of_config, model.notes.end()});
+  print_weight_notes(model);
   if (fs::path(arguments.out).extension() == ".pt")
     checkpoint::save_policy(arguments.out, model, shown_progress("writing"));
   else

@@ -77,6 +77,11 @@ std::string summary_of(const checkpoint::LoadedModel& model) {
                      with_commas(count), checkpoint::name_of_scalar(model.weights.dtype()), file_size(bytes));
 }
 
+void print_weight_notes(const checkpoint::LoadedModel& model) {
+  const auto of_config = static_cast<std::ptrdiff_t>(model.config.settings.notes.size());
+  commands::print_notes({model.notes.begin() + of_config, model.notes.end()});
+}
+
 void fetch_models(const commands::ModelArguments& arguments) {
   commands::fetch_model(arguments.model, arguments.weights.empty() ? hub::Need::weights : hub::Need::config);
   commands::fetch_model(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer,

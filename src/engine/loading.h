@@ -21,6 +21,9 @@ at::ScalarType scalar_type_named(const std::string& name);  // float32, bfloat16
 // "GPT-2, 124,439,808 parameters, float32, 498 MB"
 std::string summary_of(const checkpoint::LoadedModel& model);
 
+// The notes about a model's weights, without those about settings that training ignores.
+void print_weight_notes(const checkpoint::LoadedModel& model);
+
 struct ReadyModel {
   model::Model model;
   model::Weights weights;

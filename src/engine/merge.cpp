@@ -144,6 +144,7 @@ int run_merge(const commands::MergeArguments& arguments) {
   const fs::path folder = find_adapter(arguments.adapter, arguments.model);
   handle_stop_signals();
   const checkpoint::LoadedModel merged = merge(arguments.model, folder, arguments.out, arguments.dtype);
+  print_weight_notes(merged);
   fmt::print("{}: {}\n", arguments.out, summary_of(merged));
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "model/small_block.h"
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -70,25 +71,29 @@ at::Tensor local_values(const at::Tensor& whole, const LocalTensor& from, const 
 }  // namespace
 
 BlockWeights to_small(const BlockWeights& whole, const Block& block, ops::SmallDtype dtype,
-                      const Layout& layout) {
+                      const Layout& layout, const StoredMatrices& stored) {
   const at::NoGradGuard no_grad;
   const LocalBlock all = local_block(block, {}), local = local_block(block, layout);
   if (whole.flat.numel() != all.size) throw std::logic_error("a part of a block cannot be quantized");
-  const auto is_small = [&block](const TensorInfo& tensor) { return may_be_small(block, tensor); };
-  if (std::ranges::none_of(block.tensors, is_small)) return part_of_block(whole.flat, block, layout);
+  const auto is_small = [&](std::size_t tensor) {
+    return stored.empty() ? may_be_small(block, block.tensors[tensor]) : stored[tensor].has_value();
+  };
+  if (std::ranges::none_of(std::views::iota(std::size_t{0}, block.tensors.size()), is_small))
+    return part_of_block(whole.flat, block, layout);
   SmallBlock small;
   Bytes bytes;
   std::vector<at::Tensor> others = {whole.flat.narrow(0, 0, 0)};
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const LocalTensor& from = all.tensors[i];
     const LocalTensor& to = local.tensors[i];
-    if (!is_small(block.tensors[i])) {
+    if (!is_small(i)) {
       small.others.push_back({to.start, to.count()});
       others.push_back(local_values(whole.flat, from, to));
       continue;
     }
     const at::Tensor values = whole.flat.narrow(0, from.start, from.count()).view(from.shape);
-    ops::SmallMatrix matrix = part_of_matrix(ops::to_small(values, dtype), block.tensors[i], to, layout);
+    ops::SmallMatrix matrix = part_of_matrix(stored.empty() ? ops::to_small(values, dtype) : *stored[i],
+                                             block.tensors[i], to, layout);
     const auto moved = [&bytes](at::Tensor& tensor) { return bytes.add(std::exchange(tensor, {})); };
     small.matrices.push_back({to.start, to.shape, moved(matrix.codes), moved(matrix.scales),
                               moved(matrix.nested), std::move(matrix)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/weights.h"
@@ -29,11 +30,16 @@ struct SmallBlock {
   std::int64_t size = 0, shard_size = 0;  // of all bytes, and of a rank's
 };
 
+// For each tensor of a block, the matrix in few bits that the model's files have, if they have one. Empty if
+// they have none in any block.
+using StoredMatrices = std::vector<std::optional<ops::SmallMatrix>>;
+
 // What a rank holds of a block: with its matrices in few bits, if it has any that may be (may_be_small). This
 // process must have the block whole: a part of a matrix keeps the values that it has in the whole, whose
-// scales depend on all of it.
+// scales depend on all of it. `stored`: these are taken as they are, and the other matrices are not
+// quantized.
 BlockWeights to_small(const BlockWeights& whole, const Block& block, ops::SmallDtype dtype,
-                      const Layout& layout = {});
+                      const Layout& layout = {}, const StoredMatrices& stored = {});
 
 // A block like that one over other bytes, which are not sharded.
 BlockWeights small_views(const at::Tensor& bytes, const SmallBlock& like);

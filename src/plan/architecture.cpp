@@ -34,9 +34,9 @@ std::string asset_of(const std::string& name) {
   return "architecture/" + replace_all(name, "/", "--") + ".json";
 }
 
-Architecture from_file(const fs::path& path) {
-  const std::string text = read_text_file(path, "model configuration");
-  return {model::parse_model_config(text, path.string()).shape, path.string(), text};
+Architecture parsed(std::string text, std::string origin) {
+  const model::ModelConfig config = model::parse_model_config(text, origin);
+  return {config.shape, std::move(origin), std::move(text), config.settings.quantization};
 }
 
 }  // namespace
@@ -47,16 +47,18 @@ std::vector<std::string> built_in_models() {
   return names;
 }
 
+Architecture read_architecture(const fs::path& config_json) {
+  return parsed(read_text_file(config_json, "model configuration"), config_json.string());
+}
+
 bool is_built_in(const std::string& name) { return config::asset(asset_of(name)).has_value(); }
 
 Architecture find_architecture(const std::string& name_or_path) {
   std::error_code none;
-  if (fs::is_directory(name_or_path, none)) return from_file(fs::path(name_or_path) / "config.json");
-  if (const fs::path cached = cached_config(name_or_path); !cached.empty()) return from_file(cached);
-  if (const auto shipped = config::asset(asset_of(name_or_path))) {
-    const std::string origin = "configs/" + asset_of(name_or_path);
-    return {model::parse_model_config(*shipped, origin).shape, origin, std::string(*shipped)};
-  }
+  if (fs::is_directory(name_or_path, none)) return read_architecture(fs::path(name_or_path) / "config.json");
+  if (const fs::path cached = cached_config(name_or_path); !cached.empty()) return read_architecture(cached);
+  if (const auto shipped = config::asset(asset_of(name_or_path)))
+    return parsed(std::string(*shipped), "configs/" + asset_of(name_or_path));
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
     throw UserError(
         fmt::format("model.name_or_path: there is no folder {}; expected a model folder or a name ORG/NAME",

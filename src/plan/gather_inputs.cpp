@@ -55,6 +55,31 @@ void check_archive(const std::string& archive) {
     throw UserError(fmt::format("model.archive: no model in {}{}", archive, hint));
 }
 
+// The config.json beside the weights that the run starts from: that of model.archive, if it is a model's
+// folder, else the model's own.
+Architecture start_of(const config::RunConfig& run, const Architecture& own) {
+  if (!run.model.archive) return own;
+  const fs::path archive = *run.model.archive;
+  std::error_code none;
+  // The original's path of our own checkpoint (CHECKPOINT/policy.pt) means its folder.
+  const bool is_file_of_folder = archive.filename() == "policy.pt" && !fs::exists(archive, none);
+  const fs::path config = (is_file_of_folder ? archive.parent_path() : archive) / "config.json";
+  return fs::exists(config, none) ? read_architecture(config) : own;
+}
+
+// An adapter is trained over the matrices that the files have in few bits, as they are.
+void use_stored_dtype(config::AdapterConfig& adapter, const Architecture& start) {
+  if (!start.quantization || adapter.name == config::Adapter::none) return;
+  const config::BaseDtype dtype = base_dtype_of(*start.quantization);
+  if (adapter.base_dtype.value_or(dtype) != dtype)
+    throw UserError(fmt::format(
+        "adapter.base_dtype={}: the weights are {} already ({}: quantized by bitsandbytes), and an adapter "
+        "is "
+        "trained over them as they are; leave the key out, or use the model that they were made from",
+        name_of(*adapter.base_dtype), name_of(dtype), start.origin));
+  adapter.base_dtype = dtype;
+}
+
 // The statistics that the configuration names, else what was counted, else the statistics of the first data
 // set that has any, else HH's.
 void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
@@ -96,7 +121,11 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   in.run = run;
   in.machine = machine;
   if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
-  in.shape = find_architecture(run.model.name_or_path).shape;
+  const Architecture architecture = find_architecture(run.model.name_or_path);
+  in.shape = architecture.shape;
+  const Architecture start = start_of(run, architecture);
+  in.quantization = start.quantization;
+  use_stored_dtype(in.run.adapter, start);
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
   in.adapter = adapter_of(run, *in.table);
   read_lengths(in, counted);

@@ -81,6 +81,10 @@ model::AdapterSettings adapter_settings(const config::AdapterConfig& config) {
   return settings;
 }
 
+config::BaseDtype base_dtype_of(const model::Quantization& stored) {
+  return stored.dtype == model::Quantization::Dtype::nf4 ? config::BaseDtype::nf4 : config::BaseDtype::int8;
+}
+
 std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
                                                      const model::TensorTable& table) {
   if (run.adapter.name == config::Adapter::none) return nullptr;

@@ -13,6 +13,7 @@
 #include "config/mesh.h"
 #include "config/run_config.h"
 #include "model/tables/adapter.h"
+#include "model/tables/quantization.h"
 #include "model/tables/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
@@ -34,6 +35,7 @@ struct Inputs {
   config::RunConfig run;
   Machine machine;
   model::ModelShape shape;
+  std::optional<model::Quantization> quantization{};  // of the weights in the files
   std::shared_ptr<const model::TensorTable> table;
   std::shared_ptr<const model::TensorTable> adapter{};  // null without one
   Lengths lengths;
@@ -70,6 +72,9 @@ enum class ReferenceMode { none, live, cached };
 
 // The adapter's keys as the tables take them.
 model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
+
+// The frozen matrices of a run with an adapter over such weights, which are used as they are.
+config::BaseDtype base_dtype_of(const model::Quantization& stored);
 
 // The tensors of the run's adapter; null without one.
 std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,

@@ -89,9 +89,18 @@ std::optional<Finding> adapter(const Facts& f) {
 }
 
 std::optional<Finding> base_dtype(const Facts& f) {
+  constexpr const char* id = "base-dtype";
+  const auto& stored = f.w.in.quantization;
+  if (stored && !f.w.in.adapter)
+    return warning(
+        id, fmt::format("the weights are quantized by bitsandbytes ({}): without an adapter all of them "
+                        "are trained and saved as {}, beginning with rounded values; adapter=lora "
+                        "trains over them as they are, or use the model that they were made from",
+                        name_of(stored->dtype), name_of(f.run.model.policy_dtype)));
   if (!f.run.adapter.base_dtype) return std::nullopt;
-  return ok("base-dtype", fmt::format("frozen matrices in {}: {:.3g} bytes per parameter of the model",
-                                      name_of(*f.run.adapter.base_dtype), bytes_per_parameter(f.w)));
+  return ok(id, fmt::format("frozen matrices in {}{}: {:.3g} bytes per parameter of the model",
+                            name_of(*f.run.adapter.base_dtype),
+                            stored ? ", as bitsandbytes quantized them" : "", bytes_per_parameter(f.w)));
 }
 
 std::optional<Finding> reference_model(const Facts& f) {

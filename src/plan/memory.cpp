@@ -165,14 +165,21 @@ double reference_on_device(const Workload& w) {
   return most * to_double(w.precision.reference);
 }
 
+// Whether a tensor is in few bits: as the run has it, or as the files have it.
+bool is_small(const Workload& w, const Block& block, const model::TensorInfo& tensor) {
+  return w.in.run.adapter.base_dtype && model::may_be_small(block, tensor) &&
+         (!w.in.quantization || w.in.quantization->covers(tensor.name));
+}
+
 // The bytes of a matrix in few bits on a tensor-parallel rank: its codes and their scales
 // (ops/small_matrix.h). A part of nf4 has scales of 32 bits, as they are; columns have those of all rows.
-double small_bytes(config::BaseDtype dtype, const model::TensorInfo& tensor, std::int64_t ranks) {
+double small_bytes(const Workload& w, const model::TensorInfo& tensor) {
+  const std::int64_t ranks = w.mesh.tensor;
   const double count = to_double(tensor.count()) / to_double(ranks);
-  if (dtype != config::BaseDtype::nf4)
-    return count * bytes_of_code(dtype) +
+  if (w.in.run.adapter.base_dtype != config::BaseDtype::nf4)
+    return count * bytes_of_code(w) +
            4 * to_double(tensor.shape[0]) / to_double(*tensor.split == 0 ? ranks : 1);
-  if (ranks == 1) return count * bytes_of_code(dtype);
+  if (ranks == 1) return count * bytes_of_code(w);
   return count * (0.5 + 4 / to_double(model::block_on_ranks(tensor, ranks, kNf4Block)));
 }
 
@@ -328,28 +335,27 @@ bool offloads_reference(const Workload& w) {
          reference_bytes(w) > 0;
 }
 
-double bytes_of_code(config::BaseDtype dtype) {
-  return dtype == config::BaseDtype::nf4 ? 1.0 / 2 + (1 + 4 / to_double(kNestedBlock)) / to_double(kNf4Block)
-                                         : 1;
+double bytes_of_code(const Workload& w) {
+  if (w.in.run.adapter.base_dtype != config::BaseDtype::nf4) return 1;
+  const bool has_nested = !w.in.quantization || w.in.quantization->nested;
+  return 1.0 / 2 + (has_nested ? 1 + 4 / to_double(kNestedBlock) : 4) / to_double(kNf4Block);
 }
 
 double block_bytes(const Workload& w, const Block& block) {
-  const auto& dtype = w.in.run.adapter.base_dtype;
   const double weight = to_double(w.precision.weights);
-  if (!dtype) return unsharded_on_rank(w, block) * weight;
+  if (!w.in.run.adapter.base_dtype) return unsharded_on_rank(w, block) * weight;
   double bytes = 0;
   for (const model::TensorInfo& tensor : block.tensors)
-    bytes += model::may_be_small(block, tensor)
-                 ? small_bytes(*dtype, tensor, w.mesh.tensor)
+    bytes += is_small(w, block, tensor)
+                 ? small_bytes(w, tensor)
                  : to_double(tensor.count()) / to_double(tensor.split ? w.mesh.tensor : 1) * weight;
   return bytes;
 }
 
 double small_parameters(const Workload& w, const Block& block) {
   double sum = 0;
-  if (w.in.run.adapter.base_dtype)
-    for (const model::TensorInfo& tensor : block.tensors)
-      if (model::may_be_small(block, tensor)) sum += to_double(tensor.count());
+  for (const model::TensorInfo& tensor : block.tensors)
+    if (is_small(w, block, tensor)) sum += to_double(tensor.count());
   return sum / to_double(w.mesh.tensor);
 }
 

@@ -38,7 +38,7 @@ double block_bytes(const Workload& w, const model::Block& block);
 double bytes_per_parameter(const Workload& w);
 
 // Bytes of an element in few bits, with the scales of blocks of elements.
-double bytes_of_code(config::BaseDtype dtype);
+double bytes_of_code(const Workload& w);
 
 // Parameters of a block on a tensor-parallel rank that are in few bits.
 double small_parameters(const Workload& w, const model::Block& block);

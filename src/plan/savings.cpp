@@ -82,7 +82,7 @@ bool is_replaced(const Saving& saving, std::span<const Saving> later) {
 // The frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
-  if (!in.adapter || now == config::BaseDtype::nf4) return {};
+  if (!in.adapter || in.quantization || now == config::BaseDtype::nf4) return {};
   std::vector<Saving> ways;
   if (!now)
     ways.push_back({{"adapter.base_dtype=int8"}, "frozen matrices rounded to 8 bits (about 1 % off)"});
@@ -120,6 +120,7 @@ Inputs changed(const Inputs& in, const Overrides& overrides) {
   }
   result.run = config::with_overrides(in.run, keys);
   result.adapter = adapter_of(result.run, *result.table);
+  if (result.adapter && in.quantization) result.run.adapter.base_dtype = base_dtype_of(*in.quantization);
   return result;
 }
 

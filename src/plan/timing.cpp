@@ -188,9 +188,8 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
 
 // Matrices in few bits are read, and written in the dtype that they are computed in, once in each direction.
 double expanding_seconds(const Workload& w, const Block& block) {
-  const auto& dtype = w.in.run.adapter.base_dtype;
-  if (!dtype) return 0;
-  const double bytes = bytes_of_code(*dtype) + to_double(w.precision.weights);
+  if (!w.in.run.adapter.base_dtype) return 0;
+  const double bytes = bytes_of_code(w) + to_double(w.precision.weights);
   return small_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
 }
 

@@ -222,8 +222,9 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
     throw UserError(fmt::format(
         "model.archive: there is no folder {}; the reference is the adapter that the run started from",
         *config.model.archive));
-  const std::string base =
-      adapted.fingerprint + (config.adapter.base_dtype ? "-" + name_of(*config.adapter.base_dtype) : "");
+  // The fingerprint is that of the values of the files, which the run may round.
+  const bool rounds = config.adapter.base_dtype && !adapted.loaded.config.settings.quantization;
+  const std::string base = adapted.fingerprint + (rounds ? "-" + name_of(*config.adapter.base_dtype) : "");
   if (!archive) return {{adapted.base, pass}, base};
   model::Weights adapter = read_adapter(adapted, *archive, config, train::reference_dtype(config), mesh);
   std::string fingerprint = base + shard::fingerprint_of(adapted.table(), adapter, mesh);
@@ -254,9 +255,10 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   checkpoint::BlockCallback each_block;
   const std::optional<ops::SmallDtype> small = train::base_dtype(config);
   if (small)
-    each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
+    each_block = [&](const model::Block& block, const model::BlockWeights& weights,
+                     const model::StoredMatrices& stored) {
       before.add_whole(block, weights.flat);
-      return model::to_small(weights, block, *small, mesh.layout());
+      return model::to_small(weights, block, *small, mesh.layout(), stored);
     };
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint::load_model(name, train::reference_dtype(config), device, std::nullopt,

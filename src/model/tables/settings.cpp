@@ -165,8 +165,6 @@ void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
     in.fail("'add_cross_attention' is not supported");
   if (kind == LayerKind::gemma && in.flag("use_bidirectional_attention", false))
     in.fail("'use_bidirectional_attention' is not supported");
-  if (in.find("quantization_config"))
-    in.fail("'quantization_config': quantized weights are not supported; use the original model");
 }
 
 // GPT-2, GPT-NeoX and GPT-J have no padding row. A negative id counts from the end, as in Python. An id
@@ -219,6 +217,11 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
   settings.norm_topk_prob = config.shape.family == Family::mixtral || in.flag("norm_topk_prob", false);
   settings.initializer_range = in.number("initializer_range", 0.02);
   settings.padding_row = read_padding_row(in, config.shape);
+  settings.quantization = read_quantization(in);
+  if (settings.quantization && kind == LayerKind::gpt2)
+    in.fail(
+        "'quantization_config': bitsandbytes transposes GPT-2's matrices, which is not supported; use the "
+        "model that it was made from");
   extend_context(config.shape, settings.rotary);
   note_dropout(in, settings.notes);
   return config;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/tables/quantization.h"
 #include "model/tables/rotary.h"
 #include "model/tables/shape.h"
 
@@ -27,8 +28,9 @@ struct Settings {
   double embedding_multiplier = 1, residual_multiplier = 1, logit_multiplier = 1;
   bool norm_topk_prob = false;  // the weights of a token's experts are scaled so that they add up to 1
   double initializer_range = 0.02;
-  std::optional<std::int64_t> padding_row;  // of the embedding; zeros in a new model
-  std::vector<std::string> notes;           // what is ignored, for the user
+  std::optional<std::int64_t> padding_row;   // of the embedding; zeros in a new model
+  std::optional<Quantization> quantization;  // of the weights in the files
+  std::vector<std::string> notes;            // what is ignored, for the user
 };
 
 struct ModelConfig {

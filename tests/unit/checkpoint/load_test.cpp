@@ -67,7 +67,9 @@ TEST_F(Load, OneBlockAfterTheOther) {
   std::int64_t done = 0, all = 0;
   const auto progress = [&](std::int64_t now, std::int64_t of) { done = now, all = of; };
   std::vector<std::string> seen;
-  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
+  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights,
+                              const model::StoredMatrices& stored) {
+    EXPECT_TRUE(stored.empty());
     const std::size_t number = seen.size();
     EXPECT_TRUE(at::equal(weights.flat, model_.weights.blocks[number].flat)) << number;
     EXPECT_LE(done, all);

@@ -133,8 +133,8 @@ TEST(Match, ListsEveryDifference) {
       problems_of(table, stored),
       (std::vector<std::string>{
           "file: tensor 'transformer.wpe.weight' has the shape [8, 16], expected [16, 8] (from config.json)",
-          "file: tensor 'lm_head.weight' has the dtype I8, expected F64, F32, F16 or BF16: quantized weights "
-          "are not supported",
+          "file: tensor 'lm_head.weight' has the dtype I8, expected F64, F32, F16 or BF16: of quantized "
+          "weights only bitsandbytes' nf4 and int8 are supported",
           "file: the model's tensor 'transformer.h.0.ln_1.weight' is missing; is it "
           "'transformer.h.0.ln_l.weight' in the file?",
           "file: the model's tensor 'transformer.ln_f.bias' is missing",

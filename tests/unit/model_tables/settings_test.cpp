@@ -82,11 +82,47 @@ TEST(Settings, RefuseUnsupportedFeaturesByName) {
       {kLlama + R"(, "rope_scaling": {"rope_type": "linear"})", "'factor' is missing or below 1"},
       {kLlama + R"(, "rope_scaling": 3)", "'rope_scaling' is not an object"},
       {kLlama + R"(, "rope_parameters": {"full_attention": {"rope_theta": 1}})", "by kind of layer"},
-      {kLlama + R"(, "quantization_config": {"bits": 4})", "quantized weights are not supported"},
+      {kLlama + R"(, "quantization_config": {"bits": 4})", "by the method 'unknown' cannot be read"},
+      {kLlama + R"(, "quantization_config": {"quant_method": "gptq", "bits": 4})",
+       "m: 'quantization_config': weights quantized by the method 'gptq' cannot be read (supported: nf4 and "
+       "int8 of bitsandbytes); use the model that they were made from"},
+      {kLlama + R"(, "quantization_config": {"load_in_4bit": true})",
+       "weights of bitsandbytes' type 'fp4' cannot be read"},
+      {kLlama + R"(, "quantization_config": {"load_in_4bit": 1})",
+       "'load_in_4bit' is 1, expected true or false"},
+      {kLlama + R"(, "quantization_config": {"load_in_8bit": true, "llm_int8_skip_modules": "x"})",
+       "'llm_int8_skip_modules' is not a list"},
+      {kLlama + R"(, "quantization_config": 4)", "'quantization_config' is not an object"},
+      {kGpt2 + R"(, "quantization_config": {"load_in_8bit": true})",
+       "bitsandbytes transposes GPT-2's matrices"},
       {kGpt2 + R"(, "add_cross_attention": true)", "'add_cross_attention' is not supported"},
   };
   for (const Case& c : cases)
     EXPECT_NE(settings_message(c.members).find(c.expected), std::string::npos) << settings_message(c.members);
+}
+
+TEST(Settings, Quantization) {
+  EXPECT_FALSE(parse(kLlama).settings.quantization);
+  EXPECT_FALSE(parse(kLlama + R"(, "quantization_config": null)").settings.quantization);
+  const std::string with = kLlama + R"(, "quantization_config": )";
+  const auto nf4 =
+      parse(with + R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "load_in_8bit": false,
+      "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true, "bnb_4bit_quant_storage": "bfloat16",
+      "llm_int8_skip_modules": ["lm_head", "model.layers.1.mlp", "layers.0.self_attn.q_proj"]})")
+          .settings.quantization;
+  ASSERT_TRUE(nf4);
+  EXPECT_EQ(name_of(nf4->dtype), "nf4");
+  EXPECT_TRUE(nf4->nested);
+  EXPECT_TRUE(nf4->covers("model.layers.0.mlp.up_proj.weight"));
+  EXPECT_TRUE(nf4->covers("model.layers.11.mlp.up_proj.weight"));
+  EXPECT_FALSE(nf4->covers("model.layers.1.mlp.up_proj.weight"));
+  EXPECT_FALSE(nf4->covers("model.layers.0.self_attn.q_proj.weight"));
+  EXPECT_FALSE(nf4->covers("lm_head.weight"));
+  const auto int8 = parse(with + R"({"load_in_8bit": true})").settings.quantization;  // of an old version
+  ASSERT_TRUE(int8);
+  EXPECT_EQ(name_of(int8->dtype), "int8");
+  EXPECT_TRUE(int8->covers("lm_head.weight"));
+  EXPECT_FALSE(parse(with + R"({"quant_method": "bitsandbytes"})").settings.quantization);
 }
 
 const std::string kMixtral = R"("model_type": "mixtral", "hidden_size": 64, "intermediate_size": 176,

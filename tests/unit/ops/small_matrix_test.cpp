@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -151,6 +152,36 @@ TEST(SmallMatrix, PartsOnAGpuHaveTheSameBits) {
             select(to_small(matrix.cuda(), dtype), part.shape, part.dimension, part.slices, part.block);
         EXPECT_TRUE(at::equal(values_of(there, expected.cuda()).cpu(), expected)) << part.shape;
       }
+}
+
+// Without scales of 8 bits, as bitsandbytes does it without double quantization.
+SmallMatrix with_plain_scales(SmallMatrix nf4, const at::Tensor& scales) {
+  nf4.scales = scales;
+  nf4.nested = at::Tensor();
+  nf4.offset = 7;  // has no meaning then
+  return nf4;
+}
+
+TEST(SmallMatrix, Nf4WithPlainScales) {
+  at::Tensor matrix = at::randn({3, 64});
+  const at::Tensor scales = at::tensor({0.5F, 3.0F, 1e-3F});
+  const SmallMatrix plain = with_plain_scales(to_small(matrix, SmallDtype::nf4), scales);
+  const SmallMatrix ones = with_plain_scales(plain, at::ones({3}));
+  EXPECT_TRUE(at::equal(values_of(plain, matrix), values_of(ones, matrix) * scales.unsqueeze(1)));
+}
+
+TEST(SmallMatrix, PlainScalesOnAGpuHaveTheSameBits) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const std::int64_t columns : {7, 64, 333, 4096}) {
+      const at::Tensor matrix = at::randn({130, columns}, at::TensorOptions().dtype(type));
+      const SmallMatrix here =
+          with_plain_scales(to_small(matrix, SmallDtype::nf4), at::randn({(130 * columns + 63) / 64}).abs());
+      SmallMatrix there = here;
+      there.codes = here.codes.cuda();
+      there.scales = here.scales.cuda();
+      EXPECT_TRUE(at::equal(values_of(here, matrix), values_of(there, matrix.cuda()).cpu())) << columns;
+    }
 }
 
 TEST(SmallMatrix, OnAGpuHasTheSameBits) {
