@@ -53,8 +53,9 @@ model::Weights load_small(const json& asked, at::ScalarType type, const shard::M
   const ops::SmallDtype dtype = name == "nf4"    ? ops::SmallDtype::nf4
                                 : name == "int8" ? ops::SmallDtype::int8
                                                  : ops::SmallDtype::fp8;
-  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights) {
-    return model::to_small(weights, block, dtype, mesh.layout());
+  const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights,
+                              const model::StoredMatrices& stored) {
+    return model::to_small(weights, block, dtype, mesh.layout(), stored);
   };
   return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, {}, each_block).weights;
 }
