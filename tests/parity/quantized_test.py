@@ -134,6 +134,23 @@ class Quantized(unittest.TestCase):
         self.check(self.train("again", self.folder / "lora nested-values", "adapter.base_dtype=nf4"))
         self.assertNotEqual(self.adapter("again"), self.adapter("small nested"))
 
+    def updates(self, name):
+        lines = [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+        return [(line["loss/train"], line["grad_norm"]) for line in lines if "grad_norm" in line]
+
+    def test_ranks_compute_the_same(self):
+        sgd = ["optimizer=SGD", "lr=0.03", "minimum_log_interval_secs=0"]
+        for form in ("nested", "plain", "not all", "int8"):
+            folder, _ = self.make(f"ranks {form}", form=form)
+            self.check(self.train(f"one {form}", folder, *sgd))
+            expected = self.updates(f"one {form}")
+            self.assertEqual(len(expected), 10)
+            for trainer, mesh in (("FSDPTrainer", "mesh.shard=2"), ("TensorParallelTrainer", "mesh.tensor=2")):
+                name = f"{trainer} {form}"
+                with self.subTest(name):
+                    self.check(self.train(name, folder, f"trainer={trainer}", mesh, *sgd))
+                    torch.testing.assert_close(torch.tensor(self.updates(name)), torch.tensor(expected), rtol=2e-5, atol=0)
+
     def test_dora_and_cached_reference(self):
         folder, _ = self.make("dora")
         words = ["adapter.dora=true", "reference=cached", "model.fsdp_policy_mp=bfloat16"]
