@@ -67,4 +67,7 @@ struct SavedTensor {
 
 std::vector<SavedTensor> saved_tensors(const model::ModelShape& shape, std::int64_t element_bytes);
 
+// Bytes that the layers of the fullest GPU save for the tokens of a microbatch.
+double activation_bytes(const Workload& w);
+
 }  // namespace dpo::plan

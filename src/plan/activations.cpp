@@ -1,0 +1,115 @@
+// What layers save for the backward pass, and how many are recomputed in it.
+#include <algorithm>
+#include <cmath>
+
+#include "plan/memory.h"
+
+namespace dpo::plan {
+namespace {
+
+double layers_on_gpu(const Workload& w) {
+  const double layers = to_double(w.in.shape.layers);
+  return std::ceil(layers / to_double(w.spread));
+}
+
+// What a layer saves of its adapter for each token: A x, with dropout the x that A multiplies and the mask,
+// with DoRA the product that is scaled. Of the layer with the most.
+double adapter_activation_bytes(const Workload& w) {
+  if (!w.in.adapter) return 0;
+  double most = 0;
+  for (const model::Block& block : w.in.adapter->blocks) {
+    double elements = 0;
+    for (const model::TensorInfo& tensor : block.tensors) {
+      const double ranks = tensor.split ? to_double(w.mesh.tensor) : 1;
+      if (tensor.name.ends_with(".lora_A.weight"))
+        elements += to_double(tensor.shape[0]) +
+                    (w.in.run.adapter.dropout > 0 ? 2 * to_double(tensor.shape[1]) / ranks : 0);
+      else if (tensor.name.ends_with(".lora_magnitude_vector"))
+        elements += to_double(tensor.shape[0]) / ranks;
+    }
+    most = std::max(most, elements);
+  }
+  return most * to_double(w.precision.weights);
+}
+
+}  // namespace
+
+// What our layers save; fused ones may save less, never more.
+std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
+  const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
+  using Kind = model::LayerKind;
+  const Kind kind = s.layer_kind();
+  const bool gemma = kind == Kind::gemma, olmo = kind == Kind::olmo2, cohere = kind == Kind::cohere;
+  const bool mixture = kind == Kind::mixture;
+  const bool gated = kind == Kind::llama || gemma || olmo || cohere || mixture;
+  const bool one_norm = kind == Kind::gptj || cohere;
+  const double norms = one_norm ? 1 : gemma ? 4 : 2;
+  const double statistics = gated && !cohere ? 4 : 8;  // float32: inverse deviation; layer norm also the mean
+  std::vector<SavedTensor> saved = {
+      {"layer input", bytes(s.hidden), false},
+      {olmo ? "attention projection" : "first norm", bytes(s.hidden), false},
+      {"queries", bytes(s.query_width()), true},
+      {"keys and values", bytes(2 * s.kv_width()), true},
+      {"attention output", bytes(s.query_width()), true},
+      {"log-sum-exp", 4 * to_double(s.heads), true},
+      {"norm statistics", norms * statistics, false},
+  };
+  if ((gemma || cohere) && element_bytes < 4)
+    saved.push_back({"norm inputs in float32", norms * 4 * to_double(s.hidden), false});
+  else if (gemma)
+    saved.push_back({"outputs before their norms", bytes(2 * s.hidden), false});
+  if (olmo || s.family == model::Family::olmoe)
+    saved.push_back({"queries and keys before their norms", bytes(s.query_width() + s.kv_width()), true});
+  if (!one_norm) saved.push_back({olmo ? "MLP output" : "second norm", bytes(s.hidden), false});
+  if (!s.parallel_residual) saved.push_back({"residual between", bytes(s.hidden), false});
+  if (!mixture) {
+    saved.push_back({"MLP inner", bytes((gated ? 3 : 2) * s.ffn), true});
+    return saved;
+  }
+  const std::int64_t rows = s.experts_per_token;
+  // Probabilities of all experts in float32, and five numbers of 8 bytes for each that is chosen.
+  saved.push_back({"router", to_double(4 * s.experts + 40 * rows), false});
+  saved.push_back({"inputs and outputs of experts", bytes(2 * rows * s.hidden), false});
+  saved.push_back({"inner states of experts", bytes(4 * rows * s.ffn), true});
+  return saved;
+}
+
+double activation_bytes(const Workload& w) {
+  double layer = adapter_activation_bytes(w);
+  for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
+    layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
+  const double input = to_double(w.in.shape.hidden * w.precision.weights);
+  const double layers = layers_on_gpu(w), all = to_double(w.in.shape.layers);
+  const double recomputed = std::floor(layers * to_double(w.recomputed_layers) / all);
+  // A recomputed layer is in the place of one that was kept, and is free by then; if there was one here.
+  const bool alone = recomputed > 0 && (recomputed == layers || w.spread > 1);
+  const double body = recomputed * input + (layers - recomputed + (alone ? 1 : 0)) * layer;
+  const double ends = 2 * input;  // the embedding's output and the final norm's
+  return w.peak_tokens * (body + ends);
+}
+
+std::int64_t recomputed_layers_of(const Workload& w) {
+  // Plans are up to so much too low (docs/benchmarks.md).
+  constexpr double kFree = 0.03;
+  const std::int64_t layers = w.in.shape.layers;
+  const config::RecomputedLayers& asked = w.in.run.activation_checkpointing;
+  if (!asked.is_automatic()) return std::min(asked.count, layers);
+  Workload tried = w;
+  const auto fits = [&tried](std::int64_t count) {
+    tried.recomputed_layers = count;
+    const Memory memory = memory_per_gpu(tried);
+    return memory.total() <= (1 - kFree) * memory.available;
+  };
+  if (layers == 1 || fits(0)) return 0;
+  std::int64_t least = 1, most = layers - 1;
+  while (least < most) {
+    const std::int64_t middle = (least + most) / 2;
+    if (fits(middle))
+      most = middle;
+    else
+      least = middle + 1;
+  }
+  return least;
+}
+
+}  // namespace dpo::plan
