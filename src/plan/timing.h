@@ -3,23 +3,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "plan/inputs.h"
+#include "plan/passes.h"
 
 namespace dpo::plan {
-
-// Seconds of one microbatch on one GPU.
-struct MicrobatchTime {
-  double compute = 0;        // policy forward and backward, reference forward, extra scoring of some losses
-  double communication = 0;  // all of it, hidden under compute or not
-  double elapsed = 0;        // with both overlapped as far as possible
-  double product_flops = 0;  // of matrix products, and of attention, in `compute`
-  double attention_flops = 0;
-
-  MicrobatchTime operator+(const MicrobatchTime& other) const {
-    return {compute + other.compute, communication + other.communication, elapsed + other.elapsed,
-            product_flops + other.product_flops, attention_flops + other.attention_flops};
-  }
-};
 
 // How many tokens per GPU and microbatch hide the communication of a sharded run.
 struct TokenThreshold {
