@@ -116,7 +116,7 @@ void check_quantization(LoadedModel& opened, const OpenedWeights& stored, bool h
       throw UserError(fmt::format(
           "{}: tensor '{}' is quantized by bitsandbytes ({}), but 'quantization_config' in config.json {}",
           origin, stored.model.tensors[number].name, found,
-          expected ? fmt::format("says {}", wanted) : "is missing"));
+          expected ? fmt::format("says {}", wanted) : "does not say so"));
   if (!stored.model.quantized.empty())
     opened.notes.push_back(fmt::format("{}: {} matrices are quantized by bitsandbytes ({})", origin,
                                        stored.model.quantized.size(), wanted));

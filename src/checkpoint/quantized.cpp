@@ -61,7 +61,7 @@ class Finder {
   template <class Work>
   void collect(const Work& work) {
     constexpr std::size_t kMost = 20;
-    if (problems_.size() == kMost) return;
+    if (problems_.size() >= kMost) return;
     try {
       work();
     } catch (const UserError& error) {

@@ -27,8 +27,11 @@ int print_largest(const PlanArguments& arguments) {
   config::Resolved resolved = config::compose(request);
   print_notes(resolved.notes);
   if (resolved.values.exp_name.empty()) resolved.values.exp_name = "largest";  // no plan depends on it
-  if (!resolved.values.model.name_or_path.empty())
-    throw UserError("--largest looks for a model, and this command names one; with a model use --fit");
+  const config::RunConfig& run = resolved.values;
+  if (!run.model.name_or_path.empty() || run.model.archive || run.resume)
+    throw UserError(
+        "--largest looks for a model, and this command names one (model, model.archive or resume); with a "
+        "model use --fit");
   const plan::Machine machine = plan::find_machine(arguments.machine);
   print_notes(machine.notes);
   const std::vector<plan::LargestModel> models = plan::find_largest(resolved.values, machine);

@@ -19,7 +19,9 @@ std::uint32_t size_of(const std::vector<std::string>& list) {
   return static_cast<std::uint32_t>(list.size());
 }
 
-std::string as_question(const std::string& text) { return fmt::format("\n\nHuman: {}{}", text, kAssistantTurn); }
+std::string as_question(const std::string& text) {
+  return fmt::format("\n\nHuman: {}{}", text, kAssistantTurn);
+}
 
 // A response's score when the SFT target is chosen: that of the first response with the same text.
 double score_of_text(const PromptText& prompt, std::size_t response) {

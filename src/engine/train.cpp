@@ -199,6 +199,14 @@ config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
   return {std::stoll(comm::broadcast_text(all, own, 0))};
 }
 
+void say_if_changed(const plan::Plan& plan, const config::RunConfig& run, const plan::Inputs& in,
+                    const train::Listener& listener) {
+  const config::RecomputedLayers& now = run.activation_checkpointing;
+  if (now != plan.resolved.activation_checkpointing)
+    listener.say(fmt::format("note: with the lengths of the data, {} of {} layers are recomputed", now.count,
+                             in.shape.layers));
+}
+
 // The configuration for the trackers.
 std::string shown_config(const config::Resolved& resolved, const hub::Commits& commits) {
   auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
@@ -237,6 +245,7 @@ int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, co
   run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
     judged = judge_again(in, plan, data, early);
     data.config.activation_checkpointing = agreed(judged.plan, *world.all);
+    say_if_changed(plan, data.config, in, early);
   });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);

@@ -1,15 +1,28 @@
 // What layers save for the backward pass, and how many are recomputed in it.
 #include <algorithm>
-#include <cmath>
 
+#include "model/tables/recompute.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
 namespace {
 
-double layers_on_gpu(const Workload& w) {
-  const double layers = to_double(w.in.shape.layers);
-  return std::ceil(layers / to_double(w.spread));
+// Layers of which a GPU saves the input only, and others. If the last layer of a GPU is recomputed, no layer
+// that it kept is free by then.
+struct SavedLayers {
+  std::int64_t inputs = 0, kept = 0;
+};
+
+SavedLayers saved_on_gpu(const Workload& w, std::int64_t gpu) {
+  const std::int64_t layers = w.in.shape.layers, each = (layers + w.spread - 1) / w.spread;
+  SavedLayers saved;
+  bool last_is_recomputed = false;
+  for (std::int64_t layer = gpu * each; layer < std::min(layers, (gpu + 1) * each); ++layer) {
+    last_is_recomputed = model::is_recomputed(layer, w.recomputed_layers, layers);
+    ++(last_is_recomputed ? saved.inputs : saved.kept);
+  }
+  if (last_is_recomputed) ++saved.kept;
+  return saved;
 }
 
 // What a layer saves of its adapter for each token: A x, with dropout the x that A multiplies and the mask,
@@ -79,11 +92,11 @@ double activation_bytes(const Workload& w) {
   for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
     layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
   const double input = to_double(w.in.shape.hidden * w.precision.weights);
-  const double layers = layers_on_gpu(w), all = to_double(w.in.shape.layers);
-  const double recomputed = std::floor(layers * to_double(w.recomputed_layers) / all);
-  // A recomputed layer is in the place of one that was kept, and is free by then; if there was one here.
-  const bool alone = recomputed > 0 && (recomputed == layers || w.spread > 1);
-  const double body = recomputed * input + (layers - recomputed + (alone ? 1 : 0)) * layer;
+  double body = 0;
+  for (std::int64_t gpu = 0; gpu < w.spread; ++gpu) {
+    const auto [inputs, kept] = saved_on_gpu(w, gpu);
+    body = std::max(body, to_double(inputs) * input + to_double(kept) * layer);
+  }
   const double ends = 2 * input;  // the embedding's output and the final norm's
   return w.peak_tokens * (body + ends);
 }

@@ -119,6 +119,28 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
   return best;
 }
 
+std::optional<Fit> find_with(const Inputs& in, const std::vector<Saving>& savings) {
+  const Saving change = joined(savings);
+  std::optional<Fit> fit = find_among_choices(changed(in, change.overrides));
+  if (!fit) return std::nullopt;
+  fit->overrides = change.overrides + fit->overrides;
+  fit->costs = change.reason;
+  return fit;
+}
+
+// `fit` is that of all of these savings; the last one is needed.
+Fit without_unneeded(const Inputs& in, std::vector<Saving> savings, Fit fit) {
+  for (std::size_t i = savings.size() - 1; i-- > 0;) {
+    std::vector<Saving> fewer = savings;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    std::optional<Fit> still = find_with(in, fewer);
+    if (!still) continue;
+    savings = std::move(fewer);
+    fit = *std::move(still);
+  }
+  return fit;
+}
+
 }  // namespace
 
 std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
@@ -126,12 +148,8 @@ std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& sav
   std::vector<Saving> taken;
   for (const Saving& saving : savings) {
     taken.push_back(saving);
-    for (const Saving& change : {saving, joined(taken)})
-      if (std::optional<Fit> fit = find_among_choices(changed(in, change.overrides))) {
-        fit->overrides = change.overrides + fit->overrides;
-        fit->costs = change.reason;
-        return fit;
-      }
+    if (std::optional<Fit> fit = find_with(in, {saving})) return fit;
+    if (std::optional<Fit> fit = find_with(in, taken)) return without_unneeded(in, std::move(taken), *fit);
   }
   return std::nullopt;
 }

@@ -64,7 +64,10 @@ Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   // The original's path of our own checkpoint (CHECKPOINT/policy.pt) means its folder.
   const bool is_file_of_folder = archive.filename() == "policy.pt" && !fs::exists(archive, none);
   const fs::path config = (is_file_of_folder ? archive.parent_path() : archive) / "config.json";
-  return fs::exists(config, none) ? read_architecture(config) : own;
+  if (fs::exists(config, none)) return read_architecture(config);
+  Architecture start = own;
+  if (fs::is_regular_file(archive, none)) start.quantization.reset();  // the file has other weights
+  return start;
 }
 
 // An adapter is trained over the matrices that the files have in few bits, as they are.

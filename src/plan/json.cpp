@@ -132,6 +132,7 @@ std::string to_json(const std::vector<LargestModel>& models) {
     const Plan& plan = model.fit.plan;
     out.push_back({{"model", model.in.run.model.name_or_path},
                    {"parameters", model.in.table->count()},
+                   {"adapter", name_of(plan.resolved.adapter.name)},
                    {"overrides", model.fit.overrides},
                    {"costs", or_null(model.fit.costs)},
                    {"memory", memory(plan.memory)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "plan/architecture.h"
 #include "plan/gather_inputs.h"
 
@@ -11,25 +12,34 @@ namespace {
 // The run with each built-in model, the largest first.
 std::vector<Inputs> candidates(const config::RunConfig& run, const Machine& machine) {
   std::vector<Inputs> all;
+  std::optional<UserError> problem;
   for (const std::string& name : built_in_models()) {
     config::RunConfig own = run;
     own.model.name_or_path = name;
-    all.push_back(gather_inputs(own, machine));
-    all.back().host = {};  // the question is about the GPUs, whatever disk they have
+    try {
+      all.push_back(gather_inputs(own, machine));
+    } catch (const UserError& error) {  // it has no module of a name that adapter.targets has, for instance
+      problem = error;
+      continue;
+    }
+    all.back().host.free_disk.reset();  // the question is not about the disk
+    all.back().host.obstacle.clear();
   }
+  if (all.empty() && problem) throw UserError(*problem);
   std::ranges::stable_sort(all, std::ranges::greater{}, [](const Inputs& in) { return in.table->count(); });
   return all;
 }
 
 enum class Rounding { no, yes };
 
-std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const Overrides& way,
+std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const Saving& way,
                                        Rounding rounding) {
   for (const Inputs& in : models) {
-    const Inputs own = changed(in, way);
+    const Inputs own = changed(in, way.overrides);
     const auto savings = rounding == Rounding::yes ? rounding_savings(own) : std::vector<Saving>{};
     if (std::optional<Fit> fit = find_fastest(own, savings)) {
-      fit->overrides = way + fit->overrides;
+      fit->overrides = way.overrides + fit->overrides;
+      if (!way.reason.empty()) fit->costs = way.reason + (fit->costs.empty() ? "" : ", " + fit->costs);
       return LargestModel{in, *std::move(fit)};
     }
   }
@@ -40,10 +50,10 @@ std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const 
 
 std::vector<LargestModel> find_largest(const config::RunConfig& run, const Machine& machine) {
   const std::vector<Inputs> models = candidates(run, machine);
-  std::vector<Overrides> ways = {{}};
-  if (run.adapter.name == config::Adapter::none) ways.push_back({"adapter=lora"});
+  std::vector<Saving> ways = {{}};
+  if (run.adapter.name == config::Adapter::none) ways.push_back(lora_of(run));
   std::vector<LargestModel> found;
-  for (const Overrides& way : ways)
+  for (const Saving& way : ways)
     for (const Rounding rounding : {Rounding::no, Rounding::yes}) {
       std::optional<LargestModel> model = largest_of(models, way, rounding);
       if (model && (found.empty() || model->in.table->count() > found.back().in.table->count()))

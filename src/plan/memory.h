@@ -23,8 +23,8 @@ struct Memory {
 
 Memory memory_per_gpu(const Workload& w);
 
-// The layers that the run recomputes. If the plan decides, as few as leave a little of the memory free, but
-// not all: the memory of the last one is needed in any case.
+// The layers that the run recomputes. If the plan decides, as few as leave a little of the memory free if
+// possible, but not all: the memory of the last one is needed in any case.
 std::int64_t recomputed_layers_of(const Workload& w);
 
 // Parameters of a table that live on the fullest GPU: the model's, or those that are trained.

@@ -63,7 +63,9 @@ Plan assess_lengths(const Inputs& in) {
                          in.run.reference == config::ReferenceScoring::automatic && can_cache(in.run.loss);
   // Cached scores serve all epochs, and free the memory of the reference.
   const bool several_epochs = plan.timing.examples > unit_of(in.run.loss, in.lengths).in_epoch;
-  if (undecided && (several_epochs || !plan.fits())) return assess_with(in, ReferenceMode::cached);
+  const bool is_tight = !plan.fits() || (in.run.activation_checkpointing.is_automatic() &&
+                                         plan.resolved.activation_checkpointing.count > 0);
+  if (undecided && (several_epochs || is_tight)) return assess_with(in, ReferenceMode::cached);
   return plan;
 }
 

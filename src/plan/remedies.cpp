@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=auto";
-constexpr const char* kLora = "adapter=lora";
 
 // Collects the changes that work: in their own plan the finding is gone, and there is no new error.
 class Remedies {

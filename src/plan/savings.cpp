@@ -1,6 +1,7 @@
 #include "plan/savings.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 #include <string_view>
 
@@ -11,8 +12,6 @@
 namespace dpo::plan {
 namespace {
 
-constexpr const char* kLoraReason =
-    "LoRA: only a change of low rank is trained (choose an lr ten times higher)";
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 
 std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
@@ -92,11 +91,14 @@ std::vector<Saving> small_base(const Inputs& in) {
 
 // LoRA in place of training all weights, then over frozen matrices in few bits.
 std::vector<Saving> lora(const Inputs& in) {
-  if (in.adapter) return {};
-  const Overrides adapter = {"adapter=lora"};
-  std::vector<Saving> ways = {{adapter, kLoraReason}};
-  for (const Saving& base : small_base(changed(in, adapter)))
-    ways.push_back({adapter + base.overrides, fmt::format("{}, {}", kLoraReason, base.reason)});
+  const auto& archive = in.run.model.archive;
+  std::error_code none;
+  // A run is resumed as it was, and an adapter needs the folder of its model.
+  if (in.adapter || in.run.resume || (archive && std::filesystem::is_regular_file(*archive, none))) return {};
+  const Saving adapter = lora_of(in.run);
+  std::vector<Saving> ways = {adapter};
+  for (const Saving& base : small_base(changed(in, adapter.overrides)))
+    ways.push_back({adapter.overrides + base.overrides, adapter.reason + ", " + base.reason});
   return ways;
 }
 
@@ -105,6 +107,13 @@ std::vector<Saving> lora(const Inputs& in) {
 Overrides operator+(Overrides a, const Overrides& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+Saving lora_of(const config::RunConfig& run) {
+  Saving lora{{kLora}, "LoRA: only a change of low rank is trained (choose an lr ten times higher)"};
+  // With an adapter, the reference is the model itself.
+  if (run.model.reference_dtype) lora.overrides.push_back("model.reference_dtype=null");
+  return lora;
 }
 
 Inputs changed(const Inputs& in, const Overrides& overrides) {
@@ -148,8 +157,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
   if (run.mesh.replica.value_or(1) > 1)
     ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
   if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
-    ways.push_back(
-        {{"activation_checkpointing=auto"}, "activation checkpointing of as few layers as necessary"});
+    ways.push_back({{"activation_checkpointing=auto"}, "activation checkpointing"});
   return ways;
 }
 

@@ -23,11 +23,17 @@ struct Saving {
   std::string reason;
 };
 
+// LoRA in place of training all weights.
+inline constexpr const char* kLora = "adapter=lora";
+Saving lora_of(const config::RunConfig& run);
+
 // Every setting that saves memory without changing the split of the batch: those that change only time and
 // rounding, the cheapest first; and those that change the result of training or make updates much slower, the
-// smallest change first, of which the first round what a run keeps, and train the same weights.
+// smallest change first.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
+// Of the costly ones those that train the same weights, and keep state and frozen matrices in fewer bits or
+// elsewhere.
 std::vector<Saving> rounding_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);
 

@@ -196,6 +196,24 @@ std::string needs_text(const Plan& plan, const Inputs& in, const RunPaths& paths
   return text;
 }
 
+std::string largest_text(const LargestModel& model, const Paint& paint) {
+  const Plan& plan = model.fit.plan;
+  const std::string& name = model.in.run.model.name_or_path;
+  std::string out = "\n" + paint.bold(fmt::format("{} ({})", name, parameters_text(*model.in.table))) + "\n";
+  const auto line = [&out](const char* what, const std::string& text) {
+    constexpr std::size_t kIndent = 10;
+    out += fmt::format("  {:<{}}{}\n", what, kIndent - 2, wrap_words(text, kIndent, kWidth));
+  };
+  line("trains", plan.resolved.adapter.name == config::Adapter::none ? "all weights" : "a LoRA adapter");
+  line("needs", fmt::format("{} of {}{}", memory_size(plan.memory.total()),
+                            memory_size(plan.memory.available), place_of_memory(plan)));
+  line("speed", fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second),
+                            unit_of(plan.resolved.loss, {}).name, duration(plan.timing.update / 3600)));
+  line("costs", model.fit.costs.empty() ? "time and rounding only" : model.fit.costs);
+  line("add", fmt::format("model.name_or_path={} {}", name, fmt::join(model.fit.overrides, " ")));
+  return out;
+}
+
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
@@ -256,46 +274,28 @@ std::string to_text(const Fit& fit, const Plan& before) {
   std::string out = fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
                                 duration(fit.plan.timing.update / 3600),
                                 duration(before.timing.update / 3600), fmt::join(fit.overrides, " "));
-  if (!fit.costs.empty())
-    out += "  " + wrap_words("which changes the result of training: " + fit.costs, 2, kWidth) + "\n";
+  if (!fit.costs.empty()) out += "  " + wrap_words("which costs: " + fit.costs, 2, kWidth) + "\n";
   return out;
 }
 
 std::string to_text(const std::vector<LargestModel>& models, const config::RunConfig& run,
                     const Machine& machine, bool colours) {
   const Paint paint(colours);
-  const std::string unit = unit_of(run.loss, {}).name;
-  std::string out = paint.bold(fmt::format("Largest models: loss={}, {}, {} of {}", name_of(run.loss.name),
-                                           devices_text(machine), plural(run.batch_size, unit),
-                                           models.empty() ? "data" : models.front().in.lengths.name)) +
+  const std::string examples = plural(run.batch_size, unit_of(run.loss, {}).name);
+  std::string out = paint.bold(fmt::format("Largest models: loss={}, {}, batches of {}",
+                                           name_of(run.loss.name), devices_text(machine), examples)) +
                     "\n";
-  if (models.empty()) out += "None of the models whose sizes are built in fits.\n";
-  const auto line = [&out](const char* name, const std::string& text) {
-    constexpr std::size_t kIndent = 12;
-    out += fmt::format("  {:<{}}{}\n", name, kIndent - 2, wrap_words(text, kIndent, kWidth));
-  };
-  for (const LargestModel& model : models) {
-    const Plan& plan = model.fit.plan;
-    out += "\n" +
-           paint.bold(
-               fmt::format("{} ({})", model.in.run.model.name_or_path, parameters_text(*model.in.table))) +
-           "\n";
-    line("trains", plan.resolved.adapter.name == config::Adapter::none ? "all weights" : "a LoRA adapter");
-    line("exactness",
-         model.fit.costs.empty() ? "what is added changes time and rounding only" : model.fit.costs);
-    line("needs", fmt::format("{} of {}{}", memory_size(plan.memory.total()),
-                              memory_size(plan.memory.available), place_of_memory(plan)));
-    line("speed", fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second), unit,
-                              duration(plan.timing.update / 3600)));
-    line("add", fmt::format("model.name_or_path={} {}", model.in.run.model.name_or_path,
-                            fmt::join(model.fit.overrides, " ")));
-  }
-  return out + "\n" +
-         wrap_words(
-             "Of the models whose sizes are built in. For any other, and for what a change "
-             "costs: dpo plan model.name_or_path=NAME ... --fit",
-             0, kWidth) +
-         "\n";
+  if (models.empty()) return out + "None of the models whose sizes are built in fits.\n";
+  for (const LargestModel& model : models) out += largest_text(model, paint);
+  const Inputs& in = models.front().in;
+  std::string note = fmt::format("Lengths are those of {}", in.lengths.name);
+  if (!in.unmeasured.empty())
+    note += fmt::format(", since {} cannot be counted without a model (plan.lengths=FILE gives others)",
+                        fmt::join(in.unmeasured, ", "));
+  note +=
+      ". Of the models whose sizes are built in; a way that reaches no larger one is left out. For any "
+      "other model: dpo plan model.name_or_path=NAME ... --fit";
+  return out + "\n" + wrap_words(note, 0, kWidth) + "\n";
 }
 
 }  // namespace dpo::plan

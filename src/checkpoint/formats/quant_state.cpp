@@ -1,6 +1,7 @@
 #include "checkpoint/formats/quant_state.h"
 
 #include <fmt/format.h>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -28,7 +29,10 @@ class StateReader {
   float number(const char* key) const {
     const json* found = find(key);
     if (!found || !found->is_number()) fail(fmt::format("'{}' is {}, expected a number", key, shown(found)));
-    return found->get<float>();
+    const auto value = found->get<float>();
+    if (!std::isfinite(value))
+      fail(fmt::format("'{}' is {}, expected a number of 32 bits", key, shown(found)));
+    return value;
   }
 
   std::vector<std::int64_t> shape() const {

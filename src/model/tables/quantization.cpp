@@ -30,8 +30,8 @@ std::vector<std::string> read_skipped(const ConfigReader& in) {
 
 std::string name_of(Quantization::Dtype dtype) { return dtype == Quantization::Dtype::nf4 ? "nf4" : "int8"; }
 
-// As transformers compares names, which may also be patterns there: a module, one in it, or the end of its
-// name.
+// As transformers compares plain names: a module, one in it, or the end of its name. (Patterns are not read:
+// only the plan's memory depends on this.)
 bool Quantization::covers(const std::string& tensor) const {
   const std::string module = tensor.substr(0, tensor.rfind('.'));
   return std::ranges::none_of(skipped, [&](const std::string& name) {

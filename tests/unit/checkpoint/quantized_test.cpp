@@ -276,9 +276,10 @@ TEST_F(Quantized, MustBeWhatConfigJsonSays) {
   };
   make(Form::int8);
   save();
-  EXPECT_NE(with("").find(
-                "is quantized by bitsandbytes (int8), but 'quantization_config' in config.json is missing"),
-            std::string::npos);
+  EXPECT_NE(
+      with("").find(
+          "is quantized by bitsandbytes (int8), but 'quantization_config' in config.json does not say so"),
+      std::string::npos);
   EXPECT_NE(with(kNf4).find("in config.json says nf4"), std::string::npos);
   EXPECT_EQ(with(kInt8), "accepted");
   tensors_.clear();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "plan/architecture.h"
 #include "plan/output.h"
 #include "test_plans.h"
@@ -12,7 +13,7 @@ namespace dpo::plan {
 namespace {
 
 std::vector<LargestModel> largest(const std::string& line) {
-  const Inputs in = inputs_of("model=pythia28 " + line);
+  const Inputs in = inputs_of("model=llama7b " + line);
   return find_largest(in.run, in.machine);
 }
 
@@ -47,7 +48,8 @@ TEST(Largest, ModelsGrowByWhatIsGivenUp) {
     return models[i].fit.plan.resolved.adapter.name == config::Adapter::none;
   };
   EXPECT_TRUE(trains_all(0) && trains_all(1) && !trains_all(2) && !trains_all(3));
-  EXPECT_TRUE(models[0].fit.costs.empty() && models[2].fit.costs.empty());
+  EXPECT_TRUE(models[0].fit.costs.empty());
+  EXPECT_EQ(models[2].fit.costs, lora_of(models[2].in.run).reason);
   EXPECT_NE(models[3].fit.costs.find("4 bits"), std::string::npos) << models[3].fit.costs;
 }
 
@@ -61,6 +63,18 @@ TEST(Largest, NoLargerOneFits) {
     if (in.table->count() > models.back().in.table->count())
       EXPECT_FALSE(find_fastest(in, rounding_savings(in))) << name;
   }
+}
+
+// Pythia has no q_proj, and a reference of its own dtype is no reference of an adapter.
+TEST(Largest, LeavesOutWhatDoesNotSuit) {
+  const auto some = largest("adapter=lora adapter.targets=[q_proj] batch_size=1 --device l40s");
+  ASSERT_FALSE(some.empty());
+  const auto both =
+      largest("loss=dpo loss.beta=0.1 model.reference_dtype=float32 batch_size=1 --device l40s");
+  EXPECT_EQ(both.back().fit.plan.resolved.adapter.name, config::Adapter::lora);
+  Inputs in = inputs_of("model=llama7b adapter=lora batch_size=1");
+  in.run.adapter.targets = {"nothing"};
+  EXPECT_THROW(find_largest(in.run, in.machine), UserError);
 }
 
 TEST(Largest, SaysWhereNothingFits) {

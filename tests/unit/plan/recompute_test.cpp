@@ -41,6 +41,26 @@ TEST(Recomputation, IsOfAsFewLayersAsNecessary) {
   EXPECT_EQ(enough.resolved.activation_checkpointing.count, 0);
 }
 
+// Layers in order over four GPUs: each needs the memory of one, whether it is kept or recomputed.
+TEST(Recomputation, OfLayersSpreadOverGpus) {
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=512 --device a100-40gb --gpus 4 "
+      "activation_checkpointing=";
+  const Plan all = plan_of(line + "true"), most = plan_of(line + "auto");
+  EXPECT_TRUE(all.fits());
+  EXPECT_TRUE(most.fits()) << most.memory.total();
+  EXPECT_LE(most.memory.total(), all.memory.total());
+}
+
+// Scores that are cached free more than layers do, and cost less.
+TEST(Recomputation, ComesAfterACachedReference) {
+  const Plan plan = plan_of(
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=128 gradient_accumulation_steps=4 "
+      "activation_checkpointing=auto --device a100-80gb");
+  EXPECT_EQ(plan.reference, ReferenceMode::cached);
+  EXPECT_EQ(plan.resolved.activation_checkpointing.count, 0);
+}
+
 TEST(Recomputation, CostsTimeByLayer) {
   const std::string line = "model=pythia28 batch_size=32 --device h200 activation_checkpointing=";
   const auto seconds = [&](const std::string& value) { return plan_of(line + value).timing.update; };
