@@ -136,8 +136,10 @@ def adapters(folder, models):
         "device": "cuda:0" if DEVICE == "cuda" else "cpu"}
     expected = run(1, {"batches": data, "cases": [case(f"{family} {kind}", family, kind, {}) for family in MODELS for kind in kinds]},
                    folder / "adapter")
-    for family in MODELS:  # far more than the tolerance: the values are rounded
-        assert distance(expected[f"{family} nf4"]["losses"], expected[f"{family} dora"]["losses"]) > 10 * TOLERANCE
+    for family in MODELS:  # the values are rounded, which gradients show
+        rounded_case, exact_case = expected[f"{family} nf4"], expected[f"{family} dora"]
+        off = max(distance(rounded_case[key], exact_case[key]) for key in rounded_case if key.startswith("gradient."))
+        assert off > 1000 * TOLERANCE, f"{family}: {off}"
     # The kinds alternate: each family meets each mesh, and each mesh has all kinds.
     keys = [(family, mesh, list(of)[(i + j) % len(of)]) for i, family in enumerate(MODELS) for j, mesh in enumerate(MESHES[RANKS])
             for of in (plain, small)]

@@ -37,7 +37,7 @@ class Help(TinyRuns):
             self.assertGreaterEqual(len(examples_of(text)), 2)
         for command in examples_of(dpo("plan", "--help").stdout):
             done = dpo(*command[1:])
-            self.assertIn("Memory", done.stdout, done.stderr)
+            self.assertIn("Largest models" if "--largest" in command else "Memory", done.stdout, done.stderr)
 
     def test_the_examples_of_train_work_and_list_the_files_of_the_run(self):
         runs = []
