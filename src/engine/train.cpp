@@ -65,9 +65,8 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
         "reference=auto, model.fsdp_policy_mp=auto or activation_checkpointing=auto resolves differently "
-        "here "
-        "and on rank 0; set reference=cached or reference=live, model.fsdp_policy_mp=bfloat16 or null, and "
-        "activation_checkpointing=true, false or a number of layers");
+        "here and on rank 0; set reference=cached or reference=live, model.fsdp_policy_mp=bfloat16 or null, "
+        "and activation_checkpointing=true, false or a number of layers");
 }
 
 // The commits of the run that is resumed, as its plan.json has them.

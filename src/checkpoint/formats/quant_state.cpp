@@ -1,7 +1,8 @@
 #include "checkpoint/formats/quant_state.h"
 
-#include <fmt/format.h>
 #include <cmath>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
