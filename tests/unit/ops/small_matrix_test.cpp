@@ -60,15 +60,25 @@ TEST(SmallMatrix, CodesOfRows) {
   EXPECT_EQ(fp8.scales[0].item<float>(), 1.0F);
 }
 
-// The largest error is half the distance between two levels, times the scale.
+// The largest error is half the distance between two levels, times the scale: of nf4 0.152, and a little for
+// the rounding of the scale and of the value. The mean error shows only where there are many elements.
 TEST(SmallMatrix, IsNearTheMatrix) {
-  for (const auto& [dtype, most] :
-       {std::pair(SmallDtype::nf4, 0.1), {SmallDtype::int8, 0.012}, {SmallDtype::fp8, 0.03}})
+  struct Bounds {
+    SmallDtype dtype;
+    double most, mean;
+  };
+  for (const auto& [dtype, most, mean] :
+       {Bounds{SmallDtype::nf4, 0.17, 0.1}, {SmallDtype::int8, 0.006, 0.012}, {SmallDtype::fp8, 0.038, 0.03}})
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
       for (const std::int64_t columns : {1, 40, 64, 333, 1024}) {
         const at::Tensor matrix = at::randn({96, columns}, at::TensorOptions().dtype(type));
         const at::Tensor values = values_of(to_small(matrix, dtype), matrix);
-        EXPECT_LT(relative_error(values, matrix), most) << static_cast<int>(dtype) << " " << columns;
+        SCOPED_TRACE(testing::Message()
+                     << "dtype " << static_cast<int>(dtype) << ", " << columns << " columns");
+        EXPECT_LE((values - matrix).abs().max().item<double>(), most * matrix.abs().max().item<double>());
+        if (columns > 1) {
+          EXPECT_LT(relative_error(values, matrix), mean);
+        }
         if (dtype == SmallDtype::nf4) continue;  // whose scales are rounded too
         EXPECT_LT(relative_error(values_of(to_small(values, dtype), matrix), values), 1e-6);
       }
