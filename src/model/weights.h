@@ -12,6 +12,7 @@
 #include "model/matrix.h"
 #include "model/tables/layout.h"
 #include "model/tables/table.h"
+#include "ops/split_floats.h"
 
 namespace dpo::model {
 
@@ -37,6 +38,7 @@ struct BlockWeights {
   std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
   Dropout dropout = {};                            // of every matrix with LoRA
+  ops::FloatRest rest = {};  // of float32 weights in two parts, of which `flat` is the first
   // Of a frozen block whose matrices are in few bits (model/small_block.h): then `flat` has the bytes of all
   // of it, and there are no tensors.
   std::shared_ptr<const SmallBlock> small = {};
@@ -55,8 +57,13 @@ struct Weights {
   std::vector<BlockWeights> blocks;  // as in the table
 
   at::ScalarType dtype() const { return blocks.front().flat.scalar_type(); }
+  // Float32 also of weights in two parts.
+  at::ScalarType exact_dtype() const { return blocks.front().rest.defined() ? at::kFloat : dtype(); }
   at::Device device() const { return blocks.front().flat.device(); }
 };
+
+// The flat buffer of a block; of weights in two parts, joined for this.
+at::Tensor exact_flat(const BlockWeights& block);
 
 // The tensors of a block as views of its flat buffer, which is not sharded.
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout);

@@ -8,6 +8,7 @@
 #include "ops/attention.h"
 #include "ops/head_rows.h"
 #include "ops/small_matrix.h"
+#include "ops/split_floats.h"
 
 namespace dpo::ops::fused {
 
@@ -29,8 +30,9 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
 
 bool from_small(at::Tensor& into, const SmallMatrix& matrix);
 
-// Updates of float32 or bfloat16 weights, with float32 or 16-bit gradients. The names are those of
-// torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the weights.
+// Updates of float32 (whole or in two parts) or bfloat16 weights, with float32 or 16-bit gradients. The names
+// are those of torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the
+// weights.
 struct UpdateArguments {
   double lr = 0, l2 = 0;
   double gradient_scale = 1;  // before anything else
@@ -39,24 +41,26 @@ struct UpdateArguments {
   std::int64_t first = 0;     // the first element's number there (ops/state_math.h)
 };
 
-// An array of optimizer state: float32 or 16-bit values, or codes of 8 bits with the largest magnitude of
-// each group of kStateGroup and the 256 numbers that codes stand for.
+// Weights, or an array of optimizer state: float32 or 16-bit values, or codes of 8 bits with the largest
+// magnitude of each group of kStateGroup and the 256 numbers that codes stand for. Weights may also be
+// float32 in two parts, of which `values` is the first.
 struct StoredArray {
   at::Tensor values;
   at::Tensor absmax = {}, map = {};
+  FloatRest rest = {};
 };
 
 struct AdamArguments : UpdateArguments {
   double decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
-bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+bool adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
           const StoredArray& exp_avg_sq, const AdamArguments& arguments);
 
 struct RmsPropArguments : UpdateArguments {
   double alpha = 0, epsilon = 0;
 };
-bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& square_avg,
+bool rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& arguments);
 
 }  // namespace dpo::ops::fused

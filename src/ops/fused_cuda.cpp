@@ -73,8 +73,9 @@ std::optional<cuda::State> state_of(const StoredArray& array) {
 }
 
 // The arrays of an update as the kernels take them, if they support them.
-std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gradient,
+std::optional<cuda::Update> update_of(const StoredArray& array, const at::Tensor& gradient,
                                       const UpdateArguments& arguments) {
+  const at::Tensor& weights = array.values;
   constexpr std::int64_t kWidth = 8;  // elements of a thread
   const at::Tensor& copy = arguments.copy;
   if (!is_flat(weights) || weights.scalar_type() == at::kHalf || !is_flat(gradient) ||
@@ -88,6 +89,10 @@ std::optional<cuda::Update> update_of(at::Tensor& weights, const at::Tensor& gra
                       .count = weights.numel(),
                       .key = splitmix64(arguments.seed),
                       .first = arguments.first};
+  if (array.rest.defined()) {
+    update.low = static_cast<std::uint16_t*>(array.rest.low.mutable_data_ptr());
+    update.carries = array.rest.carries.mutable_data_ptr<std::uint8_t>();
+  }
   if (copy.defined()) {
     update.copy = copy.mutable_data_ptr();
     update.copy_type = *type_of(copy);
@@ -191,7 +196,7 @@ bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
   return true;
 }
 
-bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+bool adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
           const StoredArray& exp_avg_sq, const AdamArguments& n) {
   const auto update = update_of(weights, gradients, n);
   const auto average = state_of(exp_avg), square = state_of(exp_avg_sq);
@@ -206,11 +211,11 @@ bool adam(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& e
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(*update, *average, *square, c, Launch(weights));
+  cuda::adam(*update, *average, *square, c, Launch(weights.values));
   return true;
 }
 
-bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, const StoredArray& square_avg,
+bool rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& n) {
   const auto update = update_of(weights, gradients, n);
   const auto square = state_of(square_avg);
@@ -220,7 +225,7 @@ bool rmsprop(at::Tensor& weights, const at::Tensor& gradients, const StoredArray
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(*update, *square, c, Launch(weights));
+  cuda::rmsprop(*update, *square, c, Launch(weights.values));
   return true;
 }
 

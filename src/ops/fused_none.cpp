@@ -23,10 +23,13 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
 
 bool from_small(at::Tensor&, const SmallMatrix&) { return false; }
 
-bool adam(at::Tensor&, const at::Tensor&, const StoredArray&, const StoredArray&, const AdamArguments&) {
+bool adam(const StoredArray&, const at::Tensor&, const StoredArray&, const StoredArray&,
+          const AdamArguments&) {
   return false;
 }
 
-bool rmsprop(at::Tensor&, const at::Tensor&, const StoredArray&, const RmsPropArguments&) { return false; }
+bool rmsprop(const StoredArray&, const at::Tensor&, const StoredArray&, const RmsPropArguments&) {
+  return false;
+}
 
 }  // namespace dpo::ops::fused

@@ -1,5 +1,5 @@
-// How a number of the optimizer state, or a 16-bit weight, is rounded. The same code for kernels and for the
-// tests that compare them with LibTorch's operators (src/optim).
+// How a number of the optimizer state, or a weight, is stored in fewer bits. The same code for kernels and
+// for the tests that compare them with LibTorch's operators (src/optim, ops/split_floats.h).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,16 @@ DPO_HOST_DEVICE inline std::uint32_t lane_of(std::uint64_t bits, int lane) {
 DPO_HOST_DEVICE inline std::uint32_t rounded_bits(std::uint32_t value, std::uint32_t noise) {
   constexpr std::uint32_t kExponent = 0x7F800000;
   return (value & kExponent) == kExponent ? value : (value + noise) & 0xFFFF0000U;
+}
+
+// The bits of a float32 number from its two parts (ops/split_floats.h): its bfloat16 rounding, its lower half
+// and whether it was rounded up.
+DPO_HOST_DEVICE inline std::uint32_t joined_bits(std::uint16_t rounded, std::uint16_t low,
+                                                 std::uint32_t carry) {
+  return ((rounded - carry) << 16) | low;
+}
+DPO_HOST_DEVICE inline std::uint32_t carry_of(std::uint32_t exact, std::uint16_t rounded) {
+  return ((exact >> 16) ^ rounded) & 1U;
 }
 
 // The code of a number between -1 and 1: the nearest entry of `map`, which is ascending; of two equally near

@@ -61,9 +61,17 @@ class Adafactor : public Optimizer {
  protected:
   bool update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
               const BlockStep& step) override {
-    for (std::size_t i = 0; i < weights.tensors.size(); ++i)
-      update_tensor(weights.tensors[i].tensor, scaled(gradients.tensors[i].tensor, step.gradient_scale),
-                    state_[block][i], step.learning_rate, step.seed * 4099 + i);
+    // Of weights in two parts, a block at a time is joined.
+    const at::Tensor flat = model::exact_flat(weights);
+    for (std::size_t i = 0; i < weights.tensors.size(); ++i) {
+      const at::Tensor& view = weights.tensors[i].tensor;
+      at::Tensor tensor =
+          flat.as_strided(view.sizes(), view.strides(),
+                          view.storage_offset() - weights.flat.storage_offset() + flat.storage_offset());
+      update_tensor(tensor, scaled(gradients.tensors[i].tensor, step.gradient_scale), state_[block][i],
+                    step.learning_rate, step.seed * 4099 + i);
+    }
+    if (weights.rest.defined()) ops::split(flat, weights.flat, weights.rest);
     return false;
   }
 

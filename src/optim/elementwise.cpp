@@ -15,7 +15,7 @@ class ElementwiseOptimizer : public Optimizer {
  public:
   ElementwiseOptimizer(Elementwise rule, const model::Weights& weights, const OptimizerSettings& settings)
       : rule_(std::move(rule)), shard_rank_(settings.shard_rank), blocks_(weights.blocks.size()) {
-    const at::ScalarType dtype = state_dtype(settings.state, weights.dtype());
+    const at::ScalarType dtype = state_dtype(settings.state, weights.exact_dtype());
     std::vector<StateFormat> formats;
     for (const Elementwise::Array& array : rule_.state) formats.push_back({dtype, array.is_signed});
     storage_ = make_storage(weights, formats, settings.offload);
@@ -44,7 +44,7 @@ class ElementwiseOptimizer : public Optimizer {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& [of_block, from, count] = parts[i];
       if (of_block != block) continue;
-      at::Tensor own = weights.flat.narrow(0, from, count);
+      const StoredArray own = part_of({weights.flat, {}, {}, weights.rest}, from, count);
       const RuleStep rule_step{
           step.learning_rate,  updates(),
           step.gradient_scale, step.copy.defined() ? step.copy.narrow(0, from, count) : at::Tensor(),
@@ -58,15 +58,15 @@ class ElementwiseOptimizer : public Optimizer {
 
  private:
   // Returns whether the copy is written too.
-  bool update_part(at::Tensor& weights, const at::Tensor& gradient, std::vector<StoredArray>& state,
+  bool update_part(const StoredArray& weights, const at::Tensor& gradient, std::vector<StoredArray>& state,
                    const RuleStep& step) const {
     if (rule_.fused && rule_.fused(weights, gradient, state, step)) return true;
     // What is not float32 is converted for a while: a piece at a time, to save memory.
-    const std::int64_t count = weights.numel(), piece = weights.is_cpu() ? 1 << 18 : 1 << 24;
+    const std::int64_t count = gradient.numel(), piece = gradient.is_cpu() ? 1 << 18 : 1 << 24;
     for (std::int64_t from = 0; from < count; from += piece) {
       const std::int64_t size = std::min(piece, count - from);
-      update_piece(part_of({weights}, from, size), gradient.narrow(0, from, size),
-                   parts_of(state, from, size), step, step.first + from);
+      update_piece(part_of(weights, from, size), gradient.narrow(0, from, size), parts_of(state, from, size),
+                   step, step.first + from);
     }
     return false;
   }
@@ -75,10 +75,10 @@ class ElementwiseOptimizer : public Optimizer {
                     const RuleStep& step, std::int64_t first) const {
     at::Tensor exact = loaded(weights);
     std::vector<at::Tensor> exact_state;
-    bool rounds = exact.scalar_type() != weights.values.scalar_type();
+    bool rounds = is_rounded(weights);
     for (const StoredArray& array : state) {
       exact_state.push_back(loaded(array));
-      rounds |= array.values.is_floating_point() && array.values.scalar_type() != at::kFloat;
+      rounds |= is_rounded(array);
     }
     rule_.update(exact, gradient, exact_state, step);
     const at::Tensor bits =
@@ -120,7 +120,7 @@ Elementwise rmsprop(double epsilon, double l2) {
     state[0].mul_(kAlpha).addcmul_(g, g, 1 - kAlpha);
     w.addcdiv_(g, state[0].sqrt().add_(epsilon), -step.learning_rate);
   };
-  rule.fused = [=](at::Tensor& w, const at::Tensor& gradient, std::span<const StoredArray> state,
+  rule.fused = [=](const StoredArray& w, const at::Tensor& gradient, std::span<const StoredArray> state,
                    const RuleStep& step) {
     return ops::fused::rmsprop(w, gradient, state[0], {arguments_of(step, l2), kAlpha, epsilon});
   };
@@ -140,7 +140,7 @@ Elementwise adam(const AdamSettings& s) {
     w.addcdiv_(state[0], state[1].sqrt().div_(std::sqrt(correction2)).add_(s.epsilon),
                -step.learning_rate / correction1);
   };
-  rule.fused = [s](at::Tensor& w, const at::Tensor& gradient, std::span<const StoredArray> state,
+  rule.fused = [s](const StoredArray& w, const at::Tensor& gradient, std::span<const StoredArray> state,
                    const RuleStep& step) {
     return ops::fused::adam(
         w, gradient, state[0], state[1],

@@ -74,7 +74,7 @@ StoredArray make_state(std::int64_t count, const StateFormat& format, at::Device
 }
 
 StoredArray part_of(const StoredArray& array, std::int64_t from, std::int64_t count) {
-  StoredArray part{array.values.narrow(0, from, count), {}, array.map};
+  StoredArray part{array.values.narrow(0, from, count), {}, array.map, ops::part_of(array.rest, from, count)};
   if (has_codes(array)) part.absmax = array.absmax.narrow(0, from / kStateGroup, count / kStateGroup);
   return part;
 }
@@ -87,12 +87,19 @@ std::vector<StoredArray> parts_of(const std::vector<StoredArray>& arrays, std::i
 }
 
 at::Tensor loaded(const StoredArray& array) {
+  if (array.rest.defined()) return ops::joined(array.values, array.rest);
   if (!has_codes(array)) return array.values.to(at::kFloat);
   const at::Tensor groups = array.map.index_select(0, array.values.to(at::kInt)).view({-1, kStateGroup});
   return groups.mul(array.absmax.unsqueeze(1)).view({-1});
 }
 
+bool is_rounded(const StoredArray& array) {
+  return array.values.is_floating_point() && array.values.scalar_type() != at::kFloat &&
+         !array.rest.defined();
+}
+
 void store(StoredArray& array, const at::Tensor& exact, const at::Tensor& bits, int lane) {
+  if (array.rest.defined()) return ops::split(exact, array.values, array.rest);
   if (array.values.scalar_type() == at::kFloat) return;  // changed in place
   if (!has_codes(array)) return stochastic_round(array.values, exact, bits, lane);
   const at::Tensor groups = exact.view({-1, kStateGroup});

@@ -1,4 +1,5 @@
-// Optimizer state as it is stored: in float32, in 16 bits or as codes of 8 bits.
+// Weights and optimizer state as they are stored: in float32, whole or in two parts, in 16 bits or as codes
+// of 8 bits.
 #pragma once
 
 #include <optional>
@@ -34,6 +35,9 @@ std::vector<StoredArray> parts_of(const std::vector<StoredArray>& arrays, std::i
 
 // The values in float32: those of a float32 array themselves, others as a copy.
 at::Tensor loaded(const StoredArray& array);
+
+// Whether storing rounds with random bits.
+bool is_rounded(const StoredArray& array);
 
 // Stores what loaded() has returned after it was changed; 16 bits are rounded with the random bits of a lane.
 void store(StoredArray& array, const at::Tensor& exact, const at::Tensor& bits, int lane);

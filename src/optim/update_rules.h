@@ -32,8 +32,8 @@ struct Elementwise {
                      const RuleStep& step)>
       update;
   // The same by one of our kernels, in any format and with the copy; false: there is none for these tensors.
-  std::function<bool(at::Tensor& weights, const at::Tensor& gradients, std::span<const StoredArray> state,
-                     const RuleStep& step)>
+  std::function<bool(const StoredArray& weights, const at::Tensor& gradients,
+                     std::span<const StoredArray> state, const RuleStep& step)>
       fused;
 };
 

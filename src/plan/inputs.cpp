@@ -119,7 +119,10 @@ Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
   // In 16 bits, sums over several microbatches or ranks would lose small gradients.
   p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
   p.bf16 = p.weights == 2;
-  p.master = p.bf16 && stored == config::Dtype::float32 ? 4 : 0;
+  p.stored = bytes_of(stored);
+  // Float32 over bfloat16 is in two parts (ops/split_floats.h); otherwise the passes read a copy.
+  const bool in_two_parts = stored == config::Dtype::float32 && compute == config::Dtype::bfloat16;
+  if (compute != stored) p.master = in_two_parts ? 2 + 1.0 / 8 : to_double(p.stored);
   p.state = run.optimizer_state ? bytes_of(*run.optimizer_state) : to_double(bytes_of(stored));
   p.reduction = bytes_of(run.fsdp_reduce_dtype);
   p.reference = bytes_of(run.model.reference_dtype.value_or(compute));

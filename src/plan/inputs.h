@@ -84,7 +84,8 @@ std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& ru
 struct Precision {
   std::int64_t weights = 4;  // in forward and backward passes
   std::int64_t gradients = 4;
-  std::int64_t master = 0;     // float32 copy of 16-bit weights
+  std::int64_t stored = 4;     // the weights that are updated and saved
+  double master = 0;           // what they take besides the weights of the passes
   double state = 4;            // one value of the optimizer state; of 8 bits with its part of a scale
   std::int64_t reduction = 4;  // what a reduce-scatter sends
   std::int64_t reference = 4;

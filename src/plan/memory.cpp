@@ -284,15 +284,14 @@ Memory memory_per_gpu(const Workload& w) {
   const double resident = resident_parameters(w, trained);
   const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
   const double activations = activation_bytes(w), logits = logits_bytes(w);
-  const double stored = to_double(p.master > 0 ? p.master : p.weights);
-  const double snapshot = w.in.run.debug ? 0 : resident * stored + optimizer_bytes(w);
+  const double snapshot = w.in.run.debug ? 0 : resident * to_double(p.stored) + optimizer_bytes(w);
   Memory memory;
   memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", model_bytes(w) + (w.in.adapter ? resident * to_double(p.weights) : 0)},
       {"gradients", resident * to_double(p.gradients) + unsharded_sums},
       {"optimizer", optimizer_on_device(w)},
-      {"master copy", resident * to_double(p.master)},
+      {"master weights", resident * p.master},
       {"reference", reference_on_device(w)},
       {"activations", activations},
       {"logits chunk", logits},

@@ -17,9 +17,8 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
 
 double checkpoint_bytes(const Workload& w) {
   const Precision& p = w.precision;
-  const double stored = to_double(p.master > 0 ? p.master : p.weights);
   const model::TensorTable& trained = w.in.trained();
-  return to_double(trained.count()) * stored + optimizer_values(w.in.run.optimizer, trained) * p.state;
+  return to_double(trained.count() * p.stored) + optimizer_values(w.in.run.optimizer, trained) * p.state;
 }
 
 Disk disk_of(const Workload& w, const Timing& timing) {

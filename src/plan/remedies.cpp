@@ -103,7 +103,8 @@ std::optional<Overrides> fewer_gpus(const Inputs& in) {
   return std::nullopt;
 }
 
-// Mixed precision and checkpointing free the memory for a split of the batch that keeps the rule.
+// Mixed precision, which also halves what is gathered, and checkpointing, where there is not enough memory
+// without it, make room for a split of the batch that keeps the rule.
 std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   Remedies remedies(in, "batch-per-gpu");
   const auto steps = fewer_steps(in);
@@ -116,7 +117,8 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   };
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     with_room(kMixed, "mixed precision (half the bytes to gather and save)");
-  if (in.run.activation_checkpointing.count == 0)
+  const bool has_room = (steps && remedies.works(*steps)) || remedies.works(batch);
+  if (!has_room && in.run.activation_checkpointing.count == 0)
     with_room(kCheckpointing, "activation checkpointing (of as few layers as necessary)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");
   remedies.offer(batch, "a larger batch");

@@ -49,8 +49,9 @@ std::string rate(double per_second) {
 
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
-  if (plan.precision.master > 0) return name_of(*model.fsdp_policy_mp) + " over float32 weights";
-  return name_of(model.fsdp_policy_mp.value_or(model.policy_dtype));
+  const config::Dtype computed = model.fsdp_policy_mp.value_or(model.policy_dtype);
+  if (computed == model.policy_dtype) return name_of(computed);
+  return fmt::format("{} over {} weights", name_of(computed), name_of(model.policy_dtype));
 }
 
 std::string devices_text(const Machine& machine) {

@@ -14,15 +14,13 @@ using model::BlockKind;
 
 loss::Options loss_of(const Workload& w) { return {.name = w.in.run.loss.name}; }
 
-// Bound by memory: gradients are read twice (norm, update), master weights and optimizer state read and
-// written, 16-bit weights written.
+// Bound by memory: gradients are read twice (norm, update), weights and optimizer state read and written.
 double optimizer_seconds(const Workload& w) {
   const Precision& p = w.precision;
   const model::TensorTable& trained = w.in.trained();
   const double state = optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count());
-  const double copy = p.master > 0 ? to_double(p.weights) : 0;
-  const double stored = p.master > 0 ? to_double(p.master) : to_double(p.weights);
-  const double bytes = 2 * to_double(p.gradients) + copy + 2 * stored + 2 * state * p.state;
+  const double weights = to_double(p.weights) + p.master;
+  const double bytes = 2 * (to_double(p.gradients) + weights + state * p.state);
   // Finding the code of a value is arithmetic: 10 ps on an H200, for AdamW's two.
   constexpr double kOperationsPerCode = 335;
   const bool has_codes =

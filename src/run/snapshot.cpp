@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -78,6 +79,17 @@ std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   return parts;
 }
 
+at::Tensor host_copy(const at::Tensor& tensor) {
+  return tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor host_copy(const model::BlockWeights& block) {
+  if (!block.rest.defined()) return host_copy(block.flat);
+  at::Tensor exact = at::empty(block.flat.sizes(), at::kFloat);
+  ops::join(exact, block.flat, block.rest);
+  return exact;
+}
+
 Marker marker_of(const fs::path& folder) {
   Marker marker;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
@@ -100,15 +112,12 @@ Snapshot take_snapshot(const checkpoint::LoadedModel& loaded, const model::Weigh
   Snapshot snapshot{loaded, {}, trained, run_state, part};
   snapshot.model.weights = {};
   if (!part.writes) return snapshot;
-  const auto copied = [](const at::Tensor& tensor) {
-    return tensor.to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-  };
   for (const model::BlockWeights& block : stored.blocks)
-    snapshot.model.weights.blocks.push_back({copied(block.flat), {}});
+    snapshot.model.weights.blocks.push_back({host_copy(block), {}});
   snapshot.optimizer = optimizer.state();
   for (optim::StateArray& array : snapshot.optimizer.arrays)
-    for (at::Tensor& block : array.blocks) block = copied(block);
-  for (optim::StateTensor& tensor : snapshot.optimizer.tensors) tensor.values = copied(tensor.values);
+    for (at::Tensor& block : array.blocks) block = host_copy(block);
+  for (optim::StateTensor& tensor : snapshot.optimizer.tensors) tensor.values = host_copy(tensor.values);
   return snapshot;
 }
 

@@ -5,11 +5,29 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include "optim/clip.h"
 
 namespace dpo::train {
 namespace {
+
+// Weights as they are kept. Float32 weights that are computed in bfloat16 are split into that and the rest, a
+// block at a time, so that there are never more than one of them in both forms.
+model::Weights stored_weights(const model::TensorTable& table, model::Weights weights,
+                              at::ScalarType computed, const model::Layout& layout) {
+  if (weights.dtype() != at::kFloat || computed != at::kBFloat16) return weights;
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const at::Tensor exact = weights.blocks[i].flat;
+    at::Tensor rounded = at::empty(exact.sizes(), exact.options().dtype(computed));
+    ops::FloatRest rest = ops::make_rest(exact.numel(), exact.device());
+    ops::split(exact, rounded, rest);
+    weights.blocks[i] = model::rank_block(rounded, table.blocks[i], layout);
+    weights.blocks[i].rest = std::move(rest);
+  }
+  return weights;
+}
 
 // The stored weights themselves if the dtypes are the same.
 shard::LocalModel computed_model(const model::Model& model, const model::Weights& stored,
@@ -27,7 +45,7 @@ Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision
                const shard::Mesh& mesh, const shard::GradientOptions& reduction,
                const std::optional<shard::LocalModel>& base)
     : mesh_(mesh),
-      stored_(std::move(weights)),
+      stored_(stored_weights(model.trained, std::move(weights), precision.computed, mesh.layout())),
       computed_(computed_model(model, stored_, precision.computed, mesh, base)),
       gradients_(std::make_unique<model::Weights>(
           shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),

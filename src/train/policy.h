@@ -28,7 +28,8 @@ class Policy {
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }
   model::GradientStore& gradient_store() { return *reduction_; }
-  // The weights of model().trained, which the optimizer updates.
+  // The weights of model().trained, which the optimizer updates: float32 ones that are computed in bfloat16
+  // in two parts (ops/split_floats.h), of which the passes read the first.
   const model::Weights& stored() const { return stored_; }
   model::Weights& trained() { return stored_; }
   model::Weights& gradients() { return *gradients_; }
@@ -38,8 +39,8 @@ class Policy {
   // After the last backward pass: reduces the gradients over the ranks and returns the norm of the whole
   // model's.
   double finish_gradients();
-  // The weights that the passes read, if they are a copy of the stored ones in another dtype: an update must
-  // write both.
+  // The weights that the passes read, if they are a copy of the stored ones in another dtype (float16): an
+  // update must write both.
   const model::Weights* copy() const;
 
  private:

@@ -63,7 +63,9 @@ void score_rows_backward(void* logits, const LogitRows& rows, const float* lse, 
 // The arrays of an update, of `count` elements each: a multiple of 8, or of 256 where the state has 8 bits.
 struct Update {
   void* weights = nullptr;
-  Type weight_type = Type::float32;  // or bfloat16, rounded stochastically
+  Type weight_type = Type::float32;  // or bfloat16, rounded stochastically unless there is a rest
+  std::uint16_t* low = nullptr;      // of float32 weights in two parts (ops/split_floats.h): the rest
+  std::uint8_t* carries = nullptr;
   const void* gradient = nullptr;
   Type gradient_type = Type::float32;
   float gradient_scale = 1;  // before anything else

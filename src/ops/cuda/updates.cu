@@ -83,6 +83,43 @@ struct Plain {
   }
 };
 
+// Float32 weights in two parts: a thread has one byte of the carries.
+struct Split {
+  static constexpr bool kRounds = false;
+  static constexpr bool kHasMap = false;
+  __nv_bfloat16* rounded;
+  std::uint16_t* low;
+  std::uint8_t* carries;
+
+  __device__ Values load(std::int64_t start) const {
+    const auto upper = *pack_at<kWidth>(rounded + start);
+    const auto lower = *pack_at<kWidth>(low + start);
+    const std::uint32_t carry = carries[start / kWidth];
+    Values values;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      values.at[i] = __uint_as_float(
+          ops::joined_bits(__bfloat16_as_ushort(upper.values[i]), lower.values[i], (carry >> i) & 1U));
+    return values;
+  }
+  __device__ void store(std::int64_t start, const Values& values, const RandomBits&, int) const {
+    Pack<__nv_bfloat16, kWidth> upper;
+    Pack<std::uint16_t, kWidth> lower;
+    std::uint32_t carry = 0;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const std::uint32_t bits = __float_as_uint(values.at[i]);
+      assign(upper.values[i], values.at[i]);
+      lower.values[i] = static_cast<std::uint16_t>(bits);
+      carry |= ops::carry_of(bits, __bfloat16_as_ushort(upper.values[i])) << i;
+    }
+    *pack_at<kWidth>(rounded + start) = upper;
+    *pack_at<kWidth>(low + start) = lower;
+    carries[start / kWidth] = static_cast<std::uint8_t>(carry);
+  }
+};
+static_assert(kWidth == 8);
+
 // An array of codes. A warp has one group of them: 32 lanes of kWidth.
 struct Codes {
   static constexpr bool kRounds = false;
@@ -167,7 +204,9 @@ void launch(const Rule& rule, const Update& u, Stream stream, Weights weights, S
 
 template <class Rule, class... Arrays>
 void launch_with_weights(const Rule& rule, const Update& u, Stream stream, Arrays... state) {
-  if (u.weight_type == Type::float32)
+  if (u.low)
+    launch(rule, u, stream, Split{static_cast<__nv_bfloat16*>(u.weights), u.low, u.carries}, state...);
+  else if (u.weight_type == Type::float32)
     launch(rule, u, stream, Plain<float>{static_cast<float*>(u.weights)}, state...);
   else
     launch(rule, u, stream, Plain<__nv_bfloat16>{static_cast<__nv_bfloat16*>(u.weights)}, state...);

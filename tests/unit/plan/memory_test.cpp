@@ -26,12 +26,12 @@ void expect_bytes(const Plan& plan, const std::string& name, double expected) {
 }
 
 TEST(Memory, Float32OnOneGpu) {
-  // RMSprop keeps one value per parameter: 4P + 4P + 4P, no master copy.
+  // RMSprop keeps one value per parameter: 4P + 4P + 4P, no master weights.
   const Plan pythia = plan_of("model=pythia28");
   expect_bytes(pythia, "parameters", 11'100'835'840);  // 4 * 2,775,208,960
   expect_bytes(pythia, "gradients", 11'100'835'840);
   expect_bytes(pythia, "optimizer", 11'100'835'840);
-  expect_bytes(pythia, "master copy", 0);
+  expect_bytes(pythia, "master weights", 0);
   expect_bytes(pythia, "reference", 0);
   expect_bytes(pythia, "gathered blocks", 0);
   // Adam keeps two: 4P + 4P + 8P = 16 * 6,738,415,616 = 107,814,649,856.
@@ -42,31 +42,34 @@ TEST(Memory, Float32OnOneGpu) {
 }
 
 TEST(Memory, MixedPrecisionOnOneGpu) {
-  // (4 + K) P: 2P + 2P, and K = 8 for RMSprop (master, one value), 12 for Adam (master, two values).
+  // 2P + 2P, the rest of float32 weights (17 bits), and 4P for RMSprop's one value, 8P for Adam's two.
   const auto kept = [](const Plan& plan) {
     return part(plan, "parameters") + part(plan, "gradients") + part(plan, "optimizer") +
-           part(plan, "master copy");
+           part(plan, "master weights");
   };
-  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16")), 12 * kPythia, 1);
-  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=AdamW")), 16 * kPythia, 1);
-  EXPECT_NEAR(kept(plan_of("model=llama7b model.fsdp_policy_mp=bfloat16 optimizer=Adam")), 16 * kLlama, 1);
-  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=SGD")), 8 * kPythia, 1);
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16")), 10.125 * kPythia, 1);
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=AdamW")), 14.125 * kPythia,
+              1);
+  EXPECT_NEAR(kept(plan_of("model=llama7b model.fsdp_policy_mp=bfloat16 optimizer=Adam")), 14.125 * kLlama,
+              1);
+  EXPECT_NEAR(kept(plan_of("model=pythia28 model.fsdp_policy_mp=bfloat16 optimizer=SGD")), 6.125 * kPythia,
+              1);
 }
 
 TEST(Memory, PureBfloat16KeepsEverythingInTwoBytes) {
   const Plan plan = plan_of("model=pythia28 model.policy_dtype=bfloat16 optimizer=AdamW");
   expect_bytes(plan, "parameters", 2 * kPythia);
-  expect_bytes(plan, "master copy", 0);
+  expect_bytes(plan, "master weights", 0);
   expect_bytes(plan, "optimizer", 4 * kPythia);
 }
 
 TEST(Memory, ShardedOverFourGpus) {
   const Plan plan = plan_of(kReferenceDpo);
-  expect_bytes(plan, "parameters", 1'387'604'480);   // 2P / 4
-  expect_bytes(plan, "gradients", 2'775'208'960);    // 4P / 4: sums over two microbatches
-  expect_bytes(plan, "optimizer", 2'775'208'960);    // 4P / 4, RMSprop
-  expect_bytes(plan, "master copy", 2'775'208'960);  // 4P / 4
-  expect_bytes(plan, "reference", 1'387'604'480);    // 2P / 4, live
+  expect_bytes(plan, "parameters", 1'387'604'480);      // 2P / 4
+  expect_bytes(plan, "gradients", 2'775'208'960);       // 4P / 4: sums over two microbatches
+  expect_bytes(plan, "optimizer", 2'775'208'960);       // 4P / 4, RMSprop
+  expect_bytes(plan, "master weights", 1'474'329'760);  // 17/8 P / 4
+  expect_bytes(plan, "reference", 1'387'604'480);       // 2P / 4, live
   // Most is there in the backward pass of the embedding, 50,304 * 2560 = 128,778,240 parameters: itself and
   // its gradient in bfloat16, and the buffer that is exchanged in float32.
   expect_bytes(plan, "gathered blocks", 8 * 128'778'240.0);
@@ -76,9 +79,9 @@ TEST(Memory, ShardedOverEightGpus) {
   const Plan plan = plan_of(
       "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=64 optimizer=AdamW "
       "model.fsdp_policy_mp=bfloat16 --gpus 8");
-  expect_bytes(plan, "parameters", 1'684'603'904);   // 2 * 6,738,415,616 / 8
-  expect_bytes(plan, "optimizer", 6'738'415'616);    // 8P / 8
-  expect_bytes(plan, "master copy", 3'369'207'808);  // 4P / 8
+  expect_bytes(plan, "parameters", 1'684'603'904);      // 2 * 6,738,415,616 / 8
+  expect_bytes(plan, "optimizer", 6'738'415'616);       // 8P / 8
+  expect_bytes(plan, "master weights", 1'789'891'648);  // 17/8 P / 8
   // A layer of Llama-7B: 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360 parameters, more than the
   // head's 131,076,096: two gathered and a gradient in bfloat16, another in float32, 10 bytes each.
   expect_bytes(plan, "gathered blocks", 2'023'833'600);
@@ -202,7 +205,7 @@ TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   expect_bytes(lora, "parameters", 2 * (kPythia + kAdapter));
   expect_bytes(lora, "gradients", 2 * kAdapter);
   expect_bytes(lora, "optimizer", 8 * kAdapter);
-  expect_bytes(lora, "master copy", 4 * kAdapter);
+  expect_bytes(lora, "master weights", 2.125 * kAdapter);
   expect_bytes(lora, "reference", 0);
   EXPECT_NEAR(lora.disk.checkpoint, 12 * kAdapter, 1);
   EXPECT_GT(part(full, "reference"), kPythia);

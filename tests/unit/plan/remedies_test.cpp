@@ -22,10 +22,7 @@ TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
       "gradient_accumulation_steps=2 --gpus 8");
   const std::vector<std::string> expected = {"model.fsdp_policy_mp=bfloat16 gradient_accumulation_steps=1",
-                                             "activation_checkpointing=auto gradient_accumulation_steps=1",
-                                             "gradient_accumulation_steps=1",
-                                             "batch_size=32",
-                                             "--gpus 4",
+                                             "gradient_accumulation_steps=1", "batch_size=32", "--gpus 4",
                                              "trainer=BasicTrainer"};
   EXPECT_EQ(lines_of(*plan.find("batch-per-gpu")), expected);
 }
@@ -35,8 +32,17 @@ TEST(Remedies, WithoutAccumulationTheRoomGoesIntoALargerBatch) {
   const auto lines = lines_of(*plan.find("batch-per-gpu"));
   ASSERT_GE(lines.size(), 3u);
   EXPECT_EQ(lines[0], "model.fsdp_policy_mp=bfloat16 batch_size=16");
-  EXPECT_EQ(lines[1], "activation_checkpointing=auto batch_size=16");
-  EXPECT_EQ(lines[2], "batch_size=16");
+  EXPECT_EQ(lines[1], "batch_size=16");
+}
+
+TEST(Remedies, OfTheBatchRuleHaveCheckpointingWhereItIsNeeded) {
+  const std::string line =
+      "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 batch_size=8 "
+      "gradient_accumulation_steps=2 --gpus 4 --device rtx4090 ";
+  EXPECT_FALSE(plan_of(line + "gradient_accumulation_steps=1").fits());
+  const Plan plan = plan_of(line);
+  EXPECT_EQ(lines_of(*plan.find("batch-per-gpu")).front(),
+            "activation_checkpointing=auto gradient_accumulation_steps=1");
 }
 
 TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
@@ -78,10 +84,10 @@ TEST(Remedies, SaysThatThereIsNone) {
 }
 
 TEST(Remedies, OfMemoryTryEverySetting) {
-  // Two rtx4090 hold Llama-7B's DPO with weights in 16 bits, recomputed activations and a cached reference.
-  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --gpus 2 --device rtx4090 ";
+  // Llama-7B's DPO fits on 40 GiB with weights in 16 bits, recomputed activations and offloaded state.
+  const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --device a100-40gb ";
   EXPECT_TRUE(
-      plan_of(line + "model.policy_dtype=bfloat16 activation_checkpointing=true reference=cached").fits());
+      plan_of(line + "model.policy_dtype=bfloat16 activation_checkpointing=true offload=optimizer").fits());
   const Plan plan = plan_of(line);
   ASSERT_EQ(verdict_of(plan, "memory"), Verdict::error);
   const auto lines = lines_of(*plan.find("memory"));

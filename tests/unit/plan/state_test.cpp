@@ -103,9 +103,9 @@ TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
   EXPECT_EQ(offered("model=pythia28 adapter=lora adapter.base_dtype=nf4 optimizer_state=8bit max_length=128 "
                     "max_prompt_length=64 --device cpu"),
             (Words{"model.policy_dtype=bfloat16", "optimizer=SGD"}));
-  // 44.4 GB of weights in mixed precision, gradients and state do not fit on 40 GiB; with half the state they
+  // 96.9 GB of weights in mixed precision, gradients and state do not fit on 80 GiB; with half the state they
   // do.
-  const std::string line = "model=pythia28 optimizer=AdamW batch_size=4 --device a100-40gb ";
+  const std::string line = "model=pythia69 optimizer=AdamW batch_size=4 --device a100-80gb ";
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->overrides[0], "optimizer_state=bfloat16");
