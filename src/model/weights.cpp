@@ -119,10 +119,6 @@ at::Tensor BlockWeights::bias(const std::string& name) const {
   return named ? named->tensor : at::Tensor();
 }
 
-at::Tensor exact_flat(const BlockWeights& block) {
-  return block.rest.defined() ? ops::joined(block.flat, block.rest) : block.flat;
-}
-
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout) {
   const LocalBlock local = local_block(block, layout);
   BlockWeights weights{flat, {}};

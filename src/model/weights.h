@@ -62,9 +62,6 @@ struct Weights {
   at::Device device() const { return blocks.front().flat.device(); }
 };
 
-// The flat buffer of a block; of weights in two parts, joined for this.
-at::Tensor exact_flat(const BlockWeights& block);
-
 // The tensors of a block as views of its flat buffer, which is not sharded.
 BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layout& layout);
 

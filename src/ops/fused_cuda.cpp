@@ -79,7 +79,8 @@ std::optional<cuda::Update> update_of(const StoredArray& array, const at::Tensor
   constexpr std::int64_t kWidth = 8;  // elements of a thread
   const at::Tensor& copy = arguments.copy;
   if (!is_flat(weights) || weights.scalar_type() == at::kHalf || !is_flat(gradient) ||
-      (copy.defined() && !is_flat(copy)) || weights.numel() % kWidth != 0)
+      (copy.defined() && !is_flat(copy)) || weights.numel() % kWidth != 0 ||
+      (array.rest.defined() && array.rest.low.numel() != weights.numel()))
     return std::nullopt;
   cuda::Update update{.weights = weights.mutable_data_ptr(),
                       .weight_type = *type_of(weights),

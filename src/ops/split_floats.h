@@ -13,16 +13,24 @@ struct FloatRest {
   bool defined() const { return low.defined(); }
 };
 
-// The functions below take flat arrays. There are 8 numbers to a byte of `carries`, so counts and starts are
-// multiples of 8.
+// The functions below take flat, contiguous arrays. There are 8 numbers to a byte of `carries`, so counts and
+// starts are multiples of 8.
 FloatRest make_rest(std::int64_t count, at::Device device);
 FloatRest part_of(const FloatRest& rest, std::int64_t from, std::int64_t count);
 
 // Rounds to the nearest, as LibTorch does, and keeps the rest.
 void split(const at::Tensor& exact, at::Tensor& rounded, FloatRest& rest);
 
-// The numbers themselves; `exact` may be on another device.
+// The numbers themselves; `exact` may be in host memory and the parts on a GPU.
 void join(at::Tensor& exact, const at::Tensor& rounded, const FloatRest& rest);
 at::Tensor joined(const at::Tensor& rounded, const FloatRest& rest);
+
+// The same by LibTorch's operators, for GPUs; tests compare them with the loops of a CPU.
+namespace operators {
+
+void split(const at::Tensor& exact, at::Tensor rounded, const FloatRest& rest);
+at::Tensor joined(const at::Tensor& rounded, const FloatRest& rest);
+
+}  // namespace operators
 
 }  // namespace dpo::ops

@@ -36,6 +36,20 @@ at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, doubl
       .div_(variance.rows.mean({-2}, /*keepdim=*/true).clamp_min_(epsilon));
 }
 
+// Joins a tensor of a block in two parts, with the padding up to a multiple of 8 that follows it, changes it
+// and splits it again.
+template <class Action>
+void update_parts(const model::BlockWeights& block, const at::Tensor& tensor, const Action& action) {
+  const std::int64_t from = tensor.storage_offset() - block.flat.storage_offset();
+  const std::int64_t count = (tensor.numel() + 7) / 8 * 8;
+  at::Tensor rounded = block.flat.narrow(0, from, count);
+  ops::FloatRest rest = ops::part_of(block.rest, from, count);
+  const at::Tensor exact = ops::joined(rounded, rest);
+  at::Tensor view = exact.narrow(0, 0, tensor.numel()).view(tensor.sizes());
+  action(view);
+  ops::split(exact, rounded, rest);
+}
+
 class Adafactor : public Optimizer {
  public:
   Adafactor(const model::Weights& weights, double weight_decay) : weight_decay_(weight_decay) {
@@ -61,17 +75,16 @@ class Adafactor : public Optimizer {
  protected:
   bool update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
               const BlockStep& step) override {
-    // Of weights in two parts, a block at a time is joined.
-    const at::Tensor flat = model::exact_flat(weights);
     for (std::size_t i = 0; i < weights.tensors.size(); ++i) {
-      const at::Tensor& view = weights.tensors[i].tensor;
-      at::Tensor tensor =
-          flat.as_strided(view.sizes(), view.strides(),
-                          view.storage_offset() - weights.flat.storage_offset() + flat.storage_offset());
-      update_tensor(tensor, scaled(gradients.tensors[i].tensor, step.gradient_scale), state_[block][i],
-                    step.learning_rate, step.seed * 4099 + i);
+      const at::Tensor g = scaled(gradients.tensors[i].tensor, step.gradient_scale);
+      const auto apply = [&](at::Tensor& tensor) {
+        update_tensor(tensor, g, state_[block][i], step.learning_rate, step.seed * 4099 + i);
+      };
+      if (weights.rest.defined())
+        update_parts(weights, weights.tensors[i].tensor, apply);
+      else
+        apply(weights.tensors[i].tensor);
     }
-    if (weights.rest.defined()) ops::split(flat, weights.flat, weights.rest);
     return false;
   }
 

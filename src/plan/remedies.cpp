@@ -117,7 +117,7 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   };
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     with_room(kMixed, "mixed precision (half the bytes to gather and save)");
-  const bool has_room = (steps && remedies.works(*steps)) || remedies.works(batch);
+  const bool has_room = remedies.works(steps ? *steps : batch);
   if (!has_room && in.run.activation_checkpointing.count == 0)
     with_room(kCheckpointing, "activation checkpointing (of as few layers as necessary)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");

@@ -14,13 +14,16 @@ using model::BlockKind;
 
 loss::Options loss_of(const Workload& w) { return {.name = w.in.run.loss.name}; }
 
-// Bound by memory: gradients are read twice (norm, update), weights and optimizer state read and written.
+// Bound by memory: gradients are read twice (norm, update), weights and optimizer state read and written, a
+// copy of the weights in another dtype written.
 double optimizer_seconds(const Workload& w) {
   const Precision& p = w.precision;
   const model::TensorTable& trained = w.in.trained();
   const double state = optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count());
-  const double weights = to_double(p.weights) + p.master;
-  const double bytes = 2 * (to_double(p.gradients) + weights + state * p.state);
+  const bool has_copy = p.master == to_double(p.stored);
+  const double weights =
+      has_copy ? to_double(p.weights) + 2 * p.master : 2 * (to_double(p.weights) + p.master);
+  const double bytes = 2 * (to_double(p.gradients) + state * p.state) + weights;
   // Finding the code of a value is arithmetic: 10 ps on an H200, for AdamW's two.
   constexpr double kOperationsPerCode = 335;
   const bool has_codes =

@@ -110,7 +110,9 @@ model::Weights whole(const model::TensorTable& table, const model::Weights& part
   const model::Layout layout = mesh.layout();
   model::Weights all = model::make_weights(table, at::kFloat, at::kCPU);
   for (std::size_t b = 0; b < table.blocks.size(); ++b) {
-    const at::Tensor own = model::exact_flat(parts.blocks[b]).to(at::kCPU, at::kFloat);
+    const model::BlockWeights& part = parts.blocks[b];
+    const at::Tensor exact = part.rest.defined() ? ops::joined(part.flat, part.rest) : part.flat;
+    const at::Tensor own = exact.to(at::kCPU, at::kFloat);
     for (const model::Piece& piece : model::pieces_of(table.blocks[b], layout)) {
       const bool repeated = !table.blocks[b].tensors[piece.tensor].split && layout.tensor_rank > 0;
       if (repeated || mesh.replica->rank() > 0) continue;

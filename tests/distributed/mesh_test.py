@@ -174,6 +174,10 @@ def rounded(folder, models):
     for i, mesh in enumerate(MESHES[RANKS]):
         many = run(RANKS, {"batches": data, "cases": cases(mesh, "bfloat16")}, folder / f"b{RANKS}{i}")
         for family, reference in exact32.items():
+            for key, weight in many[family].items():  # float32, though passes read bfloat16
+                if key.startswith("weight.") and weight.dim() == 2:
+                    rounded_share = (weight == weight.bfloat16()).float().mean().item()
+                    assert rounded_share < 0.1, f"bfloat16 {family} {mesh}: {key} was rounded"
             for key in own:
                 off = distance(many[family][key], reference[key])
                 worst[key] = max(worst[key], off)

@@ -7,6 +7,7 @@ are equal.
 import os
 import random
 import signal
+import struct
 import subprocess
 import time
 
@@ -92,6 +93,18 @@ class Resume(TinyRuns):
         for state in ("bfloat16", "8bit"):
             self.assertNotEqual(self.weights(self.folder / f"whole-{state}"), self.weights(self.folder / "whole-float32"))
             self.assertAlmostEqual(last[state], last["float32"], delta=0.003)
+
+    def test_float32_weights_over_bfloat16(self):
+        """A checkpoint has all 32 bits of them, and a run that was stopped ends as one that was not."""
+        words = ["model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", "n_examples=400"]
+        whole, run = self.folder / "whole-mixed", self.folder / "stopped-mixed"
+        self.check(self.train(whole, *words))
+        self.check(self.train(run, *words, "n_examples=200"))
+        self.check(self.train(run, *words, f"resume={run}"))
+        self.assertEqual(self.weights(run), self.weights(whole))
+        data = self.weights(whole)
+        low = data[8 + struct.unpack("<Q", data[:8])[0]:][::4]  # the lowest byte of each number
+        self.assertLess(low.count(0), len(low) / 50)
 
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"

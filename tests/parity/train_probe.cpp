@@ -129,12 +129,9 @@ void write(const std::filesystem::path& path, const Trajectory& trajectory, cons
   add("rejected", at::tensor(trajectory.rejected, at::kDouble));
   add("norms", at::tensor(trajectory.norms, at::kDouble));
   const model::TensorTable& table = policy.model().trained;
-  for (std::size_t b = 0; b < table.blocks.size(); ++b) {
-    const model::BlockWeights block =
-        model::block_views(model::exact_flat(policy.stored().blocks[b]), table.blocks[b], {});
-    for (const model::NamedTensor& named : block.tensors)
-      add("weight." + table.blocks[b].prefix + named.name, named.tensor);
-  }
+  for (std::size_t b = 0; b < table.blocks.size(); ++b)
+    for (std::size_t t = 0; t < table.blocks[b].tensors.size(); ++t)
+      add("weight." + table.blocks[b].tensors[t].name, policy.stored().blocks[b].tensors[t].tensor);
   checkpoint::write_safetensors(path, std::move(sources));
 }
 

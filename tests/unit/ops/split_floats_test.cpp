@@ -1,16 +1,17 @@
 #include "ops/split_floats.h"
 
 #include <bit>
-#include <cmath>
 #include <limits>
-#include <vector>
 
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
-#include "ops/state_math.h"
+#include "unit/ops/near_ties.h"
 
 namespace dpo::ops {
 namespace {
@@ -25,18 +26,6 @@ Parts parts_of(const at::Tensor& exact) {
               make_rest(exact.numel(), exact.device())};
   split(exact, parts.rounded, parts.rest);
   return parts;
-}
-
-// Every upper half with lower halves at and around the middle, where the neighbour above or below is even.
-at::Tensor numbers_near_ties() {
-  std::vector<float> numbers;
-  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
-    for (const std::uint32_t low : {0U, 1U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU}) {
-      const auto number = std::bit_cast<float>(upper << 16 | low);
-      if (!std::isnan(number)) numbers.push_back(number);
-    }
-  numbers.resize(numbers.size() / 8 * 8);
-  return at::tensor(numbers);
 }
 
 bool have_same_bits(const at::Tensor& one, const at::Tensor& other) {
@@ -66,21 +55,27 @@ TEST(SplitFloats, OfAPart) {
                              exact.narrow(0, 24, 32).clone()));
 }
 
-// The arithmetic of the kernels (ops/state_math.h).
-TEST(SplitFloats, AreThoseOfKernels) {
+// The loops of a CPU, which have the arithmetic of our kernels, and LibTorch's operators.
+TEST(SplitFloats, ByOperatorsAreTheSame) {
   const at::Tensor exact = numbers_near_ties();
   const Parts parts = parts_of(exact);
-  const at::Tensor bits = exact.view(at::kInt), rounded = parts.rounded.view(at::kShort);
-  std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < exact.numel(); ++i) {
-    const auto number = static_cast<std::uint32_t>(bits.const_data_ptr<std::int32_t>()[i]);
-    const auto upper = static_cast<std::uint16_t>(rounded.const_data_ptr<std::int16_t>()[i]);
-    const std::uint32_t carry = carry_of(number, upper);
-    const std::uint32_t stored = parts.rest.carries.const_data_ptr<std::uint8_t>()[i / 8] >> (i % 8) & 1U;
-    const auto low = static_cast<std::uint16_t>(parts.rest.low.const_data_ptr<std::int16_t>()[i]);
-    if (carry != stored || joined_bits(upper, low, carry) != number) ++wrong;
-  }
-  EXPECT_EQ(wrong, 0);
+  Parts others{at::zeros_like(parts.rounded), make_rest(exact.numel(), at::kCPU)};
+  operators::split(exact, others.rounded, others.rest);
+  EXPECT_TRUE(at::equal(others.rounded, parts.rounded));
+  EXPECT_TRUE(at::equal(others.rest.low, parts.rest.low));
+  EXPECT_TRUE(at::equal(others.rest.carries, parts.rest.carries));
+  EXPECT_TRUE(have_same_bits(operators::joined(others.rounded, others.rest), exact));
+}
+
+TEST(SplitFloats, OnAGpuAreTheSame) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  const at::Tensor exact = numbers_near_ties();
+  const Parts here = parts_of(exact), there = parts_of(exact.cuda());
+  EXPECT_TRUE(at::equal(there.rounded.cpu(), here.rounded));
+  EXPECT_TRUE(at::equal(there.rest.carries.cpu(), here.rest.carries));
+  at::Tensor back = at::zeros_like(exact);
+  join(back, there.rounded, there.rest);
+  EXPECT_TRUE(have_same_bits(back, exact));
 }
 
 }  // namespace

@@ -43,6 +43,10 @@ TEST(Remedies, OfTheBatchRuleHaveCheckpointingWhereItIsNeeded) {
   const Plan plan = plan_of(line);
   EXPECT_EQ(lines_of(*plan.find("batch-per-gpu")).front(),
             "activation_checkpointing=auto gradient_accumulation_steps=1");
+  // Here a larger batch would fit, but it is another training.
+  const Plan other = plan_of(line + "optimizer_state=bfloat16 batch_size=12 gradient_accumulation_steps=3");
+  EXPECT_EQ(lines_of(*other.find("batch-per-gpu")).front(),
+            "activation_checkpointing=auto gradient_accumulation_steps=1");
 }
 
 TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
