@@ -13,9 +13,10 @@
 namespace dpo::engine {
 namespace {
 
-// Without the allocator's advice about its own variables, which does not help here.
+// Without the place in LibTorch's source, and the allocator's advice about its own variables: neither helps.
 std::string short_message(const std::exception& error) {
   std::string text = message_of(error);
+  if (const std::size_t begin = text.find("DefaultCPUAllocator"); begin != text.npos) text.erase(0, begin);
   for (const char* rest : {" If reserved but unallocated", " Of the allocated memory", "\n"})
     text = text.substr(0, text.find(rest));
   return text;

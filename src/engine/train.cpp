@@ -158,7 +158,7 @@ int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const trai
   }
 }
 
-// The plan and its inputs, once the data is tokenized.
+// The plan and its inputs: those that were shown, and once the data is tokenized those with its lengths.
 struct Judged {
   plan::Inputs in;
   plan::Plan plan;
@@ -236,11 +236,11 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
 }
 
 // `log`: what was said so far.
-int prepare_and_run(const config::Resolved& resolved, const plan::Plan& plan, const plan::Inputs& in,
-                    const run::Start& start, const train::Listener& listener, const comm::World& world,
-                    std::string log) {
-  Judged judged;
+int prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
+                    const train::Listener& listener, const comm::World& world, std::string log) {
   const train::Listener early = recording(listener, log);
+  const plan::Plan plan = judged.plan;
+  const plan::Inputs& in = judged.in;
   run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
     judged = judge_again(in, plan, data, early);
     data.config.activation_checkpointing = agreed(judged.plan, *world.all);
@@ -294,32 +294,33 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
     commands::fetch_tokenizer(resolved.values, shown);
   });
   // Notes about the data are printed when it is tokenized.
-  plan::Inputs in =
-      plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths);
-  in.commits = commits;
-  const plan::Plan plan = plan::make_plan(in);
+  Judged judged{
+      plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths),
+      {}};
+  judged.in.commits = commits;
+  judged.plan = plan::make_plan(judged.in);
   world.all->barrier();  // no rank tokenizes while another one still counts
-  if (first) display.show_plan(plan, in, start);
-  log += "\n" + plan::to_text(plan, in, /*colours=*/false);
-  agree_on_plan(plan, *world.all);
+  if (first) display.show_plan(judged.plan, judged.in, start);
+  log += "\n" + plan::to_text(judged.plan, judged.in, /*colours=*/false);
+  agree_on_plan(judged.plan, *world.all);
   if (stop_requested()) throw Stopped();
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(resolved.values, shown);
     // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
     const config::RunConfig& run = resolved.values;
     const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
-    const bool from_checkpoint = start.checkpoint && plan.reference == plan::ReferenceMode::none &&
+    const bool from_checkpoint = start.checkpoint && judged.plan.reference == plan::ReferenceMode::none &&
                                  run.adapter.name == config::Adapter::none;
     commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   try {
-    return {prepare_and_run(resolved, plan, in, start, listener, world, log), start.folder};
+    return {prepare_and_run(resolved, judged, start, listener, world, log), start.folder};
   } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw train::TrainingFailure(out_of_memory_text(error, plan, in));
+    throw train::TrainingFailure(out_of_memory_text(error, judged.plan, judged.in));
   }
 }
 

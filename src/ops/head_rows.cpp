@@ -24,14 +24,9 @@ void widen(const std::uint16_t* in, float* out, std::int64_t count) {
     out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(in[i]) << 16);
 }
 
-// To the nearest bfloat16, ties to even; NaN stays NaN.
 DPO_FOR_EACH_CPU
 void narrow(const float* in, std::uint16_t* out, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(in[i]);
-    const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-    out[i] = static_cast<std::uint16_t>(in[i] == in[i] ? rounded : 0x7FC0U);
-  }
+  for (std::int64_t i = 0; i < count; ++i) out[i] = bfloat16_of(std::bit_cast<std::uint32_t>(in[i]));
 }
 
 DPO_FOR_EACH_CPU

@@ -18,20 +18,14 @@ constexpr std::int64_t kBitsOfByte = 8;           // of a byte of carries
 constexpr std::int64_t kOperatorPiece = 1 << 24;  // of operators, to save memory
 constexpr std::int64_t kBytesOfThread = 1 << 12;  // of carries
 
-// As LibTorch converts, but that NaN may be another.
-std::uint16_t rounded_to_bfloat16(std::uint32_t bits) {
-  constexpr std::uint32_t kInfinity = 0x7F800000, kNan = 0x7FC0;
-  const std::uint32_t nearest = (bits + 0x7FFF + ((bits >> 16) & 1U)) >> 16;
-  return static_cast<std::uint16_t>((bits & 0x7FFFFFFF) > kInfinity ? kNan : nearest);
-}
-
-DPO_FOR_EACH_CPU void split_bytes(const std::uint32_t* exact, std::uint16_t* rounded, std::uint16_t* low,
-                                  std::uint8_t* carries, std::int64_t count) {
+DPO_FOR_EACH_CPU
+void split_bytes(const std::uint32_t* exact, std::uint16_t* rounded, std::uint16_t* low,
+                 std::uint8_t* carries, std::int64_t count) {
   for (std::int64_t byte = 0; byte < count; ++byte) {
     std::uint32_t all = 0;
     for (std::int64_t bit = 0; bit < kBitsOfByte; ++bit) {
       const std::int64_t i = byte * kBitsOfByte + bit;
-      rounded[i] = rounded_to_bfloat16(exact[i]);
+      rounded[i] = bfloat16_of(exact[i]);
       low[i] = static_cast<std::uint16_t>(exact[i]);
       all |= carry_of(exact[i], rounded[i]) << bit;
     }
@@ -39,8 +33,9 @@ DPO_FOR_EACH_CPU void split_bytes(const std::uint32_t* exact, std::uint16_t* rou
   }
 }
 
-DPO_FOR_EACH_CPU void join_bytes(std::uint32_t* exact, const std::uint16_t* rounded, const std::uint16_t* low,
-                                 const std::uint8_t* carries, std::int64_t count) {
+DPO_FOR_EACH_CPU
+void join_bytes(std::uint32_t* exact, const std::uint16_t* rounded, const std::uint16_t* low,
+                const std::uint8_t* carries, std::int64_t count) {
   for (std::int64_t byte = 0; byte < count; ++byte)
     for (std::int64_t bit = 0; bit < kBitsOfByte; ++bit) {
       const std::int64_t i = byte * kBitsOfByte + bit;

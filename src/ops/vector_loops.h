@@ -16,6 +16,13 @@ namespace dpo::ops {
 
 inline constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that a loop can be vectorized
 
+// Float32, given as its bits, to the nearest bfloat16, ties to even; NaN stays NaN.
+inline std::uint16_t bfloat16_of(std::uint32_t bits) {
+  constexpr std::uint32_t kInfinity = 0x7F800000, kNan = 0x7FC0;
+  const std::uint32_t nearest = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+  return static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > kInfinity ? kNan : nearest);
+}
+
 // e^x for x <= 0, to about 1e-7 relative; 0 below -87; NaN stays NaN. Written so that compilers can
 // vectorize it.
 inline float exp_of(float x) {
