@@ -33,7 +33,11 @@ void remember(int) {
 
 void handle_stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, remember);
+  // The terminal is gone. 'nohup' has it ignored, and so it stays.
+  if (std::signal(SIGHUP, remember) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
+
+void ignore_closed_pipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 bool stop_requested() { return requested != 0; }
 

@@ -4,9 +4,13 @@
 
 namespace dpo {
 
-// From now on SIGINT, SIGTERM and SIGUSR1 set a flag instead of ending the process, so that it can finish
-// cleanly. Another signal two seconds later or more ends it: one request may arrive as several signals.
+// From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it is ignored) set a flag instead of ending the
+// process, so that it can finish cleanly. Another signal two seconds later or more ends it: one request may
+// arrive as several signals.
 void handle_stop_signals();
+
+// From now on output that nobody reads any more does not end the process, whose files are what counts.
+void ignore_closed_pipes();
 
 // Whether such a signal arrived.
 bool stop_requested();

@@ -1,5 +1,6 @@
 #include "base/terminal.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -27,16 +29,22 @@ std::size_t width_of(char32_t code) {
 
 bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
+}  // namespace
+
+void open_standard_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) == -1)
+      std::ignore = ::open("/dev/null", O_RDWR);  // the lowest that is free
+}
+
 // In one call, so that a half-drawn line is never seen.
-void write_all(std::string_view text) {
+void write_stderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(STDERR_FILENO, text.data(), text.size());
     if (count <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
-
-}  // namespace
 
 bool is_terminal(int descriptor) {
   const char* const type = std::getenv("TERM");
@@ -120,10 +128,10 @@ std::string Terminal::erased() const {
 
 void Terminal::print(const std::string& line) {
   const std::lock_guard lock(mutex_);
-  if (!terminal_) return fmt::print(stderr, "{}\n", line);
+  if (!terminal_) return write_stderr(line + "\n");
   const std::string erase = erased();
   live_ = cut_to_columns(live_, live_columns());
-  write_all(erase + line + "\n" + live_);
+  write_stderr(erase + line + "\n" + live_);
 }
 
 void Terminal::show(const std::function<std::string(std::size_t)>& line) {
@@ -135,19 +143,19 @@ void Terminal::show(const std::function<std::string(std::size_t)>& line) {
   const std::string erase = live_.empty() ? std::string(kErase) : erased();
   live_ = cut_to_columns(line(live_columns()), live_columns());
   live_line_shown = true;
-  write_all(erase + live_);
+  write_stderr(erase + live_);
 }
 
 void Terminal::clear() {
   const std::lock_guard lock(mutex_);
-  write_all(erased());
+  write_stderr(erased());
   live_.clear();
   live_line_shown = false;
 }
 
 void Terminal::clear_for_exit() {
   ended = true;
-  if (live_line_shown.exchange(false)) write_all(kErase);
+  if (live_line_shown.exchange(false)) write_stderr(kErase);
 }
 
 }  // namespace dpo

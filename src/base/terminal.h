@@ -24,6 +24,13 @@ std::string cut_to_columns(std::string_view text, std::size_t columns);
 // the first begins in column `indent`.
 std::string wrap_words(std::string_view text, std::size_t indent, std::size_t width);
 
+// Opens what the process was started without, of stdin, stdout and stderr: otherwise the next file that is
+// opened would take its place, and be written to.
+void open_standard_streams();
+
+// Writes to stderr. That it is closed, or its disk full, is no reason for a run to end.
+void write_stderr(std::string_view text);
+
 // stderr of this process: lines, and on a terminal below them one live line, which is replaced as work
 // continues. Everything that may be printed while there is a live line must be printed here.
 class Terminal {

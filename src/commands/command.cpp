@@ -1,9 +1,12 @@
 #include "commands/command.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <span>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -108,18 +111,25 @@ Command make_group(std::string name, std::string help, std::vector<Command> comm
 
 int run_program(CLI::App& program, const std::vector<Command>& commands,
                 const std::vector<std::string>& arguments) {
+  open_standard_streams();
   program.set_help_flag("-h,--help", "print this help and exit");
   const auto formatter = program.get_formatter();
   formatter->label("SUBCOMMAND", "COMMAND");
   formatter->label("REQUIRED", "");  // the usage line shows it
   try {
-    return parse_and_run(program, add_commands(program, commands), arguments);
+    const int status = parse_and_run(program, add_commands(program, commands), arguments);
+    // What is still in the buffer was not written yet; a full disk shows only then.
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    print_error(fmt::format("cannot write all of the output ({})", std::strerror(errno)));
+    return status == 0 ? kBadInput : status;
   } catch (const UserError& error) {
     for (const std::string& problem : error.problems()) print_error(problem);
   } catch (const Stopped& stopped) {
     Terminal::get().clear();
     Terminal::get().print(stopped.what());
     return kStopped;
+  } catch (const std::system_error& error) {  // of fmt::print, to stdout
+    print_error(fmt::format("cannot write all of the output ({})", error.code().message()));
   } catch (const std::exception& error) {
     print_error(
         message_of(error) +

@@ -7,10 +7,11 @@
 
 namespace dpo::config {
 
-// What an evaluation uses: eval_batch_size and n_eval_examples, or all examples in one batch if the test
-// split has fewer than a batch; then `note` says so.
+// What an evaluation uses: eval_batch_size and n_eval_examples. Of a test split with fewer, each example
+// once, in batches of about equal size; then `note` says so.
 struct EvaluationSize {
   std::int64_t batch = 0, examples = 0;
+  bool is_whole_split = false;
   std::string note = {};
 };
 

@@ -38,11 +38,16 @@ bool has_equals(const std::vector<std::span<const Token>>& responses) {
 
 ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& config, OrderLimits limits,
                         const std::string& batch_key, const std::string& split) {
+  if (examples.size() == 0)
+    throw UserError(fmt::format(
+        "the {} split has no examples: none were given, or all were dropped; 'dpo data' with the same keys "
+        "shows how many and why",
+        split));
   if (examples.size() < limits.batch_size)
     throw UserError(fmt::format(
         "{}={}: the {} split has only {}, fewer than a batch; {}give more data{}", batch_key,
         limits.batch_size, split, plural(examples.size(), "example"),
-        examples.size() > 0 ? fmt::format("write {}={}, or ", batch_key, examples.size()) : "",
+        fmt::format("write {}={}, or ", batch_key, examples.size()),
         split == "test" ? " (data.test_share=0.1 keeps a tenth of your own files for testing)" : ""));
   return {examples.starts, static_cast<std::uint32_t>(config.data_seed), limits};
 }
@@ -293,7 +298,9 @@ ExampleOrder training_order(const ExampleList& examples, const config::RunConfig
 
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config) {
   const config::EvaluationSize size = config::evaluation_size(config, examples.size());
-  return make_order(examples, config, {size.batch, {}, size.examples}, "eval_batch_size", "test");
+  OrderLimits limits{size.batch, {}, size.examples};
+  if (size.is_whole_split) limits = {size.batch, 1, {}, /*keeps_partial=*/true};
+  return make_order(examples, config, limits, "eval_batch_size", "test");
 }
 
 }  // namespace dpo::data

@@ -37,8 +37,9 @@ std::optional<std::vector<std::uint32_t>> ExampleOrder::next() {
   if (epoch_ >= 0 && is_over()) return std::nullopt;
   while (batch.size() < batch_size) {
     if (at_ == prompts_.size()) {
-      batch.clear();
       begin_epoch();
+      if (limits_.keeps_partial && !batch.empty()) return batch;
+      batch.clear();
       if (limits_.epochs && epoch_ >= *limits_.epochs) return std::nullopt;
       continue;
     }

@@ -14,11 +14,12 @@ struct OrderLimits {
   std::int64_t batch_size = 1;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> examples;
+  bool keeps_partial = false;  // the partial batch at the end of an epoch is given too
 };
 
 // The order of examples, batch by batch, as in the original: every epoch shuffles the prompts of the epoch
-// before; the examples of a prompt stay together; the partial batch at the end of an epoch is dropped, but
-// its examples count towards the limit.
+// before; the examples of a prompt stay together; the partial batch at the end of an epoch is dropped, unless
+// it is asked for, but its examples count towards the limit.
 class ExampleOrder {
  public:
   // `starts`: [prompts + 1], the first example of each prompt.

@@ -86,7 +86,8 @@ void print_json(const Event& event) {
   for (const auto& [key, text] : event.texts) line[key] = text;
   for (const auto& [key, value] : event.numbers) line[key] = number(value);
   if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // it may be the same one
-  fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);  // if that fails, the run goes on; see run_program
   std::fflush(stdout);
 }
 
@@ -108,7 +109,7 @@ void RunDisplay::show_plan(const plan::Plan& plan, const plan::Inputs& in, const
                                                           ? std::min(terminal.width(), kWidest)
                                                           : std::string::npos};
   const std::string warnings = plan::warnings_to_text(plan, style);
-  if (options_.quiet) return fmt::print(stderr, "{}", warnings);
+  if (options_.quiet) return write_stderr(warnings);
   const plan::RunPaths paths{start.folder.string(), start.checkpoint.value_or("").string()};
   terminal.print(plan::to_banner(plan, in, paths, style) + warnings);
 }

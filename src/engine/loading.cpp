@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/quantity.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/read_tensors.h"
 #include "commands/fetch.h"
@@ -112,7 +113,8 @@ text::Tokenizer load_tokenizer(const commands::ModelArguments& arguments) {
 at::Device device_named(const std::string& name) {
   const std::size_t gpus = list_gpus().size();
   const std::string& obstacle = hardware::find_gpus().obstacle;
-  if (name == "auto" && !obstacle.empty()) fmt::print(stderr, "warning: the GPU is not used: {}\n", obstacle);
+  if (name == "auto" && !obstacle.empty())
+    write_stderr(fmt::format("warning: the GPU is not used: {}\n", obstacle));
   if (name == "cpu" || (name == "auto" && gpus == 0)) return at::kCPU;
   if (name == "auto") return {at::kCUDA, 0};
   std::size_t index = 0;
@@ -140,13 +142,13 @@ ReadyModel load_ready_model(const commands::ModelArguments& arguments) {
   checkpoint::LoadedModel loaded =
       checkpoint::load_model(arguments.model, dtype, device, weights, shown_progress("reading"));
   commands::print_notes(loaded.notes);
-  fmt::print(stderr, "{}: {}, on {}\n", arguments.weights.empty() ? arguments.model : arguments.weights,
-             summary_of(loaded), device.str());
+  write_stderr(fmt::format("{}: {}, on {}\n", arguments.weights.empty() ? arguments.model : arguments.weights,
+                           summary_of(loaded), device.str()));
   if (!arguments.adapter.empty()) {
     const fs::path folder = checkpoint::adapter_folder(arguments.adapter);
     loaded.weights =
         model::with_adapter(loaded.weights, checkpoint::load_adapter(folder, loaded.table, dtype, device));
-    fmt::print(stderr, "with the adapter {}\n", arguments.adapter);
+    write_stderr(fmt::format("with the adapter {}\n", arguments.adapter));
   }
   return {model::make_model(loaded.config), std::move(loaded.weights)};
 }

@@ -11,6 +11,7 @@
 #include "base/output_files.h"
 #include "base/shell.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "base/user_path.h"
 #include "checkpoint/adapter.h"
 #include "comm/group.h"
@@ -282,6 +283,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   const train::Listener listener = first ? display.listener() : kSilent;
   const hub::Listener downloads = first ? display.downloads() : hub::Listener{};
   handle_stop_signals();
+  ignore_closed_pipes();
   std::string log = fmt::format("dpo {}", DPO_VERSION);
   const train::Listener early = recording(listener, log);
   for (const std::string& note : resolved.notes) early.say("note: " + note);
@@ -331,7 +333,7 @@ int run_train(const commands::TrainArguments& arguments) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
     if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
-    if (!arguments.quiet) fmt::print(stderr, "{}", list_files(result.folder));
+    if (!arguments.quiet) write_stderr(list_files(result.folder));
     if (!arguments.json_log && fs::exists(result.folder / kLatest))
       fmt::print("{}\n", (result.folder / kLatest).string());
     return 0;

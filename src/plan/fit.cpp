@@ -37,7 +37,8 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
       ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
   ways.push_back({config::Trainer::TensorParallel, {}});
   if (in.run.adapter.base_dtype)  // then a whole model often fits, and need not be gathered
-    ways.push_back({config::Trainer::Fsdp, {.replica = in.machine.ranks(), .shard = 1, .tensor = 1}});
+    ways.push_back({config::Trainer::Fsdp,
+                    {.replica = in.machine.ranks(), .shard = std::nullopt, .tensor = std::nullopt}});
   return ways;
 }
 

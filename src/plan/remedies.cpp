@@ -109,15 +109,14 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   Remedies remedies(in, "batch-per-gpu");
   const auto steps = fewer_steps(in);
   const Overrides batch = larger_batch(in);
+  const bool has_room = remedies.works(steps ? *steps : batch);
   const auto with_room = [&](const char* room, const std::string& reason) {
-    if (steps &&
-        remedies.offer(Overrides{room} + *steps, reason + " makes room for fewer accumulation steps"))
-      return;
-    remedies.offer(Overrides{room} + batch, reason + " makes room for a larger batch");
+    const std::string why = reason + (has_room ? ", and " : " makes room for ");
+    if (steps && remedies.offer(Overrides{room} + *steps, why + "fewer accumulation steps")) return;
+    remedies.offer(Overrides{room} + batch, why + "a larger batch");
   };
   if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
     with_room(kMixed, "mixed precision (half the bytes to gather and save)");
-  const bool has_room = remedies.works(steps ? *steps : batch);
   if (!has_room && in.run.activation_checkpointing.count == 0)
     with_room(kCheckpointing, "activation checkpointing (of as few layers as necessary)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");

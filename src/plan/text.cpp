@@ -125,9 +125,9 @@ std::string memory_text(const Plan& plan, const Paint& paint) {
   return out;
 }
 
-std::string time_text(const Plan& plan, const Paint& paint) {
+std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
   const Timing& t = plan.timing;
-  const std::string unit = std::string(unit_of(plan.resolved.loss, {}).name) + "s";
+  const std::string unit = std::string(unit_of(plan.resolved.loss, in.lengths).name) + "s";
   std::string out = "\n" + paint.bold("Time") + "\n";
   const auto line = [&out](const char* name, const std::string& text) {
     out += fmt::format("  {:<20} {}\n", name, text);
@@ -190,7 +190,7 @@ std::string needs_text(const Plan& plan, const Inputs& in, const RunPaths& paths
       place_of_memory(plan), duration(t.total_hours()), paths.checkpoint.empty() ? "" : " for the whole run");
   text += plan.resolved.eval_every
               ? fmt::format("{} of {}", plural(t.evaluations, "evaluation"),
-                            plural(evaluation_of(in).examples, unit_of(plan.resolved.loss, {}).name))
+                            plural(evaluation_of(in).examples, unit_of(plan.resolved.loss, in.lengths).name))
               : "no evaluation";
   if (!plan.resolved.debug)
     text += fmt::format(", {} of {}", plural(t.checkpoints, "checkpoint"), memory_size(plan.disk.checkpoint));
@@ -208,8 +208,9 @@ std::string largest_text(const LargestModel& model, const Paint& paint) {
   line("trains", plan.resolved.adapter.name == config::Adapter::none ? "all weights" : "a LoRA adapter");
   line("needs", fmt::format("{} of {}{}", memory_size(plan.memory.total()),
                             memory_size(plan.memory.available), place_of_memory(plan)));
-  line("speed", fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second),
-                            unit_of(plan.resolved.loss, {}).name, duration(plan.timing.update / 3600)));
+  line("speed",
+       fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second),
+                   unit_of(plan.resolved.loss, model.in.lengths).name, duration(plan.timing.update / 3600)));
   line("costs", model.fit.costs.empty() ? "time and rounding only" : model.fit.costs);
   line("add", fmt::format("model.name_or_path={} {}", name, fmt::join(model.fit.overrides, " ")));
   return out;
@@ -243,7 +244,7 @@ std::string to_text(const Plan& plan, const Inputs& in, bool colours) {
   std::string out = heading(plan, in, paint);
   for (const std::string& note : in.machine.notes) out += wrap_words("note: " + note, 0, kWidth) + "\n";
   return out + "\n" + paint.bold("Rules") + "\n" + rules_text(plan, Verdict::ok, paint) +
-         memory_text(plan, paint) + time_text(plan, paint);
+         memory_text(plan, paint) + time_text(plan, in, paint);
 }
 
 std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths, const TextStyle& style) {
@@ -256,7 +257,7 @@ std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths,
   line("train", model_text(plan, in, paths));
   line("data", data_text(plan, in));
   line("how", fmt::format("{} of {}, {}, {}, {}, {}{}", plural(plan.timing.updates, "update"),
-                          plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, {}).name),
+                          plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, in.lengths).name),
                           trainer_text(plan), devices_text(in.machine), precision_text(plan),
                           name_of(plan.resolved.optimizer), recomputed_text(plan, in)));
   line("needs", needs_text(plan, in, paths));

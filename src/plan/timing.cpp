@@ -94,8 +94,9 @@ double sampling_seconds(const Workload& w) {
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,
                                const std::optional<std::int64_t>& eval_every) {
-  if (!eval_every) return 0;
-  return t.examples / *eval_every + (w.in.run.do_first_eval ? 1 : 0);
+  if (!eval_every || t.examples == 0) return 0;
+  // The end of a run is always evaluated.
+  return (t.examples - 1) / *eval_every + 1 + (w.in.run.do_first_eval ? 1 : 0);
 }
 
 // The host's part of a microbatch, fitted to the updates that the passes were fitted to.

@@ -147,7 +147,12 @@ void check_identity(const Identity& saved, const Identity& now, const std::files
       problems.push_back(fmt::format("resume: {} is {} in {}, but {} now{}", key, found->second,
                                      checkpoint.string(), value, cause_of(key)));
   }
-  if (!problems.empty()) throw UserError(std::move(problems));
+  if (problems.empty()) return;
+  problems.back() += fmt::format(
+      ". To continue the run, give what it was started with; for a new run from its weights, use "
+      "model.archive={} without resume",
+      checkpoint.string());
+  throw UserError(std::move(problems));
 }
 
 }  // namespace dpo::run

@@ -64,10 +64,36 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
       folder.string(), trace, resume));
 }
 
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  std::error_code none;
+  const fs::path inner = fs::weakly_canonical(path, none), outer = fs::weakly_canonical(folder, none);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// A run that is renamed must not take with it what the new one reads.
+void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> inputs = {
+      {"model.name_or_path", config.model.name_or_path}};
+  if (config.model.archive) inputs.emplace_back("model.archive", *config.model.archive);
+  for (const std::string& name : config.datasets) inputs.emplace_back("datasets", name);
+  std::error_code none;
+  for (const auto& [key, value] : inputs)
+    if (fs::exists(value, none) && is_inside(value, folder))
+      throw UserError(
+          fmt::format("{}={} is in {}, which would be renamed to make room for the new run: give another "
+                      "local_run_dir, or move the old run yourself",
+                      key, value, folder.string()));
+}
+
 Start start_new(const config::RunConfig& config) {
   Start start{.folder = new_run_folder(config)};
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
+  if (trace) require_inputs_elsewhere(start.folder, config);
+  std::error_code none;
+  if (!trace && fs::exists(start.folder / "config.json", none))
+    throw UserError(fmt::format("local_run_dir={} contains a model (config.json); give a folder of its own",
+                                start.folder.string()));
   start.replaces = trace.has_value();
   return start;
 }
@@ -111,9 +137,14 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   start.checkpoint = newest_checkpoint(folder, ignored);
   for (const std::string& incomplete : ignored)
     start.notes.push_back(incomplete + " is not complete and is ignored");
-  if (!start.checkpoint && *config.resume != "auto")
-    throw UserError(fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it",
-                                folder.string(), kMarker));
+  if (start.checkpoint) return start;
+  if (*config.resume != "auto")
+    throw UserError(
+        fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it; "
+                    "overwrite=true instead of resume renames that folder and starts again",
+                    folder.string(), kMarker));
+  start.replaces = trace_of_run(folder).has_value();
+  if (start.replaces) require_inputs_elsewhere(folder, config);
   return start;
 }
 

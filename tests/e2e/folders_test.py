@@ -41,9 +41,26 @@ class Folders(TinyRuns):
         (foreign / "step-20" / "policy.pt").write_bytes(b"weights")
         self.refused(self.train(foreign, *SHORT), "already contains a run (step-20)")
         (foreign / "LATEST").mkdir()  # no link there
-        self.check(self.train(foreign, *SHORT, "resume=auto"))
-        self.assertEqual((foreign / "step-20.old-1" / "policy.pt").read_bytes(), b"weights")
+        self.check(self.train(foreign, *SHORT, "resume=auto"))  # there is nothing to resume
+        self.assertEqual((self.folder / "foreign.old-1" / "step-20" / "policy.pt").read_bytes(), b"weights")
         self.assertEqual(os.readlink(foreign / "LATEST"), "step-40")
+
+    def test_what_a_run_reads_is_not_renamed(self):
+        run = self.run_of("read")
+        before = contents(run)
+        self.refused(self.train(run, *SHORT, "overwrite=true", f"model.archive={run / 'LATEST'}"), "model.archive=", "is in",
+                     "another local_run_dir")
+        self.assertEqual(contents(run), before)
+        self.refused(self.train(self.folder / "model", *SHORT), "contains a model (config.json)")
+
+    def test_a_run_that_lost_its_checkpoints_is_kept(self):
+        run = self.run_of("lost")
+        for step in run.glob("step-*"):
+            shutil.rmtree(step)
+        (run / "LATEST").unlink()
+        before = contents(run)
+        self.check(self.train(run, *SHORT, "resume=auto", "lr=1e-4"))
+        self.assertEqual(contents(self.folder / "lost.old-1"), before)
 
     def test_overwrite_moves_the_old_run_aside(self):
         run = self.run_of("moved")

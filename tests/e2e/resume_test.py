@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 
-from tiny_run import STOPPED, TinyRuns, main, make_data
+from tiny_run import PROGRAM, STOPPED, TinyRuns, main, make_data
 
 KILLS = 20 if "DPO_TEST_ALL" in os.environ else 6
 
@@ -65,6 +65,37 @@ class Resume(TinyRuns):
         self.assertEqual(process.wait(), STOPPED)
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
+
+    def test_a_lost_terminal_and_lost_output(self):
+        """SIGHUP saves, unless nohup has it ignored; a run goes on if nobody reads what it prints, or if it cannot be stored."""
+        for ignored, status in ((False, STOPPED), (True, 0)):
+            run = self.folder / f"hangup-{ignored}"
+            prepare = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
+            process = subprocess.Popen(self.train_command(run, "n_examples=400"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                       text=True, preexec_fn=prepare)
+            with process.stderr as lines:
+                for line in lines:
+                    if line.startswith("update 3 "):
+                        process.send_signal(signal.SIGHUP)
+            self.assertEqual(process.wait(), status)
+            self.assertTrue((run / "LATEST").exists())
+        run = self.folder / "unread"
+        process = subprocess.Popen(self.train_command(run, "n_examples=100"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        process.stderr.readline()
+        process.stderr.close()
+        self.assertEqual(process.wait(), 0)
+        self.assertTrue((run / "step-100").exists())
+        run = self.folder / "full"
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(self.train_command(run, "n_examples=40"), stderr=full, stdout=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 0)
+            told = subprocess.run([PROGRAM, "config", "lr"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("cannot write all of the output (No space left on device)", told.stderr)
+        closed = self.folder / "closed"  # no file takes the place of stderr
+        command = " ".join(f"'{word}'" for word in self.train_command(closed, "n_examples=40"))
+        self.assertEqual(subprocess.run(["sh", "-c", command + " <&- >&- 2>&-"]).returncode, 0)
+        self.assertTrue(all("examples/s" not in (closed / name).read_text() for name in ("config.yaml", "plan.json", "metrics.jsonl")))
 
     def test_small_optimizer_states(self):
         """State in bfloat16 and in 8 bits learns as float32 does, and is resumed to the bit, but not as another one."""

@@ -1,6 +1,7 @@
 #include "data/examples.h"
 
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -329,7 +330,7 @@ TEST_F(Policies, OrdersNeedABatch) {
               training_order(examples.list(), config_);
             }).find("batch_size=3: the train split has only 2"),
             std::string::npos);
-  EXPECT_NE(problem_of([&] { evaluation_order({}, config_); }).find("the test split has only 0 examples"),
+  EXPECT_NE(problem_of([&] { evaluation_order({}, config_); }).find("the test split has no examples"),
             std::string::npos);
 }
 
@@ -345,12 +346,35 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
   EXPECT_EQ(size.examples, 2);
   EXPECT_NE(
       size.note.find(
-          "eval_batch_size=16: the test split has only 2 examples, so an evaluation uses all of them in one"),
+          "n_eval_examples=256: the test split has only 2 examples, so an evaluation uses each of them once"),
       std::string::npos);
-  // Where there is a batch, examples come again in further epochs, as in the original.
-  config_.eval_batch_size = 2;
-  EXPECT_EQ(config::evaluation_size(config_, examples.size()).examples, 256);
-  EXPECT_EQ(config::evaluation_size(config_, examples.size()).note, "");
+  config_.n_eval_examples = 2;
+  EXPECT_NE(config::evaluation_size(config_, 13).note.find("eval_batch_size=16: the test split has only 13"),
+            std::string::npos);
+  EXPECT_EQ(config::evaluation_size(config_, 16).note, "");
+}
+
+// The original would take them again and again, as if there were more of them.
+TEST_F(Policies, AnEvaluationTakesNoneTwice) {
+  config_.eval_batch_size = 16;
+  config_.n_eval_examples = 256;
+  for (const std::int64_t count : {1, 16, 17, 100, 255, 256, 257, 1000}) {
+    ExampleList list;
+    list.origins.resize(static_cast<std::size_t>(count));
+    list.starts.resize(static_cast<std::size_t>(count) + 1);
+    std::iota(list.starts.begin(), list.starts.end(), 0u);
+    ExampleOrder order = evaluation_order(list, config_);
+    std::set<std::uint32_t> seen;
+    std::size_t all = 0;
+    while (const auto batch = order.next()) {
+      EXPECT_LE(batch->size(), 16u);
+      EXPECT_GE(batch->size(), std::min<std::size_t>(static_cast<std::size_t>(count), 8)) << count;
+      all += batch->size();
+      seen.insert(batch->begin(), batch->end());
+    }
+    EXPECT_EQ(seen.size(), all) << count;
+    EXPECT_EQ(all, static_cast<std::size_t>(std::min<std::int64_t>(count, 256))) << count;
+  }
 }
 
 TEST_F(Policies, LengthsAreThoseBeforeCutting) {

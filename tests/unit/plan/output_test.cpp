@@ -83,9 +83,9 @@ TEST(Text, SaysNumbersAsAPersonWould) {
   EXPECT_NE(text_of("model=blank_model model.name_or_path=gpt2").find("(124M parameters)"),
             std::string::npos);
   EXPECT_NE(text_of("model=mixtral").find("Mixtral (46.7B parameters, 12.9B active)"), std::string::npos);
-  EXPECT_NE(
-      text_of("model=pythia28 n_examples=4").find("1 update over 4 examples, 1 evaluation, 1 checkpoint:"),
-      std::string::npos)
+  EXPECT_NE(text_of("model=pythia28 n_examples=4 do_first_eval=false")
+                .find("1 update over 4 examples, 1 evaluation, 1 checkpoint:"),
+            std::string::npos)
       << text_of("model=pythia28 n_examples=4");
 }
 

@@ -293,15 +293,16 @@ TEST(Timing, StepsOfMeasuredRuns) {
 }
 
 TEST(Timing, WholeRun) {
-  // 100,000 examples in batches of 64: 1562 full ones; evaluations at 20,000, ..., 80,000, and before the
-  // first.
+  // 100,000 examples in batches of 64: 1562 full ones; evaluations at 19,968, ..., 99,840, before the
+  // first and at the end.
   const std::string line = "model=pythia28 batch_size=64 sample_during_eval=false eval_every=19968 ";
   const Timing t = timed(line).timing;
   EXPECT_EQ(t.updates, 1562);
   EXPECT_EQ(t.examples, 99'968);
-  EXPECT_EQ(t.evaluations, 6);
-  EXPECT_EQ(timed(line + "do_first_eval=false").timing.evaluations, 5);
+  EXPECT_EQ(t.evaluations, 7);
+  EXPECT_EQ(timed(line + "do_first_eval=false").timing.evaluations, 6);
   EXPECT_EQ(timed(line + "n_examples=19968").timing.evaluations, 2);  // before the first and at the end
+  EXPECT_EQ(timed(line + "n_examples=20032").timing.evaluations, 3);
   EXPECT_EQ(timed(line + "eval_every=null").timing.evaluations, 0);
   EXPECT_EQ(timed(line + "n_epochs=3").timing.updates, 3 * 1562);
   EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // looked at after full batches
@@ -390,10 +391,10 @@ TEST(Timing, SamplesOfTheReferenceAreDrawnOnce) {
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 reference=live "
       "sample_during_eval=";
   const Timing with = timed(line + "true").timing, without = timed(line + "false").timing;
-  ASSERT_EQ(with.evaluations, 16);
+  ASSERT_EQ(with.evaluations, 17);
   EXPECT_GT(with.reference_hours, 0);
   EXPECT_EQ(without.reference_hours, 0);
-  EXPECT_NEAR(with.evaluation_hours - without.evaluation_hours, 16 * with.reference_hours, 1e-9);
+  EXPECT_NEAR(with.evaluation_hours - without.evaluation_hours, 17 * with.reference_hours, 1e-9);
   EXPECT_EQ(timed(line + "true eval_every=null").timing.reference_hours, 0);
 }
 
