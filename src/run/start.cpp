@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/output_files.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
@@ -62,6 +63,19 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
       "{} already contains a run ({}), which was not changed: {}another local_run_dir starts a new one "
       "elsewhere, overwrite=true renames the old run and starts again",
       folder.string(), trace, resume));
+}
+
+// Whether the run in a folder had checkpoints, ours or the original's. One that was killed before its first
+// has nothing to lose, and begins again where it is.
+bool had_checkpoints(const fs::path& folder) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kLatest || name == kBest || (name.starts_with("step-") && name.find(".tmp") == name.npos))
+      return true;
+  }
+  const fs::path log = folder / "log.txt";
+  return fs::exists(log, none) && read_text_file(log, "run").find("saving step-") != std::string::npos;
 }
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
@@ -143,7 +157,7 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
         fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it; "
                     "overwrite=true instead of resume renames that folder and starts again",
                     folder.string(), kMarker));
-  start.replaces = trace_of_run(folder).has_value();
+  start.replaces = had_checkpoints(folder);
   if (start.replaces) require_inputs_elsewhere(folder, config);
   return start;
 }

@@ -36,7 +36,7 @@ class OwnData(TinyRuns):
         dpo = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", f"local_run_dir={self.folder / 'few-dpo'}",
                        f"model.archive={self.folder / 'few-sft' / 'LATEST'}", "data.test_share=0.03")
         self.check(dpo)
-        self.assertIn("note: eval_batch_size=16: the test split has only", dpo.stderr)
+        self.assertIn("note: n_eval_examples=256: the test split has only", dpo.stderr)
         (evaluated,) = {line["counters/eval_examples"] for line in self.metrics(self.folder / "few-dpo") if "loss/eval" in line}
         self.assertLess(evaluated, 16)
 

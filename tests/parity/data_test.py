@@ -67,10 +67,14 @@ class Data(unittest.TestCase):
             self.assertEqual(got_texts(got), texts(wanted))
 
     def test_hh_evaluation_set(self) -> None:
-        for count in (64, 256, 500):  # the last ones continue into further epochs
+        for count in (64, 128, 176):
             wanted = flat(reference.batches([(self.hh["test"], "keep_end")], batch_size=16, n_examples=count))
             got = order(10**9, *self.words("loss=dpo", "--split", "test", f"n_eval_examples={count}"))
             self.assertEqual(got_texts(got), texts(wanted))
+        everything = flat(reference.batches([(self.hh["test"], "keep_end")], batch_size=1, n_epochs=1))
+        self.assertLess(len(everything), 500)
+        got = order(10**9, *self.words("loss=dpo", "--split", "test", "n_eval_examples=500"))  # the original would begin again
+        self.assertEqual(sorted(got_texts(got)), sorted(texts(everything)))
 
     def test_published_folders_merge_prompts(self) -> None:
         rows = reference.read_lines(SHARED / "hh" / "train.jsonl.gz")
