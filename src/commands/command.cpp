@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <system_error>
@@ -100,6 +101,11 @@ Action add_commands(CLI::App& parent, const std::vector<Command>& commands) {
   return [&parent, actions] { return actions.at(parent.get_subcommands().front())(); };
 }
 
+void print_bug(const std::exception& error) {
+  print_error(message_of(error) +
+              " (this is a bug in dpo: please report it with the command and its output under DPO_TRACE=1)");
+}
+
 }  // namespace
 
 Command make_group(std::string name, std::string help, std::vector<Command> commands) {
@@ -128,12 +134,12 @@ int run_program(CLI::App& program, const std::vector<Command>& commands,
     Terminal::get().clear();
     Terminal::get().print(stopped.what());
     return kStopped;
+  } catch (const std::filesystem::filesystem_error& error) {  // a std::system_error too
+    print_bug(error);
   } catch (const std::system_error& error) {  // of fmt::print, to stdout
     print_error(fmt::format("cannot write all of the output ({})", error.code().message()));
   } catch (const std::exception& error) {
-    print_error(
-        message_of(error) +
-        " (this is a bug in dpo: please report it with the command and its output under DPO_TRACE=1)");
+    print_bug(error);
   }
   return kBadInput;
 }
