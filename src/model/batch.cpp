@@ -198,9 +198,12 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);
-  const auto [all, parts] = ops::upload({forest.tokens, forest.positions, lengths, forest.rows,
-                                         forest.targets, sequences, branches, forest.prompt_starts},
-                                        device);
+  const ops::TreeTiles trees =
+      device.is_cuda() ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
+  const auto [all, parts] =
+      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, sequences, branches,
+                   forest.prompt_starts, trees.tiles, trees.starts},
+                  device);
   const std::vector<at::Tensor> indices = as_long(all, parts);
   Batch batch;
   batch.tokens = indices[0];
@@ -214,7 +217,9 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[5]),
                            ops::make_segments(std::move(branches), parts[6]),
                            ops::make_segments(forest.prompt_starts, parts[7]),
+                           {},
                            {}};
+  if (device.is_cuda()) layout.trees = {parts[8], parts[9]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);
@@ -224,19 +229,15 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
-  const auto segments = [device](const ops::Segments& from) {
-    return ops::make_segments(from.starts, device);
-  };
   Batch there = batch;
   for (at::Tensor* tensor :
        {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights})
     if (tensor->defined()) *tensor = tensor->to(device);
-  ops::ForestLayout layout{segments(batch.layout->sequences),
-                           segments(batch.layout->branches),
-                           segments(batch.layout->prompts),
-                           {}};
-  if (const auto& window = batch.layout->window)
-    layout.window = {window->keys.to(device), segments(window->segments)};
+  const ops::ForestLayout& here = *batch.layout;
+  ops::ForestLayout layout =
+      ops::make_layout(here.sequences.starts, here.branches.starts, here.prompts.starts, device);
+  if (const auto& window = here.window)
+    layout.window = {window->keys.to(device), ops::make_segments(window->segments.starts, device)};
   there.layout = std::make_shared<const ops::ForestLayout>(std::move(layout));
   return there;
 }

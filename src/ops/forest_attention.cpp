@@ -1,7 +1,10 @@
 #include "ops/forest_attention.h"
 
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/fused_trees.h"
+#include "ops/upload.h"
 #include "ops/window_attention.h"
 
 namespace dpo::ops {
@@ -25,7 +28,9 @@ struct LayoutHolder : torch::CustomClassHolder {
 
 AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const ForestLayout& layout, const AttentionOptions& options) {
-  AttentionOutput all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, options);
+  AttentionOutput all;
+  if (fused::attend_trees(all, q, k, v, layout.trees, options)) return all;
+  all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return all;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
   AttentionOutput of_responses{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
@@ -38,8 +43,9 @@ AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at
 AttentionGradients attend_forest_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                                           const at::Tensor& v, const AttentionOutput& all,
                                           const ForestLayout& layout, const AttentionOptions& options) {
-  AttentionGradients sum =
-      attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, options);
+  AttentionGradients sum;
+  if (fused::attend_trees_backward(sum, grad, q, k, v, all, layout.trees, options)) return sum;
+  sum = attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return sum;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
   const auto responses_of = [&](const at::Tensor& x) { return x.narrow(0, prompts, responses); };
@@ -77,6 +83,20 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
 };
 
 }  // namespace
+
+ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
+                         std::vector<std::int32_t> prompts, at::Device device) {
+  ForestLayout layout;
+  if (device.is_cuda()) {
+    const TreeTiles trees = make_tree_tiles(sequences, branches, prompts);
+    layout.trees = {upload(at::tensor(trees.tiles, at::kInt), device),
+                    upload(at::tensor(trees.starts, at::kInt), device)};
+  }
+  layout.sequences = make_segments(std::move(sequences), device);
+  layout.branches = make_segments(std::move(branches), device);
+  layout.prompts = make_segments(std::move(prompts), device);
+  return layout;
+}
 
 at::Tensor forest_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::shared_ptr<const ForestLayout>& layout, AttentionOptions options) {

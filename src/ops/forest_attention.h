@@ -7,6 +7,7 @@
 
 #include "ops/attention.h"
 #include "ops/segments.h"
+#include "ops/tree_tiles.h"
 
 namespace dpo::ops {
 
@@ -23,11 +24,16 @@ struct ForestLayout {
   Segments branches;   // the responses of each tree, counted from the first response token ...
   Segments prompts;    // ... which attend to all of that tree's prompt
 
+  TreeTensors trees;
   std::optional<WindowKeys> window;  // if some sequence is longer than the model's window
 
   std::int64_t prompt_tokens() const { return prompts.tokens(); }
   std::int64_t response_tokens() const { return branches.tokens(); }
 };
+
+// The arguments are those of make_tree_tiles().
+ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
+                         std::vector<std::int32_t> prompts, at::Device device);
 
 WindowKeys make_window(const ForestLayout& layout, std::int64_t window);
 

@@ -25,6 +25,24 @@ Heads views_of(const at::Tensor& qkv, const QkvLayout& layout) {
   return {parts[0], parts[1], parts[2]};
 }
 
+// The matrix whose parts these gradients are, as attention over trees computes them; undefined: there is
+// none.
+at::Tensor matrix_of(const variable_list& grads, at::IntArrayRef sizes, const QkvLayout& layout) {
+  for (const at::Tensor& grad : grads)
+    if (!grad.defined() || !grad.is_alias_of(grads[0])) return {};
+  if (grads[0].storage().nbytes() !=
+      static_cast<std::size_t>(c10::multiply_integers(sizes)) * grads[0].itemsize())
+    return {};
+  const at::Tensor matrix = grads[0].as_strided(sizes, {sizes[1], 1}, 0);
+  const Heads parts = views_of(matrix, layout);
+  const auto is_same = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides();
+  };
+  return is_same(parts.q, grads[0]) && is_same(parts.k, grads[1]) && is_same(parts.v, grads[2])
+             ? matrix
+             : at::Tensor();
+}
+
 struct RotatedHeads : torch::autograd::Function<RotatedHeads> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& qkv, const QkvLayout& layout,
                                const RotaryAngles& angles) {
@@ -41,16 +59,24 @@ struct RotatedHeads : torch::autograd::Function<RotatedHeads> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const auto layout = ctx->saved_data["layout"].toIntVector();
+    const auto numbers = ctx->saved_data["layout"].toIntVector();
+    const QkvLayout layout{numbers[0], numbers[1], numbers[2], numbers[3] != 0};
+    const RotaryAngles angles{saved[0], saved[1], ctx->saved_data["interleaved"].toBool()};
+    const std::vector<std::int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
+    if (const at::Tensor matrix = matrix_of(grads, sizes, layout); matrix.defined()) {
+      const Heads parts = views_of(matrix, layout);
+      if (angles.cos.defined()) fused::rotate_heads_back(parts, angles, parts);
+      return {matrix, Variable(), Variable()};
+    }
     const at::Tensor& like = grads[0].defined() ? grads[0] : grads[1].defined() ? grads[1] : grads[2];
-    const at::Tensor grad = at::empty(ctx->saved_data["sizes"].toIntVector(), like.options());
-    const Heads to = views_of(grad, {layout[0], layout[1], layout[2], layout[3] != 0});
+    const at::Tensor grad = at::empty(sizes, like.options());
+    const Heads to = views_of(grad, layout);
     const auto dense = [](const at::Tensor& of, const at::Tensor& target) {
       if (!of.defined()) return at::zeros(target.sizes(), target.options());
       return of.stride(2) == 1 ? of : of.contiguous();
     };
-    fused::rotate_heads_back({dense(grads[0], to.q), dense(grads[1], to.k), dense(grads[2], to.v)},
-                             {saved[0], saved[1], ctx->saved_data["interleaved"].toBool()}, to);
+    fused::rotate_heads_back({dense(grads[0], to.q), dense(grads[1], to.k), dense(grads[2], to.v)}, angles,
+                             to);
     return {grad, Variable(), Variable()};
   }
 };

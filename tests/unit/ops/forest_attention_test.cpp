@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <random>
+#include <span>
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -9,9 +10,12 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/cuda/trees.h"
+#include "ops/qkv.h"
 #include "unit/ops/compare.h"
 
 namespace dpo::ops {
@@ -56,8 +60,7 @@ Forest random_forest(std::mt19937& random, at::Device device, int trees, int str
         allowed[q].narrow(0, prompts[t], prompts[t + 1] - prompts[t]).fill_(true);
         positions[q] += prompts[t + 1] - prompts[t];
       }
-  ForestLayout layout{
-      make_segments(sequences, device), make_segments(branches, device), make_segments(prompts, device), {}};
+  ForestLayout layout = make_layout(sequences, branches, prompts, device);
   if (window > 0) {
     layout.window = make_window(layout, window);
     allowed = allowed.logical_and(positions.unsqueeze(1) - positions.unsqueeze(0) < window);
@@ -158,14 +161,86 @@ TEST(ForestAttention, OnCudaInFloat16) {
   check_many({at::kCUDA, at::kHalf, 2e-3});
 }
 
+// Queries, keys and values in one matrix, as layers have them, so that the gradients are too.
+void check_trees(at::Device device, const QkvLayout& shape, unsigned seed) {
+  std::mt19937 random(seed);
+  const Forest forest = random_forest(random, device, 1 + static_cast<int>(seed % 6), /*stretch=*/9, 0);
+  const std::int64_t tokens = forest.layout->sequences.tokens();
+  const auto options = at::TensorOptions().device(device).dtype(at::kBFloat16);
+  const at::Tensor qkv =
+      at::randn({tokens, (shape.heads + 2 * shape.kv_heads) * shape.head_dim}, options).requires_grad_();
+  const at::Tensor grad = at::randn({tokens, shape.heads, shape.head_dim}, options);
+  const at::Tensor angles = at::randn({tokens, shape.head_dim / 4}, options.dtype(at::kFloat));
+  const AttentionOptions attention{1 / std::sqrt(static_cast<double>(shape.head_dim))};
+  // A GPU rotates in place, so it gets a copy.
+  const auto attend = [&](const at::Tensor& product, bool dense) {
+    const Heads heads = rotated_heads(product.clone(), shape, {angles.cos(), angles.sin(), false});
+    return dense ? dense_attention(heads.q, heads.k, heads.v, forest.allowed, attention)
+                 : forest_attention(heads.q, heads.k, heads.v, forest.layout, attention);
+  };
+  const at::Tensor exact = qkv.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor out = attend(qkv, false), expected = attend(exact, true);
+  const auto gradient = torch::autograd::grad({out}, {qkv}, {grad})[0];
+  const auto expected_gradient = torch::autograd::grad({expected}, {exact}, {grad.to(at::kFloat)})[0];
+  EXPECT_LT(relative_error(out, expected), 1e-2) << "seed " << seed;
+  EXPECT_LT(relative_error(gradient, expected_gradient), 1e-2) << "seed " << seed;
+}
+
+void check_trees(at::Device device) {
+  for (unsigned seed = 0; seed < 6; ++seed)
+    for (const std::int64_t head_dim : {64, 80, 96, 128}) {
+      check_trees(device, {4, 4, head_dim, true}, seed);
+      check_trees(device, {4, 4, head_dim, false}, seed);
+      check_trees(device, {6, 2, head_dim, false}, seed);
+    }
+}
+
+TEST(ForestAttention, OfHeadsInOneMatrix) { check_trees(at::kCPU, {4, 2, 64, false}, 1); }
+TEST(ForestAttention, OnCudaOfHeadsInOneMatrix) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_trees(at::kCUDA);
+}
+
+// Every pair of a query and a key that it sees is in a tile of each.
+TEST(ForestAttention, TilesHaveAllPairs) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    const auto [layout, allowed] = random_forest(random, at::kCPU, 4, 1 + static_cast<int>(seed) % 15, 0);
+    const TreeTiles made =
+        make_tree_tiles(layout->sequences.starts, layout->branches.starts, layout->prompts.starts);
+    const std::span tiles(reinterpret_cast<const cuda::TreeTile*>(made.tiles.data()),
+                          made.tiles.size() * sizeof(std::int32_t) / sizeof(cuda::TreeTile));
+    const at::Tensor found = at::zeros_like(allowed), seen = at::zeros_like(allowed);
+    auto found_pairs = found.accessor<bool, 2>(), seen_pairs = seen.accessor<bool, 2>();
+    for (const cuda::TreeTile& tile : tiles) {
+      const auto token = [&tile](std::int32_t number) {
+        return number < tile.prompt_tokens ? tile.prompt + number
+                                           : tile.responses + number - tile.prompt_tokens;
+      };
+      const std::int32_t first = tile.number * cuda::kTreeTile;
+      const std::int32_t last = std::min(first + cuda::kTreeTile, tile.tokens);
+      for (std::int32_t own = first; own < last; ++own)
+        for (std::int32_t other = 0; other < tile.tokens; ++other) {
+          const std::int32_t other_tile = other / cuda::kTreeTile;
+          const std::int32_t start = made.starts[static_cast<std::size_t>(token(own))];
+          if (other <= own && (other < tile.prompt_tokens || other >= start) &&
+              (other_tile < tile.shared_end || (other_tile >= tile.own_begin && other_tile <= tile.number)))
+            found_pairs[token(own)][token(other)] = true;
+          if (other_tile >= tile.number && other_tile <= tile.last)
+            seen_pairs[token(other)][token(own)] = true;
+        }
+    }
+    EXPECT_TRUE(at::equal(found, allowed)) << "seed " << seed;
+    EXPECT_TRUE(at::equal(seen.logical_and(allowed), allowed)) << "seed " << seed;
+  }
+}
+
 // Long enough that several blocks of a kernel add to the same gradient.
 TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   const std::vector<std::int32_t> prompts{0, 2000}, branches{0, 1200}, sequences{0, 2000, 2500, 2600, 3200};
-  const auto layout = std::make_shared<const ForestLayout>(ForestLayout{make_segments(sequences, at::kCUDA),
-                                                                        make_segments(branches, at::kCUDA),
-                                                                        make_segments(prompts, at::kCUDA),
-                                                                        {}});
+  const auto layout =
+      std::make_shared<const ForestLayout>(make_layout(sequences, branches, prompts, at::kCUDA));
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const auto options = at::TensorOptions().device(at::kCUDA).dtype(dtype);
     const auto input = [&] { return at::randn({3200, 8, 80}, options).requires_grad_(); };

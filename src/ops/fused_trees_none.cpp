@@ -1,0 +1,16 @@
+#include "ops/fused_trees.h"
+
+namespace dpo::ops::fused {
+
+bool attend_trees(AttentionOutput&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                  const TreeTensors&, const AttentionOptions&) {
+  return false;
+}
+
+bool attend_trees_backward(AttentionGradients&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                           const at::Tensor&, const AttentionOutput&, const TreeTensors&,
+                           const AttentionOptions&) {
+  return false;
+}
+
+}  // namespace dpo::ops::fused

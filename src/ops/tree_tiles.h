@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace dpo::ops {
+
+// What the CUDA kernel of attention over trees needs of a forest (ops/cuda/trees.h).
+struct TreeTiles {
+  std::vector<std::int32_t> tiles;   // the numbers of each cuda::TreeTile
+  std::vector<std::int32_t> starts;  // of each token: the first of its sequence, by its number in the tree
+};
+
+// The same on a GPU; undefined elsewhere.
+struct TreeTensors {
+  at::Tensor tiles, starts;  // int32
+};
+
+// The arguments are cumulative lengths: of all prompts and then all responses, of the responses of each tree
+// together, and of the prompts.
+TreeTiles make_tree_tiles(const std::vector<std::int32_t>& sequences,
+                          const std::vector<std::int32_t>& branches,
+                          const std::vector<std::int32_t>& prompts);
+
+}  // namespace dpo::ops
