@@ -41,7 +41,8 @@ from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, TRL_UPDATES, DEVICE = 64, 2, 3, "cuda"
+PAIRS, WARM_UP, TRL_UPDATES = 64, 2, 3
+DEVICE = "cuda:0"  # with its index: accelerate compares it with where 4-bit weights are
 LIVE, CACHED, NF4 = "reference=live", "reference=cached", ["adapter=lora", "adapter.base_dtype=nf4"]
 DPO_ROWS = {  # what dpo runs with, by what is compared
     "full": {"dpo": [LIVE], "dpo, cached reference": [CACHED]},

@@ -4,8 +4,8 @@
 with SFT, and from that checkpoint with DPO in bfloat16: each version with each of three seeds, which decide the order of the data. Losses,
 accuracies and margins of every update go to a JSON file.
 
-`draw` prints a table from that file, with means over windows of updates: the loss of each version, how far apart the versions are with the same seed, and how far
-apart the seeds are with the same version. It draws the same as SVG.
+`draw` prints a table from that file, with means over windows of updates: the loss of each version, how far apart the versions are with the
+same seed, and how far apart the seeds are with the same version. It draws the same as SVG.
 
     python3 benchmarks/compare/losses.py train --before OLD/build/dpo --after build/dpo --data DIR --out losses.json
     python3 benchmarks/compare/losses.py draw losses.json [--figure docs/losses_of_versions.svg]
@@ -97,8 +97,8 @@ def apart(values):
 def table(report):
     columns = {metric: {v: [windows(x, WINDOW) for x in seeds] for v, seeds in by_version(report, metric).items()}
                for metric in ("loss", "accuracy", "margin")}
-    lines = ["| updates | loss before | after | same seed: mean difference | largest | range of the seeds | accuracy before | after | margin before | after |",
-             "|---" * 10 + "|"]
+    lines = ["| updates | loss before | after | same seed: mean difference | largest | range of the seeds | accuracy before | after "
+             "| margin before | after |", "|---" * 10 + "|"]
     for i, (difference, largest, spread) in enumerate(apart(columns["loss"])):
         of = lambda metric, version: mean(seed[i] for seed in columns[metric][version])
         cells = [f"{of(metric, version):.{digits}f}" for metric, digits in (("loss", 4), ("accuracy", 3), ("margin", 3)) for version in VERSIONS]
