@@ -9,13 +9,18 @@ positions, as in direct-preference-optimization.
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --lora MODEL    # LoRA, with peft; and TRL's DPOTrainer
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --qlora MODEL   # the same over 4-bit weights, with bitsandbytes
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --states MODEL  # all weights, 8-bit optimizer state of bitsandbytes
 
-With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. *TRL* is DPOTrainer with
-its defaults (8 pairs at a time, gradient checkpointing), accumulating to the same step. Needs a GPU, PyTorch 2.11 and transformers; peft and
-trl for --lora.
+With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora those
+weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its defaults (8 pairs
+at a time, gradient checkpointing), accumulating to the same step. --updates N is the number of measured steps. Needs a GPU, PyTorch 2.11 and
+transformers; peft and trl for --lora and --qlora; bitsandbytes for --qlora and --states.
 """
 
+import argparse
 import contextlib
+import gc
 import json
 import os
 import random
@@ -32,12 +37,35 @@ import transformers
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from peers import BETA, MasterWeights, dpo_loss, padded, padded_log_probs
+from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log_probs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, UPDATES, TRL_UPDATES = 64, 2, 8, 3
-LORA = "--lora" in sys.argv
+PAIRS, WARM_UP, TRL_UPDATES = 64, 2, 3
+DEVICE = "cuda:0"  # with its index: accelerate compares it with where 4-bit weights are
+LIVE, CACHED, NF4 = "reference=live", "reference=cached", ["adapter=lora", "adapter.base_dtype=nf4"]
+DPO_ROWS = {  # what dpo runs with, by what is compared
+    "full": {"dpo": [LIVE], "dpo, cached reference": [CACHED]},
+    "lora": {"dpo": ["adapter=lora", LIVE], "dpo, cached reference": ["adapter=lora", CACHED]},
+    "qlora": {"dpo": [*NF4, LIVE], "dpo, recomputed activations": [*NF4, LIVE, "activation_checkpointing=true"]},
+    "states": {"dpo": ["optimizer_state=8bit", LIVE]},
+}
+PYTHON_PACKAGES = {"full": "", "lora": " and peft", "qlora": ", peft and bitsandbytes", "states": " and bitsandbytes"}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_mutually_exclusive_group()
+    for kind in ("lora", "qlora", "states"):
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="full")
+    parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=["EleutherAI/pythia-2.8b"])
+    return parser.parse_args()
+
+
+SETTINGS = arguments()
+KIND, UPDATES = SETTINGS.kind, SETTINGS.updates
+LORA = KIND in ("lora", "qlora")
 
 
 def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
@@ -77,8 +105,17 @@ def draw_pairs(vocabulary, seed):
 
 
 def new_model(config, attention):
-    with torch.device("cuda"):
-        return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
+    with torch.device(DEVICE):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention)
+    return quantized(model, attention) if KIND == "qlora" else model
+
+
+def quantized(model, attention):
+    """A model as transformers loads it from a file into 4 bits."""
+    settings = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                               bnb_4bit_compute_dtype=torch.bfloat16)
+    return type(model).from_pretrained(None, config=model.config, state_dict=model.state_dict(), quantization_config=settings,
+                                       dtype=torch.bfloat16, attn_implementation=attention, device_map={"": DEVICE})
 
 
 def lora_settings():
@@ -90,7 +127,11 @@ def lora_settings():
 def with_lora(model):
     from peft import get_peft_model
 
-    return get_peft_model(model, lora_settings(), autocast_adapter_dtype=False)
+    adapted = get_peft_model(model, lora_settings(), autocast_adapter_dtype=False)
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:  # float32 over 4-bit weights
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return adapted
 
 
 class Peer:
@@ -105,8 +146,16 @@ class Peer:
             self.without_adapter = adapted.disable_adapter
         else:
             self.reference = new_model(config, attention).eval()
-        self.master = MasterWeights(self.policy)
+        self.master = MasterWeights(self.policy, self.optimizer())
         self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
+
+    @staticmethod
+    def optimizer():
+        if KIND != "states":
+            return fused_adamw
+        import bitsandbytes
+
+        return bitsandbytes.optim.AdamW8bit
 
     def step(self, pairs):
         for begin in range(0, len(pairs), self.pairs_at_once):
@@ -134,7 +183,7 @@ class Tuned(Peer):
         positions = torch.arange(len(ids)) - starts[:-1].repeat_interleave(sizes)
         rows = counted.nonzero()[:, 0]
         owner = torch.arange(len(sizes)).repeat_interleave(sizes)[rows]
-        send = lambda x: x.pin_memory().cuda(non_blocking=True)
+        send = lambda x: x.pin_memory().to(DEVICE, non_blocking=True)
         return (send(ids), send(positions), send(rows), send(owner), len(sizes),
                 (send(starts.to(torch.int32)), int(sizes.max())))
 
@@ -144,7 +193,7 @@ class Tuned(Peer):
         hidden = model.base_model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
         logits = model.get_output_embeddings()(hidden[rows - 1]).float()
         by_token = -F.cross_entropy(logits, ids[rows], reduction="none")
-        return torch.zeros(count, device="cuda").index_add(0, owner, by_token)
+        return torch.zeros(count, device=DEVICE).index_add(0, owner, by_token)
 
 
 class Original(Peer):
@@ -156,7 +205,7 @@ class Original(Peer):
     def batch(self, pairs):
         rows = [(p[0], p[side]) for side in (1, 2) for p in pairs]
         width = max(len(p[0]) + max(len(p[1]), len(p[2])) for p in self.whole)
-        return [tensor.cuda() for tensor in padded(rows, width)]
+        return [tensor.to(DEVICE) for tensor in padded(rows, width)]
 
     def step(self, pairs):
         self.whole = pairs
@@ -173,9 +222,11 @@ def measure_trl(config):
     from trl import DPOConfig, DPOTrainer
 
     disable_progress_bars()
+    model = new_model(config, "sdpa")
     torch.cuda.reset_peak_memory_stats()
     names = ("prompt_ids", "chosen_ids", "rejected_ids")
-    rows = [dict(zip(names, pair)) for seed in range(WARM_UP + TRL_UPDATES) for pair in draw_pairs(config.vocab_size, seed)]
+    steps = WARM_UP + min(UPDATES, TRL_UPDATES)
+    rows = [dict(zip(names, pair)) for seed in range(steps) for pair in draw_pairs(config.vocab_size, seed)]
 
     class Trainer(DPOTrainer):
         def _prepare_dataset(self, dataset, *_):
@@ -197,9 +248,9 @@ def measure_trl(config):
                                         pad_token="a")
     with tempfile.TemporaryDirectory() as scratch:
         arguments = DPOConfig(output_dir=scratch, per_device_train_batch_size=8, gradient_accumulation_steps=PAIRS // 8,
-                              max_steps=WARM_UP + TRL_UPDATES, learning_rate=1e-6, train_sampling_strategy="sequential", bf16=True,
+                              max_steps=steps, learning_rate=1e-6, train_sampling_strategy="sequential", bf16=True,
                               save_strategy="no", report_to="none", disable_tqdm=True)
-        trainer = Trainer(model=new_model(config, "sdpa"), args=arguments, train_dataset=Dataset.from_list(rows),
+        trainer = Trainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows),
                           processing_class=tokenizer, peft_config=lora_settings(), callbacks=[clock])
         trainer.remove_callback(PrinterCallback)
         trainer.train()
@@ -209,8 +260,8 @@ def measure_trl(config):
 
 def measure_peer(kind, config):
     torch.manual_seed(0)
-    torch.cuda.reset_peak_memory_stats()
     peer = kind(config)
+    torch.cuda.reset_peak_memory_stats()
     batches = [draw_pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
     for i, pairs in enumerate(batches):
         if i == WARM_UP:
@@ -222,10 +273,10 @@ def measure_peer(kind, config):
     return PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30, torch.cat(peer.chosen).mean().item()
 
 
-def measure_dpo(model, reference):
+def measure_dpo(model, settings):
     command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", "loss=dpo", f"loss.beta={BETA}",
-               f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", f"reference={reference}",
-               *(["adapter=lora"] if LORA else []), "--updates", str(UPDATES), "--json"]
+               f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", *settings, "--updates", str(UPDATES),
+               "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
@@ -233,27 +284,35 @@ def measure_dpo(model, reference):
     return report["pairs_per_second"], report["peak_gib"], None
 
 
+def contenders(model, config):
+    """{name: function that measures}."""
+    rows = {name: lambda settings=settings: measure_dpo(model, settings) for name, settings in DPO_ROWS[KIND].items()}
+    rows[f"tuned Python{PYTHON_PACKAGES[KIND]}"] = lambda: measure_peer(Tuned, config)
+    if LORA:
+        rows[f"TRL{PYTHON_PACKAGES[KIND]}"] = lambda: measure_trl(config)
+    elif KIND == "full":
+        rows["transformers"] = lambda: measure_peer(Original, config)
+    return rows
+
+
 def compare(model):
     config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
-    print(f"\n{model}", flush=True)
-    rows = {"dpo": measure_dpo(model, "live"), "dpo, cached reference": measure_dpo(model, "cached")}
-    peers = {"tuned Python": lambda: measure_peer(Tuned, config)}
-    peers |= {"TRL": lambda: measure_trl(config)} if LORA else {"transformers": lambda: measure_peer(Original, config)}
-    for name, measure in peers.items():
+    print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
+    speed_of_dpo, chosen = None, []
+    for name, measure in contenders(model, config).items():
         try:
-            rows[name] = measure()
+            speed, memory, log_probs = measure()
         except torch.OutOfMemoryError:
-            rows[name] = None
-        torch.cuda.empty_cache()
-    chosen = [row[2] for row in rows.values() if row and row[2] is not None]
-    assert max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
-    print(f"\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|")
-    for name, row in rows.items():
-        if row is None:
-            print(f"| {name} | out of memory | | |")
-        else:
-            ratio = "" if name.startswith("dpo") else f"{rows['dpo'][0] / row[0]:.1f}x"
-            print(f"| {name} | {row[0]:.1f} | {row[1]:.1f} | {ratio} |")
+            print(f"| {name} | out of memory | | |", flush=True)
+            continue
+        finally:
+            gc.collect()
+            torch.cuda.empty_cache()
+        speed_of_dpo = speed_of_dpo or speed
+        ratio = "" if name.startswith("dpo") else f"{speed_of_dpo / speed:.1f}x"
+        print(f"| {name} | {speed:.1f} | {memory:.1f} | {ratio} |", flush=True)
+        chosen += [log_probs] if log_probs is not None else []
+    assert not chosen or max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
 
 
 def main():
@@ -261,7 +320,7 @@ def main():
         print("compare/gpu: skipped: no GPU found")
         sys.exit(77)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}")
-    for model in [word for word in sys.argv[1:] if word != "--lora"] or ["EleutherAI/pythia-2.8b"]:
+    for model in SETTINGS.models:
         compare(model)
 
 

@@ -32,16 +32,20 @@ def padded_log_probs(model, ids, mask, is_response):
     return (by_token * is_response[:, 1:]).sum(-1)
 
 
+def fused_adamw(weights, lr):
+    return torch.optim.AdamW(weights, lr=lr, fused=True)
+
+
 class MasterWeights:
     """A bfloat16 model's trained weights in float32, where AdamW updates them and gradients of microbatches are summed."""
 
-    def __init__(self, model):
+    def __init__(self, model, optimizer=fused_adamw):
         self.computed = [p for p in model.parameters() if p.requires_grad]
         self.master = [p.detach().float() for p in self.computed]
         for p, m in zip(self.computed, self.master, strict=True):
             m.grad = torch.zeros_like(m)
             p.register_post_accumulate_grad_hook(self.summing_into(m.grad))
-        self.optimizer = torch.optim.AdamW(self.master, lr=LR, fused=True)
+        self.optimizer = optimizer(self.master, lr=LR)
 
     @staticmethod
     def summing_into(total):
