@@ -148,6 +148,7 @@ struct RunConfig {
   std::int64_t warmup_steps = 0;
   Schedule lr_schedule = Schedule::constant;
   RecomputedLayers activation_checkpointing;
+  bool fp8 = false;
   std::optional<std::int64_t> eval_every;
   std::optional<std::int64_t> save_every;
   double minimum_log_interval_secs = 0;

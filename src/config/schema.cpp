@@ -118,6 +118,11 @@ std::vector<Field> run_fields() {
             "Recompute activations in the backward pass: less memory, about a third more compute. Of all "
             "layers, of a number of them, or of as few as the plan finds necessary (auto); the numbers stay "
             "the same."),
+      field("fp8", &R::fp8, "false", yes_or_no(),
+            "Compute the matrix products of layers in 8-bit floats (e4m3) with a scale for each row, of "
+            "policy and reference alike; gradients of weights, head and embedding stay in bfloat16. Needs "
+            "bfloat16, and a GPU of compute capability 8.9 (Ada, Hopper) or newer; other numbers, and "
+            "not yet measured on a GPU."),
       field("eval_every", &R::eval_every, "20_000", count_from(1),
             "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
             "and no evaluation data is read."),

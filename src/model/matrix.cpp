@@ -34,9 +34,13 @@ at::Tensor gain_of(const Matrix& matrix) {
   return magnitude / row_norms(matrix).to(magnitude.scalar_type());
 }
 
+Matrix without_lora(const Matrix& matrix) {
+  return {.weight = matrix.weight, .transposed = matrix.transposed, .fp8 = matrix.fp8};
+}
+
 at::Tensor linear_with_lora(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias) {
   const Lora& lora = *matrix.lora;
-  const Matrix own{matrix.weight, matrix.transposed};
+  const Matrix own = without_lora(matrix);
   const at::Tensor read = dropped(x, lora.dropout);
   const at::Tensor inner = at::linear(read, lora.a);  // [tokens, r]
   const at::Tensor y = linear(x, own, bias).addmm_(inner, lora.b.t(), /*beta=*/1, lora.scale);
@@ -60,7 +64,7 @@ bool is_plain_lora(const Matrix& matrix) {
 
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias) {
   if (matrix.lora) return linear_with_lora(x, matrix, bias);
-  return ops::linear(x, matrix.weight, bias, matrix.transposed, matrix.sum);
+  return ops::linear(x, matrix.weight, bias, matrix.transposed, matrix.sum, matrix.fp8);
 }
 
 std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matrix>& matrices,
@@ -79,7 +83,7 @@ std::vector<at::Tensor> linear_each(const at::Tensor& x, const std::vector<Matri
     }
     const Lora& lora = *matrices[i].lora;
     const std::int64_t rank = lora.a.size(0);
-    products.push_back(linear(x, {matrices[i].weight, matrices[i].transposed}, biases[i])
+    products.push_back(linear(x, without_lora(matrices[i]), biases[i])
                            .addmm_(inner.narrow(1, begin, rank), lora.b.t(), /*beta=*/1, lora.scale));
     begin += rank;
   }

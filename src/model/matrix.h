@@ -35,6 +35,7 @@ struct Matrix {
   bool transposed = false;                     // [in, out], as in GPT-2's Conv1D
   std::shared_ptr<ops::GradientSum> sum = {};  // of its gradient, if it is trained
   std::optional<Lora> lora = {};
+  bool fp8 = false;  // products in 8-bit floats; see ops::linear
 };
 
 // x times the matrix, plus the bias if it is defined. With LoRA, x is [tokens, in].

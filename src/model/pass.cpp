@@ -109,13 +109,22 @@ Dropout dropout_of(const PassOptions& options, std::size_t block) {
   return {options.dropout.rate, splitmix64(options.dropout.seed + block)};
 }
 
-BlockWeights leaves_of(const BlockWeights& weights, const Block& trained, const Dropout& dropout) {
+// What a pass computes block i with, besides its tensors.
+void set_options(BlockWeights& weights, const Model& model, const PassOptions& options, std::size_t i) {
+  weights.dropout = dropout_of(options, i);
+  weights.fp8 = options.fp8 && model.table.blocks[i].kind == BlockKind::layer;
+}
+
+BlockWeights leaves_of(const BlockWeights& weights, const Model& model, const PassOptions& options,
+                       std::size_t i) {
+  const Block& trained = model.trained.blocks[i];
   const auto is_trained = [&trained](const std::string& name) {
     return std::ranges::any_of(trained.tensors, [&, full = trained.prefix + name](const TensorInfo& tensor) {
       return tensor.name == full || tensor.stack == name;
     });
   };
-  BlockWeights leaves{weights.flat, {}, weights.operands, weights.tensor_group, dropout};
+  BlockWeights leaves{weights.flat, {}, weights.operands, weights.tensor_group};
+  set_options(leaves, model, options, i);
   for (NamedTensor& named : leaves.operands) {
     named.tensor = named.tensor.detach().requires_grad_(is_trained(named.name));
     if (named.tensor.requires_grad()) named.sum = std::make_shared<ops::GradientSum>();
@@ -230,10 +239,11 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
   ops::ResponseScores scores =
       pass_forward(model, store, batch, options, /*keeps_logits=*/false,
                    [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     if (options.dropout.rate == 0) return compute_block(model, i, weights, x, here);
-                     BlockWeights with_dropout = weights;
-                     with_dropout.dropout = dropout_of(options, i);
-                     return compute_block(model, i, with_dropout, x, here);
+                     if (options.dropout.rate == 0 && !options.fp8)
+                       return compute_block(model, i, weights, x, here);
+                     BlockWeights with_options = weights;
+                     set_options(with_options, model, options, i);
+                     return compute_block(model, i, with_options, x, here);
                    });
   store.end_pass();
   return scores;
@@ -243,25 +253,24 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
                             SavedActivations& saved) {
   const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // anything in the blocks so far
-  ops::ResponseScores scores =
-      pass_forward(model, store, batch, options, /*keeps_logits=*/true,
-                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     const bool keep = !recomputes(model, options, i);
-                     const at::AutoGradMode grad(keep);
-                     SavedBlock block{leaves_of(weights, model.trained.blocks[i], dropout_of(options, i)),
-                                      x.defined() ? x.detach().requires_grad_(trains) : x,
-                                      {}};
-                     trains = trains || !model.trained.blocks[i].tensors.empty();
-                     const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
-                       saved.balance.add(probabilities, experts);
-                       if (keep) block.routed = probabilities.sum(0);
-                     };
-                     const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
-                                                             balanced ? OnRouting(on_routing) : OnRouting());
-                     if (keep) block.output = output;
-                     saved.blocks.push_back(std::move(block));
-                     return output.detach();
-                   });
+  ops::ResponseScores scores = pass_forward(
+      model, store, batch, options, /*keeps_logits=*/true,
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+        const bool keep = !recomputes(model, options, i);
+        const at::AutoGradMode grad(keep);
+        SavedBlock block{
+            leaves_of(weights, model, options, i), x.defined() ? x.detach().requires_grad_(trains) : x, {}};
+        trains = trains || !model.trained.blocks[i].tensors.empty();
+        const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
+          saved.balance.add(probabilities, experts);
+          if (keep) block.routed = probabilities.sum(0);
+        };
+        const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
+                                                balanced ? OnRouting(on_routing) : OnRouting());
+        if (keep) block.output = output;
+        saved.blocks.push_back(std::move(block));
+        return output.detach();
+      });
   saved.lse = scores.lse;
   saved.last_logits = std::exchange(scores.last_logits, {});
   return scores;

@@ -17,6 +17,7 @@ struct PassOptions {
   std::int64_t recomputed_layers = 0;        // activation checkpointing: they save their inputs only
   std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
   Dropout dropout = {};                      // of adapters; its seed is that of this pass
+  bool fp8 = false;                          // products of layers in 8-bit floats, see ops::linear
   double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes
 };
 

@@ -111,7 +111,7 @@ const at::Tensor& BlockWeights::operator()(std::string_view name) const {
 
 Matrix BlockWeights::matrix(const std::string& name) const {
   const NamedTensor& named = named_tensor(*this, name + ".weight");
-  return {named.tensor, named.transposed, named.sum, lora_of(*this, name)};
+  return {named.tensor, named.transposed, named.sum, lora_of(*this, name), fp8};
 }
 
 at::Tensor BlockWeights::bias(const std::string& name) const {

@@ -38,6 +38,7 @@ struct BlockWeights {
   std::vector<NamedTensor> operands = {};  // what layers compute with: the same, but each stack as one tensor
   std::shared_ptr<comm::Group> tensor_group = {};  // null without tensor parallelism
   Dropout dropout = {};                            // of every matrix with LoRA
+  bool fp8 = false;                                // products of its matrices, see ops::linear
   ops::FloatRest rest = {};  // of float32 weights in two parts, of which `flat` is the first
   // Of a frozen block whose matrices are in few bits (model/small_block.h): then `flat` has the bytes of all
   // of it, and there are no tensors.

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/attention.h"
+#include "ops/fp8.h"
 #include "ops/head_rows.h"
 #include "ops/small_matrix.h"
 #include "ops/split_floats.h"
@@ -29,6 +30,10 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
                          const at::Tensor& scale, std::int64_t first_row, double cap);
 
 bool from_small(at::Tensor& into, const SmallMatrix& matrix);
+
+// Of a bfloat16 matrix; see ops/fp8.h.
+bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix);
+bool fp8_columns(Fp8Matrix& result, const at::Tensor& matrix);
 
 // Updates of float32 (whole or in two parts) or bfloat16 weights, with float32 or 16-bit gradients. The names
 // are those of torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the

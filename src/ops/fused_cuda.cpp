@@ -3,10 +3,12 @@
 #include <optional>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tensors.h"
 #include "ops/fused.h"
+#include "ops/small_numbers.h"
 #include "ops/state_math.h"
 
 namespace dpo::ops::fused {
@@ -51,6 +53,27 @@ cuda::Nf4Scales nf4_scales_of(const SmallMatrix& matrix) {
     scales.values = matrix.scales.const_data_ptr<float>();
   }
   return scales;
+}
+
+// Whether the rows of a matrix can be read in packs of 16 bytes.
+bool fits_packs(const at::Tensor& matrix) {
+  constexpr std::uintptr_t kPack = 16;
+  return matrix.is_cuda() && matrix.scalar_type() == at::kBFloat16 && matrix.is_contiguous() &&
+         matrix.size(1) % kFp8Multiple == 0 &&
+         reinterpret_cast<std::uintptr_t>(matrix.const_data_ptr()) % kPack == 0;
+}
+
+Fp8Matrix empty_fp8(const at::Tensor& like, std::int64_t rows, std::int64_t columns) {
+  return {at::empty({rows, columns}, like.options().dtype(at::kFloat8_e4m3fn)),
+          at::empty({rows, 1}, like.options().dtype(at::kFloat))};
+}
+
+cuda::ToFp8 fp8_call(Fp8Matrix& result, const at::Tensor& matrix) {
+  return {.in = matrix.const_data_ptr(),
+          .rows = matrix.size(0),
+          .columns = matrix.size(1),
+          .codes = static_cast<std::uint8_t*>(result.codes.mutable_data_ptr()),
+          .scales = floats(result.scales)};
 }
 
 // An array of state as the kernels take it, if they support it.
@@ -194,6 +217,22 @@ bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
     case SmallDtype::int8: cuda::from_int8(small, matrix.scales.const_data_ptr<float>(), launch); break;
     case SmallDtype::fp8: cuda::from_fp8(small, matrix.scales.const_data_ptr<float>(), launch); break;
   }
+  return true;
+}
+
+bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix) {
+  if (!fits_packs(matrix)) return false;
+  result = empty_fp8(matrix, matrix.size(0), matrix.size(1));
+  cuda::fp8_rows(fp8_call(result, matrix), Launch(matrix));
+  return true;
+}
+
+bool fp8_columns(Fp8Matrix& result, const at::Tensor& matrix) {
+  if (!fits_packs(matrix) || matrix.size(0) % kFp8Multiple != 0) return false;
+  result = empty_fp8(matrix, matrix.size(1), matrix.size(0));
+  const at::Tensor largest = at::zeros({matrix.size(1)}, matrix.options().dtype(at::kInt));
+  cuda::fp8_columns(fp8_call(result, matrix), static_cast<std::uint32_t*>(largest.mutable_data_ptr()),
+                    Launch(matrix));
   return true;
 }
 

@@ -23,6 +23,9 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
 
 bool from_small(at::Tensor&, const SmallMatrix&) { return false; }
 
+bool fp8_rows(Fp8Matrix&, const at::Tensor&) { return false; }
+bool fp8_columns(Fp8Matrix&, const at::Tensor&) { return false; }
+
 bool adam(const StoredArray&, const at::Tensor&, const StoredArray&, const StoredArray&,
           const AdamArguments&) {
   return false;

@@ -7,6 +7,8 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/fp8.h"
+
 namespace dpo::ops {
 namespace {
 
@@ -16,9 +18,20 @@ using torch::autograd::variable_list;
 
 using Bias = std::optional<at::Tensor>;
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const Bias& bias, bool transposed) {
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const Bias& bias, bool transposed,
+                   bool fp8) {
+  if (fp8)
+    return fp8_product(fp8_rows(x), transposed ? fp8_columns(weight) : fp8_rows(weight),
+                       bias.value_or(at::Tensor()), x.scalar_type(), /*fast=*/true);
   if (!transposed) return at::linear(x, weight, bias);
   return bias ? at::addmm(*bias, x, weight) : at::mm(x, weight);
+}
+
+at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& weight, bool transposed, bool fp8) {
+  if (fp8)
+    return fp8_product(fp8_rows(gradient), transposed ? fp8_rows(weight) : fp8_columns(weight), {},
+                       gradient.scalar_type(), /*fast=*/false);
+  return at::mm(gradient, transposed ? weight.t() : weight);
 }
 
 struct Linear : torch::autograd::Function<Linear> {
@@ -29,12 +42,15 @@ struct Linear : torch::autograd::Function<Linear> {
   };
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const Bias& bias, bool transposed, const std::shared_ptr<GradientSum>& sum) {
-    ctx->save_for_backward({x, weight});
+                            const Bias& bias, bool transposed, const std::shared_ptr<GradientSum>& sum,
+                            bool fp8) {
+    // Of a frozen weight nothing needs x.
+    ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
     ctx->saved_data["transposed"] = transposed;
+    ctx->saved_data["fp8"] = fp8;
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["sum"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(sum));
-    return product(x, weight, bias, transposed);
+    return product(x, weight, bias, transposed, fp8);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -44,7 +60,8 @@ struct Linear : torch::autograd::Function<Linear> {
     const auto capsule = ctx->saved_data["sum"].toCapsule();
     GradientSum& sum = *static_cast<const Holder&>(*capsule).sum;
     at::Tensor of_x, of_weight, of_bias;
-    if (ctx->needs_input_grad(0)) of_x = at::mm(gradient, transposed ? weight.t() : weight);
+    if (ctx->needs_input_grad(0))
+      of_x = gradient_of_x(gradient, weight, transposed, ctx->saved_data["fp8"].toBool());
     if (ctx->needs_input_grad(1)) {
       const at::Tensor &a = transposed ? x : gradient, &b = transposed ? gradient : x;
       if (sum.tensor.defined())
@@ -53,7 +70,7 @@ struct Linear : torch::autograd::Function<Linear> {
         of_weight = at::mm(a.t(), b);
     }
     if (ctx->saved_data["has_bias"].toBool() && ctx->needs_input_grad(2)) of_bias = gradient.sum(0);
-    return {of_x, of_weight, of_bias, Variable(), Variable()};
+    return {of_x, of_weight, of_bias, Variable(), Variable(), Variable()};
   }
 };
 
@@ -76,9 +93,11 @@ void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
-                  const std::shared_ptr<GradientSum>& sum) {
+                  const std::shared_ptr<GradientSum>& sum, bool fp8) {
   const Bias given = bias.defined() ? Bias(bias) : std::nullopt;
-  return sum ? Linear::apply(x, weight, given, transposed, sum) : product(x, weight, given, transposed);
+  const bool in_fp8 = fp8 && fits_fp8(weight);
+  if (!sum && !in_fp8) return product(x, weight, given, transposed, false);
+  return Linear::apply(x, weight, given, transposed, sum ? sum : std::make_shared<GradientSum>(), in_fp8);
 }
 
 }  // namespace dpo::ops

@@ -24,7 +24,11 @@ struct GradientSum {
 // x, [rows, in], times the weight, [out, in] as in nn.Linear or [in, out] if `transposed`, plus the bias if
 // it is defined. If `sum` has a tensor when the backward pass reaches it, the gradient of the weight is added
 // there, and autograd sees none.
+//
+// `fp8`: the product and the gradient of x are computed in e4m3 with a scale for each row of x, of the
+// gradient and of the weight in either direction (ops/fp8.h), if the weight's sizes allow it; the gradient of
+// the weight as ever.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
-                  const std::shared_ptr<GradientSum>& sum);
+                  const std::shared_ptr<GradientSum>& sum, bool fp8 = false);
 
 }  // namespace dpo::ops

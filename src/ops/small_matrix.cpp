@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kPiece = 1 << 24;  // elements at a time, which bounds the memory of their copies
 constexpr float kSmallest = 1e-38F;       // of a scale that is divided by: codes of zeros are those of 0
-constexpr float kLargestInt8 = 127, kLargestFp8 = 448;
+constexpr float kLargestInt8 = 127;
 
 at::Tensor number_table(at::ArrayRef<float> numbers, at::Device device) {
   return upload(at::tensor(numbers, at::kFloat), device);
@@ -96,7 +96,7 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
     const std::int64_t count = std::min(step, matrix.size(0) - begin);
     const at::Tensor rows = matrix.narrow(0, begin, count).to(at::kFloat);
     // Not a division: on a GPU LibTorch multiplies by the reciprocal of a number, on a CPU it divides.
-    const at::Tensor scale = rows.abs().amax(1) * (1 / (is_int8 ? kLargestInt8 : kLargestFp8));
+    const at::Tensor scale = rows.abs().amax(1) * (1 / (is_int8 ? kLargestInt8 : kLargestE4m3));
     const at::Tensor scaled = rows / scale.clamp_min(kSmallest).unsqueeze(1);
     codes.narrow(0, begin, count)
         .copy_((is_int8 ? scaled.round().to(at::kChar) : scaled.to(at::kFloat8_e4m3fn)).view(at::kByte));

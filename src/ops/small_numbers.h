@@ -67,4 +67,9 @@ struct DynamicMap {
   }
 };
 
+// e4m3 (float8_e4m3fn): its largest number; the least scale, which may be divided by; and what must divide
+// the sizes of a product on a GPU.
+inline constexpr float kLargestE4m3 = 448, kSmallestFp8Scale = 1e-38F;
+inline constexpr int kFp8Multiple = 16;
+
 }  // namespace dpo::ops

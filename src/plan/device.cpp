@@ -99,6 +99,7 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   d.memory_bandwidth = file.number("memory_gbytes_per_second", 0.01) * 1e9 * cores;
   d.bf16_flops = bf16_tflops(file, d.is_cpu, here) * 1e12 * cores;
   d.fp32_flops = file.number("fp32_tflops", 0.0001) * 1e12 * cores;
+  d.fp8_flops = file.optional_number("fp8_tflops", 0.0001).value_or(0) * 1e12 * cores;
   d.efficiency = file.number("efficiency", 0.01);
   d.fp32_efficiency = file.optional_number("efficiency_fp32", 0.01);
   d.link = file.number("link_gbytes_per_second", 0.001) * 1e9;
@@ -173,6 +174,11 @@ Device device_of(const hardware::Gpu& gpu) {
   Device device = file ? read_device(*file, {}) : estimate(gpu);
   device.memory = static_cast<double>(gpu.memory_bytes);
   device.supports_bf16 = supports_bf16(gpu);
+  // Tensor cores are twice as fast in half the bits.
+  if (!supports_fp8(gpu))
+    device.fp8_flops = 0;
+  else if (device.fp8_flops == 0)
+    device.fp8_flops = 2 * device.bf16_flops;
   return device;
 }
 
@@ -190,6 +196,7 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth));
   text += fmt::format("bf16_tflops: {}  # peaks: the vendor's, or estimated\nfp32_tflops: {}\n",
                       tera(bf16.rate), tera(fp32.rate));
+  if (before.fp8_flops > 0) text += fmt::format("fp8_tflops: {}  # not measured\n", tera(before.fp8_flops));
   text += fmt::format(
       "efficiency: {:.3f}  # share of peak that a training step reaches: {} of what matrix products reach\n",
       bf16.efficiency, kStepShare);

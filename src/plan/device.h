@@ -26,6 +26,7 @@ struct Device {
   double memory_bandwidth = 0;
   double bf16_flops = 0;                  // peak FLOP/s of bfloat16 and float16 matrix products
   double fp32_flops = 0;                  // the same in float32
+  double fp8_flops = 0;                   // the same in 8-bit floats (e4m3); 0: it has none
   double efficiency = 0;                  // share of peak that training reaches
   std::optional<double> fp32_efficiency;  // in float32, where it differs
   double link = 0;                        // bus bandwidth to the other GPUs of the machine, per GPU
@@ -60,6 +61,9 @@ Device estimate(const hardware::Gpu& gpu);
 
 // Whether it can train in bfloat16 and float16.
 bool supports_bf16(const hardware::Gpu& gpu);
+
+// Whether it has products in 8-bit floats (e4m3): Ada, Hopper and newer.
+bool supports_fp8(const hardware::Gpu& gpu);
 
 // The folder of the user's own files: $XDG_CONFIG_HOME/dpo/device, or ~/.config/dpo/device.
 std::filesystem::path own_device_folder();

@@ -66,6 +66,8 @@ double pcie_link(const hardware::Gpu& gpu) { return host_link(gpu) * (is_geforce
 // Attention in 16 bits and bfloat16 products need Ampere or newer.
 bool supports_bf16(const hardware::Gpu& gpu) { return gpu.at_least(8, 0); }
 
+bool supports_fp8(const hardware::Gpu& gpu) { return gpu.at_least(8, 9); }
+
 Device estimate(const hardware::Gpu& gpu) {
   const Rates& rates = rates_of(gpu);
   const double cycles = gpu.multiprocessors * gpu.clock;

@@ -6,6 +6,7 @@
 
 #include "base/quantity.h"
 #include "model/tables/layout.h"
+#include "plan/fp8.h"
 
 namespace dpo::plan {
 namespace {
@@ -296,7 +297,7 @@ Memory memory_per_gpu(const Workload& w) {
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},
-      {"layer in use", expanded_bytes(w)},
+      {"layer in use", expanded_bytes(w) + quantized_bytes(w)},
       {"workspace", workspace_bytes(w, activations, logits)},
       {kSnapshot, copies_to_host(w) ? 0 : snapshot},
       {kDriver, driver_bytes(w)},

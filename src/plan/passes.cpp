@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "model/tables/recompute.h"
+#include "plan/fp8.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
@@ -50,9 +51,13 @@ double activation_traffic(const Workload& w, double bytes_in_16_bits) {
   return w.tokens * bytes_in_16_bits * to_double(w.precision.weights) / 2 / w.machine.device.memory_bandwidth;
 }
 
-// Seconds of a block's forward pass: of its products, and of what lies between them.
+// Floating-point operations of a forward pass that are products in 8 bits.
+double fp8_flops(const Workload& w, const Block& block) { return 2 * fp8_parameters(w, block) * w.tokens; }
+
+// Seconds of a block's forward pass: of its products, of as many without 8 bits, which the gradients of
+// weights take, and of what lies between them.
 struct BlockTime {
-  double products = 0, rest = 0;
+  double products = 0, weight_gradients = 0, rest = 0;
 };
 
 // Tensor-parallel ranks split products and attention, but about half of what lies between them each has
@@ -62,7 +67,9 @@ BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
   const bool is_layer = block.kind == BlockKind::layer;
   const double experts = is_layer && w.in.shape.experts > 0 ? kExpertsEfficiency : 1;
   const double bytes = is_layer ? kBytesPerElement * to_double(w.in.shape.hidden) : 0;
-  return {product_flops(w, block) / (rate * experts) / ranks,
+  const double products = product_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
+  const double saved = in_fp8 > 0 ? in_fp8 / rate - in_fp8 / fp8_product_flops(w.machine.device) : 0;
+  return {products - saved, products,
           attention_flops(w, block) / (rate * kAttentionRate) / ranks +
               activation_traffic(w, bytes) * (0.5 + 0.5 / ranks) + kBlockSecondsOnGpu};
 }
@@ -76,10 +83,11 @@ constexpr double kOperationsPerToken = 240e3, kOperationsPerElement = 4600;
 
 BlockTime block_time_on_cpu(const Workload& w, const Block& block) {
   const double products = forward_flops(w, block) / flops_per_second(w) / to_double(w.mesh.tensor);
-  if (block.kind != BlockKind::layer) return {products, kBlockSecondsOnCpu};
+  if (block.kind != BlockKind::layer) return {products, products, kBlockSecondsOnCpu};
+  const double fp32 = w.machine.device.training_flops(/*bf16=*/false);  // of products in 8 bits too
+  const double added = fp8_flops(w, block) * (1 / fp32 - 1 / flops_per_second(w));
   const double each = kOperationsPerToken + kOperationsPerElement * to_double(w.in.shape.hidden);
-  return {products, kBlockSecondsOnCpu + w.tokens * each / to_double(w.mesh.tensor) /
-                                             w.machine.device.training_flops(/*bf16=*/false)};
+  return {products + added, products, kBlockSecondsOnCpu + w.tokens * each / to_double(w.mesh.tensor) / fp32};
 }
 
 // Of a rank that has its part of the block.
@@ -110,6 +118,12 @@ double work_of(const Direction& direction, const Block& block, bool is_frozen) {
   if (!direction.backward) return 1;
   if (block.kind != BlockKind::layer) return 2;
   return (is_frozen ? 1 : 2) + (direction.recomputes ? 1 : 0);
+}
+
+double quantizing_in_direction(const Workload& w, const Block& block, const Direction& direction) {
+  const bool forward = !direction.backward || direction.recomputes;
+  return (forward ? quantizing_seconds(w, block, /*backward=*/false) : 0) +
+         (direction.backward ? quantizing_seconds(w, block, /*backward=*/true) : 0);
 }
 
 // Rows of hidden states that tensor-parallel ranks all-reduce in one direction of a block's pass: two per
@@ -180,13 +194,17 @@ MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced)
     const Block& block = w.in.table->blocks[i];
     const Direction direction = direction_of(w, way, i);
     const double times = work_of(direction, block, w.in.adapter != nullptr);
+    const double gradients = direction.backward && !w.in.adapter ? 1 : 0;  // of weights, among the times
     const BlockTime forward = block_time(w, block);
-    const double compute =
-        times * forward.products + work_of(direction, block, /*is_frozen=*/false) * forward.rest +
-        (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0) + expanding_seconds(w, block);
+    const double compute = (times - gradients) * forward.products + gradients * forward.weight_gradients +
+                           quantizing_in_direction(w, block, direction) +
+                           work_of(direction, block, /*is_frozen=*/false) * forward.rest +
+                           (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0) +
+                           expanding_seconds(w, block);
     const double tensor = tensor_seconds(w, block.kind, direction);  // needed at once: nothing hides it
     sum.compute += compute;
     sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
+    sum.fp8_flops += (times - gradients) * fp8_flops(w, block);
     sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
     sum.communication += shard_seconds(i) + tensor;
     sum.elapsed += overlapped(compute, shard_seconds(i)) + tensor;

@@ -13,10 +13,15 @@ struct MicrobatchTime {
   double elapsed = 0;        // with both overlapped as far as possible
   double product_flops = 0;  // of matrix products, and of attention, in `compute`
   double attention_flops = 0;
+  double fp8_flops = 0;  // of the products, those in 8 bits
 
   MicrobatchTime operator+(const MicrobatchTime& other) const {
-    return {compute + other.compute, communication + other.communication, elapsed + other.elapsed,
-            product_flops + other.product_flops, attention_flops + other.attention_flops};
+    return {compute + other.compute,
+            communication + other.communication,
+            elapsed + other.elapsed,
+            product_flops + other.product_flops,
+            attention_flops + other.attention_flops,
+            fp8_flops + other.fp8_flops};
   }
 };
 

@@ -59,6 +59,9 @@ Rule batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, t
 // What the machine can do and hold (device_rules.cpp).
 Rule unused_gpus, precision, spread, idle_gpus, memory, offload, disk, host_memory;
 
+// Products in 8 bits (fp8.cpp).
+Rule fp8;
+
 // When a run evaluates and saves (interval_rules.cpp).
 Rule eval_every, save_every, best_metric, eval_batch;
 

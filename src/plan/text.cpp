@@ -50,8 +50,10 @@ std::string rate(double per_second) {
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
   const config::Dtype computed = model.fsdp_policy_mp.value_or(model.policy_dtype);
-  if (computed == model.policy_dtype) return name_of(computed);
-  return fmt::format("{} over {} weights", name_of(computed), name_of(model.policy_dtype));
+  const std::string dtype = name_of(computed) + (plan.resolved.fp8 ? " with fp8 products" : "");
+  return computed == model.policy_dtype
+             ? dtype
+             : fmt::format("{} over {} weights", dtype, name_of(model.policy_dtype));
 }
 
 std::string devices_text(const Machine& machine) {

@@ -74,6 +74,7 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
   Identity identity = {{"model.name_or_path", config.model.name_or_path},
                        {"model.policy_dtype", name_of(config.model.policy_dtype)},
                        {"model.fsdp_policy_mp", config::name_of(config.model.fsdp_policy_mp)},
+                       {"fp8", fmt::format("{}", config.fp8)},
                        {"model.router_aux_loss_coef", text_of_number(config.model.router_aux_loss_coef)},
                        {"tokenizer", tokenizer},
                        {"loss.name", name_of(config.loss.name)},
@@ -137,7 +138,8 @@ void check_identity(const Identity& saved, const Identity& now, const std::files
     if (has_other_adapter && key.starts_with("adapter.") && key != kAdapter)
       continue;  // one reason is enough
     const auto found = saved.find(key);
-    if (found == saved.end() && value == "null") continue;  // saved before the key existed
+    // Saved before the key existed, and what it does was not there.
+    if (found == saved.end() && (value == "null" || value == "false")) continue;
     if (found == saved.end())
       problems.push_back(fmt::format(
           "resume: {} does not record {}: it was written by an older dpo, so dpo cannot tell whether this is "

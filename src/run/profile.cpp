@@ -36,6 +36,8 @@ constexpr Rule kRules[] = {
     {"rotary", "rotary embedding"},
     {"gated_", "activations"},
     {"bias_activation", "activations"},
+    {"fp8_", "quantizing to 8 bits"},
+    {"largest_of_columns", "quantizing to 8 bits"},
     {"gelu", "activations"},
     {"silu", "activations"},
     {"Memcpy", "copies and fills"},

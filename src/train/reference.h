@@ -31,6 +31,8 @@ struct ReferenceModel {
 
   // Of each response of a forest.
   at::Tensor scores(const model::Batch& batch) const;
+
+  at::ScalarType product_dtype() const { return pass.fp8 ? at::kFloat8_e4m3fn : local.store().dtype(); }
 };
 
 // With its weights in host memory, if the run offloads the reference and this one has weights of its own on a

@@ -129,7 +129,7 @@ class Collector {
                const std::vector<loss::Score>& now) const {
     for (std::size_t r = 0; r < now.size(); ++r) {
       const auto& [policy, reference, tokens] = now[r];
-      if (std::abs(cached[r] - reference) <= rounding_of(reference, tokens, reference_.local.store().dtype()))
+      if (std::abs(cached[r] - reference) <= rounding_of(reference, tokens, reference_.product_dtype()))
         continue;
       throw UserError(fmt::format(
           "{}: the cached log-probability of a response of {} tokens is {}, but the reference computes {}. "
@@ -150,10 +150,11 @@ class Collector {
 }  // namespace
 
 // In float32 the relative error of a sum of log-probabilities is about 1e-6; in 16 bits each token's has a
-// random error of some hundredths.
+// random error of some hundredths, in 8 bits of some tenths.
 double rounding_of(double score, std::int64_t tokens, at::ScalarType dtype) {
   if (dtype == at::kFloat) return 1e-5 * std::max(1.0, std::abs(score));
-  return 0.1 * std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tokens)));
+  return (dtype == at::kFloat8_e4m3fn ? 0.5 : 0.1) *
+         std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
 
 CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel& reference,
@@ -163,7 +164,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const Listener& listener) {
   if (mesh.all->rank() == 0) make_own_folder(folder);  // fails now rather than after hours of scoring
   ScoreTable::Key key{{"weights", fingerprint},
-                      {"precision", c10::toString(reference.local.store().dtype())},
+                      {"precision", c10::toString(reference.product_dtype())},
                       {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Indices>& batches) {

@@ -21,7 +21,8 @@ CachedScores find_or_compute_scores(const std::filesystem::path& folder, const R
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener);
 
-// How much two scores of a response may differ if only the shapes of their batches do.
+// How much two scores of a response may differ if only the shapes of their batches do. `dtype`: of the
+// products.
 double rounding_of(double score, std::int64_t tokens, at::ScalarType dtype);
 
 }  // namespace dpo::train

@@ -80,6 +80,10 @@ at::ScalarType reference_dtype(const config::RunConfig& config) {
   return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
+at::ScalarType product_dtype(const config::RunConfig& config) {
+  return config.fp8 ? at::kFloat8_e4m3fn : reference_dtype(config);
+}
+
 std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config) {
   if (!config.adapter.base_dtype) return std::nullopt;
   switch (*config.adapter.base_dtype) {
@@ -92,7 +96,7 @@ std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config) {
 
 model::PassOptions pass_options(const config::RunConfig& config) {
   if (config.activation_checkpointing.is_automatic()) throw std::logic_error("the plan decides this first");
-  return {.entropy = false, .recomputed_layers = config.activation_checkpointing.count};
+  return {.entropy = false, .recomputed_layers = config.activation_checkpointing.count, .fp8 = config.fp8};
 }
 
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,

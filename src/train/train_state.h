@@ -56,6 +56,8 @@ PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh&
 at::ScalarType reference_dtype(const config::RunConfig& config);
 // Of the matrices under an adapter, if they are in few bits.
 std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config);
+// Of the reference's matrix products: e4m3 with fp8.
+at::ScalarType product_dtype(const config::RunConfig& config);
 model::PassOptions pass_options(const config::RunConfig& config);
 loss::Options loss_options(const config::LossConfig& config);
 

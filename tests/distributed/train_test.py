@@ -49,6 +49,22 @@ class Compared(TinyRuns):
             self.assertLessEqual(off, TOLERANCE, name)
 
 
+class Fp8(Compared):
+    """Scales are of tokens, or of weights that shard ranks gather whole, so the ranks compute what one process does."""
+
+    def test_over_shards(self):
+        words = [*SHORT, "model.fsdp_policy_mp=bfloat16", "fp8=true"]
+        alone, shards = self.folder / "fp8-alone", self.folder / "fp8-shards"
+        self.check(self.train(alone, *words, "gradient_accumulation_steps=2"))
+        self.check(self.train(shards, *words, *MESHES["2 shards"]))
+        self.close(shards, alone)
+
+    def test_tensor_ranks_are_refused(self):
+        done = self.train(self.folder / "fp8-tensor", *SHORT, "model.fsdp_policy_mp=bfloat16", "fp8=true", *MESHES["2 tensor"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("does not work with tensor parallelism", " ".join(done.stderr.split()))
+
+
 class BalanceLoss(Compared):
     """Of a mixture of experts: the mean over microbatches, whichever rank has them."""
 

@@ -122,4 +122,15 @@ void from_nf4(const SmallMatrix& matrix, const Nf4Scales& scales, Stream stream)
 void from_int8(const SmallMatrix& matrix, const float* scales, Stream stream);
 void from_fp8(const SmallMatrix& matrix, const float* scales, Stream stream);
 
+// A bfloat16 matrix [rows, columns] that is quantized to e4m3 (ops/fp8.h). 16 divides its columns.
+struct ToFp8 {
+  const void* in = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  std::uint8_t* codes = nullptr;  // as the matrix, or as its transpose
+  float* scales = nullptr;        // of each row of the codes
+};
+void fp8_rows(const ToFp8& matrix, Stream stream);
+// The same of the transpose; 16 divides the rows too. `largest`: [columns], zeros at first.
+void fp8_columns(const ToFp8& matrix, std::uint32_t* largest, Stream stream);
+
 }  // namespace dpo::cuda

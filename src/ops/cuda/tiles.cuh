@@ -42,6 +42,12 @@ __device__ inline Half* head_of(const TreeArray& array, int head) {
   return static_cast<Half*>(array.data) + head * array.head;
 }
 
+// A block's dynamic shared memory. The pattern of swizzled rows repeats every 1024 bytes.
+__device__ inline Half* tile_memory() {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  return reinterpret_cast<Half*>(memory);
+}
+
 // How a head's rows are in shared memory. Here a row has 16 bytes more than the head, so that rows are in
 // different banks.
 template <int kSize>

@@ -43,9 +43,8 @@ struct SoftMax {
 
 template <int kDim>
 __global__ void __launch_bounds__(kTreeThreads, kForwardBlocks<kDim>) attention_of_trees(TreeAttention a) {
-  extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kRows = kForwardStep * PaddedRows<kDim>::kPitch;
-  Half* shared = reinterpret_cast<Half*>(memory);  // keys and values, of two steps
+  Half* shared = tile_memory();  // keys and values, of two steps
   const int head = static_cast<int>(blockIdx.x % a.heads);
   const int kv_head = head / static_cast<int>(a.heads / a.kv_heads);
   const TreeTile tile = a.tiles[blockIdx.x / a.heads];

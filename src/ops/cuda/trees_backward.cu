@@ -45,10 +45,9 @@ __device__ void weigh(float& score, float& grad, float scale, float lse, float d
 template <int kDim>
 __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
     attention_of_trees_dq(TreeAttention a, TreeGradients g) {
-  extern __shared__ __align__(1024) unsigned char memory[];
   constexpr int kRows = kBackwardStep * PaddedRows<kDim>::kPitch, kBlocks = kBackwardStep / 8;
   __shared__ float deltas[kTreeTile];
-  Half* shared = reinterpret_cast<Half*>(memory);  // keys and values, of two steps
+  Half* shared = tile_memory();  // keys and values, of two steps
   const int head = static_cast<int>(blockIdx.x % a.heads);
   const int kv_head = head / static_cast<int>(a.heads / a.kv_heads);
   const TreeTile tile = a.tiles[blockIdx.x / a.heads];
@@ -130,13 +129,12 @@ __device__ void copy_queries(StepQueries& to, const TreeAttention& a, const Tree
 template <int kDim>
 __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
     attention_of_trees_dkv(TreeAttention a, TreeGradients g) {
-  extern __shared__ __align__(1024) unsigned char memory[];
   using Products = KeyProducts<kDim>;
   using Rows = typename Products::Rows;
   constexpr int kOwn = kTreeTile * Rows::kPitch, kRows = kBackwardStep * Rows::kPitch;
   constexpr int kBlocks = kBackwardStep / 8, kPerTile = kTreeTile / kBackwardStep;
   __shared__ StepQueries step_queries[2];
-  Half* own_keys = reinterpret_cast<Half*>(memory);
+  Half* own_keys = tile_memory();
   Half* own_values = own_keys + kOwn;
   Half* shared = own_values + kOwn;  // queries and gradients of outputs, of two steps
   const int kv_head = static_cast<int>(blockIdx.x % a.kv_heads);

@@ -55,6 +55,7 @@ const BadWords kBadWords[] = {
     {{"debug=1"}, {"debug: got 1, expected true or false"}},
     {{"activation_checkpointing=some"},
      {"activation_checkpointing: got 'some', expected true, false, auto, or a number of layers"}},
+    {{"fp8=e4m3"}, {"fp8: got 'e4m3', expected true or false"}},
     {{"activation_checkpointing=-1"}, {"activation_checkpointing: got -1"}},
     {{"datasets=hh"},
      {"datasets: got 'hh', expected a list of one or more data sets", "write datasets=[hh]"}},

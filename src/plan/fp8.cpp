@@ -1,0 +1,125 @@
+#include "plan/fp8.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/rules.h"
+
+namespace dpo::plan {
+namespace {
+
+using model::Block;
+using model::BlockKind;
+using model::TensorInfo;
+
+bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) {
+  constexpr std::int64_t kMultiple = 16;  // as in ops/small_numbers.h
+  return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.multiplies_tokens &&
+         tensor.shape.size() == 2 && tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0;
+}
+
+// Elements of a token that a matrix reads and writes.
+double inputs_of_matrix(const TensorInfo& matrix) {
+  return to_double(matrix.shape[matrix.transposed ? 0 : 1]);
+}
+double outputs_of_matrix(const TensorInfo& matrix) {
+  return to_double(matrix.shape[matrix.transposed ? 1 : 0]);
+}
+
+config::Dtype computed_dtype(const config::RunConfig& run) {
+  return run.model.fsdp_policy_mp.value_or(run.model.policy_dtype);
+}
+
+// Why a run cannot be computed in 8 bits; empty: it can.
+std::string obstacle_to_fp8(const Facts& f) {
+  const config::Dtype dtype = computed_dtype(f.run);
+  const config::Dtype of_reference = f.run.model.reference_dtype.value_or(dtype);
+  if (dtype != config::Dtype::bfloat16 || of_reference != config::Dtype::bfloat16)
+    return fmt::format(
+        "rounds bfloat16 to 8 bits, but {} is computed in {}; use model.fsdp_policy_mp=bfloat16 and "
+        "model.reference_dtype=null",
+        dtype != config::Dtype::bfloat16 ? "the policy" : "the reference",
+        name_of(dtype != config::Dtype::bfloat16 ? dtype : of_reference));
+  if (f.run.adapter.base_dtype)
+    return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
+                       name_of(*f.run.adapter.base_dtype));
+  if (f.w.mesh.tensor > 1)
+    return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks; "
+           "use FSDPTrainer";
+  if (f.w.in.shape.experts > 0) return "is for dense models: products with experts have no 8-bit form here";
+  if (!f.machine.device.is_cpu && f.machine.device.fp8_flops == 0)
+    return fmt::format(
+        "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no products in 8 bits (its "
+        "figures have no fp8_tflops)",
+        f.machine.device.name);
+  return "";
+}
+
+}  // namespace
+
+double fp8_parameters(const Workload& w, const Block& block) {
+  double sum = 0;
+  for (const TensorInfo& tensor : block.tensors)
+    if (is_in_fp8(w, block, tensor)) sum += to_double(tensor.count());
+  return sum;
+}
+
+// Published products reach 1.8 times the rate of bfloat16 at best, where the peak is twice as high.
+double fp8_product_flops(const Device& device) {
+  constexpr double kShare = 0.8;  // of the rate that would be in proportion to the peak
+  return device.fp8_flops * kShare * device.product_flops(/*bf16=*/true) / device.bf16_flops;
+}
+
+// Rows are read once and written in 8 bits; for scales of columns a weight is read twice.
+double quantizing_seconds(const Workload& w, const Block& block, bool backward) {
+  if (w.machine.device.is_cpu) return 0;
+  const double weights = to_double(w.precision.weights);
+  double bytes = 0;
+  for (const TensorInfo& tensor : block.tensors) {
+    if (!is_in_fp8(w, block, tensor)) continue;
+    bytes += backward ? w.tokens * outputs_of_matrix(tensor) * (weights + 1) +
+                            to_double(tensor.count()) * (2 * weights + 1)
+                      : (w.tokens * inputs_of_matrix(tensor) + to_double(tensor.count())) * (weights + 1);
+  }
+  return bytes / w.machine.device.memory_bandwidth;
+}
+
+// A CPU has float32 copies of both operands, twice at first, and of the result.
+double quantized_bytes(const Workload& w) {
+  const double each = w.machine.device.is_cpu ? 9 : 1, result = w.machine.device.is_cpu ? 4 : 0;
+  double most = 0;
+  for (const Block& block : w.in.table->blocks)
+    for (const TensorInfo& tensor : block.tensors)
+      if (is_in_fp8(w, block, tensor)) {
+        const double in = inputs_of_matrix(tensor), out = outputs_of_matrix(tensor);
+        most = std::max(most, each * (w.peak_tokens * std::max(in, out) + in * out) +
+                                  result * w.peak_tokens * std::min(in, out));
+      }
+  return most;
+}
+
+std::optional<Finding> fp8(const Facts& f) {
+  constexpr const char* id = "fp8";
+  if (!f.run.fp8) return std::nullopt;
+  if (const std::string obstacle = obstacle_to_fp8(f); !obstacle.empty()) {
+    Finding finding = error(id, "fp8=true " + obstacle);
+    finding.remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
+    return finding;
+  }
+  double parameters = 0, all = 0;
+  for (const Block& block : f.w.in.table->blocks) {
+    parameters += fp8_parameters(f.w, block);
+    all += block.kind == BlockKind::layer ? to_double(block.matmul_count()) : 0;
+  }
+  if (parameters == 0)
+    return warning(id, "fp8=true changes nothing: 16 does not divide the sizes of this model's matrices");
+  if (f.machine.device.is_cpu)
+    return hint(id, "fp8=true is for GPUs: a CPU rounds to 8 bits and computes in float32, which is slower");
+  return ok(id,
+            fmt::format("{:.3g} % of the layers' parameters are multiplied in 8-bit floats; its time is an "
+                        "estimate, not measured on a GPU",
+                        100 * parameters / all));
+}
+
+}  // namespace dpo::plan

@@ -1,0 +1,114 @@
+// Products in 8-bit floats.
+#include <gtest/gtest.h>
+
+#include "plan/passes.h"
+#include "test_plans.h"
+
+namespace dpo::plan {
+namespace {
+
+const std::string kFp8 = kDpo + "model.fsdp_policy_mp=bfloat16 fp8=true --device h200 ";
+
+TEST(Fp8Rule, SaysWhereItCannotWork) {
+  expect_finding(kFp8 + "model.fsdp_policy_mp=null", "fp8", Verdict::error,
+                 "the policy is computed in float32; use model.fsdp_policy_mp=bfloat16");
+  expect_finding(kFp8 + "model.reference_dtype=float16", "fp8", Verdict::error,
+                 "the reference is computed in float16");
+  expect_finding(kFp8 + "adapter=lora adapter.base_dtype=int8", "fp8", Verdict::error,
+                 "adapter.base_dtype=int8");
+  expect_finding(kFp8 + "trainer=TensorParallelTrainer --gpus 2", "fp8", Verdict::error,
+                 "does not work with tensor parallelism");
+  expect_finding(kFp8 + "model.name_or_path=mistralai/Mixtral-8x7B-v0.1", "fp8", Verdict::error,
+                 "is for dense models");
+  expect_finding(
+      kFp8 + "--device a100-80gb", "fp8", Verdict::error,
+      "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; a100-80gb has no products in 8 bits");
+  EXPECT_EQ(plan_of(kFp8 + "--device a100-80gb").find("fp8")->remedies.at(0).overrides,
+            std::vector<std::string>{"fp8=false"});
+}
+
+TEST(Fp8Rule, SaysWhatItDoes) {
+  expect_finding(kFp8, "fp8", Verdict::ok, "100 % of the layers' parameters");
+  expect_finding(kFp8 + "trainer=FSDPTrainer --gpus 4", "fp8", Verdict::ok, "not measured on a GPU");
+  expect_finding(kFp8 + "adapter=lora --device l40s", "fp8", Verdict::ok, "8-bit floats");
+  expect_finding(kFp8 + "--device cpu", "fp8", Verdict::hint, "slower");
+  EXPECT_FALSE(plan_of(kDpo).find("fp8"));
+}
+
+// One prompt of 100 tokens with responses of 50, on a device of round figures: products in bfloat16 reach 100
+// TFLOP/s, those in 8 bits 0.8 times as much as the peaks' ratio of 2 would give; 1 TB/s of memory.
+Plan timed_fp8(const std::string& line) {
+  Inputs in = inputs_of(line);
+  in.lengths = {};
+  in.lengths.name = "fixed";
+  in.lengths.train_prompts = in.lengths.train_pairs = 100'000;
+  in.lengths.prompt = {100};
+  in.lengths.response = {50};
+  in.lengths.longest_prompt = 100;
+  in.lengths.longest_response = 50;
+  in.machine.device = Device();
+  in.machine.device.name = "round";
+  in.machine.device.memory = in.machine.device.memory_bandwidth = 1e12;
+  in.machine.device.bf16_flops = 200e12;
+  in.machine.device.fp8_flops = 400e12;
+  in.machine.device.fp32_flops = 20e12;
+  in.machine.device.efficiency = 0.35;
+  in.machine.device.link = in.machine.device.network = 100e9;
+  return make_plan(in);
+}
+
+// Pythia-2.8B: the layers' matrices, and the sums of their inputs and outputs.
+constexpr double kFp8Layers = 32, kFp8Hidden = 2560, kFp8Matrices = kFp8Layers * 12 * kFp8Hidden * kFp8Hidden;
+constexpr double kFp8Inputs = kFp8Layers * (1 + 1 + 1 + 4) * kFp8Hidden,
+                 kFp8Outputs = kFp8Layers * (3 + 1 + 4 + 1) * kFp8Hidden;
+constexpr double kFp8Tokens = 1600;  // of 8 pairs
+
+// Forward passes of both models and the gradient of the input are faster; that of the weights is not.
+TEST(Fp8Time, ThreeOfFourProductsAreFaster) {
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 reference=live ";
+  const double product = 2 * kFp8Matrices * kFp8Tokens;  // operations
+  const double forward = 3 * (kFp8Tokens * kFp8Inputs + kFp8Matrices) / 1e12;
+  const double backward = (3 * kFp8Tokens * kFp8Outputs + 5 * kFp8Matrices) / 1e12;
+  const auto seconds = [&](const std::string& more) {
+    return timed_fp8(line + more).timing.microbatch.elapsed;
+  };
+  EXPECT_NEAR(seconds("") - seconds("fp8=true"),
+              3 * product * (1 / 100e12 - 1 / 160e12) - 2 * forward - backward, 1e-6);
+  EXPECT_NEAR(seconds("activation_checkpointing=true") - seconds("activation_checkpointing=true fp8=true"),
+              4 * product * (1 / 100e12 - 1 / 160e12) - 3 * forward - backward, 1e-6);
+  // Frozen weights have no gradients.
+  EXPECT_NEAR(seconds("adapter=lora") - seconds("adapter=lora fp8=true"),
+              3 * product * (1 / 100e12 - 1 / 160e12) - 2 * forward - backward, 1e-6);
+  EXPECT_NEAR(timed_fp8(line).timing.least_products - timed_fp8(line + "fp8=true").timing.least_products,
+              3 * product * (1 / 200e12 - 1 / 400e12), 1e-6);
+}
+
+// One product's operands: the MLP's matrix, and the tokens' four times hidden elements.
+TEST(Fp8Memory, OfOneProduct) {
+  const std::string line =
+      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
+  const auto in_use = [](const Plan& plan) {
+    for (const MemoryPart& part : plan.memory.parts)
+      if (part.name == "layer in use") return part.bytes;
+    return -1.0;
+  };
+  EXPECT_EQ(in_use(timed_fp8(line)), 0);
+  EXPECT_EQ(in_use(timed_fp8(line + "fp8=true")), 4 * kFp8Hidden * kFp8Hidden + kFp8Tokens * 4 * kFp8Hidden);
+}
+
+// By compute capability, whatever the file says; twice the rate of 16 bits where it says nothing.
+TEST(Fp8Device, FollowsTheGpu) {
+  hardware::Gpu gpu{.name = "NVIDIA Some GPU", .capability_major = 8, .capability_minor = 9};
+  gpu.memory_bytes = 24'000'000'000;
+  gpu.multiprocessors = 100;
+  gpu.clock = 2e9;
+  EXPECT_EQ(device_of(gpu).fp8_flops, 2 * device_of(gpu).bf16_flops);
+  gpu.capability_minor = 6;
+  EXPECT_EQ(device_of(gpu).fp8_flops, 0);
+  EXPECT_EQ(load_device("h200").fp8_flops, 1979e12);
+  EXPECT_EQ(load_device("a100-80gb").fp8_flops, 0);
+}
+
+}  // namespace
+}  // namespace dpo::plan
