@@ -21,8 +21,10 @@ std::optional<Finding> precision(const Facts& f) {
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
-  std::vector<std::string> overrides = {"model.policy_dtype=float32", "model.fsdp_policy_mp=null",
-                                        "model.reference_dtype=null"};
+  std::vector<std::string> overrides;
+  if (f.run.model.policy_dtype != config::Dtype::float32) overrides.push_back("model.policy_dtype=float32");
+  if (f.run.model.fsdp_policy_mp) overrides.push_back("model.fsdp_policy_mp=null");
+  if (f.run.model.reference_dtype) overrides.push_back("model.reference_dtype=null");
   if (f.run.optimizer_state == config::OptimizerState::bfloat16) overrides.push_back("optimizer_state=null");
   finding.remedies.push_back({std::move(overrides), "everything in float32"});
   return finding;

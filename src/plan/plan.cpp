@@ -109,10 +109,11 @@ Plan assess(const Inputs& in) {
 }
 
 Plan make_plan(const Inputs& in) {
-  Plan plan = assess(in);
+  const Plan assessed = assess(in);
+  Plan plan = assessed;
   for (Finding& finding : plan.findings) {
-    if (finding.verdict < Verdict::warning || !finding.remedies.empty()) continue;
-    finding.remedies = remedies_for(finding, in);
+    if (finding.verdict < Verdict::warning) continue;
+    finding.remedies = remedies_for(finding, assessed, in);
     const bool here = std::any_of(finding.remedies.begin(), finding.remedies.end(), is_for_this_machine);
     if (finding.id == "memory" && !here) finding.message += "; " + least_memory_needed(in);
   }

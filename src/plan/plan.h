@@ -13,7 +13,7 @@ namespace dpo::plan {
 
 enum class Verdict { ok, hint, warning, error };
 
-// A change that passes its own plan.
+// A change that mends a finding. A rule may propose any; make_plan keeps those that work.
 struct Remedy {
   std::vector<std::string> overrides;  // to add to the command: KEY=VALUE, --gpus N, --device NAME
   std::string reason;
@@ -60,9 +60,9 @@ Plan assess(const Inputs& in);
 // The whole plan: every warning and error with the remedies that work.
 Plan make_plan(const Inputs& in);
 
-// Changes that make the finding go away, in the order to try them. Each was planned: it keeps the rule, fits
-// in memory and adds no error.
-std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in);
+// Changes that mend a finding of `plan`, in the order to try them. Each was planned: the finding gets better,
+// a run that fits still does, and there is no new error.
+std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in);
 
 // A message: the memory needed by a run that does not fit, with every setting that saves some.
 std::string least_memory_needed(const Inputs& in);

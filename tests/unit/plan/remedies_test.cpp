@@ -17,6 +17,31 @@ std::vector<std::string> lines_of(const Finding& finding) {
   return lines;
 }
 
+bool is_error(const Plan& plan, const std::string& id) {
+  const Finding* finding = plan.find(id);
+  return finding && finding->verdict == Verdict::error;
+}
+
+// Plans the run with each remedy of its plan: the finding is gone, and there is no new error. Returns how
+// many there were.
+std::size_t apply_remedies(const std::string& line) {
+  std::size_t applied = 0;
+  const Plan before = plan_of(line);
+  for (const Finding& finding : before.findings)
+    for (const std::string& words : lines_of(finding)) {
+      const Plan after = plan_of(line + " " + words);  // throws where the mesh contradicts the ranks
+      const Finding* left = after.find(finding.id);
+      EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n" << left->message;
+      const bool must_fit = before.fits() || finding.id == "batch-per-gpu" || finding.id == "memory";
+      EXPECT_TRUE(!must_fit || after.fits()) << line << " " << words;
+      for (const Finding& other : after.findings)
+        EXPECT_TRUE(!is_error(after, other.id) || is_error(before, other.id)) << line << " " << words << "\n"
+                                                                              << other.message;
+      ++applied;
+    }
+  return applied;
+}
+
 TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
   const Plan plan = plan_of(
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
@@ -195,20 +220,42 @@ TEST(Remedies, WorkWhenApplied) {
                   "eval_every=19200 "
                   "--device {} --gpus {}",
                   model, loss, batch, steps, device, gpus);
-              const Plan before = plan_of(line);
-              for (const Finding& finding : before.findings)
-                for (const Remedy& remedy : finding.remedies) {
-                  const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
-                  const Plan after = plan_of(line + " " + words);
-                  const Finding* left = after.find(finding.id);
-                  EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n"
-                                                                         << left->message;
-                  const bool must_fit = finding.id == "batch-per-gpu" || finding.id == "memory";
-                  EXPECT_TRUE(!must_fit || after.fits()) << line << words;
-                  ++applied;
-                }
+              applied += apply_remedies(line);
             }
   EXPECT_GT(applied, 100u);
+}
+
+// A batch of another size may end between evaluations, not fit, or be split otherwise than before.
+TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
+  const std::string strict =
+      "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 batch_size=100 plan.strict=true "
+      "--gpus 3";
+  EXPECT_EQ(lines_of(*plan_of(strict).find("batch-divides")),
+            (std::vector<std::string>{"batch_size=99 eval_every=19998", "batch_size=102 eval_every=19992"}));
+  const std::string often =
+      "model=pythia28 trainer=FSDPTrainer batch_size=15 eval_every=15 model.fsdp_policy_mp=bfloat16 --gpus 2";
+  EXPECT_EQ(lines_of(*plan_of(often).find("batch-divides")),
+            (std::vector<std::string>{"batch_size=14 eval_every=14", "batch_size=16 eval_every=16"}));
+  // All 64 examples at once do not fit; neither does 1 step divide 8 examples over 6 GPUs.
+  const std::string small =
+      "model=pythia28 batch_size=64 gradient_accumulation_steps=128 model.policy_dtype=bfloat16 "
+      "--device rtx4090";
+  EXPECT_FALSE(plan_of(small + " gradient_accumulation_steps=1").fits());
+  EXPECT_EQ(plan_of(small).find("accumulation")->remedies.size(), 1u);
+  const std::string split =
+      "model=gpt2-large trainer=FSDPTrainer batch_size=8 gradient_accumulation_steps=32 --gpus 6";
+  EXPECT_TRUE(plan_of(split).find("accumulation")->remedies.empty());
+  const std::string alone = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=1 eval_batch_size=1";
+  EXPECT_EQ(lines_of(*plan_of(alone).find("mismatched")),
+            (std::vector<std::string>{"batch_size=2 eval_batch_size=2"}));
+  for (const std::string& line : {strict, often, small, split, alone}) apply_remedies(line);
+}
+
+TEST(Remedies, MendOneErrorOfSeveral) {
+  const std::string line = "model=llama7b max_prompt_length=512 --device rtx4090";
+  const Plan plan = plan_of(line);
+  ASSERT_FALSE(plan.fits());
+  EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
 }
 
 // A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
@@ -223,14 +270,7 @@ TEST(Remedies, OfAMeshHoldWhenApplied) {
         std::string("model=pythia69 trainer=TensorParallelTrainer mesh.tensor=2 batch_size=16 --gpus 2 "
                     "--device rtx4090"),
         std::string("model=gpt2-xl trainer=TensorParallelTrainer mesh.replica=2 batch_size=16 --gpus 8")})
-    for (const Finding& finding : plan_of(line).findings)
-      for (const Remedy& remedy : finding.remedies) {
-        const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
-        const Plan after = plan_of(line + " " + words);  // throws where the mesh contradicts the ranks
-        const Finding* left = after.find(finding.id);
-        EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words;
-        ++applied;
-      }
+    applied += apply_remedies(line);
   EXPECT_GE(applied, 7u);
 }
 
