@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/divisors.h"
@@ -101,14 +103,52 @@ bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, Referen
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
+// Rules that a plan breaks, without that of memory.
+using Ids = std::vector<std::string>;
+Ids other_errors(const Plan& plan) {
+  Ids ids;
+  for (const Finding& finding : plan.findings)
+    if (finding.verdict == Verdict::error && finding.id != "memory") ids.push_back(finding.id);
+  return ids;
+}
+
+bool contains(const Ids& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
+
+// The errors, other than of memory, that every choice has: settings that are not searched over cause them.
+Ids lasting_errors(const Inputs& in) {
+  std::optional<Ids> lasting;
+  for (const Choice& choice : choices(in)) {
+    const Inputs chosen = with(in, choice);
+    if (!find_mesh(chosen)) continue;
+    const Ids errors = other_errors(assess(chosen));
+    if (!lasting) lasting = errors;
+    std::erase_if(*lasting, [&](const std::string& id) { return !contains(errors, id); });
+    if (lasting->empty()) break;
+  }
+  return lasting.value_or(Ids());
+}
+
+// What is searched: all errors but the accepted ones are to go.
+struct Search {
+  const Inputs& in;
+  Ids accepted;
+};
+
+bool is_accepted(const Plan& plan, const Ids& accepted) {
+  return plan.fits() && keeps_batch_rule(plan) &&
+         std::ranges::all_of(other_errors(plan),
+                             [&](const std::string& id) { return contains(accepted, id); });
+}
+
 // The fastest of the choices that do not change the result of training.
-std::optional<Fit> find_among_choices(const Inputs& in) {
+std::optional<Fit> find_among_choices(const Search& search) {
+  const Inputs& in = search.in;
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen) || !may_fit(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!plan.passes() || !plan.fits() || !keeps_batch_rule(plan)) continue;
+    if (!is_accepted(plan, search.accepted)) continue;
     Overrides overrides = difference(in.run, choice);
     // Of equally fast ones, the one that changes least.
     constexpr double kNoticeable = 0.999;
@@ -120,9 +160,10 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
   return best;
 }
 
-std::optional<Fit> find_with(const Inputs& in, const std::vector<Saving>& savings) {
+std::optional<Fit> find_with(const Search& search, const std::vector<Saving>& savings) {
   const Saving change = joined(savings);
-  std::optional<Fit> fit = find_among_choices(changed(in, change.overrides));
+  const Inputs saving = changed(search.in, change.overrides);
+  std::optional<Fit> fit = find_among_choices({saving, search.accepted});
   if (!fit) return std::nullopt;
   fit->overrides = change.overrides + fit->overrides;
   fit->costs = change.reason;
@@ -130,11 +171,11 @@ std::optional<Fit> find_with(const Inputs& in, const std::vector<Saving>& saving
 }
 
 // `fit` is that of all of these savings; the last one is needed.
-Fit without_unneeded(const Inputs& in, std::vector<Saving> savings, Fit fit) {
+Fit without_unneeded(const Search& search, std::vector<Saving> savings, Fit fit) {
   for (std::size_t i = savings.size() - 1; i-- > 0;) {
     std::vector<Saving> fewer = savings;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    std::optional<Fit> still = find_with(in, fewer);
+    std::optional<Fit> still = find_with(search, fewer);
     if (!still) continue;
     savings = std::move(fewer);
     fit = *std::move(still);
@@ -142,19 +183,28 @@ Fit without_unneeded(const Inputs& in, std::vector<Saving> savings, Fit fit) {
   return fit;
 }
 
-}  // namespace
-
-std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
-  if (std::optional<Fit> fit = find_among_choices(in)) return fit;
+std::optional<Fit> find_with_fewest(const Search& search, const std::vector<Saving>& savings) {
+  if (std::optional<Fit> fit = find_among_choices(search)) return fit;
   std::vector<Saving> taken;
   for (const Saving& saving : savings) {
     taken.push_back(saving);
-    if (std::optional<Fit> fit = find_with(in, {saving})) return fit;
-    if (std::optional<Fit> fit = find_with(in, taken)) return without_unneeded(in, std::move(taken), *fit);
+    if (std::optional<Fit> fit = find_with(search, {saving})) return fit;
+    if (std::optional<Fit> fit = find_with(search, taken))
+      return without_unneeded(search, std::move(taken), *fit);
   }
   return std::nullopt;
 }
 
-std::optional<Fit> find_fastest(const Inputs& in) { return find_fastest(in, costly_savings(in)); }
+}  // namespace
+
+std::vector<std::string> Fit::errors() const { return other_errors(plan); }
+
+std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
+  return find_with_fewest({in, {}}, savings);
+}
+
+std::optional<Fit> find_fastest(const Inputs& in) {
+  return find_with_fewest({in, lasting_errors(in)}, costly_savings(in));
+}
 
 }  // namespace dpo::plan

@@ -71,11 +71,15 @@ struct Fit {
   std::vector<std::string> overrides;  // what to change; empty: the plan is already the fastest
   Plan plan;
   std::string costs{};  // what of it changes the result of training; empty: nothing
+
+  // Rules that it breaks as the run does, whatever the search tries.
+  std::vector<std::string> errors() const;
 };
 
 // The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
 // reference that fits and keeps every rule, for the given batch size and devices. Where none fits, savings
-// that change the result are tried too (see costly_savings); nullopt if that is not enough.
+// that change the result are tried too (see costly_savings); nullopt if that is not enough. Errors that are
+// not about memory, and that other settings cause, stay (see Fit::errors).
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/divisors.h"
+#include "plan/output.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -81,6 +82,27 @@ TEST(FindFastest, KeepsTheRanksOfALauncher) {
   const auto fit = find_fastest(in);
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->plan.mesh.ranks(), 4);  // never one process: there are four
+}
+
+// Shorter texts would leave room for a response, but are not what is wrong.
+TEST(FindFastest, LeavesErrorsThatAreNotAboutMemory) {
+  const std::string line =
+      "model=gpt2-large max_length=512 max_prompt_length=512 batch_size=8 --device h200 ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->costs, "");
+  EXPECT_EQ(fit->errors(), (std::vector<std::string>{"prompt-room"}));
+  const std::string text = to_text(*fit, plan_of(line));
+  EXPECT_NE(text.find("Fastest that fits, once prompt-room is mended: "), std::string::npos) << text;
+  // Savings of memory are still found, and without them the same run.
+  const std::string large = "model=llama7b max_prompt_length=512 batch_size=4 --device rtx4090 ";
+  const auto saving = find_fastest(inputs_of(large));
+  ASSERT_TRUE(saving);
+  EXPECT_EQ(saving->overrides, find_fastest(inputs_of(large + "max_prompt_length=256"))->overrides);
+  // What the search does change is mended as before.
+  EXPECT_TRUE(find_fastest(inputs_of("model=gpt2-large batch_size=6 trainer=FSDPTrainer --gpus 4"))
+                  ->errors()
+                  .empty());
 }
 
 TEST(FindFastest, FindsNothingWhereNothingFits) {
