@@ -103,29 +103,16 @@ bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, Referen
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
-// Rules that a plan breaks, without that of memory.
 using Ids = std::vector<std::string>;
-Ids other_errors(const Plan& plan) {
-  Ids ids;
-  for (const Finding& finding : plan.findings)
-    if (finding.verdict == Verdict::error && finding.id != "memory") ids.push_back(finding.id);
-  return ids;
-}
 
 bool contains(const Ids& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
 
-// The errors, other than of memory, that every choice has: settings that are not searched over cause them.
-Ids lasting_errors(const Inputs& in) {
-  std::optional<Ids> lasting;
-  for (const Choice& choice : choices(in)) {
-    const Inputs chosen = with(in, choice);
-    if (!find_mesh(chosen)) continue;
-    const Ids errors = other_errors(assess(chosen));
-    if (!lasting) lasting = errors;
-    std::erase_if(*lasting, [&](const std::string& id) { return !contains(errors, id); });
-    if (lasting->empty()) break;
-  }
-  return lasting.value_or(Ids());
+// Rules that a plan breaks.
+Ids errors_of(const Plan& plan) {
+  Ids ids;
+  for (const Finding& finding : plan.findings)
+    if (finding.verdict == Verdict::error) ids.push_back(finding.id);
+  return ids;
 }
 
 // What is searched: all errors but the accepted ones are to go.
@@ -136,8 +123,7 @@ struct Search {
 
 bool is_accepted(const Plan& plan, const Ids& accepted) {
   return plan.fits() && keeps_batch_rule(plan) &&
-         std::ranges::all_of(other_errors(plan),
-                             [&](const std::string& id) { return contains(accepted, id); });
+         std::ranges::all_of(errors_of(plan), [&](const std::string& id) { return contains(accepted, id); });
 }
 
 // The fastest of the choices that do not change the result of training.
@@ -197,7 +183,23 @@ std::optional<Fit> find_with_fewest(const Search& search, const std::vector<Savi
 
 }  // namespace
 
-std::vector<std::string> Fit::errors() const { return other_errors(plan); }
+std::vector<std::string> Fit::errors() const { return errors_of(plan); }
+
+std::vector<std::string> lasting_errors(const Inputs& in) {
+  std::optional<Ids> lasting;
+  for (const Choice& choice : choices(in)) {
+    const Inputs chosen = with(in, choice);
+    // Checkpointing changes memory only.
+    if (choice.checkpointing != in.run.activation_checkpointing || !find_mesh(chosen)) continue;
+    const Ids errors = errors_of(assess(chosen));
+    if (!lasting) lasting = errors;
+    std::erase_if(*lasting, [&](const std::string& id) {
+      return id == "memory" || id == "host-memory" || !contains(errors, id);
+    });
+    if (lasting->empty()) break;
+  }
+  return lasting.value_or(Ids());
+}
 
 std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
   return find_with_fewest({in, {}}, savings);
