@@ -64,7 +64,8 @@ Plan make_plan(const Inputs& in);
 // a run that fits still does, and there is no new error.
 std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in);
 
-// A message: the memory needed by a run that does not fit, with every setting that saves some.
+// A message about a run for which nothing is found that fits: what it needs with every setting that saves
+// memory.
 std::string least_memory_needed(const Inputs& in);
 
 struct Fit {

@@ -222,6 +222,10 @@ void mend_memory(Remedies& remedies, const Inputs& in) {
   offer_together(remedies, in, {}, all_savings(in), "");
   if (can_shard && remedies.none())
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
+  // Other meshes: the search of --fit has the last word on whether anything fits.
+  if (remedies.none())
+    if (const std::optional<Fit> fit = find_fastest(in))
+      remedies.offer(fit->overrides, fit->costs.empty() ? "the fastest that fits" : fit->costs);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
   for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
     if (can_change && !remedies.keeps_training()) offer_other_gpus(remedies, in, savings);
@@ -250,13 +254,15 @@ void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
 
 std::string least_memory_needed(const Inputs& in) {
   const Overrides savings = joined(all_savings(in)).overrides;
-  double least = assess(in).memory.total();
+  const Memory now = assess(in).memory;
+  double least = now.total();
   // Smaller microbatches need less memory, except that gradients are then summed in float32.
   for (const std::int64_t steps : {in.run.gradient_accumulation_steps, in.run.batch_size}) {
     const Inputs saving =
         changed(in, savings + Overrides{fmt::format("gradient_accumulation_steps={}", steps)});
     if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());
   }
+  if (least <= now.available) return "no combination of settings fits and keeps the other rules";
   return fmt::format("no combination of settings fits: with every memory-saving one ({}) it still needs {}",
                      fmt::join(savings, " "), memory_size(least));
 }

@@ -112,6 +112,33 @@ TEST(Remedies, SaysThatThereIsNone) {
       << small.find("memory")->message;
 }
 
+// A batch of 4 is too small for 8 shards, and shards are what the savings know; --fit finds another mesh.
+TEST(Remedies, AreWhatFitFinds) {
+  const std::string line =
+      "model=llama7b loss=sft batch_size=4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 --gpus 8 "
+      "--device rtx4090";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  const Plan plan = plan_of(line);
+  EXPECT_EQ(plan.find("memory")->message.find("no combination"), std::string::npos);
+  EXPECT_EQ(lines_of(*plan.find("memory")).front(), fmt::format("{}", fmt::join(fit->overrides, " ")));
+  EXPECT_GE(apply_remedies(line), 1u);
+}
+
+// Eight parts would be small enough, but eight ranks can neither split 71 heads nor share eight examples.
+TEST(Remedies, DoNotBlameMemoryForAnotherRule) {
+  Inputs in = inputs_of(
+      "model=llama7b batch_size=8 trainer=TensorParallelTrainer mesh.replica=8 plan.strict=true --gpus 8");
+  in.machine.launched = Launched{.ranks = 8, .on_machine = 8};
+  in.machine.device.memory = 4.5e9;
+  in.shape.heads = in.shape.kv_heads = 71;
+  EXPECT_FALSE(find_fastest(in));
+  const Plan plan = make_plan(in);
+  EXPECT_NE(plan.find("memory")->message.find("no combination of settings fits and keeps the other rules"),
+            std::string::npos)
+      << plan.find("memory")->message;
+}
+
 TEST(Remedies, OfMemoryTryEverySetting) {
   // Llama-7B's DPO fits on 40 GiB with weights in 16 bits, recomputed activations and offloaded state.
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=4 --device a100-40gb ";
