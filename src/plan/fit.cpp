@@ -24,12 +24,15 @@ struct TrainerAndMesh {
   config::MeshConfig mesh;
 };
 
-// The meshes worth trying: the run's own, one process, shards (alone, with tensor-parallel groups within a
-// machine, with a replica for each machine), and tensor parallelism alone.
+// The meshes worth trying: the run's own, one process, the trainer's own, shards (alone, with tensor-parallel
+// groups within a machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
   std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}};
   if (in.run.trainer != config::Trainer::Basic) ways.push_back({config::Trainer::Basic, {}});
-  if (in.machine.ranks() == 1) return ways;
+  if (in.machine.ranks() == 1) {
+    if (config::ranks_asked_for(in.run) > 1) ways.push_back({in.run.trainer, {}});
+    return ways;
+  }
   std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
   for (const std::int64_t degree : divisors(in.machine.gpus))
     if (degree > 1 && divides_layers(in.shape, degree)) degrees.push_back(degree);
@@ -76,17 +79,8 @@ Inputs with(const Inputs& in, const Choice& choice) {
   return result;
 }
 
-void add_difference(Overrides& overrides, const char* key, const std::optional<std::int64_t>& from,
-                    const std::optional<std::int64_t>& to) {
-  if (from != to) overrides.push_back(fmt::format("{}={}", key, to ? std::to_string(*to) : "null"));
-}
-
 Overrides difference(const config::RunConfig& from, const Choice& to) {
-  Overrides overrides;
-  if (from.trainer != to.trainer) overrides.push_back("trainer=" + name_of(to.trainer));
-  add_difference(overrides, "mesh.replica", from.mesh.replica, to.mesh.replica);
-  add_difference(overrides, "mesh.shard", from.mesh.shard, to.mesh.shard);
-  add_difference(overrides, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
+  Overrides overrides = mesh_change(from, to.trainer, to.mesh);
   if (from.model.fsdp_policy_mp != to.mixed)
     overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
   if (from.reference != to.reference) overrides.push_back("reference=" + name_of(to.reference));

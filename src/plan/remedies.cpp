@@ -73,7 +73,7 @@ std::int64_t data_ranks(const Inputs& in) {
   return mesh ? mesh->data_ranks() : 1;
 }
 
-Overrides basic_trainer(const Inputs& in) { return Overrides{"trainer=BasicTrainer"} + without_mesh(in); }
+Overrides basic_trainer(const Inputs& in) { return mesh_change(in.run, config::Trainer::Basic, {}); }
 
 // The most accumulation steps, fewer than now, that keep the minimum of examples on each GPU.
 std::optional<Overrides> fewer_steps(const Inputs& in) {
@@ -192,8 +192,7 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
   constexpr std::int64_t kMostGpus = 64;
   const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
   const Overrides shards =
-      (in.run.trainer == config::Trainer::Fsdp ? Overrides{} : Overrides{"trainer=FSDPTrainer"}) +
-      (resets_mesh ? Overrides{} : without_mesh(in));
+      mesh_change(in.run, config::Trainer::Fsdp, resets_mesh ? in.run.mesh : config::MeshConfig());
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
     const Overrides larger =
@@ -237,12 +236,15 @@ void mend_tensor_split(Remedies& remedies, const Inputs& in) {
   const std::vector<std::int64_t> degrees = divisors(mesh.tensor);
   for (auto degree = degrees.rbegin(); degree != degrees.rend() && *degree > 1; ++degree) {
     if (!divides_layers(in.shape, *degree)) continue;
-    const std::int64_t shards = mesh.shard * mesh.tensor / *degree;
-    remedies.offer({fmt::format("mesh.shard={}", shards), fmt::format("mesh.tensor={}", *degree)},
+    config::MeshConfig other = in.run.mesh;
+    other.tensor = *degree;
+    const bool takes_rest = in.run.trainer == config::Trainer::Fsdp && !other.shard;
+    if (!takes_rest) other.shard = mesh.shard * mesh.tensor / *degree;
+    remedies.offer(mesh_change(in.run, in.run.trainer, other),
                    "a tensor-parallel degree that divides the layers, and more shards");
     break;
   }
-  remedies.offer(Overrides{"trainer=FSDPTrainer"} + without_mesh(in), "sharding does not split heads");
+  remedies.offer(mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
 }
 
 void mend_optimizer_split(Remedies& remedies, const Inputs& in) {

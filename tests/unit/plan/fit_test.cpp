@@ -75,6 +75,17 @@ TEST(FindFastest, UsesAMeshWhereItHelps) {
   EXPECT_EQ(plan_of(line + words).timing.update, fit->plan.timing.update);
 }
 
+TEST(FindFastest, ResetsNoKeyThatIsOne) {
+  const auto words = [](const std::string& line) {
+    return fmt::format("{}", fmt::join(find_fastest(inputs_of(line))->overrides, " "));
+  };
+  const std::string line = "model=gpt2-large model.fsdp_policy_mp=bfloat16 batch_size=64 --device h200 ";
+  EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.replica=1 mesh.shard=2 mesh.tensor=1 --gpus 8"),
+            "mesh.shard=null mesh.tensor=2");
+  // One GPU: a trainer of many needs no other name.
+  EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.shard=2 --gpus 1"), "mesh.shard=null");
+}
+
 TEST(FindFastest, KeepsTheRanksOfALauncher) {
   Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer batch_size=8 --device cpu");
   in.machine.device.memory = 1e12;

@@ -224,6 +224,17 @@ TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+TEST(Savings, MeshChangeSetsWhatDiffers) {
+  using config::Trainer;
+  const auto run = [](const std::string& line) { return inputs_of("model=gpt2-large --gpus 8 " + line).run; };
+  const config::RunConfig fsdp = run("trainer=FSDPTrainer mesh.replica=1 mesh.shard=1 mesh.tensor=8");
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Fsdp, fsdp.mesh), Overrides());
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Fsdp, {}), (Overrides{"mesh.shard=null", "mesh.tensor=null"}));
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Basic, {}), (Overrides{"trainer=BasicTrainer", "mesh.tensor=null"}));
+  EXPECT_EQ(mesh_change(fsdp, Trainer::TensorParallel, {.replica = 2, .shard = {}, .tensor = 4}),
+            (Overrides{"trainer=TensorParallelTrainer", "mesh.replica=2", "mesh.tensor=4"}));
+}
+
 TEST(Savings, JoinedGiveTheReasonsOfWhatIsLeft) {
   const Saving all = joined({{{"optimizer_state=bfloat16"}, "16 bits"},
                              {{"optimizer_state=8bit"}, "8 bits"},

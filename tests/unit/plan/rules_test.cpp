@@ -101,7 +101,7 @@ TEST(TensorSplit, AppliesToGroupsOfAMeshAndOffersOneThatDivides) {
   expect_finding(line, "tensor-split", Verdict::error,
                  "do not divide evenly over 4 GPUs; degrees that do: 1");
   EXPECT_EQ(plan_of(line).find("tensor-split")->remedies.at(0).overrides,
-            (std::vector<std::string>{"trainer=FSDPTrainer", "mesh.tensor=null"}));
+            (std::vector<std::string>{"mesh.tensor=null"}));
   const Plan five = plan_of("model=gpt2-xl trainer=TensorParallelTrainer batch_size=8 --gpus 10");
   EXPECT_EQ(five.find("tensor-split")->remedies.at(0).overrides,
             (std::vector<std::string>{"mesh.shard=2", "mesh.tensor=5"}));
