@@ -6,6 +6,18 @@
 #include "plan/rules.h"
 
 namespace dpo::plan {
+namespace {
+
+Finding sharded_reference(const Facts& f, const std::string& key) {
+  Finding finding = error("offload", key + ": a sharded reference cannot be offloaded");
+  if (can_cache(f.run.loss))
+    finding.remedies.push_back({{"reference=cached"}, "scores computed once, then the reference is freed"});
+  finding.remedies.push_back({{f.run.offload == config::Offload::both ? "offload=optimizer" : "offload=none"},
+                              "the reference's shards stay on the GPUs"});
+  return finding;
+}
+
+}  // namespace
 
 std::optional<Finding> unused_gpus(const Facts& f) {
   if (f.machine.unused_gpus.empty()) return std::nullopt;
@@ -102,9 +114,7 @@ std::optional<Finding> offload(const Facts& f) {
   if (f.machine.device.is_cpu)
     return hint(id, key + " changes nothing on a CPU: all is in host memory anyway");
   if (config::offloads_reference(f.run.offload) && reference_bytes(f.w) > 0 && f.w.mesh.shard > 1)
-    return error(id, fmt::format("{}: a sharded reference cannot be offloaded; use reference=cached, or "
-                                 "offload={}",
-                                 key, f.run.offload == config::Offload::both ? "optimizer" : "none"));
+    return sharded_reference(f, key);
   std::vector<std::string> texts, unused;
   if (offloads_optimizer(f.w))
     texts.push_back(fmt::format("{} of optimizer state", memory_size(optimizer_bytes(f.w))));
