@@ -56,12 +56,11 @@ std::optional<Finding> spread(const Facts& f) {
 
 std::optional<Finding> idle_gpus(const Facts& f) {
   constexpr const char* id = "idle-gpus";
-  const std::int64_t all = f.w.in.machine.gpus * f.w.in.machine.nodes;
-  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || f.w.mesh.ranks() >= all)
+  const std::int64_t ranks = f.machine.gpus, gpus = f.w.in.machine.gpus;  // of one machine
+  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || ranks >= gpus)
     return std::nullopt;
-  return hint(
-      id, fmt::format("{} on {} of {} GPUs: the others stay idle (mesh.shard=null mesh.tensor=null uses all)",
-                      plural(f.w.mesh.ranks(), "rank"), f.w.mesh.ranks(), all));
+  return hint(id, fmt::format("{} on {} of {} GPUs{}: the others stay idle", plural(ranks, "rank"), ranks,
+                              gpus, f.machine.nodes > 1 ? " of each machine" : ""));
 }
 
 std::optional<Finding> memory(const Facts& f) {
@@ -69,10 +68,14 @@ std::optional<Finding> memory(const Facts& f) {
   const std::string total = memory_size(f.plan.memory.total());
   const std::string available = memory_size(f.plan.memory.available);
   if (f.plan.memory.fits()) return ok(id, fmt::format("{} of {}", total, available));
-  const std::string place = !f.machine.device.is_cpu ? "on each " + f.machine.device.name
-                            : f.w.mesh.ranks() > 1   ? "per process"
-                                                     : "on this machine";
-  return error(id, fmt::format("needs {} {}, {} available", total, place, available));
+  const std::int64_t sharing = f.w.ranks_per_device();
+  const bool on_cpu = f.machine.device.is_cpu;
+  const std::string place = !on_cpu && sharing == 1 ? "on each " + f.machine.device.name
+                            : f.w.mesh.ranks() > 1  ? "per process"
+                                                    : "on this machine";
+  const std::string shared =
+      !on_cpu && sharing > 1 ? fmt::format(" ({} share each {})", sharing, f.machine.device.name) : "";
+  return error(id, fmt::format("needs {} {}, {} available{}", total, place, available, shared));
 }
 
 std::optional<Finding> disk(const Facts& f) {
@@ -132,8 +135,8 @@ std::optional<Finding> offload(const Facts& f) {
                        (offloads_reference(f.w) ? passes * reference_bytes(f.w) : 0);
   const double seconds = bytes / f.machine.device.host_link;
   return ok(id,
-            fmt::format("{} in host memory per GPU; copying takes {:.2g} s of an update at {:.3g} GB/s{}{}",
-                        fmt::join(texts, " and "), seconds, f.machine.device.host_link / 1e9,
+            fmt::format("{} in host memory per {}; copying takes {:.2g} s of an update at {:.3g} GB/s{}{}",
+                        fmt::join(texts, " and "), device_word(f), seconds, f.machine.device.host_link / 1e9,
                         unused.empty() ? "" : "; ", fmt::join(unused, "; ")));
 }
 

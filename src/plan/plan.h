@@ -38,6 +38,7 @@ struct Plan {
   config::RunConfig resolved;  // with eval_every and save_every as the run uses them
   config::MeshShape mesh;
   bool on_cpu = false;
+  std::int64_t ranks_per_device = 1;
   ReferenceMode reference{};
   Precision precision;
   double examples_per_gpu = 0;

@@ -19,7 +19,7 @@ constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=auto";
 
 // Collects the changes that work: in their own plan the finding is gone, or an error is only a warning, and
-// there is no new error.
+// there is no new error, nor for a mere hint a new warning.
 class Remedies {
  public:
   Remedies(const Finding& finding, const Plan& before, const Inputs& in)
@@ -52,14 +52,15 @@ class Remedies {
     // Another split of the batch is no help to a run that does not fit; other errors are mended one by one.
     const bool must_fit = before_.fits() || finding_.id == "memory" || finding_.id == "batch-per-gpu";
     if (must_fit && !plan.fits()) return false;
-    for (const Finding& finding : plan.findings)
-      if (finding.verdict == Verdict::error && !was_error(finding.id)) return false;
-    return true;
+    const Verdict bad = finding_.verdict == Verdict::hint ? Verdict::warning : Verdict::error;
+    return std::ranges::none_of(plan.findings, [&](const Finding& finding) {
+      return finding.verdict >= bad && verdict_before(finding.id) < bad;
+    });
   }
 
-  bool was_error(const std::string& id) const {
+  Verdict verdict_before(const std::string& id) const {
     const Finding* finding = before_.find(id);
-    return finding && finding->verdict == Verdict::error;
+    return finding ? finding->verdict : Verdict::ok;
   }
 
   const Finding& finding_;
@@ -252,6 +253,15 @@ void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
   remedies.offer(basic_trainer(in), "one process, whole matrices");
 }
 
+// The mesh on all GPUs: its open key, or all keys, as the trainer sets them.
+void mend_idle_gpus(Remedies& remedies, const Inputs& in) {
+  if (in.machine.launched) return;
+  config::MeshConfig mesh = in.run.mesh;
+  (in.run.trainer == config::Trainer::Fsdp ? mesh.shard : mesh.tensor).reset();
+  for (const config::MeshConfig& wider : {mesh, config::MeshConfig()})
+    if (remedies.offer(mesh_change(in.run, in.run.trainer, wider), "uses all GPUs")) return;
+}
+
 }  // namespace
 
 std::string least_memory_needed(const Inputs& in) {
@@ -271,10 +281,13 @@ std::string least_memory_needed(const Inputs& in) {
 
 std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in) {
   using Mend = void(Remedies&, const Inputs&);
-  static const std::map<std::string_view, Mend*> kMends = {
-      {"batch-per-gpu", mend_batch_per_gpu}, {"batch-divides", mend_batch_divides},
-      {"accumulation", mend_accumulation},   {"memory", mend_memory},
-      {"tensor-split", mend_tensor_split},   {"optimizer-split", mend_optimizer_split}};
+  static const std::map<std::string_view, Mend*> kMends = {{"batch-per-gpu", mend_batch_per_gpu},
+                                                           {"batch-divides", mend_batch_divides},
+                                                           {"accumulation", mend_accumulation},
+                                                           {"idle-gpus", mend_idle_gpus},
+                                                           {"memory", mend_memory},
+                                                           {"tensor-split", mend_tensor_split},
+                                                           {"optimizer-split", mend_optimizer_split}};
   Remedies remedies(finding, plan, in);
   if (const auto mend = kMends.find(finding.id); mend != kMends.end()) mend->second(remedies, in);
   for (const Remedy& proposed : finding.remedies) remedies.offer(proposed.overrides, proposed.reason);

@@ -117,7 +117,9 @@ std::optional<Finding> optimizer_split(const Facts& f) {
                                config::describe(f.w.mesh)));
 }
 
-const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
+const char* device_word(const Facts& f) {
+  return f.machine.device.is_cpu || f.w.ranks_per_device() > 1 ? "rank" : "GPU";
+}
 
 std::string data_ranks_text(const Facts& f) {
   const config::MeshShape& mesh = f.w.mesh;

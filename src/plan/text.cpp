@@ -106,7 +106,8 @@ std::string rules_text(const Plan& plan, Verdict least, const Paint& paint, std:
 }
 
 std::string place_of_memory(const Plan& plan) {
-  return !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
+  if (!plan.on_cpu && plan.ranks_per_device == 1) return " per GPU";
+  return plan.mesh.ranks() > 1 ? " per process" : "";
 }
 
 // In GiB, or in MiB where that would be a row of zeros.
