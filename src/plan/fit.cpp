@@ -41,7 +41,8 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
     for (const auto& replica : replicas)
       ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
   ways.push_back({config::Trainer::TensorParallel, {}});
-  if (in.run.adapter.base_dtype)  // then a whole model often fits, and need not be gathered
+  // A whole model in few bits often fits, and need not be gathered; Adafactor needs it whole.
+  if (in.run.adapter.base_dtype || in.run.optimizer == config::Optimizer::Adafactor)
     ways.push_back({config::Trainer::Fsdp,
                     {.replica = in.machine.ranks(), .shard = std::nullopt, .tensor = std::nullopt}});
   return ways;

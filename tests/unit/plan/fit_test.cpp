@@ -116,6 +116,16 @@ TEST(FindFastest, LeavesErrorsThatAreNotAboutMemory) {
                   .empty());
 }
 
+// One process cannot use two machines, and shards would split the matrices: replicas it is, and not LoRA.
+TEST(FindFastest, KnowsReplicasOfWholeMatrices) {
+  const auto fit = find_fastest(
+      inputs_of("model=gpt2-large optimizer=Adafactor model.fsdp_policy_mp=bfloat16 batch_size=64 --gpus 4 "
+                "--nodes 2"));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->overrides, (std::vector<std::string>{"trainer=FSDPTrainer", "mesh.replica=8"}));
+  EXPECT_EQ(fit->costs, "");
+}
+
 TEST(FindFastest, FindsNothingWhereNothingFits) {
   Inputs in = inputs_of("model.name_or_path=Qwen/Qwen2.5-72B --device rtx4090");
   EXPECT_FALSE(find_fastest(in));
