@@ -196,8 +196,7 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
       mesh_change(in.run, config::Trainer::Fsdp, resets_mesh ? in.run.mesh : config::MeshConfig());
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
-    const Overrides larger =
-        batch == in.run.batch_size ? Overrides{} : Overrides{fmt::format("batch_size={}", batch)};
+    const Overrides larger = batch == in.run.batch_size ? Overrides{} : batch_of(in, batch);
     const Overrides more = shards + larger + Overrides{"--gpus", std::to_string(gpus)};
     if (offer_together(remedies, in, more, savings, "more GPUs to shard over")) break;
   }

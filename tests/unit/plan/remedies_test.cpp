@@ -210,6 +210,16 @@ TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+// More GPUs may need a larger batch, which must not end between evaluations.
+TEST(Remedies, OfMemoryKeepTheIntervals) {
+  const Plan plan = plan_of(
+      "model.name_or_path=Qwen/Qwen2.5-72B loss=dpo loss.beta=0.1 batch_size=3 eval_every=19998 "
+      "--device rtx4090");
+  const auto lines = lines_of(*plan.find("memory"));
+  ASSERT_FALSE(lines.empty());
+  EXPECT_NE(lines[0].find("batch_size=4 eval_every=19996 --gpus 4"), std::string::npos) << lines[0];
+}
+
 // All weights of a 7B do not fit into 24 GB: LoRA does, and other GPUs would train them all.
 TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
