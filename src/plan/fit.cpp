@@ -24,6 +24,11 @@ struct TrainerAndMesh {
   config::MeshConfig mesh;
 };
 
+// A mesh key that is right for replicas alone: 1, if the run says so, or the default.
+std::optional<std::int64_t> one_or_none(const std::optional<std::int64_t>& size) {
+  return size == 1 ? size : std::nullopt;
+}
+
 // The meshes worth trying: the run's own, one process, the trainer's own, shards (alone, with tensor-parallel
 // groups within a machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
@@ -44,7 +49,9 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
   // A whole model in few bits often fits, and need not be gathered; Adafactor needs it whole.
   if (in.run.adapter.base_dtype || in.run.optimizer == config::Optimizer::Adafactor)
     ways.push_back({config::Trainer::Fsdp,
-                    {.replica = in.machine.ranks(), .shard = std::nullopt, .tensor = std::nullopt}});
+                    {.replica = in.machine.ranks(),
+                     .shard = one_or_none(in.run.mesh.shard),
+                     .tensor = one_or_none(in.run.mesh.tensor)}});
   return ways;
 }
 

@@ -82,6 +82,10 @@ TEST(FindFastest, ResetsNoKeyThatIsOne) {
   const std::string line = "model=gpt2-large model.fsdp_policy_mp=bfloat16 batch_size=64 --device h200 ";
   EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.replica=1 mesh.shard=2 mesh.tensor=1 --gpus 8"),
             "mesh.shard=null mesh.tensor=2");
+  EXPECT_EQ(
+      words(line + "adapter=lora adapter.base_dtype=nf4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 "
+                   "mesh.tensor=2 --gpus 4"),
+      "mesh.tensor=null");
   // One GPU: a trainer of many needs no other name.
   EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.shard=2 --gpus 1"), "mesh.shard=null");
 }
