@@ -59,11 +59,10 @@ int print_plan(const PlanArguments& arguments) {
     fmt::print("{}", plan::to_text(plan, in, wants_colours(STDOUT_FILENO)));
     if (fit) fmt::print("{}", plan::to_text(*fit, plan));
     if (arguments.fit && !fit)
-      fmt::print("\nFound no settings with which this batch fits{}\n",
+      fmt::print("\nFound no settings with which this batch fits and keeps the rules{}\n",
                  plan.fits() ? "." : "; see the advice about memory above.");
   }
-  const bool found = !arguments.fit || fit.has_value();
-  return plan.passes() || (arguments.fit && found) ? 0 : 1;
+  return plan.passes() || (fit && fit->plan.passes()) ? 0 : 1;
 }
 
 void describe(CLI::App& command, PlanArguments& arguments) {

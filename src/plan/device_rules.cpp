@@ -6,6 +6,18 @@
 #include "plan/rules.h"
 
 namespace dpo::plan {
+namespace {
+
+Finding sharded_reference(const Facts& f, const std::string& key) {
+  Finding finding = error("offload", key + ": a sharded reference cannot be offloaded");
+  if (can_cache(f.run.loss))
+    finding.remedies.push_back({{"reference=cached"}, "scores computed once, then the reference is freed"});
+  finding.remedies.push_back({{f.run.offload == config::Offload::both ? "offload=optimizer" : "offload=none"},
+                              "the reference's shards stay on the GPUs"});
+  return finding;
+}
+
+}  // namespace
 
 std::optional<Finding> unused_gpus(const Facts& f) {
   if (f.machine.unused_gpus.empty()) return std::nullopt;
@@ -21,8 +33,10 @@ std::optional<Finding> precision(const Facts& f) {
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
-  std::vector<std::string> overrides = {"model.policy_dtype=float32", "model.fsdp_policy_mp=null",
-                                        "model.reference_dtype=null"};
+  std::vector<std::string> overrides;
+  if (f.run.model.policy_dtype != config::Dtype::float32) overrides.push_back("model.policy_dtype=float32");
+  if (f.run.model.fsdp_policy_mp) overrides.push_back("model.fsdp_policy_mp=null");
+  if (f.run.model.reference_dtype) overrides.push_back("model.reference_dtype=null");
   if (f.run.optimizer_state == config::OptimizerState::bfloat16) overrides.push_back("optimizer_state=null");
   finding.remedies.push_back({std::move(overrides), "everything in float32"});
   return finding;
@@ -42,12 +56,11 @@ std::optional<Finding> spread(const Facts& f) {
 
 std::optional<Finding> idle_gpus(const Facts& f) {
   constexpr const char* id = "idle-gpus";
-  const std::int64_t all = f.w.in.machine.gpus * f.w.in.machine.nodes;
-  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || f.w.mesh.ranks() >= all)
+  const std::int64_t ranks = f.machine.gpus, gpus = f.w.in.machine.gpus;  // of one machine
+  if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || ranks >= gpus)
     return std::nullopt;
-  return hint(
-      id, fmt::format("{} on {} of {} GPUs: the others stay idle (mesh.shard=null mesh.tensor=null uses all)",
-                      plural(f.w.mesh.ranks(), "rank"), f.w.mesh.ranks(), all));
+  return hint(id, fmt::format("{} on {} of {} GPUs{}: the others stay idle", plural(ranks, "rank"), ranks,
+                              gpus, f.machine.nodes > 1 ? " of each machine" : ""));
 }
 
 std::optional<Finding> memory(const Facts& f) {
@@ -55,10 +68,14 @@ std::optional<Finding> memory(const Facts& f) {
   const std::string total = memory_size(f.plan.memory.total());
   const std::string available = memory_size(f.plan.memory.available);
   if (f.plan.memory.fits()) return ok(id, fmt::format("{} of {}", total, available));
-  const std::string place = !f.machine.device.is_cpu ? "on each " + f.machine.device.name
-                            : f.w.mesh.ranks() > 1   ? "per process"
-                                                     : "on this machine";
-  return error(id, fmt::format("needs {} {}, {} available", total, place, available));
+  const std::int64_t sharing = f.w.ranks_per_device();
+  const bool on_cpu = f.machine.device.is_cpu;
+  const std::string place = !on_cpu && sharing == 1 ? "on each " + f.machine.device.name
+                            : f.w.mesh.ranks() > 1  ? "per process"
+                                                    : "on this machine";
+  const std::string shared =
+      !on_cpu && sharing > 1 ? fmt::format(" ({} share each {})", sharing, f.machine.device.name) : "";
+  return error(id, fmt::format("needs {} {}, {} available{}", total, place, available, shared));
 }
 
 std::optional<Finding> disk(const Facts& f) {
@@ -100,9 +117,7 @@ std::optional<Finding> offload(const Facts& f) {
   if (f.machine.device.is_cpu)
     return hint(id, key + " changes nothing on a CPU: all is in host memory anyway");
   if (config::offloads_reference(f.run.offload) && reference_bytes(f.w) > 0 && f.w.mesh.shard > 1)
-    return error(id, fmt::format("{}: a sharded reference cannot be offloaded; use reference=cached, or "
-                                 "offload={}",
-                                 key, f.run.offload == config::Offload::both ? "optimizer" : "none"));
+    return sharded_reference(f, key);
   std::vector<std::string> texts, unused;
   if (offloads_optimizer(f.w))
     texts.push_back(fmt::format("{} of optimizer state", memory_size(optimizer_bytes(f.w))));
@@ -120,8 +135,8 @@ std::optional<Finding> offload(const Facts& f) {
                        (offloads_reference(f.w) ? passes * reference_bytes(f.w) : 0);
   const double seconds = bytes / f.machine.device.host_link;
   return ok(id,
-            fmt::format("{} in host memory per GPU; copying takes {:.2g} s of an update at {:.3g} GB/s{}{}",
-                        fmt::join(texts, " and "), seconds, f.machine.device.host_link / 1e9,
+            fmt::format("{} in host memory per {}; copying takes {:.2g} s of an update at {:.3g} GB/s{}{}",
+                        fmt::join(texts, " and "), device_word(f), seconds, f.machine.device.host_link / 1e9,
                         unused.empty() ? "" : "; ", fmt::join(unused, "; ")));
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/divisors.h"
@@ -22,12 +24,20 @@ struct TrainerAndMesh {
   config::MeshConfig mesh;
 };
 
-// The meshes worth trying: the run's own, one process, shards (alone, with tensor-parallel groups within a
-// machine, with a replica for each machine), and tensor parallelism alone.
+// A mesh key that is right for replicas alone: 1, if the run says so, or the default.
+std::optional<std::int64_t> one_or_none(const std::optional<std::int64_t>& size) {
+  return size == 1 ? size : std::nullopt;
+}
+
+// The meshes worth trying: the run's own, one process, the trainer's own, shards (alone, with tensor-parallel
+// groups within a machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
   std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}};
   if (in.run.trainer != config::Trainer::Basic) ways.push_back({config::Trainer::Basic, {}});
-  if (in.machine.ranks() == 1) return ways;
+  if (in.machine.ranks() == 1) {
+    if (config::ranks_asked_for(in.run) > 1) ways.push_back({in.run.trainer, {}});
+    return ways;
+  }
   std::vector<std::optional<std::int64_t>> degrees = {std::nullopt}, replicas = {std::nullopt};
   for (const std::int64_t degree : divisors(in.machine.gpus))
     if (degree > 1 && divides_layers(in.shape, degree)) degrees.push_back(degree);
@@ -36,9 +46,12 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
     for (const auto& replica : replicas)
       ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
   ways.push_back({config::Trainer::TensorParallel, {}});
-  if (in.run.adapter.base_dtype)  // then a whole model often fits, and need not be gathered
+  // A whole model in few bits often fits, and need not be gathered; Adafactor needs it whole.
+  if (in.run.adapter.base_dtype || in.run.optimizer == config::Optimizer::Adafactor)
     ways.push_back({config::Trainer::Fsdp,
-                    {.replica = in.machine.ranks(), .shard = std::nullopt, .tensor = std::nullopt}});
+                    {.replica = in.machine.ranks(),
+                     .shard = one_or_none(in.run.mesh.shard),
+                     .tensor = one_or_none(in.run.mesh.tensor)}});
   return ways;
 }
 
@@ -74,17 +87,8 @@ Inputs with(const Inputs& in, const Choice& choice) {
   return result;
 }
 
-void add_difference(Overrides& overrides, const char* key, const std::optional<std::int64_t>& from,
-                    const std::optional<std::int64_t>& to) {
-  if (from != to) overrides.push_back(fmt::format("{}={}", key, to ? std::to_string(*to) : "null"));
-}
-
 Overrides difference(const config::RunConfig& from, const Choice& to) {
-  Overrides overrides;
-  if (from.trainer != to.trainer) overrides.push_back("trainer=" + name_of(to.trainer));
-  add_difference(overrides, "mesh.replica", from.mesh.replica, to.mesh.replica);
-  add_difference(overrides, "mesh.shard", from.mesh.shard, to.mesh.shard);
-  add_difference(overrides, "mesh.tensor", from.mesh.tensor, to.mesh.tensor);
+  Overrides overrides = mesh_change(from, to.trainer, to.mesh);
   if (from.model.fsdp_policy_mp != to.mixed)
     overrides.push_back("model.fsdp_policy_mp=" + name_of(*to.mixed));
   if (from.reference != to.reference) overrides.push_back("reference=" + name_of(to.reference));
@@ -101,14 +105,38 @@ bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, Referen
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
+using Ids = std::vector<std::string>;
+
+bool contains(const Ids& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
+
+// Rules that a plan breaks.
+Ids errors_of(const Plan& plan) {
+  Ids ids;
+  for (const Finding& finding : plan.findings)
+    if (finding.verdict == Verdict::error) ids.push_back(finding.id);
+  return ids;
+}
+
+// What is searched: all errors but the accepted ones are to go.
+struct Search {
+  const Inputs& in;
+  Ids accepted;
+};
+
+bool is_accepted(const Plan& plan, const Ids& accepted) {
+  return plan.fits() && keeps_batch_rule(plan) &&
+         std::ranges::all_of(errors_of(plan), [&](const std::string& id) { return contains(accepted, id); });
+}
+
 // The fastest of the choices that do not change the result of training.
-std::optional<Fit> find_among_choices(const Inputs& in) {
+std::optional<Fit> find_among_choices(const Search& search) {
+  const Inputs& in = search.in;
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen) || !may_fit(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!plan.passes() || !plan.fits() || !keeps_batch_rule(plan)) continue;
+    if (!is_accepted(plan, search.accepted)) continue;
     Overrides overrides = difference(in.run, choice);
     // Of equally fast ones, the one that changes least.
     constexpr double kNoticeable = 0.999;
@@ -120,9 +148,10 @@ std::optional<Fit> find_among_choices(const Inputs& in) {
   return best;
 }
 
-std::optional<Fit> find_with(const Inputs& in, const std::vector<Saving>& savings) {
+std::optional<Fit> find_with(const Search& search, const std::vector<Saving>& savings) {
   const Saving change = joined(savings);
-  std::optional<Fit> fit = find_among_choices(changed(in, change.overrides));
+  const Inputs saving = changed(search.in, change.overrides);
+  std::optional<Fit> fit = find_among_choices({saving, search.accepted});
   if (!fit) return std::nullopt;
   fit->overrides = change.overrides + fit->overrides;
   fit->costs = change.reason;
@@ -130,11 +159,11 @@ std::optional<Fit> find_with(const Inputs& in, const std::vector<Saving>& saving
 }
 
 // `fit` is that of all of these savings; the last one is needed.
-Fit without_unneeded(const Inputs& in, std::vector<Saving> savings, Fit fit) {
+Fit without_unneeded(const Search& search, std::vector<Saving> savings, Fit fit) {
   for (std::size_t i = savings.size() - 1; i-- > 0;) {
     std::vector<Saving> fewer = savings;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    std::optional<Fit> still = find_with(in, fewer);
+    std::optional<Fit> still = find_with(search, fewer);
     if (!still) continue;
     savings = std::move(fewer);
     fit = *std::move(still);
@@ -142,19 +171,44 @@ Fit without_unneeded(const Inputs& in, std::vector<Saving> savings, Fit fit) {
   return fit;
 }
 
-}  // namespace
-
-std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
-  if (std::optional<Fit> fit = find_among_choices(in)) return fit;
+std::optional<Fit> find_with_fewest(const Search& search, const std::vector<Saving>& savings) {
+  if (std::optional<Fit> fit = find_among_choices(search)) return fit;
   std::vector<Saving> taken;
   for (const Saving& saving : savings) {
     taken.push_back(saving);
-    if (std::optional<Fit> fit = find_with(in, {saving})) return fit;
-    if (std::optional<Fit> fit = find_with(in, taken)) return without_unneeded(in, std::move(taken), *fit);
+    if (std::optional<Fit> fit = find_with(search, {saving})) return fit;
+    if (std::optional<Fit> fit = find_with(search, taken))
+      return without_unneeded(search, std::move(taken), *fit);
   }
   return std::nullopt;
 }
 
-std::optional<Fit> find_fastest(const Inputs& in) { return find_fastest(in, costly_savings(in)); }
+}  // namespace
+
+std::vector<std::string> Fit::errors() const { return errors_of(plan); }
+
+std::vector<std::string> lasting_errors(const Inputs& in) {
+  std::optional<Ids> lasting;
+  for (const Choice& choice : choices(in)) {
+    const Inputs chosen = with(in, choice);
+    // Checkpointing changes memory only.
+    if (choice.checkpointing != in.run.activation_checkpointing || !find_mesh(chosen)) continue;
+    const Ids errors = errors_of(assess(chosen));
+    if (!lasting) lasting = errors;
+    std::erase_if(*lasting, [&](const std::string& id) {
+      return id == "memory" || id == "host-memory" || !contains(errors, id);
+    });
+    if (lasting->empty()) break;
+  }
+  return lasting.value_or(Ids());
+}
+
+std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
+  return find_with_fewest({in, {}}, savings);
+}
+
+std::optional<Fit> find_fastest(const Inputs& in) {
+  return find_with_fewest({in, lasting_errors(in)}, costly_savings(in));
+}
 
 }  // namespace dpo::plan

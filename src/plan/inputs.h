@@ -117,6 +117,7 @@ struct Workload {
   std::int64_t recomputed_layers = 0;
 
   std::int64_t devices() const { return mesh.ranks() * spread; }
+  std::int64_t ranks_per_device() const { return (machine.gpus + in.machine.gpus - 1) / in.machine.gpus; }
 };
 
 // The mesh of the run on its devices; nullopt where trainer, mesh keys and devices contradict each other.

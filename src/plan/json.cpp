@@ -122,7 +122,8 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
   if (fit)
     out["fit"] = {{"overrides", fit->overrides},
                   {"step_seconds", fit->plan.timing.update},
-                  {"costs", or_null(fit->costs)}};
+                  {"costs", or_null(fit->costs)},
+                  {"errors", fit->errors()}};
   return out.dump(2) + "\n";
 }
 

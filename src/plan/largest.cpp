@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "plan/architecture.h"
 #include "plan/gather_inputs.h"
@@ -36,6 +38,7 @@ std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const 
                                        Rounding rounding) {
   for (const Inputs& in : models) {
     const Inputs own = changed(in, way.overrides);
+    if (!lasting_errors(own).empty()) continue;
     const auto savings = rounding == Rounding::yes ? rounding_savings(own) : std::vector<Saving>{};
     if (std::optional<Fit> fit = find_fastest(own, savings)) {
       fit->overrides = way.overrides + fit->overrides;
@@ -44,6 +47,18 @@ std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const 
     }
   }
   return std::nullopt;
+}
+
+// Throws if it is not for memory that even the smallest model cannot be trained.
+void check_settings(const Inputs& smallest) {
+  const std::optional<Fit> fit = find_fastest(smallest);
+  if (!fit || fit->plan.passes()) return;
+  std::vector<std::string> problems;
+  for (const std::string& id : fit->errors())
+    problems.push_back(
+        fmt::format("with these settings no built-in model can be trained; {}, the smallest: {}",
+                    smallest.run.model.name_or_path, fit->plan.find(id)->message));
+  throw UserError(problems);
 }
 
 }  // namespace
@@ -59,6 +74,7 @@ std::vector<LargestModel> find_largest(const config::RunConfig& run, const Machi
       if (model && (found.empty() || model->in.table->count() > found.back().in.table->count()))
         found.push_back(*std::move(model));
     }
+  if (found.empty()) check_settings(models.back());
   return found;
 }
 

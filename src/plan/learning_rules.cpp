@@ -133,24 +133,26 @@ std::optional<Finding> mismatched(const Facts& f) {
   constexpr const char* id = "mismatched";
   if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
   Finding finding = ok(id, "every batch has another example to take mismatched responses from");
-  const auto refuse = [&](const std::string& why) {
+  const auto refuse = [&](const std::string& why, Remedy remedy) {
     finding.verdict = Verdict::error;
     finding.message = fmt::format(
         "loss={} also scores each prompt with the response of another example of its batch; with {} there "
         "is none",
         name_of(f.run.loss.name), why);
+    finding.remedies = {std::move(remedy)};
   };
+  std::vector<std::string> alone, larger;
   for (const auto& [key, size, used] :
        {std::tuple("batch_size", f.run.batch_size, true),
         std::tuple("eval_batch_size", f.run.eval_batch_size, f.run.eval_every.has_value())}) {
     if (size > 1 || !used) continue;
-    refuse(fmt::format("{}=1", key));
-    finding.remedies.push_back({{fmt::format("{}=2", key)}, "the smallest batch with another example"});
+    alone.push_back(fmt::format("{}=1", key));
+    larger.push_back(fmt::format("{}=2", key));
   }
-  if (finding.verdict == Verdict::ok && f.run.eval_every && evaluation_of(f.w.in).batch == 1) {
-    refuse("a single evaluation example");
-    finding.remedies.push_back({{"eval_every=null"}, "no evaluation"});
-  }
+  if (!alone.empty())
+    refuse(fmt::format("{}", fmt::join(alone, " and ")), {larger, "the smallest batch with another example"});
+  else if (f.run.eval_every && evaluation_of(f.w.in).batch == 1)
+    refuse("a single evaluation example", {{"eval_every=null"}, "no evaluation"});
   return finding;
 }
 

@@ -13,11 +13,12 @@ namespace {
 
 constexpr const char* kReferenceDevice = "a100-80gb";  // the GPU of the reference results
 
-// One of `ranks` equal parts of a device.
+// One of `ranks` equal parts of a device. The link of a processor is that between its ranks already.
 Device share_of(Device device, std::int64_t ranks) {
   for (double* figure : {&device.memory, &device.memory_bandwidth, &device.bf16_flops, &device.fp32_flops,
-                         &device.watts, &device.usd_per_hour})
+                         &device.network, &device.host_link, &device.watts, &device.usd_per_hour})
     *figure /= static_cast<double>(ranks);
+  if (!device.is_cpu) device.link /= static_cast<double>(ranks);
   return device;
 }
 

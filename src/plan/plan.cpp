@@ -42,6 +42,7 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
       in.run.save_every ? in_batches(in.run.save_every, in.run.batch_size) : plan.resolved.eval_every;
   plan.mesh = w.mesh;
   plan.on_cpu = w.machine.device.is_cpu;
+  plan.ranks_per_device = w.ranks_per_device();
   plan.reference = w.reference;
   plan.precision = w.precision;
   plan.resolved.activation_checkpointing.count = w.recomputed_layers;
@@ -109,10 +110,11 @@ Plan assess(const Inputs& in) {
 }
 
 Plan make_plan(const Inputs& in) {
-  Plan plan = assess(in);
+  const Plan assessed = assess(in);
+  Plan plan = assessed;
   for (Finding& finding : plan.findings) {
-    if (finding.verdict < Verdict::warning || !finding.remedies.empty()) continue;
-    finding.remedies = remedies_for(finding, in);
+    if (finding.verdict == Verdict::ok) continue;
+    finding.remedies = remedies_for(finding, assessed, in);
     const bool here = std::any_of(finding.remedies.begin(), finding.remedies.end(), is_for_this_machine);
     if (finding.id == "memory" && !here) finding.message += "; " + least_memory_needed(in);
   }

@@ -13,7 +13,7 @@ namespace dpo::plan {
 
 enum class Verdict { ok, hint, warning, error };
 
-// A change that passes its own plan.
+// A change that mends a finding. A rule may propose any; make_plan keeps those that work.
 struct Remedy {
   std::vector<std::string> overrides;  // to add to the command: KEY=VALUE, --gpus N, --device NAME
   std::string reason;
@@ -38,6 +38,7 @@ struct Plan {
   config::RunConfig resolved;  // with eval_every and save_every as the run uses them
   config::MeshShape mesh;
   bool on_cpu = false;
+  std::int64_t ranks_per_device = 1;
   ReferenceMode reference{};
   Precision precision;
   double examples_per_gpu = 0;
@@ -60,22 +61,27 @@ Plan assess(const Inputs& in);
 // The whole plan: every warning and error with the remedies that work.
 Plan make_plan(const Inputs& in);
 
-// Changes that make the finding go away, in the order to try them. Each was planned: it keeps the rule, fits
-// in memory and adds no error.
-std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in);
+// Changes that mend a finding of `plan`, in the order to try them. Each was planned: the finding gets better,
+// a run that fits still does, and there is no new error.
+std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in);
 
-// A message: the memory needed by a run that does not fit, with every setting that saves some.
+// A message about a run for which nothing is found that fits: what it needs with every setting that saves
+// memory.
 std::string least_memory_needed(const Inputs& in);
 
 struct Fit {
   std::vector<std::string> overrides;  // what to change; empty: the plan is already the fastest
   Plan plan;
   std::string costs{};  // what of it changes the result of training; empty: nothing
+
+  // Rules that it breaks as the run does, whatever the search tries.
+  std::vector<std::string> errors() const;
 };
 
 // The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
 // reference that fits and keeps every rule, for the given batch size and devices. Where none fits, savings
-// that change the result are tried too (see costly_savings); nullopt if that is not enough.
+// that change the result are tried too (see costly_savings); nullopt if that is not enough. Errors that are
+// not about memory, and that other settings cause, stay (see Fit::errors).
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

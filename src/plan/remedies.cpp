@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,10 +18,12 @@ namespace {
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=auto";
 
-// Collects the changes that work: in their own plan the finding is gone, and there is no new error.
+// Collects the changes that work: in their own plan the finding is gone, or an error is only a warning, and
+// there is no new error, nor for a mere hint a new warning.
 class Remedies {
  public:
-  Remedies(const Inputs& in, std::string id) : in_(in), id_(std::move(id)), before_(assess(in)) {}
+  Remedies(const Finding& finding, const Plan& before, const Inputs& in)
+      : finding_(finding), before_(before), in_(in) {}
 
   bool works(const Overrides& overrides) const {
     const Inputs after = changed(in_, overrides);
@@ -43,21 +47,25 @@ class Remedies {
 
  private:
   bool is_better(const Plan& plan) const {
-    const Finding* left = plan.find(id_);
-    if (!plan.fits() || (left && left->verdict >= Verdict::warning)) return false;
-    for (const Finding& finding : plan.findings)
-      if (finding.verdict == Verdict::error && !was_error(finding.id)) return false;
-    return true;
+    const Finding* left = plan.find(finding_.id);
+    if (left && left->verdict >= finding_.verdict) return false;
+    // Another split of the batch is no help to a run that does not fit; other errors are mended one by one.
+    const bool must_fit = before_.fits() || finding_.id == "memory" || finding_.id == "batch-per-gpu";
+    if (must_fit && !plan.fits()) return false;
+    const Verdict bad = finding_.verdict == Verdict::hint ? Verdict::warning : Verdict::error;
+    return std::ranges::none_of(plan.findings, [&](const Finding& finding) {
+      return finding.verdict >= bad && verdict_before(finding.id) < bad;
+    });
   }
 
-  bool was_error(const std::string& id) const {
+  Verdict verdict_before(const std::string& id) const {
     const Finding* finding = before_.find(id);
-    return finding && finding->verdict == Verdict::error;
+    return finding ? finding->verdict : Verdict::ok;
   }
 
+  const Finding& finding_;
+  const Plan& before_;
   const Inputs& in_;
-  std::string id_;
-  Plan before_;
   std::vector<Remedy> found_;
 };
 
@@ -66,7 +74,7 @@ std::int64_t data_ranks(const Inputs& in) {
   return mesh ? mesh->data_ranks() : 1;
 }
 
-Overrides basic_trainer(const Inputs& in) { return Overrides{"trainer=BasicTrainer"} + without_mesh(in); }
+Overrides basic_trainer(const Inputs& in) { return mesh_change(in.run, config::Trainer::Basic, {}); }
 
 // The most accumulation steps, fewer than now, that keep the minimum of examples on each GPU.
 std::optional<Overrides> fewer_steps(const Inputs& in) {
@@ -80,15 +88,18 @@ std::optional<Overrides> fewer_steps(const Inputs& in) {
   return most;
 }
 
-Overrides larger_batch(const Inputs& in) {
-  const std::int64_t size = kMinExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in);
+// Intervals count examples: they stay multiples of the batch, or there would be a new warning or error.
+Overrides batch_of(const Inputs& in, std::int64_t size) {
   Overrides overrides = {fmt::format("batch_size={}", size)};
-  // Intervals count examples: keep them multiples, or the remedy would cause a new warning.
   for (const auto& [key, every] :
        {std::pair("eval_every", in.run.eval_every), std::pair("save_every", in.run.save_every)})
-    if (every && *every >= size && *every % size != 0)
-      overrides.push_back(fmt::format("{}={}", key, *every / size * size));
+    if (every && *every % size != 0)
+      overrides.push_back(fmt::format("{}={}", key, std::max(size, *every / size * size)));
   return overrides;
+}
+
+Overrides larger_batch(const Inputs& in) {
+  return batch_of(in, kMinExamplesPerGpu * in.run.gradient_accumulation_steps * data_ranks(in));
 }
 
 std::optional<Overrides> fewer_gpus(const Inputs& in) {
@@ -105,8 +116,7 @@ std::optional<Overrides> fewer_gpus(const Inputs& in) {
 
 // Mixed precision, which also halves what is gathered, and checkpointing, where there is not enough memory
 // without it, make room for a split of the batch that keeps the rule.
-std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
-  Remedies remedies(in, "batch-per-gpu");
+void mend_batch_per_gpu(Remedies& remedies, const Inputs& in) {
   const auto steps = fewer_steps(in);
   const Overrides batch = larger_batch(in);
   const bool has_room = remedies.works(steps ? *steps : batch);
@@ -125,7 +135,21 @@ std::vector<Remedy> for_batch_per_gpu(const Inputs& in) {
   remedies.offer(basic_trainer(in), in.machine.gpus > 1
                                         ? "one process, layers spread over the GPUs, nothing to gather"
                                         : "one process, nothing to gather");
-  return remedies.take();
+}
+
+void mend_batch_divides(Remedies& remedies, const Inputs& in) {
+  const std::int64_t unit = in.run.gradient_accumulation_steps * data_ranks(in);
+  const Multiples near = nearest_multiples(in.run.batch_size, unit);
+  for (const std::int64_t size : {near.below, near.above})
+    if (size > 0) remedies.offer(batch_of(in, size), "a batch that divides evenly");
+}
+
+// The fewest steps that are enough.
+void mend_accumulation(Remedies& remedies, const Inputs& in) {
+  for (const std::int64_t steps : divisors(in.run.batch_size))
+    if (remedies.offer({fmt::format("gradient_accumulation_steps={}", steps)},
+                       steps == 1 ? "the whole batch at once" : "the largest microbatches that fit"))
+      return;
 }
 
 // The overrides alone, or with as few more accumulation steps as they need.
@@ -169,12 +193,10 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
   constexpr std::int64_t kMostGpus = 64;
   const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
   const Overrides shards =
-      (in.run.trainer == config::Trainer::Fsdp ? Overrides{} : Overrides{"trainer=FSDPTrainer"}) +
-      (resets_mesh ? Overrides{} : without_mesh(in));
+      mesh_change(in.run, config::Trainer::Fsdp, resets_mesh ? in.run.mesh : config::MeshConfig());
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
-    const Overrides larger =
-        batch == in.run.batch_size ? Overrides{} : Overrides{fmt::format("batch_size={}", batch)};
+    const Overrides larger = batch == in.run.batch_size ? Overrides{} : batch_of(in, batch);
     const Overrides more = shards + larger + Overrides{"--gpus", std::to_string(gpus)};
     if (offer_together(remedies, in, more, savings, "more GPUs to shard over")) break;
   }
@@ -188,68 +210,87 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
       break;
 }
 
-std::vector<Remedy> for_memory(const Inputs& in) {
-  Remedies remedies(in, "memory");
+void mend_memory(Remedies& remedies, const Inputs& in) {
   for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
   const Overrides shards = {"trainer=FSDPTrainer"};
   const bool can_shard = in.run.trainer != config::Trainer::Fsdp && in.machine.ranks() > 1;
   constexpr const char* kSharded = "parameters, gradients and optimizer state sharded over the GPUs";
   if (can_shard) remedies.offer(shards, kSharded);
   if (const auto overrides = with_split(remedies, in, {})) remedies.offer(*overrides, "smaller microbatches");
-  if (!remedies.none()) return remedies.take();
+  if (!remedies.none()) return;
   offer_together(remedies, in, {}, all_savings(in), "");
   if (can_shard && remedies.none())
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
+  // Other meshes: the search of --fit has the last word on whether anything fits.
+  if (remedies.none())
+    if (const std::optional<Fit> fit = find_fastest(in))
+      remedies.offer(fit->overrides, fit->costs.empty() ? "the fastest that fits" : fit->costs);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
   for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
     if (can_change && !remedies.keeps_training()) offer_other_gpus(remedies, in, savings);
-  return remedies.take();
 }
 
 // A smaller tensor-parallel degree, and more shards.
-std::vector<Remedy> for_tensor_split(const Inputs& in) {
-  Remedies remedies(in, "tensor-split");
+void mend_tensor_split(Remedies& remedies, const Inputs& in) {
   const config::MeshShape mesh = *find_mesh(in);
   const std::vector<std::int64_t> degrees = divisors(mesh.tensor);
   for (auto degree = degrees.rbegin(); degree != degrees.rend() && *degree > 1; ++degree) {
     if (!divides_layers(in.shape, *degree)) continue;
-    const std::int64_t shards = mesh.shard * mesh.tensor / *degree;
-    remedies.offer({fmt::format("mesh.shard={}", shards), fmt::format("mesh.tensor={}", *degree)},
+    config::MeshConfig other = in.run.mesh;
+    other.tensor = *degree;
+    const bool takes_rest = in.run.trainer == config::Trainer::Fsdp && !other.shard;
+    if (!takes_rest) other.shard = mesh.shard * mesh.tensor / *degree;
+    remedies.offer(mesh_change(in.run, in.run.trainer, other),
                    "a tensor-parallel degree that divides the layers, and more shards");
     break;
   }
-  remedies.offer(Overrides{"trainer=FSDPTrainer"} + without_mesh(in), "sharding does not split heads");
-  return remedies.take();
+  remedies.offer(mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
 }
 
-std::vector<Remedy> for_optimizer_split(const Inputs& in) {
-  Remedies remedies(in, "optimizer-split");
+void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
   remedies.offer({"optimizer=AdamW"}, "works on split matrices");
   remedies.offer(basic_trainer(in), "one process, whole matrices");
-  return remedies.take();
+}
+
+// The mesh on all GPUs: its open key, or all keys, as the trainer sets them.
+void mend_idle_gpus(Remedies& remedies, const Inputs& in) {
+  if (in.machine.launched) return;
+  config::MeshConfig mesh = in.run.mesh;
+  (in.run.trainer == config::Trainer::Fsdp ? mesh.shard : mesh.tensor).reset();
+  for (const config::MeshConfig& wider : {mesh, config::MeshConfig()})
+    if (remedies.offer(mesh_change(in.run, in.run.trainer, wider), "uses all GPUs")) return;
 }
 
 }  // namespace
 
 std::string least_memory_needed(const Inputs& in) {
   const Overrides savings = joined(all_savings(in)).overrides;
-  double least = assess(in).memory.total();
+  const Memory now = assess(in).memory;
+  double least = now.total();
   // Smaller microbatches need less memory, except that gradients are then summed in float32.
   for (const std::int64_t steps : {in.run.gradient_accumulation_steps, in.run.batch_size}) {
     const Inputs saving =
         changed(in, savings + Overrides{fmt::format("gradient_accumulation_steps={}", steps)});
     if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());
   }
+  if (least <= now.available) return "no combination of settings fits and keeps the other rules";
   return fmt::format("no combination of settings fits: with every memory-saving one ({}) it still needs {}",
                      fmt::join(savings, " "), memory_size(least));
 }
 
-std::vector<Remedy> remedies_for(const Finding& finding, const Inputs& in) {
-  if (finding.id == "batch-per-gpu") return for_batch_per_gpu(in);
-  if (finding.id == "memory") return for_memory(in);
-  if (finding.id == "tensor-split") return for_tensor_split(in);
-  if (finding.id == "optimizer-split") return for_optimizer_split(in);
-  return {};
+std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in) {
+  using Mend = void(Remedies&, const Inputs&);
+  static const std::map<std::string_view, Mend*> kMends = {{"batch-per-gpu", mend_batch_per_gpu},
+                                                           {"batch-divides", mend_batch_divides},
+                                                           {"accumulation", mend_accumulation},
+                                                           {"idle-gpus", mend_idle_gpus},
+                                                           {"memory", mend_memory},
+                                                           {"tensor-split", mend_tensor_split},
+                                                           {"optimizer-split", mend_optimizer_split}};
+  Remedies remedies(finding, plan, in);
+  if (const auto mend = kMends.find(finding.id); mend != kMends.end()) mend->second(remedies, in);
+  for (const Remedy& proposed : finding.remedies) remedies.offer(proposed.overrides, proposed.reason);
+  return remedies.take();
 }
 
 }  // namespace dpo::plan

@@ -19,11 +19,9 @@ std::optional<Finding> accumulation(const Facts& f) {
   constexpr const char* id = "accumulation";
   if (f.run.gradient_accumulation_steps <= f.run.batch_size)
     return ok(id, fmt::format("gradient_accumulation_steps={}", f.run.gradient_accumulation_steps));
-  Finding finding = error(id, fmt::format("gradient_accumulation_steps={} is larger than batch_size={}: some "
-                                          "microbatches would be empty",
-                                          f.run.gradient_accumulation_steps, f.run.batch_size));
-  finding.remedies.push_back({{"gradient_accumulation_steps=1"}, "the whole batch at once"});
-  return finding;
+  return error(id, fmt::format("gradient_accumulation_steps={} is larger than batch_size={}: some "
+                               "microbatches would be empty",
+                               f.run.gradient_accumulation_steps, f.run.batch_size));
 }
 
 std::optional<Finding> batch_divides(const Facts& f) {
@@ -36,15 +34,10 @@ std::optional<Finding> batch_divides(const Facts& f) {
   if (f.run.batch_size % unit == 0)
     return ok(id, fmt::format("batch_size={} divides evenly over {}", f.run.batch_size, parts));
   const Multiples near = nearest_multiples(f.run.batch_size, unit);
-  Finding finding =
-      error(id, fmt::format("batch_size={} does not divide evenly over {} = {}; nearest that do: {}",
-                            f.run.batch_size, parts, unit,
-                            near.below > 0 ? fmt::format("{} and {}", near.below, near.above)
-                                           : fmt::format("{}", near.above)));
-  for (const std::int64_t size : {near.below, near.above})
-    if (size > 0)
-      finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "a batch that divides evenly"});
-  return finding;
+  return error(id, fmt::format("batch_size={} does not divide evenly over {} = {}; nearest that do: {}",
+                               f.run.batch_size, parts, unit,
+                               near.below > 0 ? fmt::format("{} and {}", near.below, near.above)
+                                              : fmt::format("{}", near.above)));
 }
 
 std::optional<Finding> batch_per_gpu(const Facts& f) {
@@ -124,7 +117,9 @@ std::optional<Finding> optimizer_split(const Facts& f) {
                                config::describe(f.w.mesh)));
 }
 
-const char* device_word(const Facts& f) { return f.machine.device.is_cpu ? "rank" : "GPU"; }
+const char* device_word(const Facts& f) {
+  return f.machine.device.is_cpu || f.w.ranks_per_device() > 1 ? "rank" : "GPU";
+}
 
 std::string data_ranks_text(const Facts& f) {
   const config::MeshShape& mesh = f.w.mesh;

@@ -44,7 +44,7 @@ inline Finding error(const char* id, std::string message) {
   return {id, Verdict::error, std::move(message), {}};
 }
 
-// "GPU", or "rank" on a CPU.
+// What a rank has to itself: "GPU", or "rank" where several share one, and on a CPU.
 const char* device_word(const Facts& facts);
 
 // What the batch is divided over: "4 GPUs", "2 groups of 4 GPUs".

@@ -78,6 +78,13 @@ bool is_replaced(const Saving& saving, std::span<const Saving> later) {
   });
 }
 
+Overrides without_replicas(const config::RunConfig& run) {
+  config::MeshConfig mesh = run.mesh;
+  mesh.replica.reset();
+  (run.trainer == config::Trainer::Fsdp ? mesh.shard : mesh.tensor).reset();
+  return mesh_change(run, run.trainer, mesh);
+}
+
 // The frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
@@ -133,11 +140,17 @@ Inputs changed(const Inputs& in, const Overrides& overrides) {
   return result;
 }
 
-Overrides without_mesh(const Inputs& in) {
+Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, const config::MeshConfig& mesh) {
+  using Size = std::optional<std::int64_t>;
   Overrides overrides;
-  if (in.run.mesh.replica) overrides.push_back("mesh.replica=null");
-  if (in.run.mesh.shard) overrides.push_back("mesh.shard=null");
-  if (in.run.mesh.tensor) overrides.push_back("mesh.tensor=null");
+  if (run.trainer != trainer) overrides.push_back("trainer=" + name_of(trainer));
+  const auto add = [&](const char* key, const Size& from, const Size& to, bool takes_rest) {
+    if (takes_rest ? from == to : from.value_or(1) == to.value_or(1)) return;
+    overrides.push_back(fmt::format("{}={}", key, to ? std::to_string(*to) : "null"));
+  };
+  add("mesh.replica", run.mesh.replica, mesh.replica, false);
+  add("mesh.shard", run.mesh.shard, mesh.shard, trainer == config::Trainer::Fsdp);
+  add("mesh.tensor", run.mesh.tensor, mesh.tensor, trainer == config::Trainer::TensorParallel);
   return overrides;
 }
 
@@ -155,7 +168,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
   if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
   if (run.mesh.replica.value_or(1) > 1)
-    ways.push_back({without_mesh(in), "one group of shards instead of replicas"});
+    ways.push_back({without_replicas(run), "no replicas: each rank has a smaller part"});
   if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
     ways.push_back({{"activation_checkpointing=auto"}, "activation checkpointing"});
   return ways;

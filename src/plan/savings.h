@@ -14,8 +14,9 @@ Overrides operator+(Overrides a, const Overrides& b);
 // The same run with these overrides added to its command.
 Inputs changed(const Inputs& in, const Overrides& overrides);
 
-// Resets the mesh keys that the run has set.
-Overrides without_mesh(const Inputs& in);
+// What gives the run this trainer and mesh. A size of 1 is as good as none, except that of the key that takes
+// the remaining ranks.
+Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, const config::MeshConfig& mesh);
 
 // A change that needs less memory.
 struct Saving {

@@ -108,7 +108,8 @@ std::string rules_text(const Plan& plan, Verdict least, const Paint& paint, std:
 }
 
 std::string place_of_memory(const Plan& plan) {
-  return !plan.on_cpu ? " per GPU" : plan.mesh.ranks() > 1 ? " per process" : "";
+  if (!plan.on_cpu && plan.ranks_per_device == 1) return " per GPU";
+  return plan.mesh.ranks() > 1 ? " per process" : "";
 }
 
 // In GiB, or in MiB where that would be a row of zeros.
@@ -274,8 +275,12 @@ std::string warnings_to_text(const Plan& plan, const TextStyle& style) {
 }
 
 std::string to_text(const Fit& fit, const Plan& before) {
-  if (fit.overrides.empty()) return "\nFastest that fits: this plan.\n";
-  std::string out = fmt::format("\nFastest that fits: {} per update instead of {}; add\n  {}\n",
+  const std::vector<std::string> errors = fit.errors();
+  const std::string mended = errors.empty() ? ""
+                                            : fmt::format(", once {} {} mended", fmt::join(errors, " and "),
+                                                          errors.size() == 1 ? "is" : "are");
+  if (fit.overrides.empty()) return fmt::format("\nFastest that fits{}: this plan.\n", mended);
+  std::string out = fmt::format("\nFastest that fits{}: {} per update instead of {}; add\n  {}\n", mended,
                                 duration(fit.plan.timing.update / 3600),
                                 duration(before.timing.update / 3600), fmt::join(fit.overrides, " "));
   if (!fit.costs.empty()) out += "  " + wrap_words("which costs: " + fit.costs, 2, kWidth) + "\n";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/divisors.h"
+#include "plan/output.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -74,6 +75,21 @@ TEST(FindFastest, UsesAMeshWhereItHelps) {
   EXPECT_EQ(plan_of(line + words).timing.update, fit->plan.timing.update);
 }
 
+TEST(FindFastest, ResetsNoKeyThatIsOne) {
+  const auto words = [](const std::string& line) {
+    return fmt::format("{}", fmt::join(find_fastest(inputs_of(line))->overrides, " "));
+  };
+  const std::string line = "model=gpt2-large model.fsdp_policy_mp=bfloat16 batch_size=64 --device h200 ";
+  EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.replica=1 mesh.shard=2 mesh.tensor=1 --gpus 8"),
+            "mesh.shard=null mesh.tensor=2");
+  EXPECT_EQ(
+      words(line + "adapter=lora adapter.base_dtype=nf4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 "
+                   "mesh.tensor=2 --gpus 4"),
+      "mesh.tensor=null");
+  // One GPU: a trainer of many needs no other name.
+  EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.shard=2 --gpus 1"), "mesh.shard=null");
+}
+
 TEST(FindFastest, KeepsTheRanksOfALauncher) {
   Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer batch_size=8 --device cpu");
   in.machine.device.memory = 1e12;
@@ -81,6 +97,37 @@ TEST(FindFastest, KeepsTheRanksOfALauncher) {
   const auto fit = find_fastest(in);
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->plan.mesh.ranks(), 4);  // never one process: there are four
+}
+
+// Shorter texts would leave room for a response, but are not what is wrong.
+TEST(FindFastest, LeavesErrorsThatAreNotAboutMemory) {
+  const std::string line =
+      "model=gpt2-large max_length=512 max_prompt_length=512 batch_size=8 --device h200 ";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->costs, "");
+  EXPECT_EQ(fit->errors(), (std::vector<std::string>{"prompt-room"}));
+  const std::string text = to_text(*fit, plan_of(line));
+  EXPECT_NE(text.find("Fastest that fits, once prompt-room is mended: "), std::string::npos) << text;
+  // Savings of memory are still found, and without them the same run.
+  const std::string large = "model=llama7b max_prompt_length=512 batch_size=4 --device rtx4090 ";
+  const auto saving = find_fastest(inputs_of(large));
+  ASSERT_TRUE(saving);
+  EXPECT_EQ(saving->overrides, find_fastest(inputs_of(large + "max_prompt_length=256"))->overrides);
+  // What the search does change is mended as before.
+  EXPECT_TRUE(find_fastest(inputs_of("model=gpt2-large batch_size=6 trainer=FSDPTrainer --gpus 4"))
+                  ->errors()
+                  .empty());
+}
+
+// One process cannot use two machines, and shards would split the matrices: replicas it is, and not LoRA.
+TEST(FindFastest, KnowsReplicasOfWholeMatrices) {
+  const auto fit = find_fastest(
+      inputs_of("model=gpt2-large optimizer=Adafactor model.fsdp_policy_mp=bfloat16 batch_size=64 --gpus 4 "
+                "--nodes 2"));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->overrides, (std::vector<std::string>{"trainer=FSDPTrainer", "mesh.replica=8"}));
+  EXPECT_EQ(fit->costs, "");
 }
 
 TEST(FindFastest, FindsNothingWhereNothingFits) {

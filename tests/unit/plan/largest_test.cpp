@@ -85,6 +85,18 @@ TEST(Largest, SaysWhereNothingFits) {
   EXPECT_NE(to_text(none, in.run, in.machine, false).find("None of the models"), std::string::npos);
 }
 
+TEST(Largest, SaysWhichSettingIsWrong) {
+  Inputs in = inputs_of("model=pythia28 batch_size=4 eval_every=2 --device rtx4090");
+  std::string message;
+  try {
+    find_largest(in.run, in.machine);
+  } catch (const UserError& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("the smallest: eval_every=2 is less than batch_size=4"), std::string::npos)
+      << message;
+}
+
 // The counts that their model cards give.
 TEST(Largest, KnowsLargeModels) {
   for (const auto& [name, count] : {std::pair("Qwen/Qwen2.5-72B", 72'706'203'648),

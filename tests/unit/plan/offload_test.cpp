@@ -42,5 +42,20 @@ TEST(OffloadedReference, NeedsOneThatIsWholeAndOnTheGpu) {
             Verdict::error);
 }
 
+// KTO's scores cannot be cached.
+TEST(OffloadedReference, OfShardsIsAdvisedAgainst) {
+  const auto remedies = [](const std::string& line) {
+    std::vector<std::string> words;
+    const Plan plan =
+        plan_of("model=pythia28 reference=live trainer=FSDPTrainer batch_size=16 --gpus 2 " + line);
+    for (const Remedy& remedy : plan.find("offload")->remedies) words.push_back(remedy.overrides.at(0));
+    return words;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(remedies("loss=dpo loss.beta=0.1 offload=both"),
+            (Words{"reference=cached", "offload=optimizer"}));
+  EXPECT_EQ(remedies("loss=kto loss.beta=0.1 offload=reference"), (Words{"offload=none"}));
+}
+
 }  // namespace
 }  // namespace dpo::plan

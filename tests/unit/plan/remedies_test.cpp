@@ -17,6 +17,31 @@ std::vector<std::string> lines_of(const Finding& finding) {
   return lines;
 }
 
+bool is_error(const Plan& plan, const std::string& id) {
+  const Finding* finding = plan.find(id);
+  return finding && finding->verdict == Verdict::error;
+}
+
+// Plans the run with each remedy of its plan: the finding is gone, and there is no new error. Returns how
+// many there were.
+std::size_t apply_remedies(const std::string& line) {
+  std::size_t applied = 0;
+  const Plan before = plan_of(line);
+  for (const Finding& finding : before.findings)
+    for (const std::string& words : lines_of(finding)) {
+      const Plan after = plan_of(line + " " + words);  // throws where the mesh contradicts the ranks
+      const Finding* left = after.find(finding.id);
+      EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n" << left->message;
+      const bool must_fit = before.fits() || finding.id == "batch-per-gpu" || finding.id == "memory";
+      EXPECT_TRUE(!must_fit || after.fits()) << line << " " << words;
+      for (const Finding& other : after.findings)
+        EXPECT_TRUE(!is_error(after, other.id) || is_error(before, other.id)) << line << " " << words << "\n"
+                                                                              << other.message;
+      ++applied;
+    }
+  return applied;
+}
+
 TEST(Remedies, OfTheBatchRuleComeInTheReferencesOrder) {
   const Plan plan = plan_of(
       "model=pythia28 loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=16 "
@@ -85,6 +110,33 @@ TEST(Remedies, SaysThatThereIsNone) {
           "optimizer=SGD max_length=128 max_prompt_length=64) it still needs"),
       std::string::npos)
       << small.find("memory")->message;
+}
+
+// A batch of 4 is too small for 8 shards, and shards are what the savings know; --fit finds another mesh.
+TEST(Remedies, AreWhatFitFinds) {
+  const std::string line =
+      "model=llama7b loss=sft batch_size=4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 --gpus 8 "
+      "--device rtx4090";
+  const auto fit = find_fastest(inputs_of(line));
+  ASSERT_TRUE(fit);
+  const Plan plan = plan_of(line);
+  EXPECT_EQ(plan.find("memory")->message.find("no combination"), std::string::npos);
+  EXPECT_EQ(lines_of(*plan.find("memory")).front(), fmt::format("{}", fmt::join(fit->overrides, " ")));
+  EXPECT_GE(apply_remedies(line), 1u);
+}
+
+// Eight parts would be small enough, but eight ranks can neither split 71 heads nor share eight examples.
+TEST(Remedies, DoNotBlameMemoryForAnotherRule) {
+  Inputs in = inputs_of(
+      "model=llama7b batch_size=8 trainer=TensorParallelTrainer mesh.replica=8 plan.strict=true --gpus 8");
+  in.machine.launched = Launched{.ranks = 8, .on_machine = 8};
+  in.machine.device.memory = 4.5e9;
+  in.shape.heads = in.shape.kv_heads = 71;
+  EXPECT_FALSE(find_fastest(in));
+  const Plan plan = make_plan(in);
+  EXPECT_NE(plan.find("memory")->message.find("no combination of settings fits and keeps the other rules"),
+            std::string::npos)
+      << plan.find("memory")->message;
 }
 
 TEST(Remedies, OfMemoryTryEverySetting) {
@@ -158,6 +210,16 @@ TEST(Remedies, OfMemoryNameTheGpusThatAreEnough) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+// More GPUs may need a larger batch, which must not end between evaluations.
+TEST(Remedies, OfMemoryKeepTheIntervals) {
+  const Plan plan = plan_of(
+      "model.name_or_path=Qwen/Qwen2.5-72B loss=dpo loss.beta=0.1 batch_size=3 eval_every=19998 "
+      "--device rtx4090");
+  const auto lines = lines_of(*plan.find("memory"));
+  ASSERT_FALSE(lines.empty());
+  EXPECT_NE(lines[0].find("batch_size=4 eval_every=19996 --gpus 4"), std::string::npos) << lines[0];
+}
+
 // All weights of a 7B do not fit into 24 GB: LoRA does, and other GPUs would train them all.
 TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
@@ -170,6 +232,17 @@ TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   EXPECT_EQ(lines[0].find("--"), std::string::npos) << lines[0];
   for (const std::size_t other : {1, 2}) EXPECT_EQ(lines[other].find("adapter"), std::string::npos);
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
+}
+
+TEST(Savings, MeshChangeSetsWhatDiffers) {
+  using config::Trainer;
+  const auto run = [](const std::string& line) { return inputs_of("model=gpt2-large --gpus 8 " + line).run; };
+  const config::RunConfig fsdp = run("trainer=FSDPTrainer mesh.replica=1 mesh.shard=1 mesh.tensor=8");
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Fsdp, fsdp.mesh), Overrides());
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Fsdp, {}), (Overrides{"mesh.shard=null", "mesh.tensor=null"}));
+  EXPECT_EQ(mesh_change(fsdp, Trainer::Basic, {}), (Overrides{"trainer=BasicTrainer", "mesh.tensor=null"}));
+  EXPECT_EQ(mesh_change(fsdp, Trainer::TensorParallel, {.replica = 2, .shard = {}, .tensor = 4}),
+            (Overrides{"trainer=TensorParallelTrainer", "mesh.replica=2", "mesh.tensor=4"}));
 }
 
 TEST(Savings, JoinedGiveTheReasonsOfWhatIsLeft) {
@@ -195,20 +268,42 @@ TEST(Remedies, WorkWhenApplied) {
                   "eval_every=19200 "
                   "--device {} --gpus {}",
                   model, loss, batch, steps, device, gpus);
-              const Plan before = plan_of(line);
-              for (const Finding& finding : before.findings)
-                for (const Remedy& remedy : finding.remedies) {
-                  const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
-                  const Plan after = plan_of(line + " " + words);
-                  const Finding* left = after.find(finding.id);
-                  EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words << "\n"
-                                                                         << left->message;
-                  const bool must_fit = finding.id == "batch-per-gpu" || finding.id == "memory";
-                  EXPECT_TRUE(!must_fit || after.fits()) << line << words;
-                  ++applied;
-                }
+              applied += apply_remedies(line);
             }
   EXPECT_GT(applied, 100u);
+}
+
+// A batch of another size may end between evaluations, not fit, or be split otherwise than before.
+TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
+  const std::string strict =
+      "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 batch_size=100 plan.strict=true "
+      "--gpus 3";
+  EXPECT_EQ(lines_of(*plan_of(strict).find("batch-divides")),
+            (std::vector<std::string>{"batch_size=99 eval_every=19998", "batch_size=102 eval_every=19992"}));
+  const std::string often =
+      "model=pythia28 trainer=FSDPTrainer batch_size=15 eval_every=15 model.fsdp_policy_mp=bfloat16 --gpus 2";
+  EXPECT_EQ(lines_of(*plan_of(often).find("batch-divides")),
+            (std::vector<std::string>{"batch_size=14 eval_every=14", "batch_size=16 eval_every=16"}));
+  // All 64 examples at once do not fit; neither does 1 step divide 8 examples over 6 GPUs.
+  const std::string small =
+      "model=pythia28 batch_size=64 gradient_accumulation_steps=128 model.policy_dtype=bfloat16 "
+      "--device rtx4090";
+  EXPECT_FALSE(plan_of(small + " gradient_accumulation_steps=1").fits());
+  EXPECT_EQ(plan_of(small).find("accumulation")->remedies.size(), 1u);
+  const std::string split =
+      "model=gpt2-large trainer=FSDPTrainer batch_size=8 gradient_accumulation_steps=32 --gpus 6";
+  EXPECT_TRUE(plan_of(split).find("accumulation")->remedies.empty());
+  const std::string alone = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=1 eval_batch_size=1";
+  EXPECT_EQ(lines_of(*plan_of(alone).find("mismatched")),
+            (std::vector<std::string>{"batch_size=2 eval_batch_size=2"}));
+  for (const std::string& line : {strict, often, small, split, alone}) apply_remedies(line);
+}
+
+TEST(Remedies, MendOneErrorOfSeveral) {
+  const std::string line = "model=llama7b max_prompt_length=512 --device rtx4090";
+  const Plan plan = plan_of(line);
+  ASSERT_FALSE(plan.fits());
+  EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
 }
 
 // A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
@@ -223,14 +318,7 @@ TEST(Remedies, OfAMeshHoldWhenApplied) {
         std::string("model=pythia69 trainer=TensorParallelTrainer mesh.tensor=2 batch_size=16 --gpus 2 "
                     "--device rtx4090"),
         std::string("model=gpt2-xl trainer=TensorParallelTrainer mesh.replica=2 batch_size=16 --gpus 8")})
-    for (const Finding& finding : plan_of(line).findings)
-      for (const Remedy& remedy : finding.remedies) {
-        const std::string words = fmt::format("{}", fmt::join(remedy.overrides, " "));
-        const Plan after = plan_of(line + " " + words);  // throws where the mesh contradicts the ranks
-        const Finding* left = after.find(finding.id);
-        EXPECT_TRUE(!left || left->verdict < Verdict::warning) << line << " " << words;
-        ++applied;
-      }
+    applied += apply_remedies(line);
   EXPECT_GE(applied, 7u);
 }
 

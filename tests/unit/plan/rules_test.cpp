@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "plan/output.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -101,7 +102,7 @@ TEST(TensorSplit, AppliesToGroupsOfAMeshAndOffersOneThatDivides) {
   expect_finding(line, "tensor-split", Verdict::error,
                  "do not divide evenly over 4 GPUs; degrees that do: 1");
   EXPECT_EQ(plan_of(line).find("tensor-split")->remedies.at(0).overrides,
-            (std::vector<std::string>{"trainer=FSDPTrainer", "mesh.tensor=null"}));
+            (std::vector<std::string>{"mesh.tensor=null"}));
   const Plan five = plan_of("model=gpt2-xl trainer=TensorParallelTrainer batch_size=8 --gpus 10");
   EXPECT_EQ(five.find("tensor-split")->remedies.at(0).overrides,
             (std::vector<std::string>{"mesh.shard=2", "mesh.tensor=5"}));
@@ -133,11 +134,44 @@ TEST(MeshOfAPlan, IsAnyThatIsTrainedOneMachine) {
   EXPECT_EQ(two.mesh.ranks(), 2);
   EXPECT_EQ(two.examples_per_gpu, 4);
   EXPECT_NEAR(two.timing.update, plan_of(line + "--gpus 2").timing.update, 1e-12);
-  expect_finding(line + "mesh.shard=2 --gpus 8", "idle-gpus", Verdict::hint, "2 ranks on 2 of 8 GPUs");
+  expect_finding(line + "mesh.shard=2 --gpus 8", "idle-gpus", Verdict::hint,
+                 "2 ranks on 2 of 8 GPUs: the others stay idle");
   EXPECT_FALSE(plan_of(line + "--gpus 8").find("idle-gpus"));
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 8").find("idle-gpus"));
   // More ranks than GPUs share them.
   EXPECT_GT(plan_of(line + "mesh.shard=4 --gpus 2").timing.update, plan_of(line + "--gpus 4").timing.update);
+}
+
+TEST(MeshOfAPlan, OnAllGpusIsAdvisedWhereItWorks) {
+  const auto advice = [](const Inputs& in) {
+    std::string words;
+    const Plan plan = make_plan(in);
+    for (const Remedy& remedy : plan.find("idle-gpus")->remedies)
+      for (const std::string& word : remedy.overrides) words += word + " ";
+    return words;
+  };
+  const std::string line = "model=pythia28 model.fsdp_policy_mp=bfloat16 --gpus 8 trainer=";
+  EXPECT_EQ(advice(inputs_of(line + "FSDPTrainer batch_size=48 mesh.shard=2")), "mesh.shard=null ");
+  EXPECT_EQ(advice(inputs_of(line + "FSDPTrainer batch_size=48 mesh.replica=3 mesh.shard=1")),
+            "mesh.replica=null mesh.shard=null ");
+  EXPECT_EQ(advice(inputs_of(line + "TensorParallelTrainer batch_size=48 mesh.tensor=4")),
+            "mesh.tensor=null ");
+  EXPECT_EQ(advice(inputs_of(line + "FSDPTrainer batch_size=4 mesh.shard=2")), "");  // too few examples
+  // Other ranks than a launcher started are not the plan's to advise; each of two machines has idle GPUs.
+  Inputs launched = inputs_of(line + "FSDPTrainer batch_size=48");
+  launched.machine.launched = Launched{.ranks = 8, .on_machine = 4};
+  EXPECT_EQ(make_plan(launched).find("idle-gpus")->message,
+            "4 ranks on 4 of 8 GPUs of each machine: the others stay idle");
+  EXPECT_EQ(advice(launched), "");
+}
+
+TEST(MeshOfAPlan, OfRanksThatShareGpusIsNotCalledGpus) {
+  const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=8 mesh.shard=8 --gpus 4 ";
+  expect_finding(line, "batch-divides", Verdict::ok, "1 accumulation step x 8 ranks");
+  expect_finding(line + "model=llama7b --device rtx4090", "memory", Verdict::error,
+                 " available (2 share each rtx4090)");
+  EXPECT_NE(memory_to_text(plan_of(line)).find("Memory per process, GiB"), std::string::npos);
+  EXPECT_NE(memory_to_text(plan_of(line + "mesh.shard=4")).find("Memory per GPU, GiB"), std::string::npos);
 }
 
 TEST(MeshOfAPlan, ContradictionsAreRefused) {

@@ -136,10 +136,16 @@ TEST(MachineOfRanks, DividesWhatRanksShare) {
   EXPECT_EQ(seen.nodes, 2);
   EXPECT_EQ(seen.device.memory, machine.device.memory / 4);
   EXPECT_EQ(seen.device.fp32_flops, machine.device.fp32_flops / 4);
+  EXPECT_EQ(seen.device.network, machine.device.network / 4);
+  EXPECT_EQ(seen.device.link, machine.device.link);  // between ranks
   // Two ranks on a GPU share it; one each do not.
   Machine gpus = find_machine({.gpus = 2, .device = "h100"});
   gpus.launched = Launched{.ranks = 4, .on_machine = 4};
-  EXPECT_EQ(machine_of_ranks(gpus, trained_by(config::Trainer::Fsdp)).device.memory, gpus.device.memory / 2);
+  const Device half = machine_of_ranks(gpus, trained_by(config::Trainer::Fsdp)).device;
+  EXPECT_EQ(half.memory, gpus.device.memory / 2);
+  EXPECT_EQ(half.link, gpus.device.link / 2);
+  EXPECT_EQ(half.network, gpus.device.network / 2);
+  EXPECT_EQ(half.host_link, gpus.device.host_link / 2);
   gpus.launched = Launched{.ranks = 2, .on_machine = 2};
   EXPECT_EQ(machine_of_ranks(gpus, trained_by(config::Trainer::Fsdp)).device.memory, gpus.device.memory);
 }
