@@ -59,7 +59,8 @@ TEST_F(PromptLines, ProblemsNameTheLine) {
   for (const char* const name : {"rows.jsonl", "rows"}) {
     const auto problem = [&](const std::string& bad) { return responses(good + "\n\n" + bad, {}, name); };
     const std::string start = std::string(name) + ":3: ";
-    EXPECT_TRUE(problem("{").starts_with(start + "not valid JSON: column 2")) << problem("{");
+    EXPECT_TRUE(problem("{").starts_with(start + "not valid JSON at column 2: the line ends"))
+        << problem("{");
     EXPECT_EQ(problem("[]"), start + "got a list, expected an object with named columns");
     EXPECT_EQ(problem(R"({"prompt": 3, "responses": ["a"]})"),
               start + "'prompt' is a number, expected a string");
