@@ -63,7 +63,7 @@ TEST_F(PromptLines, ProblemsNameTheLine) {
         << problem("{");
     EXPECT_EQ(problem("[]"), start + "got a list, expected an object with named columns");
     EXPECT_EQ(problem(R"({"prompt": 3, "responses": ["a"]})"),
-              start + "'prompt' is a number, expected a string");
+              start + "'prompt' is a number, expected a string or messages with 'role' and 'content'");
     EXPECT_TRUE(problem(R"({"prompt": "p", "chosen": "a"})").starts_with(start + "expected the columns"));
     EXPECT_TRUE(problem(R"({"prompt": "p", "chosen": "a"})").ends_with("--columns NAME=COLUMN)"));
     EXPECT_TRUE(problem(R"({"prompt": "p", "responses": []})").starts_with(start));
@@ -96,7 +96,7 @@ TEST_F(PromptLines, ConversationsToAnswer) {
             R"({"messages": [{"role": "system", "content": "s"}, )" + user + "]}\n");
   EXPECT_EQ(conversations(R"({"x": 1})"), "prompts:1: expected 'prompt' or 'messages'");
   EXPECT_EQ(conversations(R"({"prompt": 1})"),
-            "prompts:1: 'prompt' is a number, expected a string or messages");
+            "prompts:1: 'prompt' is a number, expected a string or messages with 'role' and 'content'");
 }
 
 class EndsOfTurns : public WithTokenizer {
