@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/key_hints.h"
 #include "config/scalar.h"
 #include "config/schema.h"
 

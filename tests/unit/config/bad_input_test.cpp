@@ -18,6 +18,15 @@ const BadWords kBadWords[] = {
     {{"batchsize=4"}, {"batchsize: unknown key (command line: batchsize=4); did you mean 'batch_size'?"}},
     {{"beta=0.1"}, {"beta: unknown key", "did you mean 'loss.beta'?"}},
     {{"model.polcy_dtype=float32"}, {"model.polcy_dtype: unknown key", "did you mean 'model.policy_dtype'?"}},
+    {{"loss.lr=1"}, {"loss.lr: unknown key (command line: loss.lr=1); did you mean 'lr'?"}},
+    {{"model.max_length=1"}, {"did you mean 'max_length'?"}},
+    {{"learning_rate=1e-6"},
+     {"learning_rate: unknown key (command line: learning_rate=1e-6); it is called 'lr' here"}},
+    {{"max_steps=100"},
+     {"max_steps: unknown key (command line: max_steps=100); it is called 'n_examples' here, and counts "
+      "examples "
+      "instead of updates: theirs * batch_size"}},
+    {{"training.num_train_epochs=3"}, {"it is called 'n_epochs' here, and is a whole number"}},
     {{"zzzzzz=1"}, {"zzzzzz: unknown key (command line: zzzzzz=1); to add it anyway, write +zzzzzz=1"}},
     {{"lr.x=1"}, {"lr.x: unknown key"}},
     {{"wandb={foo: 1}"}, {"wandb: unknown key 'wandb.foo' (command line: wandb={foo: 1})"}},
@@ -208,6 +217,7 @@ struct BadFile {
 };
 
 const BadFile kBadFiles[] = {
+    {"learning_rate: 1\n", {"learning_rate: unknown key (FILE:1); it is called 'lr' here"}},
     {"lr: 1\nbatchsize: 4\n", {"batchsize: unknown key (FILE:2); did you mean 'batch_size'?"}},
     {"qqqqqq: 4\n", {"qqqqqq: unknown key (FILE:1); to keep an unused key, write +qqqqqq"}},
     {"model:\n  polcy_dtype: x\n",
