@@ -44,9 +44,10 @@ std::string unknown_names(const Field& field, const Node& map) {
 
 // The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
+  if (field.nullable && (node.text == "none" || node.text == "None")) return "; write null";
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
-  if (field.expected.starts_with("a list") && node.kind == Kind::Text)
+  if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty())
     return fmt::format("; write {}=[{}]", field.key, shown(node.text));
   if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
     const auto value = to_double(node.text);
