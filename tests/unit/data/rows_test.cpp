@@ -58,6 +58,8 @@ TEST_F(Rows, ComeFromLinesPlainAndCompressed) {
   EXPECT_EQ(read(write("r.jsonl.gz", gzipped(kLines))), kWanted);
   EXPECT_EQ(read(write("r.jsonl.zst", zstd(kLines))), kWanted);
   EXPECT_EQ(read(write("r.json", kLines)), kWanted);
+  EXPECT_EQ(read(write("r.jsonl", "\n [{\"a\": \"x\"},\n{\"a\": \"y\"}]")),
+            "x|y|");  // a list, by its bracket
   EXPECT_EQ(read(write("bom.jsonl", "\xef\xbb\xbf" + kLines)), kWanted);
   EXPECT_EQ(read(write("empty.jsonl", "")), "");
 }
@@ -144,7 +146,7 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.jsonl", line + "{\"a\": \"\\ud800\"}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + std::string("{\"a\": \"\0\"}\n", 11), "r.jsonl:2: not valid JSON"},
       {"r.jsonl", "\n\n" + line + "\n3\n", "r.jsonl:5: got a number, expected an object"},
-      {"r.jsonl", "[{\"a\": \"x\"}]\n", "r.jsonl:1: got a list, expected an object"},
+      {"r.jsonl", line + "[{\"a\": \"x\"}]\n", "r.jsonl:2: got a list, expected an object"},
       {"r.jsonl", "\"a\"\n", "r.jsonl:1: got a string, expected an object"},
       {"r.jsonl", "null\n", "r.jsonl:1: got null, expected an object"},
       {"r.jsonl", line + "{\"b\": 1}\n", "r.jsonl:2: no a (data.on_error=skip skips such rows)"},
@@ -162,6 +164,26 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n",
        "r.parquet: this is a Git LFS pointer"},
       {"r.parquet", "PAR1 nonsense", "r.parquet: "},
+      {"r.parquet", line,
+       "r.parquet: is not a Parquet file, whose first bytes are PAR1; name it by what it is"},
+      {"r.jsonl", "PAR1 nonsense", "r.jsonl: is a Parquet file; name it .parquet"},
+      {"r.jsonl", "PK\x03\x04 nonsense", "r.jsonl: is a zip archive or a spreadsheet"},
+      {"r.csv", "BZh9 nonsense", "r.csv: is compressed with bzip2 or xz"},
+      {"r.json",
+       std::string("\xfd"
+                   "7zXZ\0",
+                   6),
+       "r.json: is compressed with bzip2 or xz"},
+      {"r.csv",
+       "\xff\xfe"
+       "a",
+       "r.csv: is UTF-16 text, expected UTF-8"},
+      {"r.jsonl", std::string("{\0\"\0a\0", 6), "r.jsonl: is UTF-16 text"},
+      {"r.jsonl", std::string("\0{\0\"\0a", 6), "r.jsonl: is UTF-16 text"},
+      {"r.csv", "{\"a\": \"x\", \"b\": \"y\"}\n", "r.csv: the first line is JSON, expected column names"},
+      {"r.csv", "a;b\n1;2\n", "r.csv: the first line has one column, 'a;b', expected names with commas"},
+      {"r.csv", "a\tb\n", "r.csv: the first line has one column, 'a\\x09b'"},
+      {"r", "x", "r: the name does not say what the file is, expected one of .jsonl"},
       {"r.json", "[{\"a\": \"x\"},\n{\"a\": \"y\"}\n",
        "r.json:3: not valid JSON at column 1: the file ends, expected a comma or ']'; is it complete?"},
       {"r.json", "[{\"a\": \"x\"}\n {\"a\": \"y\"}]",

@@ -192,7 +192,19 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
   };
   EXPECT_TRUE(has(problem({"hh"}), "Anthropic/hh-rlhf', or give its folder: dataset_paths.hh=DIR"));
   EXPECT_TRUE(has(problem({"me/it"}), "download it with '"));
-  EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl'");
+  EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl' in " +
+                                                 std::filesystem::current_path().string());
+  write("f/mine.jsonl", "");
+  EXPECT_TRUE(
+      has(problem({(folder_ / "f/mien.jsonl").string()}), "f/mien.jsonl'; did you mean 'mine.jsonl'?"));
+  EXPECT_TRUE(has(problem({(folder_ / "f/*.jsonl").string()}), "wildcards are not expanded"));
+  EXPECT_TRUE(has(problem({(folder_ / "g/mine.jsonl").string()}), "g' either"));
+  for (const char* const address : {"https://huggingface.co/datasets/me/it", "hf://datasets/me/it"}) {
+    EXPECT_TRUE(has(problem({address}), "is an address; expected 'me/it', or the path"));
+    EXPECT_TRUE(has(problem_of([&] { hub_data_sets(config_); }), "is an address; expected 'me/it'"));
+  }
+  EXPECT_TRUE(
+      has(problem({"s3://me/it.jsonl"}), "expected a name on the Hugging Face hub (ORG/NAME), or the path"));
   EXPECT_TRUE(has(problem({"shpp"}), "is not hh, shp or se") &&
               has(problem({"shpp"}), "did you mean 'shp'?"));
   const std::string both = problem({"shp", "se"});
