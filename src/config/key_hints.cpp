@@ -1,6 +1,7 @@
 #include "config/key_hints.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include <fmt/format.h>
@@ -11,19 +12,15 @@
 namespace dpo::config {
 namespace {
 
-constexpr std::string_view kPerDevice =
-    "and counts the examples of an update on all devices: theirs * devices * gradient_accumulation_steps";
-constexpr std::string_view kExamples = "and counts examples instead of updates: theirs * batch_size";
-
 std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
 }
 
-// The one key that has this name in some section, or in none.
-std::optional<std::string> in_other_section(std::string_view name) {
+// The one key that fits.
+std::optional<std::string> only_key(const std::function<bool(const std::string& key)>& fits) {
   std::optional<std::string> found;
   for (const Field& field : schema()) {
-    if (last_part(field.key) != name) continue;
+    if (!fits(field.key)) continue;
     if (found) return std::nullopt;
     found = field.key;
   }
@@ -59,10 +56,14 @@ const std::vector<OtherName>& other_names() {
       {"num_train_epochs", "n_epochs", "and is a whole number"},
       {"num_epochs", "n_epochs", "and is a whole number"},
       {"epochs", "n_epochs", "and is a whole number"},
-      {"max_steps", "n_examples", kExamples},
+      {"max_steps", "n_examples", "and counts examples instead of updates: max_steps * batch_size"},
       {"train_batch_size", "batch_size", "and counts the examples of an update on all devices"},
-      {"per_device_train_batch_size", "batch_size", kPerDevice},
-      {"micro_batch_size", "batch_size", kPerDevice},
+      {"per_device_train_batch_size", "batch_size",
+       "and counts the examples of an update on all devices: per_device_train_batch_size * devices * "
+       "gradient_accumulation_steps"},
+      {"micro_batch_size", "batch_size",
+       "and counts the examples of an update on all devices: micro_batch_size * devices * "
+       "gradient_accumulation_steps"},
       {"per_device_eval_batch_size", "eval_batch_size", "and counts examples on all devices"},
       {"gradient_checkpointing", "activation_checkpointing"},
       // The optimizer.
@@ -99,8 +100,8 @@ const std::vector<OtherName>& other_names() {
       {"overwrite_output_dir", "overwrite"},
       {"run_name", "exp_name"},
       {"resume_from_checkpoint", "resume"},
-      {"eval_steps", "eval_every", kExamples},
-      {"save_steps", "save_every", kExamples},
+      {"eval_steps", "eval_every", "and counts examples instead of updates: eval_steps * batch_size"},
+      {"save_steps", "save_every", "and counts examples instead of updates: save_steps * batch_size"},
       {"save_total_limit", "keep_last"},
       {"logging_steps", "minimum_log_interval_secs",
        "and is the time between two logged updates, in seconds"},
@@ -122,7 +123,9 @@ std::string did_you_mean_key(std::string_view key) {
       other != other_names().end())
     return fmt::format("; it is called '{}' here{}{}", other->ours, other->difference.empty() ? "" : ", ",
                        other->difference);
-  if (const auto found = in_other_section(name)) return fmt::format("; did you mean '{}'?", *found);
+  auto found = only_key([&](const std::string& ours) { return last_part(ours) == name; });  // in some section
+  if (!found) found = only_key([&](const std::string& ours) { return ours.starts_with(key); });
+  if (found) return fmt::format("; did you mean '{}'?", *found);
   return did_you_mean(key, all_keys());
 }
 

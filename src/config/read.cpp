@@ -85,7 +85,7 @@ std::string owners_of(const Field& field) {
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
                 Texts& problems) {
   if (node.kind == Kind::Broken) return;
-  if (!applies(field, loss))
+  if (!applies(field, loss) && find_choice<Loss>(loss))  // an unknown loss is reported already
     return problems.push_back(fmt::format("{} applies {}; the loss is {} ({})", field.key, owners_of(field),
                                           shown(loss), node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));

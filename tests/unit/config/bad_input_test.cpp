@@ -25,7 +25,9 @@ const BadWords kBadWords[] = {
     {{"max_steps=100"},
      {"max_steps: unknown key (command line: max_steps=100); it is called 'n_examples' here, and counts "
       "examples "
-      "instead of updates: theirs * batch_size"}},
+      "instead of updates: max_steps * batch_size"}},
+    {{"model.name=x"},
+     {"model.name: unknown key (command line: model.name=x); did you mean 'model.name_or_path'?"}},
     {{"training.num_train_epochs=3"}, {"it is called 'n_epochs' here, and is a whole number"}},
     {{"zzzzzz=1"},
      {"zzzzzz: unknown key (command line: zzzzzz=1); to add it although nothing reads it, write +zzzzzz=1"}},
@@ -331,6 +333,16 @@ TEST(BadInput, AnUnknownPresetIsTheOnlyProblem) {
   EXPECT_NE(problems.find("model: there is no preset 'nope'"), std::string::npos);
   EXPECT_EQ(problems.find('\n'), std::string::npos)
       << "its keys must not be reported as missing: " << problems;
+}
+
+// What it would have applied to is not known.
+TEST(BadInput, AnUnknownLossIsOneProblem) {
+  try {
+    compose({{"loss=dpo", "loss.beta=0.1", "loss.name=sigmoid", "exp_name=e", "model=pythia28"}, {}, {}});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.problems().size(), 1u) << error.what();
+  }
 }
 
 TEST(BadInput, AllProblemsAreReportedTogether) {
