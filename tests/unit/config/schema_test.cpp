@@ -44,6 +44,18 @@ TEST(Schema, HasTheKeysThatOtherNamesAreTranslatedTo) {
   }
 }
 
+TEST(Schema, KnowsWhichKeyWasMeant) {
+  EXPECT_EQ(did_you_mean_key("loss.lr"), "; did you mean 'lr'?");  // another section
+  EXPECT_EQ(did_you_mean_key("beta"), "; did you mean 'loss.beta'?");
+  EXPECT_EQ(did_you_mean_key("name"), "");  // of several sections
+  EXPECT_EQ(did_you_mean_key("model.name"), "; did you mean 'model.name_or_path'?");
+  EXPECT_EQ(did_you_mean_key("training.num_train_epochs"),
+            "; it is called 'n_epochs' here, and is a whole number");
+  EXPECT_EQ(
+      did_you_mean_key("max_steps"),
+      "; it is called 'n_examples' here, and counts examples instead of updates: max_steps * batch_size");
+}
+
 TEST(Schema, EveryDefaultIsValidOrMustBeSet) {
   for (const Field& field : schema()) {
     RunConfig config;
