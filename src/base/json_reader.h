@@ -3,13 +3,30 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "base/utf8.h"
 
 namespace dpo {
+
+// What a text that is not JSON should have had where the reading stopped.
+enum class JsonExpected {
+  Utf8,         // valid UTF-8
+  Value,        // any value
+  Name,         // the name of an object's item
+  Colon,        // after that name
+  EndOfObject,  // that, or a comma
+  EndOfList,    // that, or a comma
+  EndOfString,  // that, or a character without a backslash
+  Escape,       // one of JSON's escapes
+  SmallNumber,  // a number that can be represented
+  EndOfText,    // nothing after the value
+  Accepted,     // what the handler accepts
+};
 
 // Calls the handler as nlohmann::json's SAX interface does (null, boolean, number_integer, number_unsigned,
 // number_float, string, key, start_object, end_object, start_array, end_array). A handler that returns false
@@ -19,19 +36,29 @@ class JsonReader {
  public:
   JsonReader(std::string_view text, Handler& handler) : text_(text), handler_(handler) {}
 
-  // False if the text is not JSON, if a number cannot be represented, or if the handler refused. `position`
-  // is where.
+  // False if the text is not JSON, if a number is too large, or if the handler refused. `position`
+  // is where, and `expected` what was missing there.
   bool read() {
     at_ = first_invalid_utf8(text_);
-    if (at_ != text_.size()) return false;
+    if (at_ != text_.size()) return stop(JsonExpected::Utf8);
     at_ = 0;
     if (!value()) return false;
     skip_space();
-    return at_ == text_.size();
+    return at_ == text_.size() || stop(JsonExpected::EndOfText);
   }
   std::size_t position() const { return at_; }
+  JsonExpected expected() const { return expected_; }
 
  private:
+  bool stop(JsonExpected expected) {
+    expected_ = expected;
+    return false;
+  }
+  bool stop(JsonExpected expected, std::size_t at) {
+    at_ = at;
+    return stop(expected);
+  }
+
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   void skip_space() {
@@ -60,7 +87,7 @@ class JsonReader {
   }
 
   bool literal(std::string_view name) {
-    if (!text_.substr(at_).starts_with(name)) return false;
+    if (!text_.substr(at_).starts_with(name)) return stop(JsonExpected::Value);
     at_ += name.size();
     return true;
   }
@@ -72,9 +99,12 @@ class JsonReader {
     if (pass('}')) return handler_.end_object();
     do {
       skip_space();
-      if (peek() != '"' || !string() || !handler_.key(word_) || !pass(':') || !value()) return false;
+      if (peek() != '"') return stop(JsonExpected::Name);
+      if (!string() || !handler_.key(word_)) return false;
+      if (!pass(':')) return stop(JsonExpected::Colon);
+      if (!value()) return false;
     } while (pass(','));
-    return pass('}') && handler_.end_object();
+    return pass('}') ? handler_.end_object() : stop(JsonExpected::EndOfObject);
   }
 
   bool array() {
@@ -85,7 +115,7 @@ class JsonReader {
     do
       if (!value()) return false;
     while (pass(','));
-    return pass(']') && handler_.end_array();
+    return pass(']') ? handler_.end_array() : stop(JsonExpected::EndOfList);
   }
 
   static bool is_plain(char c) { return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20; }
@@ -103,9 +133,9 @@ class JsonReader {
         ++at_;
         return true;
       }
-      if (peek() != '\\') return false;
-      ++at_;
-      if (!escape()) return false;
+      if (peek() != '\\') return stop(JsonExpected::EndOfString);
+      const std::size_t backslash = at_++;
+      if (!escape()) return stop(JsonExpected::Escape, backslash);
     }
   }
 
@@ -151,24 +181,25 @@ class JsonReader {
     const bool negative = peek() == '-';
     if (negative) ++at_;
     const std::size_t first = at_;
-    if (!digits() || (text_[first] == '0' && at_ > first + 1)) return false;
+    if (!digits() || (text_[first] == '0' && at_ > first + 1)) return stop(JsonExpected::Value, begin);
     bool whole = true;
     if (peek() == '.') {
       ++at_;
       whole = false;
-      if (!digits()) return false;
+      if (!digits()) return stop(JsonExpected::Value, begin);
     }
     if (peek() == 'e' || peek() == 'E') {
       ++at_;
       whole = false;
       if (peek() == '+' || peek() == '-') ++at_;
-      if (!digits()) return false;
+      if (!digits()) return stop(JsonExpected::Value, begin);
     }
-    return report_number(text_.substr(begin, at_ - begin), whole, negative);
+    return report_number(begin, whole, negative);
   }
 
   // An integer beyond 64 bits is a float.
-  bool report_number(std::string_view digits, bool whole, bool negative) {
+  bool report_number(std::size_t begin, bool whole, bool negative) {
+    const std::string_view digits = text_.substr(begin, at_ - begin);
     const char* const end = digits.data() + digits.size();
     if (std::int64_t number = 0;
         whole && negative && std::from_chars(digits.data(), end, number).ec == std::errc())
@@ -177,14 +208,17 @@ class JsonReader {
         whole && !negative && std::from_chars(digits.data(), end, number).ec == std::errc())
       return handler_.number_unsigned(number);
     double number = 0;
-    if (std::from_chars(digits.data(), end, number).ec != std::errc()) return false;
     word_ = digits;
+    if (std::from_chars(digits.data(), end, number).ec != std::errc())
+      number = std::strtod(word_.c_str(), nullptr);  // one that is too small is 0, as in Python
+    if (!std::isfinite(number)) return stop(JsonExpected::SmallNumber, begin);
     return handler_.number_float(number, word_);
   }
 
   std::string_view text_;
   Handler& handler_;
   std::size_t at_ = 0;
+  JsonExpected expected_ = JsonExpected::Accepted;
   std::string word_;
 };
 

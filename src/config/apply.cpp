@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "config/key_hints.h"
 #include "config/schema.h"
 
 namespace dpo::config {
@@ -20,14 +21,20 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
 [[noreturn]] void fail_unknown(const Node& tree, const Override& change, const std::string& key) {
   if (key == "hydra" || key.starts_with("hydra."))
     fail(change, "Hydra's own settings are not supported; the run folder is set by local_run_dir");
-  const Path path = split_path(key);
-  const Node* const list = find_node(tree, {path.begin(), path.end() - 1});
+  const Path path = split_path(key), above(path.begin(), path.end() - 1);
+  const Node* const list = find_node(tree, above);
   if (list && list->kind == Kind::List)
     fail(change, fmt::format("index out of range, the list has {} value(s)", list->children.size()),
-         fmt::format("; write the whole list: {}=[...]", join_path({path.begin(), path.end() - 1})));
+         fmt::format("; write the whole list: {}=[...]", join_path(above)));
+  const Field* const map = find_field(join_path(above));
+  if (map && map->default_text == "{}" && change.value && change.value->is_scalar())
+    fail(change, "unknown key",
+         fmt::format("; a map is written as one value: {}={{{}: {}}}", map->key, shown(path.back()),
+                     shown(change.value->text)));
   const std::string hint = did_you_mean_key(key);
   fail(change, key == change.key ? "unknown key" : fmt::format("unknown key '{}'", shown(key)),
-       hint.empty() ? fmt::format("; to add it anyway, write +{}", shown(change.text)) : hint);
+       hint.empty() ? fmt::format("; to add it although nothing reads it, write +{}", shown(change.text))
+                    : hint);
 }
 
 // The node at `path`, created (with the maps above it) if it does not exist.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/key_hints.h"
 #include "config/print.h"
 #include "config/schema.h"
 

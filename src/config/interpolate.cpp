@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "config/key_hints.h"
 #include "config/schema.h"
 
 namespace dpo::config {

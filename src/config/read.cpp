@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "config/assets.h"
+#include "config/key_hints.h"
 #include "config/scalar.h"
 #include "config/schema.h"
 
@@ -43,9 +44,10 @@ std::string unknown_names(const Field& field, const Node& map) {
 
 // The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
+  if (field.nullable && (node.text == "none" || node.text == "None")) return "; write null";
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
-  if (field.expected.starts_with("a list") && node.kind == Kind::Text)
+  if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty())
     return fmt::format("; write {}=[{}]", field.key, shown(node.text));
   if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
     const auto value = to_double(node.text);
@@ -83,7 +85,7 @@ std::string owners_of(const Field& field) {
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
                 Texts& problems) {
   if (node.kind == Kind::Broken) return;
-  if (!applies(field, loss))
+  if (!applies(field, loss) && find_choice<Loss>(loss))  // an unknown loss is reported already
     return problems.push_back(fmt::format("{} applies {}; the loss is {} ({})", field.key, owners_of(field),
                                           shown(loss), node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));

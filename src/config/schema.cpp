@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.h"
+#include "config/schema_parts.h"
 #include "config/yaml_reader.h"
 
 namespace dpo::config {
@@ -195,54 +195,6 @@ std::vector<Field> mesh_fields() {
   };
 }
 
-std::vector<Loss> all_losses_but(std::initializer_list<Loss> others) {
-  std::vector<Loss> losses = all_choices<Loss>();
-  for (const Loss other : others) std::erase(losses, other);
-  return losses;
-}
-
-std::vector<Field> loss_fields() {
-  using L = LossConfig;
-  constexpr auto kLoss = &RunConfig::loss;
-  const std::vector<Loss> preference = all_losses_but({Loss::sft});
-  const auto weight = [](const char* key, double L::*member, const char* help) {
-    return only_for({Loss::kto}, field(key, &RunConfig::loss, member, "1.0", above(0), help));
-  };
-  return {
-      field("loss.name", kLoss, &L::name, "sft", one_of(all_choices<Loss>()),
-            "The loss; choose it with loss=NAME."),
-      only_for(preference,
-               field("loss.beta", kLoss, &L::beta, "???", above(0),
-                     "Strength of the preference term; with a reference, how closely the policy is kept to "
-                     "it. 0.1 is usual for dpo; the plan knows the range of each loss.")),
-      only_for({Loss::dpo, Loss::robust, Loss::exo_pair, Loss::aot},
-               field("loss.label_smoothing", kLoss, &L::label_smoothing, "0.0", from_to_below(0, 0.5),
-                     "Assumed share of pairs with swapped labels (conservative DPO).")),
-      only_for({Loss::dpo}, field("loss.reference_free", kLoss, &L::reference_free, "false", yes_or_no(),
-                                  "Use a uniform distribution as the reference.")),
-      only_for({Loss::dpo}, field("loss.divergence", kLoss, &L::divergence, "reverse_kl",
-                                  one_of(all_choices<Divergence>()),
-                                  "Divergence from the reference that the rewards are derived from.")),
-      only_for({Loss::ipo}, field("loss.length_normalize", kLoss, &L::length_normalize, "false", yes_or_no(),
-                                  "Use log-probabilities per token instead of sums.")),
-      only_for({Loss::simpo}, field("loss.gamma", kLoss, &L::gamma, "0.5", not_below(0),
-                                    "Margin by which the chosen response should lead.")),
-      only_for(
-          all_losses_but({Loss::sft, Loss::kto}),
-          field("loss.alpha", kLoss, &L::alpha, "0.0", not_below(0),
-                "Weight of the chosen response's negative log-likelihood per token, added to the loss.")),
-      only_for(all_losses_but({Loss::sft, Loss::kto, Loss::plackett_luce}),
-               field("loss.length_alpha", kLoss, &L::length_alpha, "1.0", from_to(0, 1),
-                     "Weight of the tokens by which the longer response exceeds the shorter one "
-                     "(length-desensitised).")),
-      only_for({Loss::discopop},
-               field("loss.temperature", kLoss, &L::temperature, "0.05", above(0),
-                     "Temperature of the blend of the loss's two parts; lower is sharper.")),
-      weight("loss.desirable_weight", &L::desirable_weight, "Weight of desirable responses."),
-      weight("loss.undesirable_weight", &L::undesirable_weight, "Weight of undesirable responses."),
-  };
-}
-
 // Module names and the like; `least`: how many of them there must be.
 Check<std::vector<std::string>> texts(std::string what, std::size_t least) {
   return {std::move(what), [least](const std::vector<std::string>& values) {
@@ -287,65 +239,6 @@ std::vector<Field> adapter_fields() {
           "adapter.merge_on_save", kAdapter, &A::merge_on_save, "false", yes_or_no(),
           "When the run is complete, also write the whole model, with the adapter merged, to RUN/merged, as "
           "dpo merge does."),
-  };
-}
-
-std::vector<Field> data_fields() {
-  using D = DataConfig;
-  constexpr auto kData = &RunConfig::data;
-  constexpr auto kPaths = &RunConfig::dataset_paths;
-  const Check<std::string> folder = path("a folder");
-  const Check<std::string> name = text("a name");
-  const Check<std::string> dataset = path("a data set");
-  const Check<BadExamplePolicy> policy = one_of(all_choices<BadExamplePolicy>());
-  return {
-      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
-            "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
-      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, "null", folder,
-            "Folder with the files of stanfordnlp/SHP; null: the Hugging Face cache."),
-      field(
-          "dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
-          "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
-      field(
-          "data.columns", kData, &D::columns, "{}",
-          map_of("a map of columns such as {prompt: question, chosen: good}",
-                 one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight", "margin",
-                         "completion", "label", "text", "messages", "system", "question", "tools",
-                         "response1", "response2", "overall_preference", "chat_template_kwargs"}),
-                 name),
-          "Names of columns in your own files, where they are not the usual ones (docs/data.md lists them); "
-          "{margin: none} ignores that column."),
-      field(
-          "data.weights", kData, &D::weights, "{}",
-          map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
-          "How often a data set's prompts appear in an epoch of training: 2 is twice, 0.5 every other one."),
-      field("data.limits", kData, &D::limits, "{}",
-            map_of("a map of whole numbers >= 1 such as {hh: 1000}", dataset, at_least(1)),
-            "Maximum rows to read of each split of a data set, from the start of its files."),
-      field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
-            "Share of prompts held out for testing, for your own files without train and test splits; null: "
-            "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
-      field("data.train_on", kData, &D::train_on, "assistant", one_of(all_choices<TrainOn>()),
-            "What is trained on in a conversation: assistant: all that the assistant says in the response "
-            "(in SFT: "
-            "in the whole conversation); last: only its last turn."),
-      field("data.keep_system", kData, &D::keep_system, "true", yes_or_no(),
-            "Keep the system message of a conversation when its first turns are dropped because it is too "
-            "long."),
-      field("data.tools", kData, &D::tools, "null", path("a JSON file"),
-            "JSON file with a list of tools for the chat template, for conversations without a column "
-            "'tools'."),
-      field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
-            "What to do with a row that cannot be read: fail, or skip and count it."),
-      field(
-          "data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
-          "Examples whose text contains the end-of-text token (an error in direct-preference-optimization)."),
-      field("data.empty_response", kData, &D::empty_response, "drop", policy,
-            "Examples with an empty response."),
-      field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
-            "Pairs whose responses are equal after truncation."),
-      field("data.no_room", kData, &D::no_room, "drop", policy,
-            "Examples whose prompt leaves no room for a response within max_length."),
   };
 }
 
@@ -419,12 +312,6 @@ bool is_section(std::string_view name) {
 
 bool is_group(std::string_view name) {
   return std::find(groups().begin(), groups().end(), name) != groups().end();
-}
-
-std::string did_you_mean_key(std::string_view key) {
-  for (const Field& field : schema())
-    if (field.key.ends_with(fmt::format(".{}", key))) return fmt::format("; did you mean '{}'?", field.key);
-  return did_you_mean(key, all_keys());
 }
 
 Node default_of(const Field& field) {

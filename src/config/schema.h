@@ -21,9 +21,6 @@ const std::vector<std::string>& groups();
 bool is_section(std::string_view name);
 bool is_group(std::string_view name);
 
-// "; did you mean 'loss.beta'?" for a key that is misspelt or lacks its section; otherwise empty.
-std::string did_you_mean_key(std::string_view key);
-
 Node default_of(const Field& field);
 
 }  // namespace dpo::config

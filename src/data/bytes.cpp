@@ -175,6 +175,26 @@ class ZstdReader : public CompressedReader {
   std::span<const char> unread_;
 };
 
+// What a file is that has no rows we can read, by its first bytes, and what to do; empty otherwise.
+std::string_view other_kind(std::string_view start, const fs::path& file) {
+  using namespace std::string_view_literals;
+  const auto begins = [&](std::string_view bytes) { return start.starts_with(bytes); };
+  // ASCII in UTF-16 has a zero in every other byte.
+  const bool wide = start.size() >= 4 && ((start[0] == 0) != (start[1] == 0)) &&
+                    (start[0] == 0) == (start[2] == 0) && (start[1] == 0) == (start[3] == 0);
+  if (begins("\xff\xfe") || begins("\xfe\xff") || wide)
+    return "is UTF-16 text, expected UTF-8; save it in that encoding";
+  if (begins("PK\x03\x04"))
+    return "is a zip archive or a spreadsheet, expected rows; unpack it, or save it as CSV";
+  if (begins("BZh") || begins("\xfd"
+                              "7zXZ\0"sv))
+    return "is compressed with bzip2 or xz, expected gzip or zstd; unpack it";
+  if (begins("PAR1") && file.extension() != ".parquet") return "is a Parquet file; name it .parquet";
+  if (!begins("PAR1") && file.extension() == ".parquet" && !start.empty())
+    return "is not a Parquet file, whose first bytes are PAR1; name it by what it is (.jsonl, .csv, ...)";
+  return "";
+}
+
 }  // namespace
 
 std::unique_ptr<ByteReader> open_bytes(const fs::path& file) {
@@ -188,6 +208,7 @@ std::unique_ptr<ByteReader> open_bytes(const fs::path& file) {
     fail(file,
          "this is a Git LFS pointer, not the data: run 'git lfs pull' in its repository, or download the "
          "file");
+  if (const std::string_view other = other_kind(start, file); !other.empty()) fail(file, other);
   if (start.starts_with("\x1f\x8b")) return std::make_unique<GzipReader>(std::move(plain));
   if (start.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdReader>(std::move(plain));
   const bool should_be_compressed = file.extension() == ".gz" || file.extension() == ".zst";

@@ -152,8 +152,8 @@ std::vector<Answer> answers_of(const Columns& columns, Form form) {
 std::string text_in(const Answer& answer, Form form) {
   if (form == Form::List) require(*answer.value, Value::Kind::Text, answer.column, "strings");
   if (answer.value->kind != Value::Kind::Text)
-    throw BadRow(fmt::format("'{}' is {}, expected a string", config::shown(answer.column),
-                             answer.value->kind_name()));
+    throw BadRow(fmt::format("'{}' is {}, expected a string or messages with 'role' and 'content'",
+                             config::shown(answer.column), shape_of(*answer.value)));
   return answer.value->text;
 }
 
@@ -161,11 +161,13 @@ PromptText read_texts(const Columns& columns, Form form) {
   PromptText made;
   for (const Answer& answer : answers_of(columns, form)) made.responses.push_back(text_in(answer, form));
   if (columns.has("prompt") && form != Form::Text) {
-    made.prompt = text_of(columns.row(), columns.name_of("prompt"));
+    made.prompt = text_in({columns.find("prompt"), columns.name_of("prompt")}, Form::Pair);
     if (made.prompt.empty()) throw BadRow("the prompt is empty");
   } else if (form == Form::Pair) {
     const std::size_t end = prompt_end(made.responses[0], made.responses[1]);
-    if (end == 0) throw BadRow("'chosen' and 'rejected' have no common prefix, so there is no prompt");
+    if (end == 0)
+      throw BadRow(
+          "'chosen' and 'rejected' have no common prefix, so there is no prompt; add a column 'prompt'");
     made.prompt = made.responses[0].substr(0, end);
     for (std::string& response : made.responses) response.erase(0, end);
   } else if (form != Form::Text) {
@@ -179,8 +181,18 @@ PromptText read_texts(const Columns& columns, Form form) {
 Messages turns_of(const Value& value, const std::string& column, const char* role) {
   if (value.kind == Value::Kind::Text) return {make_message(role, value.text)};
   if (is_messages(value)) return messages_of(value, column);
-  throw BadRow(
-      fmt::format("'{}' is {}, expected a string or messages", config::shown(column), value.kind_name()));
+  throw BadRow(fmt::format("'{}' is {}, expected a string or messages with 'role' and 'content'",
+                           config::shown(column), shape_of(value)));
+}
+
+// A text is no conversation: who says it?
+Messages whole_conversation(const Answer& answer) {
+  if (is_messages(*answer.value)) return messages_of(*answer.value, answer.column);
+  throw BadRow(fmt::format("'{}' is {}, expected a list of messages with 'role' and 'content'{}",
+                           config::shown(answer.column), shape_of(*answer.value),
+                           answer.value->kind == Value::Kind::Text
+                               ? "; a CSV file cannot have lists, .jsonl and .parquet can"
+                               : ""));
 }
 
 // A question, with what it is about.
@@ -228,7 +240,8 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
   Messages prompt = prompt_messages(columns, form);
   std::vector<Messages> answers;
   for (const Answer& answer : answers_of(columns, form))
-    answers.push_back(turns_of(*answer.value, answer.column, "assistant"));
+    answers.push_back(form == Form::Chat ? whole_conversation(answer)
+                                         : turns_of(*answer.value, answer.column, "assistant"));
   Conversation split;
   if (form == Form::Chat) {
     add_system(answers[0], columns);

@@ -68,13 +68,29 @@ bool is_preference(Form form) {
   return form == Form::Pair || form == Form::List || form == Form::Comparison || form == Form::Label;
 }
 
+// Which of the row's columns may be ours: "prompt: Prompt, rejected: reject", or a pattern of it.
+std::string mapping_for(const Value& row) {
+  std::vector<std::string> pairs;
+  for (const char* const ours : {"prompt", "chosen", "rejected"})
+    if (const auto near = row.find(ours) ? std::nullopt : nearest_name(ours, row.names))
+      pairs.push_back(fmt::format("{}: {}", ours, config::shown(*near)));
+  return pairs.empty() ? "prompt: NAME, ..." : fmt::format("{}", fmt::join(pairs, ", "));
+}
+
 [[noreturn]] void refuse_columns(const Value& row) {
+  const auto is_object = [](const Value& item) { return item.kind == Value::Kind::Map; };
+  if (row.items.size() == 1 && row.items[0].kind == Value::Kind::List && !row.items[0].items.empty() &&
+      std::ranges::all_of(row.items[0].items, is_object))
+    throw BadRow(
+        fmt::format("the only column, '{}', is a list of {} objects; if these are the rows, the file must be "
+                    "that list alone",
+                    config::shown(row.names[0]), row.items[0].items.size()));
   throw BadRow(fmt::format(
       "expected the columns 'prompt, chosen, rejected' or 'chosen, rejected' (texts or messages), 'prompt, "
       "responses' with 'scores' or 'ranking', 'prompt, completion, label' (KTO), or for SFT 'prompt, "
       "completion', "
-      "'messages' or 'text'; got: {}; data.columns={{prompt: NAME, ...}} maps other names",
-      config::shown(fmt::format("{}", fmt::join(row.names, ", ")))));
+      "'messages' or 'text'; got: {}; data.columns={{{}}} maps other names",
+      config::shown(fmt::format("{}", fmt::join(row.names, ", "))), mapping_for(row)));
 }
 
 // Which of several forms is meant is the user's choice.

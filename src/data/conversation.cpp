@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config/text.h"
 
@@ -39,6 +40,10 @@ std::string role_from(const std::string& from) {
   return std::string(found->second);
 }
 
+std::string names_of(const Value& object) {
+  return config::shown(fmt::format("{}", fmt::join(object.names, ", ")));
+}
+
 // A file of messages with different keys has null for those that a message does not have. No content is one.
 Value without_nulls(const Value& message) {
   Value kept;
@@ -53,17 +58,26 @@ Value without_nulls(const Value& message) {
 
 Value with_role(const Value& message, std::string_view column) {
   if (!is_message(message))
-    throw BadRow(
-        fmt::format("'{}' contains {}, expected messages with 'role' and 'content'", config::shown(column),
-                    message.kind == Value::Kind::Map ? "an object without 'role'" : message.kind_name()));
+    throw BadRow(fmt::format("'{}' contains {}, expected messages with 'role' and 'content'",
+                             config::shown(column), shape_of(message)));
   const auto is_null = [](const Value& value) { return value.kind == Value::Kind::Null; };
   Value made = std::ranges::any_of(message.items, is_null) ? without_nulls(message) : message;
-  if (made.find("role")) return made;
+  const bool has_role = made.find("role");
+  if (has_role && !made.find("content") && (made.find("value") || made.find("text")))
+    throw BadRow(
+        fmt::format("'{}' contains a message with the keys {}, expected 'role' and 'content', or 'from' "
+                    "and 'value'",
+                    config::shown(column), names_of(made)));
   for (std::size_t i = 0; i < made.names.size(); ++i) {
-    if (made.names[i] == "value") made.names[i] = "content";
-    if (made.names[i] != "from") continue;
-    made.names[i] = "role";
-    made.items[i].text = role_from(made.items[i].text);
+    std::string& name = made.names[i];
+    std::string& text = made.items[i].text;
+    // Some files have ShareGPT's names of roles and the templates' names of keys.
+    if (name == "role" && (text == "human" || text == "gpt")) text = role_from(text);
+    if (has_role) continue;
+    if (name == "value") name = "content";
+    if (name != "from") continue;
+    name = "role";
+    text = role_from(text);
   }
   return made;
 }
@@ -85,6 +99,14 @@ std::size_t common_messages(const std::vector<Messages>& all) {
 }
 
 bool is_assistant(const Value& message) { return role_of(message) == kAssistant; }
+
+std::string roles_of(const Messages& messages) {
+  std::vector<std::string> roles;
+  for (const Value& message : messages)
+    if (std::string role(role_of(message)); std::ranges::find(roles, role) == roles.end())
+      roles.push_back(std::move(role));
+  return config::shown(fmt::format("{}", fmt::join(roles, ", ")));
+}
 
 void erase_first(Messages& messages, std::size_t count) {
   messages.erase(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
@@ -132,6 +154,13 @@ void append_member(std::string& json, const Value* value, Value::Kind expected, 
 bool is_messages(const Value& value) {
   return is_message(value) ||
          (value.kind == Value::Kind::List && !value.items.empty() && is_message(value.items[0]));
+}
+
+std::string shape_of(const Value& value) {
+  if (value.kind == Value::Kind::Map) return fmt::format("an object with the keys {}", names_of(value));
+  if (value.kind != Value::Kind::List) return std::string(value.kind_name());
+  if (value.items.empty()) return "an empty list";
+  return fmt::format("a list that begins with {}", shape_of(value.items[0]));
 }
 
 Messages messages_of(const Value& value, std::string_view column) {
@@ -183,8 +212,8 @@ Conversation split_conversation(Messages prompt, std::vector<Messages> responses
           "the prompt ends with a message of the assistant, and a response begins with one; which of them "
           "answers?");
     if (std::ranges::none_of(response, is_assistant))
-      throw BadRow(fmt::format("a response has no message of the assistant, only of '{}'",
-                               config::shown(role_of(response.front()))));
+      throw BadRow(
+          fmt::format("a response has no message of the 'assistant'; its roles are: {}", roles_of(response)));
   }
   return {std::move(prompt), std::move(responses)};
 }
@@ -193,7 +222,10 @@ Conversation split_for_sft(Messages messages, config::TrainOn train_on) {
   const auto last = std::find_if(messages.rbegin(), messages.rend(), is_assistant).base();
   const auto user = std::find_if(messages.begin(), last, [](const Value& m) { return role_of(m) == "user"; });
   auto first = std::find_if(user, last, is_assistant);
-  if (first == last) throw BadRow("the conversation has no message of the assistant after one of the user");
+  if (first == last)
+    throw BadRow(fmt::format(
+        "the conversation has no message of the 'assistant' after one of the 'user'; its roles are: {}",
+        roles_of(messages)));
   if (train_on == config::TrainOn::last) first = last - 1;
   Conversation split;
   split.responses.emplace_back(first, last);

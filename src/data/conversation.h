@@ -17,7 +17,11 @@ using Messages = std::vector<Value>;
 // Whether a value is a message or a list of messages: {role, content} or ShareGPT's {from, value}.
 bool is_messages(const Value& value);
 
-// The messages of such a value; ShareGPT's become {role, content}. Others are a BadRow.
+// What a value that is no messages is: "an empty list", "a list of strings", "a number". For messages.
+std::string shape_of(const Value& value);
+
+// The messages of such a value; ShareGPT's become {role, content}, with user and assistant for human
+// and gpt. Others are a BadRow.
 Messages messages_of(const Value& value, std::string_view column);
 
 Value make_message(std::string role, std::string content);

@@ -100,6 +100,19 @@ Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& f
   return row;
 }
 
+// One column of its own making is no table: other separators, or other rows.
+void check_header(const fs::path& file, const std::vector<std::string>& names) {
+  const std::string& first = names.front();
+  if (first.starts_with('{') || first.starts_with('['))
+    throw UserError(fmt::format("{}: the first line is JSON, expected column names; name the file .jsonl",
+                                file.string()));
+  if (names.size() == 1 && first.find_first_of(";\t") != first.npos)
+    throw UserError(
+        fmt::format("{}: the first line has one column, '{}', expected names with commas between them; "
+                    "save it with commas",
+                    file.string(), config::shown(first)));
+}
+
 }  // namespace
 
 void read_csv(const fs::path& file, const TakeRows& take) {
@@ -107,6 +120,7 @@ void read_csv(const fs::path& file, const TakeRows& take) {
   const auto names = in.next();
   if (!names)
     throw UserError(fmt::format("{}: is empty, expected a first line with column names", file.string()));
+  check_header(file, *names);
   read_by_block(take, [&](RowBlock& block) {
     while (auto fields = in.next())
       if (!block.add(in.line(), [&] { return row_of(*names, std::move(*fields)); })) return;

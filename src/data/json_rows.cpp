@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/json_reader.h"
 #include "base/parallel.h"
-#include "config/text.h"
+#include "base/utf8.h"
 #include "data/bytes.h"
 #include "data/loader.h"
 #include "data/rows.h"
@@ -21,11 +22,26 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kDeepest = 64;
 
-// "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error ..." from the column on.
-std::string reason_of(const Json::exception& error) {
-  std::string_view text = error.what();
-  if (const auto at = text.find("column "); at != std::string_view::npos) text.remove_prefix(at);
-  return fmt::format("not valid JSON: {}", config::shown(text));
+std::string not_json(std::size_t column, std::string_view what, std::string_view near) {
+  return fmt::format("not valid JSON at column {}: {}{}", column, what,
+                     near.empty() ? "" : fmt::format("; near '{}'", near));
+}
+
+// What a line that is no object may be instead.
+std::string line_hint(std::string_view line, const JsonProblem& problem) {
+  const std::size_t start = line.find_first_not_of(" \t");
+  const char first = start == line.npos ? ' ' : line[start];
+  if (first == '{' && problem.ends_early)
+    return "; an object must be whole on its line, or the file a list: [{...}, ...]";
+  if (first == '<') return "; this looks like a web page in place of the file";
+  if (first != '{' && first != '[') return "; each line is an object {...}; a CSV file is named .csv";
+  return "";
+}
+
+std::string why_no_row(std::string_view line) {
+  const std::optional<JsonProblem> problem = json_problem(line, "line");
+  if (!problem) return "not valid JSON";
+  return not_json(problem->column, problem->what, problem->near) + line_hint(line, *problem);
 }
 
 // Builds values from the parser's events, with a stack of open values. A value that is finished at depth
@@ -53,10 +69,7 @@ class Builder {
   bool start_array(std::size_t) { return open(Value::Kind::List); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
-  bool parse_error(std::size_t, const std::string&, const Json::exception& error) {
-    problem_ = reason_of(error);
-    return false;
-  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) { return false; }
 
  private:
   bool open(Value::Kind kind) {
@@ -126,10 +139,11 @@ Row parse_line(Line line) {
   }
 }
 
-// A file that is one JSON array, and the number of bytes since the last complete row.
+// A file that is one JSON array, and the number of bytes before and since the end of the last complete row.
 struct ArrayFile {
   fs::path path;
   CharReader in;
+  std::uint64_t row_end = 0;
   std::size_t since_row = 0;
 
   void advance() {
@@ -138,7 +152,41 @@ struct ArrayFile {
       throw UserError(
           fmt::format("{}:{}: a row longer than {} bytes", path.string(), in.line(), kLongestRow));
   }
+
+  // The parser has looked at the byte after a number.
+  void end_row(const Value& row) {
+    const std::size_t ahead = row.kind == Value::Kind::Number ? 1 : 0;
+    row_end += since_row - ahead;
+    since_row = ahead;
+  }
 };
+
+// Reads the file again, as far as the parser did and a little more, and says what it refused.
+[[noreturn]] void refuse_array(const ArrayFile& file) {
+  constexpr std::size_t kAround = 80;
+  CharReader in(open_bytes(file.path));
+  std::string read;
+  std::size_t column = 1;  // of the end of the last row, in characters
+  for (std::uint64_t i = 0; i < file.row_end; ++i) {
+    const auto c = static_cast<char>(in.next());
+    column = c == '\n' ? 1 : column + (continues_character(c) ? 0 : 1);
+    if (read.size() == 2 * kAround) read.erase(0, kAround);
+    read += c;
+  }
+  const auto line = static_cast<std::size_t>(in.line());
+  const std::size_t rows = read.size();
+  for (std::size_t i = 0; i < file.since_row + kAround && in.peek() != CharReader::kEnd; ++i)
+    read += static_cast<char>(in.next());
+  while (continues_character(static_cast<char>(in.peek()))) read += static_cast<char>(in.next());
+  const std::string start = rows > 0 ? "[0" : "";  // in place of the rows
+  const auto problem = json_problem(start + read.substr(rows), "file");
+  if (!problem) throw UserError(fmt::format("{}:{}: not valid JSON", file.path.string(), line));
+  const std::size_t shift = problem->line == 1 ? column - 1 - start.size() : 0;
+  throw UserError(fmt::format("{}:{}: {}{}", file.path.string(), line + problem->line - 1,
+                              not_json(problem->column + shift, problem->what,
+                                       piece_of_line(read, problem->at - start.size() + rows)),
+                              problem->ends_early ? "; is it complete?" : ""));
+}
 
 // Its characters as an input iterator for the parser.
 class CharIterator {
@@ -174,12 +222,8 @@ Value parse_row(std::string_view line) {
     value = std::move(row);
     return true;
   };
-  Builder fast(0, take);
-  if (JsonReader(line, fast).read()) return value;
-  // The other parser says what is wrong.
   Builder builder(0, take);
-  if (!Json::sax_parse(line.begin(), line.end(), &builder))
-    throw BadRow(builder.problem().value_or("not valid JSON"));
+  if (!JsonReader(line, builder).read()) throw BadRow(builder.problem().value_or(why_no_row(line)));
   return value;
 }
 
@@ -210,14 +254,15 @@ void read_json_array(const fs::path& path, const TakeRows& take) {
   read_by_block(take, [&](RowBlock& block) {
     bool more = true;
     Builder builder(1, [&](Value&& row) {
-      file.since_row = 0;
+      file.end_row(row);
       return more = block.add(row_of(std::move(row), file.in.line()));
     });
     const bool whole = Json::sax_parse(CharIterator(&file), CharIterator(nullptr), &builder);
     // After broken syntax the start of the next row is unknown, so it cannot be skipped.
-    if (!whole && more)
-      throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(),
-                                  builder.problem().value_or("not valid JSON")));
+    if (whole || !more) return;
+    if (const auto& problem = builder.problem())
+      throw UserError(fmt::format("{}:{}: {}", path.string(), file.in.line(), *problem));
+    refuse_array(file);
   });
 }
 

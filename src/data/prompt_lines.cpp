@@ -98,8 +98,8 @@ Messages conversation_of(const Columns& columns) {
     return messages;
   }
   if (!is_messages(*value))
-    throw BadRow(
-        fmt::format("'{}' is {}, expected a string or messages", columns.name_of(ours), value->kind_name()));
+    throw BadRow(fmt::format("'{}' is {}, expected a string or messages with 'role' and 'content'",
+                             columns.name_of(ours), shape_of(*value)));
   const Messages turns = messages_of(*value, columns.name_of(ours));
   messages.insert(messages.end(), turns.begin(), turns.end());
   return messages;

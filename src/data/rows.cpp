@@ -27,7 +27,7 @@ std::string format_of(const fs::path& file) {
   return name.extension().string();
 }
 
-// A .json file is an array or lines; an array begins with a bracket.
+// A file of JSON is an array or lines; an array begins with a bracket, whatever its name says.
 bool holds_array(const fs::path& file) {
   CharReader in(open_bytes(file));
   while (in.peek() == ' ' || in.peek() == '\n' || in.peek() == '\r' || in.peek() == '\t') in.next();
@@ -169,14 +169,16 @@ void read_rows(const fs::path& file, const TakeRow& take, BadRows& bad) {
 void read_row_blocks(const fs::path& file, const TakeRows& take) {
   const std::string format = format_of(file);
   if (!is_row_file(file))
-    throw UserError(fmt::format("{}: unknown file type '{}', expected one of {}, or these with .gz or .zst",
-                                file.string(), config::shown(format), fmt::join(kFormats, ", ")));
+    throw UserError(fmt::format("{}: {}, expected one of {}, or these with .gz or .zst", file.string(),
+                                format.empty() ? "the name does not say what the file is"
+                                               : fmt::format("unknown file type '{}'", config::shown(format)),
+                                fmt::join(kFormats, ", ")));
   if (format == ".csv") return read_csv(file, take);
   if (format == ".parquet") {
     open_bytes(file);  // for its errors: a Git LFS pointer, a file that cannot be opened
     return read_parquet(file, take);
   }
-  if (format != ".jsonl" && holds_array(file)) return read_json_array(file, take);
+  if (holds_array(file)) return read_json_array(file, take);
   read_json_lines(file, take);
 }
 

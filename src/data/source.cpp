@@ -19,6 +19,8 @@
 namespace dpo::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::uint32_t kSeSeed = 42;
 constexpr double kSeTestShare = 0.01;
 
@@ -76,8 +78,8 @@ void read_own_files(const Source& source, const config::RunConfig& config, Colum
     });
 }
 
-SourceTexts finish(PromptTexts&& texts, std::int64_t rows, const BadRows& bad) {
-  return {std::move(texts).take(), rows, bad.count(), bad.examples(), {}};
+SourceTexts finish(PromptTexts&& texts, std::int64_t rows, std::int64_t readable, const BadRows& bad) {
+  return {std::move(texts).take(), rows, bad.count(), bad.examples(), {}, readable};
 }
 
 // A column name that no row has is a typo: the run would train on something else.
@@ -102,7 +104,7 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
     return ++rows < limit;
   };
   read_files(source, take, bad);
-  return finish(std::move(texts), rows, bad);
+  return finish(std::move(texts), rows, rows, bad);
 }
 
 // The number of rows that can be read, but no more than `most`.
@@ -124,16 +126,17 @@ SourceTexts read_own_source(const Source& source, const config::RunConfig& confi
                                        : default_test_share(count_rows(source, config, kSmallFile));
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, readable = 0;
   ColumnUse use(config.data.columns);
   const auto take = [&](PromptText&& text) {
+    ++readable;
     if (source.by_hash && is_in_test_split(text.split_hash, share) != (source.split == Split::Test))
       return true;
     texts.append(std::move(text));
     return ++rows < limit;
   };
   read_own_files(source, config, use, take, bad);
-  SourceTexts read = finish(std::move(texts), rows, bad);
+  SourceTexts read = finish(std::move(texts), rows, readable, bad);
   check_columns(source, use, read);
   if (!set && share > kDefaultShare)
     read.notes.push_back(
@@ -179,24 +182,38 @@ SourceTexts read_shuffled(const Source& source, const config::RunConfig& config)
     PromptText& prompt = texts.at(row.text.prompt);
     prompt = std::move(row.text);  // a repeated question keeps its position and takes the later answers
   }
-  return finish(std::move(texts), static_cast<std::int64_t>(kept.size()), bad);
+  return finish(std::move(texts), static_cast<std::int64_t>(kept.size()), row_number, bad);
 }
 
-[[noreturn]] void fail_empty(const Source& source, const SourceTexts& texts) {
+std::string why_no_rows(const Source& source) {
+  const fs::path& file = source.files.front();
+  const std::string name =
+      source.files.size() == 1 ? "the file" : fmt::format("each file, such as {},", file.string());
+  const auto is_empty = [](const fs::path& one) { return fs::file_size(one) == 0; };
+  if (std::ranges::all_of(source.files, is_empty)) return name + " is empty (0 bytes)";
+  return name + " has only blank lines, an empty list or a line of column names";
+}
+
+// Nothing can be read, or all of it belongs to the other split.
+std::string why_empty(const Source& source, const SourceTexts& texts) {
   const bool is_test = source.split == Split::Test;
-  const std::string skipped = texts.bad_rows == 0
-                                  ? ""
-                                  : fmt::format(" ({} skipped, the first: {})", plural(texts.bad_rows, "row"),
-                                                texts.bad_examples.front());
+  const char* const split = is_test ? "test" : "train";
+  const std::string first = texts.bad_rows == 0 ? "" : texts.bad_examples.front();
+  if (texts.readable == 0 && texts.bad_rows == 0)
+    return fmt::format("there are no rows to read for the {} split: {}", split, why_no_rows(source));
+  if (texts.readable == 0)
+    return fmt::format("none of its {} can be read, all were skipped; the first: {}",
+                       plural(texts.bad_rows, "row"), first);
+  const std::string skipped =
+      texts.bad_rows == 0 ? ""
+                          : fmt::format(" ({} skipped, the first: {})", plural(texts.bad_rows, "row"), first);
   const char* const remedy =
-      is_test ? "Give more rows, a larger data.test_share (0.2 is a fifth), or eval_every=null "
-                "data.test_share=0"
-              : "Give more rows, or a smaller data.test_share";
-  const std::string what =
-      source.by_hash
-          ? fmt::format("no prompt fell into the {} split{}. {}", is_test ? "test" : "train", skipped, remedy)
-          : fmt::format("no examples in the {} split{}", is_test ? "test" : "train", skipped);
-  throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), what));
+      !source.by_hash ? "Give more rows"
+      : is_test       ? "Give more rows, a larger data.test_share (0.2 is a fifth), or eval_every=null "
+                        "data.test_share=0"
+                      : "Give more rows, or a smaller data.test_share";
+  return fmt::format("none of its {} fell into the {} split{}. {}", plural(texts.readable, "row"), split,
+                     skipped, remedy);
 }
 
 }  // namespace
@@ -221,7 +238,8 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
   SourceTexts texts = source.format == Source::Format::Se        ? read_shuffled(source, config)
                       : source.format == Source::Format::Columns ? read_own_source(source, config)
                                                                  : read_in_order(source, config);
-  if (texts.prompts.empty()) fail_empty(source, texts);
+  if (texts.prompts.empty())
+    throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), why_empty(source, texts)));
   texts.notes.insert(texts.notes.begin(), source.notes.begin(), source.notes.end());
   return texts;
 }

@@ -57,6 +57,7 @@ struct SourceTexts {
   std::int64_t bad_rows = 0;  // skipped (data.on_error=skip)
   std::vector<std::string> bad_examples;
   std::vector<std::string> notes;  // notes about its rows, without the name of the source
+  std::int64_t readable = 0;       // rows of both splits, where the files have both
 };
 
 // Reads all rows of a source. A source without a single usable row is a UserError.

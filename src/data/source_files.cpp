@@ -180,6 +180,37 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
                   hub::fetch_command(hub::RepositoryKind::Dataset, known.repository), known.name));
 }
 
+// An address is neither a file nor a name on the hub.
+void refuse_address(const std::string& name) {
+  const std::size_t scheme = name.find("://");
+  if (scheme == name.npos) return;
+  constexpr std::string_view kDataSets = "datasets/";
+  const std::size_t at = name.find(kDataSets, scheme);
+  throw UserError(fmt::format(
+      "datasets: '{}' is an address; expected {}the path of a file or folder", config::shown(name),
+      at == name.npos ? "a name on the Hugging Face hub (ORG/NAME), or "
+                      : fmt::format("'{}', or ", config::shown(name.substr(at + kDataSets.size())))));
+}
+
+[[noreturn]] void fail_missing(const fs::path& path) {
+  std::error_code none;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::string hint;
+  if (path.string().find('*') != std::string::npos) {
+    hint = "; wildcards are not expanded: give the folder, or each file";
+  } else if (!fs::is_directory(folder, none)) {
+    hint = fmt::format("; there is no folder '{}' either", config::shown(folder.string()));
+  } else {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder, none))
+      names.push_back(entry.path().filename().string());
+    hint = did_you_mean(path.filename().string(), names);
+  }
+  throw UserError(fmt::format("datasets: there is no file or folder '{}'{}{}", config::shown(path.string()),
+                              path.is_relative() ? fmt::format(" in {}", fs::current_path().string()) : "",
+                              hint));
+}
+
 Source find_files(const std::string& name, Split split, const config::RunConfig& config) {
   Source source;
   source.name = name;
@@ -193,10 +224,10 @@ Source find_files(const std::string& name, Split split, const config::RunConfig&
     source.by_hash = true;
     return source;
   }
+  refuse_address(name);
   const HubName on_hub = HubName::parse(name);
   if (const auto cached = cached_data(on_hub.repository)) return in_cache(std::move(source), *cached, on_hub);
-  if (!hub::may_be_on_the_hub(on_hub.repository))
-    throw UserError(fmt::format("datasets: there is no file or folder '{}'", config::shown(name)));
+  if (!hub::may_be_on_the_hub(on_hub.repository)) fail_missing(name);
   const std::string fetch =
       name.find('/') != std::string::npos
           ? fmt::format("; if it is a data set on the Hugging Face hub, download it with '{}'",
@@ -243,6 +274,7 @@ std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config) {
       };
       if (!(config.dataset_paths.*known->path)) data_sets.push_back({name, known->repository, choose});
     } else if (name.find('/') != std::string::npos) {
+      refuse_address(name);
       const HubName on_hub = HubName::parse(name);
       data_sets.push_back({name, on_hub.repository, [on_hub](const std::vector<std::string>& paths) {
                              HubFiles files = choose_files(on_hub, data_files(paths));

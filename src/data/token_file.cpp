@@ -33,7 +33,7 @@ struct Footer {
 
 std::string header_of(const std::string& key) {
   // A cache of another format is tokenized again. 4: labels, and ranges that are not scored.
-  std::string header = "dpo tokens 4 " + key;
+  std::string header = "dpo tokens 5 " + key;
   header.resize(kHeader, '\n');
   return header;
 }

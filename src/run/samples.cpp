@@ -26,7 +26,7 @@ std::string line_of(const nlohmann::ordered_json& object) {
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const train::ExampleBatch> evaluation,
                                  const text::Tokenizer& tokenizer, std::span<const data::Token> ends,
-                                 const config::RunConfig& config, comm::Group& all) {
+                                 const config::RunConfig& config, comm::Group& all, const OnStep& on_step) {
   const std::vector<model::Prompt> prompts = prompts_of(evaluation, config.n_eval_model_samples);
   if (prompts.empty()) return {};
   // The prompt counts inside max_length, as in the original.
@@ -39,10 +39,15 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   options.eos = {ends.begin(), ends.end()};
   options.seed = static_cast<std::uint64_t>(config.seed);
   // Machines may round differently, and a rank that ends a sample earlier would leave the others waiting.
-  options.broadcast = [&all](const at::Tensor& tokens) { all.broadcast(tokens, 0).wait(); };
+  std::int64_t steps = 0;
+  options.broadcast = [&](const at::Tensor& tokens) {
+    all.broadcast(tokens, 0).wait();
+    if (on_step) on_step(++steps, options.max_new_tokens);
+  };
   std::vector<std::int64_t> generated(prompts.size());
   const auto responses = model::generate(
       model, store, prompts, options, [&](std::size_t i, data::Token) { return ++generated[i] < room[i]; });
+  if (on_step) on_step(options.max_new_tokens, options.max_new_tokens);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     samples.push_back(

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +25,14 @@ struct Sample {
 
 // Samples for the first `n_eval_model_samples` examples, each up to one of the tokens `ends`. Random numbers
 // depend only on the seed and a prompt's position, so a frozen model always gives the same samples. A
-// collective call.
+// collective call; so is `on_step`, which is called after each token of all samples, and with done == all at
+// their end. It may throw.
+using OnStep = std::function<void(std::int64_t done, std::int64_t all)>;
 std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
                                  std::span<const train::ExampleBatch> evaluation,
                                  const text::Tokenizer& tokenizer, std::span<const data::Token> ends,
-                                 const config::RunConfig& config, comm::Group& all);
+                                 const config::RunConfig& config, comm::Group& all,
+                                 const OnStep& on_step = {});
 
 std::vector<track::SampleText> sample_texts(std::span<const Sample> policy,
                                             std::span<const Sample> reference);

@@ -141,9 +141,13 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
   if (!frozen) return train::no_reference();
   const config::RunConfig& config = data.config;
   train::ReferenceModel& reference = frozen->model;
+  const auto on_step = [&](std::int64_t done, std::int64_t all) {
+    if (train::any_rank_asked_to_stop(mesh)) throw train::StoppedEarly("while sampling from the reference");
+    listener.progress("sampling from the reference", done, all, "tokens at most");
+  };
   if (config.sample_during_eval)
     samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
-                           data.ends, config, *mesh.all);
+                           data.ends, config, *mesh.all, on_step);
   if (data.plan.reference == plan::ReferenceMode::live)
     return train::live_reference(train::placed(std::move(reference), config, mesh));
   return train::cached_reference(train::find_or_compute_scores(

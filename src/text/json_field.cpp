@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 
 namespace dpo::text {
 namespace {
@@ -116,10 +117,8 @@ JsonFile::JsonFile(const std::string& text, const std::string& file) : file_(fil
     throw UserError(fmt::format("{}: nested deeper than {} levels; not a tokenizer file", file, kDeepest));
   try {
     value_ = std::make_unique<const nlohmann::json>(nlohmann::json::parse(text));
-  } catch (const nlohmann::json::parse_error& error) {
-    throw UserError(fmt::format("{}: not valid JSON at byte {}; is the file complete?", file, error.byte));
-  } catch (const nlohmann::json::out_of_range&) {
-    throw UserError(fmt::format("{}: not valid JSON: a number is too large", file));
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(fmt::format("{}: {}", file, why_not_json(text)));
   }
 }
 

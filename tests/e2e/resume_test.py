@@ -4,6 +4,7 @@ Also: a signal stops a run cleanly, a damaged checkpoint and another configurati
 are equal.
 """
 
+import json
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ import struct
 import subprocess
 import time
 
-from tiny_run import PROGRAM, STOPPED, TinyRuns, main, make_data
+from tiny_run import CONFIG, PROGRAM, STOPPED, TinyRuns, main, make_data, make_tokenizer
 
 KILLS = 20 if "DPO_TEST_ALL" in os.environ else 6
 
@@ -65,6 +66,26 @@ class Resume(TinyRuns):
         self.assertEqual(process.wait(), STOPPED)
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
+
+    def test_a_signal_while_the_reference_samples(self):
+        """Long samples: the end of the text is one of 20,000 tokens. No update is made, so there is nothing to save."""
+        source = self.folder / "long"
+        source.mkdir()
+        (source / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 20000, "max_position_embeddings": 30000}))
+        make_tokenizer(source)
+        subprocess.run([PROGRAM, "init", source, self.folder / "long-model"], check=True, capture_output=True)
+        run = self.folder / "long-run"
+        words = self.train_command(run, f"model.name_or_path={self.folder / 'long-model'}", "max_length=30000",
+                                   "sample_during_eval=true", "n_eval_model_samples=16")
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        said = ""
+        with process.stderr as lines:
+            for line in lines:
+                said += line
+                if line.startswith("sampling from the reference: "):
+                    process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), STOPPED, said)
+        self.assertIn("stopped by a signal while sampling from the reference", said)
 
     def test_a_lost_terminal_and_lost_output(self):
         """SIGHUP saves, unless nohup has it ignored; a run goes on if nobody reads what it prints, or if it cannot be stored."""

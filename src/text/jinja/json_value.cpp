@@ -1,3 +1,4 @@
+#include "base/json_problem.h"
 #include "base/json_reader.h"
 #include "text/jinja/value.h"
 
@@ -74,7 +75,7 @@ class ValueBuilder {
 Value parse_json(std::string_view text) {
   ValueBuilder builder;
   JsonReader reader(text, builder);
-  if (!reader.read()) throw Failure("not valid JSON, at byte " + std::to_string(reader.position() + 1));
+  if (!reader.read()) throw Failure(why_not_json(text));
   return std::move(builder.result);
 }
 

@@ -18,7 +18,10 @@ const BadWords kBadWords[] = {
     {{"batchsize=4"}, {"batchsize: unknown key (command line: batchsize=4); did you mean 'batch_size'?"}},
     {{"beta=0.1"}, {"beta: unknown key", "did you mean 'loss.beta'?"}},
     {{"model.polcy_dtype=float32"}, {"model.polcy_dtype: unknown key", "did you mean 'model.policy_dtype'?"}},
-    {{"zzzzzz=1"}, {"zzzzzz: unknown key (command line: zzzzzz=1); to add it anyway, write +zzzzzz=1"}},
+    {{"learning_rate=1e-6"},
+     {"learning_rate: unknown key (command line: learning_rate=1e-6); it is called 'lr' here"}},
+    {{"zzzzzz=1"},
+     {"zzzzzz: unknown key (command line: zzzzzz=1); to add it although nothing reads it, write +zzzzzz=1"}},
     {{"lr.x=1"}, {"lr.x: unknown key"}},
     {{"wandb={foo: 1}"}, {"wandb: unknown key 'wandb.foo' (command line: wandb={foo: 1})"}},
     {{"hydra.run.dir=x"}, {"hydra.run.dir: Hydra's own settings are not supported", "local_run_dir"}},
@@ -35,6 +38,15 @@ const BadWords kBadWords[] = {
     {{"batch_size='8'"}, {"batch_size: got '8', expected a whole number", "write it without quotes"}},
     {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number from 1 to 1000000000"}},
     {{"eval_every=2e4"}, {"eval_every: got 20000.0", "write eval_every=20000"}},
+    {{"eval_every=None"},
+     {"eval_every: got 'None', expected a whole number", "(command line: eval_every=None); write null"}},
+    {{"datasets="},
+     {"datasets: got '', expected a list of one or more data sets such as [hh] or [hh, my.jsonl] (command "
+      "line: datasets=)"}},
+    {{"data.columns.prompt=ask"},
+     {"data.columns.prompt: unknown key (command line: data.columns.prompt=ask); a map is written as one "
+      "value: "
+      "data.columns={prompt: ask}"}},
     {{"eval_every=0"}, {"eval_every: got 0, expected a whole number from 1 to 1000000000, or null"}},
     {{"optimizer=AdamW", "optimizer_betas=0.9"},
      {"optimizer_betas: got 0.9, expected a list of two numbers >= 0 and < 1 such as [0.9, 0.95], or null"}},
@@ -209,6 +221,7 @@ struct BadFile {
 };
 
 const BadFile kBadFiles[] = {
+    {"learning_rate: 1\n", {"learning_rate: unknown key (FILE:1); it is called 'lr' here"}},
     {"lr: 1\nbatchsize: 4\n", {"batchsize: unknown key (FILE:2); did you mean 'batch_size'?"}},
     {"qqqqqq: 4\n", {"qqqqqq: unknown key (FILE:1); to keep an unused key, write +qqqqqq"}},
     {"model:\n  polcy_dtype: x\n",

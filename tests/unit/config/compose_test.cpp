@@ -231,5 +231,15 @@ TEST(WithOverrides, ChangesOnlyWhatIsAsked) {
   EXPECT_THROW(with_overrides(base, Words{"model=nope"}), UserError);
 }
 
+// What it would have applied to is not known.
+TEST(Compose, AnUnknownLossIsOneProblem) {
+  try {
+    compose({{"loss=dpo", "loss.beta=0.1", "loss.name=sigmoid", "exp_name=e", "model=pythia28"}, {}, {}});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.problems().size(), 1u) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace dpo::config

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "config/assets.h"
+#include "config/key_hints.h"
 #include "config/read.h"
 #include "config/yaml_reader.h"
 #include "unit/config/helpers.h"
@@ -22,6 +23,37 @@ TEST(Schema, KeysAreUniqueAndHelpIsThere) {
     const Path path = split_path(field.key);
     EXPECT_TRUE(path.size() == 1 || (path.size() == 2 && is_section(path[0]))) << field.key;
   }
+}
+
+// Every key that a text names as KEY=VALUE exists.
+void check_assignments(std::string_view text) {
+  for (std::size_t equals = text.find('='); equals != text.npos; equals = text.find('=', equals + 1)) {
+    const std::size_t space = text.find_last_of(" (", equals);
+    const std::string_view key = text.substr(space + 1, equals - space - 1);
+    EXPECT_TRUE(find_field(key) || is_group(key)) << key << " in: " << text;
+  }
+}
+
+TEST(Schema, HasTheKeysThatOtherNamesAreTranslatedTo) {
+  std::set<std::string_view> names;
+  for (const OtherName& name : other_names()) {
+    EXPECT_TRUE(find_field(name.ours)) << name.theirs << " -> " << name.ours;
+    EXPECT_FALSE(find_field(name.theirs) || is_section(name.theirs)) << name.theirs << " is a key";
+    EXPECT_TRUE(names.insert(name.theirs).second) << name.theirs << " twice";
+    check_assignments(name.difference);
+  }
+}
+
+TEST(Schema, KnowsWhichKeyWasMeant) {
+  EXPECT_EQ(did_you_mean_key("loss.lr"), "; did you mean 'lr'?");  // another section
+  EXPECT_EQ(did_you_mean_key("beta"), "; did you mean 'loss.beta'?");
+  EXPECT_EQ(did_you_mean_key("name"), "");  // of several sections
+  EXPECT_EQ(did_you_mean_key("model.name"), "; did you mean 'model.name_or_path'?");
+  EXPECT_EQ(did_you_mean_key("training.num_train_epochs"),
+            "; it is called 'n_epochs' here, and is a whole number");
+  EXPECT_EQ(
+      did_you_mean_key("max_steps"),
+      "; it is called 'n_examples' here, and counts examples instead of updates: max_steps * batch_size");
 }
 
 TEST(Schema, EveryDefaultIsValidOrMustBeSet) {

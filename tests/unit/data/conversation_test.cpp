@@ -159,16 +159,43 @@ TEST_F(Conversations, OfSftAndKto) {
   EXPECT_EQ(read(R"({"text": "t"})"), "text  > t alone");
 }
 
+TEST_F(Conversations, MayHaveTheRolesOfShareGpt) {
+  for (const char* const keys : {"from value", "role content"}) {
+    const std::string who(keys, 4), what(keys + 5);
+    const std::string json = fmt::format(
+        R"({{"conversations": [{{"{0}": "human", "{1}": "q"}}, {{"{0}": "gpt", "{1}": "a"}}]}})", who, what);
+    EXPECT_EQ(read(json), R"(chat {"messages": [user:q]} > [assistant:a] alone)") << json;
+  }
+}
+
 TEST_F(Conversations, ThatAreNoneAreRefused) {
   const auto refused = [&](const std::string& json, const std::string& why) {
     EXPECT_NE(read(json).find(why), std::string::npos) << json << "\n" << read(json);
   };
   refused(R"({"messages": [{"role": "user", "content": "q"}]})",
-          "no message of the assistant after one of the user");
-  refused(R"({"messages": [{"role": "assistant", "content": "a"}]})",
-          "no message of the assistant after one of the user");
+          "no message of the 'assistant' after one of the 'user'; its roles are: user");
+  refused(R"({"messages": [{"role": "User", "content": "q"}, {"role": "Bot", "content": "a"}]})",
+          "no message of the 'assistant' after one of the 'user'; its roles are: User, Bot");
+  refused(
+      R"({"messages": [{"role": "user", "value": "q"}]})",
+      "'messages' contains a message with the keys role, value, expected 'role' and 'content', or 'from' and "
+      "'value'");
+  refused(R"({"messages": []})",
+          "'messages' is an empty list, expected a list of messages with 'role' and 'content'");
+  refused(R"({"messages": "q"})",
+          "'messages' is a string, expected a list of messages with 'role' and 'content'; a "
+          "CSV file cannot have lists");
+  refused(R"({"messages": [{"speaker": "a", "text": "q"}]})",
+          "'messages' is a list that begins with an object with the keys speaker, text, expected");
+  refused(R"({"prompt": "q", "chosen": [], "rejected": []})",
+          "'chosen' is an empty list, expected a string or messages");
+  refused(R"({"prompt": [], "chosen": "a", "rejected": "b"})",
+          "'prompt' is an empty list, expected a string or messages");
+  refused(R"({"prompt": [{"role": "user", "content": "q"}], "chosen": [], "rejected": "b"})",
+          "'chosen' is an empty list, expected a string or messages");
   refused(R"({"question": null, "responses": [], "scores": []})", "there are no responses");
-  refused(R"({"messages": ["q", "a"]})", "'messages' is a list, expected a string or messages");
+  refused(R"({"messages": ["q", "a"]})",
+          "'messages' is a list that begins with a string, expected a list of messages");
   refused(R"({"prompt": [{"role": "user", "content": "q"}, "x"], "chosen": "a", "rejected": "b"})",
           "'prompt' contains a string, expected messages with 'role' and 'content'");
   refused(R"({"conversations": [{"from": "martian", "value": "q"}]})", "a message is from 'martian'");
@@ -177,7 +204,7 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
       "there is no prompt");
   refused(R"({"chosen": [{"role": "user", "content": "a"}, {"role": "user", "content": "c"}], )"
           R"("rejected": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
-          "a response has no message of the assistant, only of 'user'");
+          "a response has no message of the 'assistant'; its roles are: user");
   refused(R"({"prompt": [{"role": "user", "content": "q"}], "tools": "[", "chosen": "a", "rejected": "b"})",
           "'tools' is a string that is not JSON");
   refused(R"({"prompt": [{"role": "user", "content": "q"}], "chat_template_kwargs": 3, "chosen": "a", )"

@@ -59,10 +59,11 @@ TEST_F(PromptLines, ProblemsNameTheLine) {
   for (const char* const name : {"rows.jsonl", "rows"}) {
     const auto problem = [&](const std::string& bad) { return responses(good + "\n\n" + bad, {}, name); };
     const std::string start = std::string(name) + ":3: ";
-    EXPECT_TRUE(problem("{").starts_with(start + "not valid JSON: column 2")) << problem("{");
+    EXPECT_TRUE(problem("{").starts_with(start + "not valid JSON at column 2: the line ends"))
+        << problem("{");
     EXPECT_EQ(problem("[]"), start + "got a list, expected an object with named columns");
     EXPECT_EQ(problem(R"({"prompt": 3, "responses": ["a"]})"),
-              start + "'prompt' is a number, expected a string");
+              start + "'prompt' is a number, expected a string or messages with 'role' and 'content'");
     EXPECT_TRUE(problem(R"({"prompt": "p", "chosen": "a"})").starts_with(start + "expected the columns"));
     EXPECT_TRUE(problem(R"({"prompt": "p", "chosen": "a"})").ends_with("--columns NAME=COLUMN)"));
     EXPECT_TRUE(problem(R"({"prompt": "p", "responses": []})").starts_with(start));
@@ -95,7 +96,7 @@ TEST_F(PromptLines, ConversationsToAnswer) {
             R"({"messages": [{"role": "system", "content": "s"}, )" + user + "]}\n");
   EXPECT_EQ(conversations(R"({"x": 1})"), "prompts:1: expected 'prompt' or 'messages'");
   EXPECT_EQ(conversations(R"({"prompt": 1})"),
-            "prompts:1: 'prompt' is a number, expected a string or messages");
+            "prompts:1: 'prompt' is a number, expected a string or messages with 'role' and 'content'");
 }
 
 class EndsOfTurns : public WithTokenizer {

@@ -58,6 +58,8 @@ TEST_F(Rows, ComeFromLinesPlainAndCompressed) {
   EXPECT_EQ(read(write("r.jsonl.gz", gzipped(kLines))), kWanted);
   EXPECT_EQ(read(write("r.jsonl.zst", zstd(kLines))), kWanted);
   EXPECT_EQ(read(write("r.json", kLines)), kWanted);
+  EXPECT_EQ(read(write("r.jsonl", "\n [{\"a\": \"x\"},\n{\"a\": \"y\"}]")),
+            "x|y|");  // a list, by its bracket
   EXPECT_EQ(read(write("bom.jsonl", "\xef\xbb\xbf" + kLines)), kWanted);
   EXPECT_EQ(read(write("empty.jsonl", "")), "");
 }
@@ -126,18 +128,25 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
   const std::string deep = "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   const BadFile files[] = {
       {"r.jsonl", line + "{\"a\": \"x\"", "r.jsonl:2: not valid JSON"},
-      {"r.jsonl", line + line + "nonsense\n", "r.jsonl:3: not valid JSON"},
-      {"r.jsonl", line + "{'a': 1}\n", "r.jsonl:2: not valid JSON"},
-      {"r.jsonl", line + "{\"a\": \"x\",}\n", "r.jsonl:2: not valid JSON"},
+      {"r.jsonl", line + line + "nonsense\n", "r.jsonl:3: not valid JSON at column 1: found nonsense"},
+      {"r.jsonl", line + "{'a': 1}\n", "r.jsonl:2: not valid JSON at column 2: found a single quote"},
+      {"r.jsonl", line + "{\"a\": \"x\",}\n", "near '{\"a\": \"x\",}'"},
+      {"r.jsonl", "{\n  \"a\": \"x\"\n}\n",
+       "r.jsonl:1: not valid JSON at column 2: the line ends, expected a name in double quotes; near '{'; an "
+       "object "
+       "must be whole on its line, or the file a list: [{...}, ...]"},
+      {"r.jsonl", "a,b\nx,y\n", "each line is an object {...}; a CSV file is named .csv"},
+      {"r.jsonl", "<!DOCTYPE html>\n", "this looks like a web page in place of the file"},
       {"r.jsonl", line + "{\"a\": \"x\"} {\"a\": 1}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": NaN}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": \"\xff\"}\n",
-       "r.jsonl:2: not valid JSON: column 8: syntax error while parsing value"},
+       "r.jsonl:2: not valid JSON at column 8: the byte 0xff is not UTF-8; save the file in that encoding; "
+       "near '{\"a\": \"\uFFFD\"}' (data.on_error=skip skips such rows)"},
       {"r.jsonl", line + "{\"a\": \"\xed\xa0\x80\"}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": \"\\ud800\"}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + std::string("{\"a\": \"\0\"}\n", 11), "r.jsonl:2: not valid JSON"},
       {"r.jsonl", "\n\n" + line + "\n3\n", "r.jsonl:5: got a number, expected an object"},
-      {"r.jsonl", "[{\"a\": \"x\"}]\n", "r.jsonl:1: got a list, expected an object"},
+      {"r.jsonl", line + "[{\"a\": \"x\"}]\n", "r.jsonl:2: got a list, expected an object"},
       {"r.jsonl", "\"a\"\n", "r.jsonl:1: got a string, expected an object"},
       {"r.jsonl", "null\n", "r.jsonl:1: got null, expected an object"},
       {"r.jsonl", line + "{\"b\": 1}\n", "r.jsonl:2: no a (data.on_error=skip skips such rows)"},
@@ -155,10 +164,40 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n",
        "r.parquet: this is a Git LFS pointer"},
       {"r.parquet", "PAR1 nonsense", "r.parquet: "},
-      {"r.json", "[{\"a\": \"x\"},\n{\"a\": \"y\"}\n", "r.json:3: not valid JSON"},
+      {"r.parquet", line,
+       "r.parquet: is not a Parquet file, whose first bytes are PAR1; name it by what it is"},
+      {"r.jsonl", "PAR1 nonsense", "r.jsonl: is a Parquet file; name it .parquet"},
+      {"r.jsonl", "PK\x03\x04 nonsense", "r.jsonl: is a zip archive or a spreadsheet"},
+      {"r.csv", "BZh9 nonsense", "r.csv: is compressed with bzip2 or xz"},
+      {"r.json",
+       std::string("\xfd"
+                   "7zXZ\0",
+                   6),
+       "r.json: is compressed with bzip2 or xz"},
+      {"r.csv",
+       "\xff\xfe"
+       "a",
+       "r.csv: is UTF-16 text, expected UTF-8"},
+      {"r.jsonl", std::string("{\0\"\0a\0", 6), "r.jsonl: is UTF-16 text"},
+      {"r.jsonl", std::string("\0{\0\"\0a", 6), "r.jsonl: is UTF-16 text"},
+      {"r.csv", "{\"a\": \"x\", \"b\": \"y\"}\n", "r.csv: the first line is JSON, expected column names"},
+      {"r.csv", "a;b\n1;2\n", "r.csv: the first line has one column, 'a;b', expected names with commas"},
+      {"r.csv", "a\tb\n", "r.csv: the first line has one column, 'a\\x09b'"},
+      {"r", "x", "r: the name does not say what the file is, expected one of .jsonl"},
+      {"r.json", "[{\"a\": \"x\"},\n{\"a\": \"y\"}\n",
+       "r.json:3: not valid JSON at column 1: the file ends, expected a comma or ']'; is it complete?"},
+      {"r.json", "[{\"a\": \"x\"}\n {\"a\": \"y\"}]",
+       "r.json:2: not valid JSON at column 2: found '{', expected a comma or ']'; near ' {\"a\": \"y\"}]'"},
+      {"r.json", "[{\"a\": \"\u00e9\"}, {\"a\": True}]",
+       "r.json:1: not valid JSON at column 20: found True, expected a value; write true or false; near "
+       "'[{\"a\": \"\u00e9\"}, {\"a\": True}]'"},
+      {"r.json", "[{\"a\": True}]", "r.json:1: not valid JSON at column 8: found True"},
+      {"r.json", "[{\"a\": \"" + std::string(500, 'x') + "\"},\n\n{\"a\": \"y\",\n \"b\": }, {\"a\": 1}]",
+       "r.json:4: not valid JSON at column 7: found '}', expected a value; near ' \"b\": }, {\"a\": 1}]'"},
       {"r.json", "[{\"a\": \"x\"},\n 7]", "r.json:2: got a number, expected an object"},
       {"r.json", "[" + deep + "]", "r.json:1: nested more than 64 levels deep"},
-      {"r.json", "[{\"a\": \"x\"}] x", "r.json:1: not valid JSON"},
+      {"r.json", "[{\"a\": \"x\"}] x",
+       "r.json:1: not valid JSON at column 14: found x, expected the end of the file"},
       {"r.csv", "", "r.csv: is empty, expected a first line with column names"},
       {"r.csv", "a,b\n1,2\n3\n", "r.csv:3: got 1 fields, expected 2 as in the first line"},
       {"r.csv", "a,b\n1,2,3\n", "r.csv:2: got 3 fields, expected 2 as in the first line"},
@@ -176,6 +215,14 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       std::string::npos);
   std::filesystem::create_directories(folder_ / "d.jsonl");
   EXPECT_NE(problem_of([&] { read(folder_ / "d.jsonl"); }).find("is a folder"), std::string::npos);
+}
+
+// The parser of lists looks one byte beyond a number.
+TEST_F(Rows, OfAListAreCountedToTheMistake) {
+  const auto file = write("r.json", "[{\"a\": \"x\"}, 7, {\"a\": y}]");
+  EXPECT_NE(
+      problem_of([&] { read(file, true); }).find("r.json:1: not valid JSON at column 23: found y, expected"),
+      std::string::npos);
 }
 
 TEST_F(Rows, OfAnySizeDoNotFillTheMemory) {

@@ -192,7 +192,19 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
   };
   EXPECT_TRUE(has(problem({"hh"}), "Anthropic/hh-rlhf', or give its folder: dataset_paths.hh=DIR"));
   EXPECT_TRUE(has(problem({"me/it"}), "download it with '"));
-  EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl'");
+  EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl' in " +
+                                                 std::filesystem::current_path().string());
+  write("f/mine.jsonl", "");
+  EXPECT_TRUE(
+      has(problem({(folder_ / "f/mien.jsonl").string()}), "f/mien.jsonl'; did you mean 'mine.jsonl'?"));
+  EXPECT_TRUE(has(problem({(folder_ / "f/*.jsonl").string()}), "wildcards are not expanded"));
+  EXPECT_TRUE(has(problem({(folder_ / "g/mine.jsonl").string()}), "g' either"));
+  for (const char* const address : {"https://huggingface.co/datasets/me/it", "hf://datasets/me/it"}) {
+    EXPECT_TRUE(has(problem({address}), "is an address; expected 'me/it', or the path"));
+    EXPECT_TRUE(has(problem_of([&] { hub_data_sets(config_); }), "is an address; expected 'me/it'"));
+  }
+  EXPECT_TRUE(
+      has(problem({"s3://me/it.jsonl"}), "expected a name on the Hugging Face hub (ORG/NAME), or the path"));
   EXPECT_TRUE(has(problem({"shpp"}), "is not hh, shp or se") &&
               has(problem({"shpp"}), "did you mean 'shp'?"));
   const std::string both = problem({"shp", "se"});
@@ -214,8 +226,36 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
   config_.datasets = {write("one.jsonl", line("p")).string()};
   config_.data.test_share = 0;
   const std::string problem = problem_of([&] { prompts(Split::Test); });
-  EXPECT_NE(problem.find("no prompt fell into the test split"), std::string::npos);
+  EXPECT_NE(problem.find("none of its 1 row fell into the test split"), std::string::npos) << problem;
   EXPECT_NE(problem.find("data.test_share"), std::string::npos);
+}
+
+// Neither more rows nor another share would help these.
+TEST_F(Sources, WithoutAnyRowSayWhy) {
+  const auto problem = [&](const char* name, const std::string& content) {
+    config_.datasets = {write(name, content).string()};
+    return problem_of([&] { prompts(Split::Train); });
+  };
+  const auto expect = [](const std::string& got, const std::string& end) {
+    EXPECT_TRUE(got.ends_with(end)) << got;
+  };
+  const std::string none = "e.jsonl': there are no rows to read for the train split: the file ";
+  expect(problem("e.jsonl", ""), none + "is empty (0 bytes)");
+  expect(problem("e.jsonl", "\n \n\r\n"),
+         none + "has only blank lines, an empty list or a line of column names");
+  expect(problem("e.json", "[]"), "the file has only blank lines, an empty list or a line of column names");
+  expect(problem("e.csv", "prompt,chosen,rejected\n"), "or a line of column names");
+  write("folder/train-1.jsonl", "");
+  write("folder/test.jsonl", line("t"));
+  config_.datasets = {write("folder/train-2.jsonl", "").parent_path().string()};
+  expect(problem_of([&] { prompts(Split::Train); }), "folder/train-1.jsonl, is empty (0 bytes)");
+  config_.data.on_error = config::BadRowPolicy::skip;
+  const std::string skipped = problem("e.jsonl", "{\"prompt\": 1}\nx\n");
+  EXPECT_NE(skipped.find("none of its 2 rows can be read, all were skipped; the first: " +
+                         config_.datasets[0] + ":1: expected the columns"),
+            std::string::npos)
+      << skipped;
+  EXPECT_EQ(skipped.find("test_share"), std::string::npos) << skipped;
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+#include "config/key_hints.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/nearest.h"
+#include "config/schema.h"
+
+namespace dpo::config {
+namespace {
+
+std::string_view last_part(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
+}
+
+// The one key that fits.
+std::optional<std::string> only_key(const std::function<bool(const std::string& key)>& fits) {
+  std::optional<std::string> found;
+  for (const Field& field : schema()) {
+    if (!fits(field.key)) continue;
+    if (found) return std::nullopt;
+    found = field.key;
+  }
+  return found;
+}
+
+}  // namespace
+
+const std::vector<OtherName>& other_names() {
+  static const std::vector<OtherName> names = {
+      // What is trained.
+      {"model_name_or_path", "model.name_or_path"},
+      {"model_name", "model.name_or_path"},
+      {"base_model", "model.name_or_path"},
+      {"tokenizer_name", "model.tokenizer_name_or_path"},
+      {"torch_dtype", "model.policy_dtype"},
+      {"dtype", "model.policy_dtype"},
+      {"bf16", "model.fsdp_policy_mp", "and takes a dtype: model.fsdp_policy_mp=bfloat16"},
+      {"fp16", "model.fsdp_policy_mp", "and takes a dtype; of 16 bits only bfloat16 can be trained in"},
+      // On what.
+      {"dataset_name", "datasets", "and is a list: datasets=[ORG/NAME]"},
+      {"dataset", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"train_file", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"data_files", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"max_seq_length", "max_length"},
+      {"max_seq_len", "max_length"},
+      {"model_max_length", "max_length"},
+      {"sequence_len", "max_length"},
+      {"cutoff_len", "max_length"},
+      {"val_set_size", "data.test_share", "and is a share of the prompts"},
+      {"test_size", "data.test_share", "and is a share of the prompts"},
+      // How long, and in which steps.
+      {"num_train_epochs", "n_epochs", "and is a whole number"},
+      {"num_epochs", "n_epochs", "and is a whole number"},
+      {"epochs", "n_epochs", "and is a whole number"},
+      {"max_steps", "n_examples", "and counts examples instead of updates: max_steps * batch_size"},
+      {"train_batch_size", "batch_size", "and counts the examples of an update on all devices"},
+      {"per_device_train_batch_size", "batch_size",
+       "and counts the examples of an update on all devices: per_device_train_batch_size * devices * "
+       "gradient_accumulation_steps"},
+      {"micro_batch_size", "batch_size",
+       "and counts the examples of an update on all devices: micro_batch_size * devices * "
+       "gradient_accumulation_steps"},
+      {"per_device_eval_batch_size", "eval_batch_size", "and counts examples on all devices"},
+      {"gradient_checkpointing", "activation_checkpointing"},
+      // The optimizer.
+      {"learning_rate", "lr"},
+      {"lr_scheduler_type", "lr_schedule", "and is constant, linear or cosine"},
+      {"lr_scheduler", "lr_schedule", "and is constant, linear or cosine"},
+      {"warmup_ratio", "warmup_steps", "and is a number of updates, not a share of them"},
+      {"optim", "optimizer",
+       "and is RMSprop, Adam, AdamW, SGD or Adafactor; optimizer_state=8bit stores the state in 8 bits"},
+      {"adam_beta1", "optimizer_betas", "and has both: optimizer_betas=[0.9,0.999]"},
+      {"adam_beta2", "optimizer_betas", "and has both: optimizer_betas=[0.9,0.999]"},
+      {"adam_epsilon", "optimizer_eps"},
+      {"gradient_clipping", "max_grad_norm"},
+      // The loss.
+      {"loss_type", "loss.name", "and is chosen with its settings: loss=dpo (TRL's sigmoid), loss=ipo, ..."},
+      {"f_divergence_type", "loss.divergence"},
+      {"rpo_alpha", "loss.alpha"},
+      {"ld_alpha", "loss.length_alpha"},
+      {"simpo_gamma", "loss.gamma"},
+      {"precompute_ref_log_probs", "reference", "and is live, cached or auto: reference=cached"},
+      // Adapters.
+      {"use_peft", "adapter.name", "and is chosen with its settings: adapter=lora"},
+      {"lora_r", "adapter.r"},
+      {"lora_alpha", "adapter.alpha"},
+      {"lora_dropout", "adapter.dropout"},
+      {"lora_target_modules", "adapter.targets"},
+      {"lora_modules_to_save", "adapter.modules_to_save"},
+      {"use_dora", "adapter.dora"},
+      {"use_rslora", "adapter.rslora"},
+      {"load_in_4bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=nf4"},
+      {"load_in_8bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=int8"},
+      // Files and reports.
+      {"output_dir", "local_run_dir"},
+      {"overwrite_output_dir", "overwrite"},
+      {"run_name", "exp_name"},
+      {"resume_from_checkpoint", "resume"},
+      {"eval_steps", "eval_every", "and counts examples instead of updates: eval_steps * batch_size"},
+      {"save_steps", "save_every", "and counts examples instead of updates: save_steps * batch_size"},
+      {"save_total_limit", "keep_last"},
+      {"logging_steps", "minimum_log_interval_secs",
+       "and is the time between two logged updates, in seconds"},
+      {"report_to", "wandb.enabled",
+       "for Weights & Biases; tensorboard=true and mlflow.tracking_uri=URL are the others"},
+      {"wandb_project", "wandb.project"},
+      {"wandb_entity", "wandb.entity"},
+      // Several devices.
+      {"fsdp", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
+      {"deepspeed", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
+      {"tensor_parallel_size", "mesh.tensor", "with trainer=TensorParallelTrainer"},
+  };
+  return names;
+}
+
+std::string did_you_mean_key(std::string_view key) {
+  const std::string_view name = last_part(key);
+  if (const auto other = std::ranges::find(other_names(), name, &OtherName::theirs);
+      other != other_names().end())
+    return fmt::format("; it is called '{}' here{}{}", other->ours, other->difference.empty() ? "" : ", ",
+                       other->difference);
+  auto found = only_key([&](const std::string& ours) { return last_part(ours) == name; });  // in some section
+  if (!found) found = only_key([&](const std::string& ours) { return ours.starts_with(key); });
+  if (found) return fmt::format("; did you mean '{}'?", *found);
+  return did_you_mean(key, all_keys());
+}
+
+}  // namespace dpo::config

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dpo::config {
+
+// A key of other trainers (transformers, TRL, peft, axolotl), and ours.
+struct OtherName {
+  std::string_view theirs, ours;
+  std::string_view difference = {};  // in meaning or values, as the rest of the sentence
+};
+
+// Those that have an equal here and another name.
+const std::vector<OtherName>& other_names();
+
+// "; did you mean 'loss.beta'?", "; it is called 'lr' here", for a key that is misspelt, lacks its section,
+// has another one, or is that of another trainer; otherwise empty.
+std::string did_you_mean_key(std::string_view key);
+
+}  // namespace dpo::config
