@@ -43,7 +43,7 @@ std::string out_of_memory_text(const std::exception& error, const plan::Plan& pl
   in.machine.device.memory *= std::min(1.0, kShare * plan.memory.total() / plan.memory.available);
   in.run.activation_checkpointing = plan.resolved.activation_checkpointing;
   std::vector<plan::Remedy> remedies =
-      plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, in);
+      plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, plan::assess(in), in);
   // The plan took this run for one that fits, and would decide the same again.
   for (plan::Remedy& remedy : remedies)
     std::ranges::replace(remedy.overrides, std::string("activation_checkpointing=auto"),
