@@ -36,14 +36,14 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// A forward pass of a block on a GPU. Products reach a steady share of the peak, attention a third of that.
+// A forward pass of a block on a GPU. Products reach a steady share of the peak, attention a fifth of that.
 // What lies between them (norms, activations, rotary embedding, additions, short attention) is bound by
 // memory: bytes per token and hidden element, in 16 bits. Launches take some time for each block, and the
-// host for each microbatch. Fitted to 17 updates on an H200, of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B,
-// Qwen2.5 and 3 and OLMoE, with 200 to 2,000 tokens an example, with and without LoRA: all within 6 %.
-constexpr double kAttentionRate = 1.0 / 3;
-constexpr double kBytesPerElement = 140;
-constexpr double kBlockSecondsOnGpu = 50e-6;
+// host for each microbatch. Fitted to 20 updates on an H200, of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B
+// and Qwen2.5 and 3, with 200 to 2,000 tokens an example, with and without LoRA: all within 10 %.
+constexpr double kAttentionRate = 1.0 / 5;
+constexpr double kBytesPerElement = 115;
+constexpr double kBlockSecondsOnGpu = 30e-6;
 // The share of the rate that products with experts reach: OLMoE-1B-7B on an H200.
 constexpr double kExpertsEfficiency = 0.46;
 
