@@ -114,6 +114,7 @@ bool attends_trees(std::int64_t head_dim) {
 }
 
 void attend_trees(const TreeAttention& a, Stream stream) {
+  if (a.tile_count == 0) return;
   with_head_dim(a.head_dim, [&](auto dim) {
     constexpr int kDim = decltype(dim)::value;
     launch_tiles(attention_of_trees<kDim>, a.tile_count * a.heads,

@@ -193,6 +193,7 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
 }  // namespace
 
 void attend_trees_backward(const TreeAttention& a, const TreeGradients& g, Stream stream) {
+  if (a.tile_count == 0) return;
   with_head_dim(a.head_dim, [&](auto dim) {
     constexpr int kDim = decltype(dim)::value;
     launch_tiles(attention_of_trees_dq<kDim>, a.tile_count * a.heads,
