@@ -1,11 +1,9 @@
 """Draws docs/speed.svg, the chart of the README, from the tables of docs/benchmarks.md.
 
-    python3 scripts/speed_chart.py [OUT]
-
 The colours follow the reader's light or dark theme.
 """
 
-import sys
+import argparse
 from html import escape
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -72,4 +70,6 @@ def draw():
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "speed.svg").write_text(draw())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", nargs="?", type=Path, default=ROOT / "docs" / "speed.svg")
+    parser.parse_args().out.write_text(draw())

@@ -140,7 +140,7 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   }
   add("max_length", fmt::format("{}", run.max_length));
   add("max_prompt_length", fmt::format("{}", run.max_prompt_length));
-  add("max_grad_norm", fmt::format("{}", run.max_grad_norm));
+  add("max_grad_norm", run.max_grad_norm ? fmt::format("{}", *run.max_grad_norm) : "null (no clipping)");
   add("weights stored as", name_of(run.model.policy_dtype));
   if (run.model.fsdp_policy_mp) add("computed in", name_of(run.model.fsdp_policy_mp));
   if (run.adapter.name != config::Adapter::none)

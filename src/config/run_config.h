@@ -126,7 +126,7 @@ struct RunConfig {
   bool do_first_eval = false;
   double lr = 0;
   std::int64_t gradient_accumulation_steps = 0;
-  double max_grad_norm = 0;
+  std::optional<double> max_grad_norm;
   std::int64_t max_length = 0;
   std::int64_t max_prompt_length = 0;
   std::optional<std::string> chat_template;
@@ -167,5 +167,11 @@ struct RunConfig {
   DatasetPaths dataset_paths;
   DataConfig data;
 };
+
+// Whether the gradients of a block are freed once it is updated: nothing needs those of all blocks, neither
+// their norm nor a sum over microbatches or ranks.
+inline bool frees_gradients(const RunConfig& run, std::int64_t ranks) {
+  return !run.max_grad_norm && run.gradient_accumulation_steps == 1 && ranks == 1;
+}
 
 }  // namespace dpo::config

@@ -10,18 +10,6 @@
 namespace dpo::optim {
 namespace {
 
-at::Tensor norm_of(const at::Tensor& tensor) {
-  if (!tensor.is_cpu())
-    return at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, at::kFloat).to(at::kDouble);
-  // On a CPU LibTorch adds float32 to float32, one after another: after 100 million of them 3 % are missing.
-  // In float64 it copies what it reads, so in pieces.
-  constexpr std::int64_t kPiece = 1 << 20;
-  std::vector<at::Tensor> norms;
-  for (const at::Tensor& piece : tensor.split(kPiece))
-    norms.push_back(at::linalg_vector_norm(piece, 2, std::nullopt, /*keepdim=*/false, at::kDouble));
-  return at::stack(norms).norm();
-}
-
 // What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
 // are counted by the first rank only. Neighbours are one part: a block may have hundreds of experts, and the
 // padding between them is zero.
@@ -48,13 +36,33 @@ std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& bloc
 
 }  // namespace
 
+at::Tensor block_norm(const at::Tensor& gradients) {
+  const at::NoGradGuard no_grad;
+  if (!gradients.is_cpu())
+    return at::linalg_vector_norm(gradients, 2, std::nullopt, /*keepdim=*/false, at::kFloat).to(at::kDouble);
+  // On a CPU LibTorch adds float32 to float32, one after another: after 100 million of them 3 % are missing.
+  // In float64 it copies what it reads, so in pieces.
+  constexpr std::int64_t kPiece = 1 << 20;
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& piece : gradients.split(kPiece))
+    norms.push_back(at::linalg_vector_norm(piece, 2, std::nullopt, /*keepdim=*/false, at::kDouble));
+  return at::stack(norms).norm();
+}
+
+double norm_of_all(const std::vector<at::Tensor>& norms) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> together;
+  for (const at::Tensor& norm : norms) together.push_back(norm.to(norms.front().device()));
+  return at::stack(together).norm().item<double>();
+}
+
 double gradient_norm(const model::Weights& gradients, const model::TensorTable& table,
                      const model::Layout& layout, comm::Group& ranks) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> norms;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const at::Tensor& part : counted(gradients.blocks[i].flat, table.blocks[i], layout))
-      norms.push_back(norm_of(part).to(gradients.device()));
+      norms.push_back(block_norm(part).to(gradients.device()));
   const at::Tensor own = at::stack(norms).norm();
   if (ranks.size() == 1) return own.item<double>();
   const at::Tensor square = own.square().reshape({1});

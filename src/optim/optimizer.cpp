@@ -8,14 +8,18 @@ namespace dpo::optim {
 
 void Optimizer::step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
                      std::uint64_t seed, const StepOptions& options) {
+  begin_step();
+  for (std::size_t i = weights.blocks.size(); i-- > 0;)
+    step_block(i, weights, gradients.blocks[i], learning_rate, seed, options);
+}
+
+void Optimizer::step_block(std::size_t block, model::Weights& weights, const model::BlockWeights& gradients,
+                           double learning_rate, std::uint64_t seed, const StepOptions& options) {
   const at::NoGradGuard no_grad;
-  ++updates_;
-  for (std::size_t i = 0; i < weights.blocks.size(); ++i) {
-    const at::Tensor copy = options.copy ? options.copy->blocks[i].flat : at::Tensor();
-    const bool copied = update(i, weights.blocks[i], gradients.blocks[i],
-                               {learning_rate, seed + i, options.gradient_scale, copy});
-    if (copy.defined() && !copied) copy.copy_(weights.blocks[i].flat);
-  }
+  const at::Tensor copy = options.copy ? options.copy->blocks[block].flat : at::Tensor();
+  const bool copied = update(block, weights.blocks[block], gradients,
+                             {learning_rate, seed + block, options.gradient_scale, copy});
+  if (copy.defined() && !copied) copy.copy_(weights.blocks[block].flat);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,

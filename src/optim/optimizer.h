@@ -51,6 +51,10 @@ class Optimizer {
   // One update. `seed` is for stochastic rounding.
   void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
             std::uint64_t seed, const StepOptions& options = {});
+  // The same in parts: begin_step(), then every block once, in the order of a backward pass, the last first.
+  void begin_step() { ++updates_; }
+  void step_block(std::size_t block, model::Weights& weights, const model::BlockWeights& gradients,
+                  double learning_rate, std::uint64_t seed, const StepOptions& options = {});
 
   // What a checkpoint must save to resume exactly: the state, and the number of updates so far.
   virtual State state() const = 0;

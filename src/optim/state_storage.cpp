@@ -43,7 +43,7 @@ class OffloadedState : public StateStorage {
  public:
   OffloadedState(const model::Weights& weights, const std::vector<StateFormat>& formats)
       : blocks_(make_blocks(weights, formats, /*on_host=*/true)) {
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    for (std::size_t i = blocks_.size(); i-- > 0;) {
       const at::Tensor& flat = weights.blocks[i].flat;
       for (std::int64_t from = 0; from < flat.numel(); from += model::kOffloadedPart)
         add_part({i, from, std::min(model::kOffloadedPart, flat.numel() - from)}, flat.device());

@@ -53,16 +53,19 @@ double fullest_of_spread(const model::TensorTable& table, std::int64_t devices, 
   return fullest;
 }
 
-// Whether the head's matrix, or the embedding that is tied to it, is trained.
+bool has_tensor(const model::TensorTable& table, const std::string& name) {
+  return std::ranges::any_of(table.blocks, [&](const Block& block) {
+    return std::ranges::any_of(block.tensors,
+                               [&](const model::TensorInfo& tensor) { return tensor.name == name; });
+  });
+}
+
+// Whether the head's matrix is the embedding's.
+bool is_tied(const model::TensorTable& table) { return !has_tensor(table, table.head_name); }
+
 bool trains_head(const Workload& w) {
-  const auto has = [](const model::TensorTable& table, const std::string& name) {
-    return std::ranges::any_of(table.blocks, [&](const Block& block) {
-      return std::ranges::any_of(block.tensors,
-                                 [&](const model::TensorInfo& tensor) { return tensor.name == name; });
-    });
-  };
   const model::TensorTable& model = *w.in.table;
-  return has(w.in.trained(), has(model, model.head_name) ? model.head_name : model.embedding_name);
+  return has_tensor(w.in.trained(), is_tied(model) ? model.embedding_name : model.head_name);
 }
 
 // A chunk of logits, which a GPU's kernels overwrite with their gradient.
@@ -101,6 +104,22 @@ double gathered_bytes(const Workload& w) {
                               std::max(trained_size(i), trained_size(i + 1)) * reduced);
   }
   return most;
+}
+
+// Gradients for all parameters; or of one block at a time, and the embedding's besides while a head that
+// shares its matrix adds to them.
+double gradient_bytes(const Workload& w) {
+  const double each = to_double(w.precision.gradients);
+  if (!config::frees_gradients(w.in.run, w.mesh.ranks())) {
+    const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
+    return resident_parameters(w, w.in.trained()) * each + unsharded_sums;
+  }
+  const std::vector<Block>& blocks = w.in.trained().blocks;
+  const bool tied = is_tied(*w.in.table);
+  double most = 0;
+  for (std::size_t i = tied ? 1 : 0; i < blocks.size(); ++i)
+    most = std::max(most, unsharded_on_rank(w, blocks[i]));
+  return (most + (tied ? unsharded_on_rank(w, blocks.front()) : 0)) * each;
 }
 
 // Bytes of optimizer state for each parameter.
@@ -283,14 +302,13 @@ Memory memory_per_gpu(const Workload& w) {
   const Precision& p = w.precision;
   const model::TensorTable& trained = w.in.trained();
   const double resident = resident_parameters(w, trained);
-  const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
   const double activations = activation_bytes(w), logits = logits_bytes(w);
   const double snapshot = w.in.run.debug ? 0 : resident * to_double(p.stored) + optimizer_bytes(w);
   Memory memory;
   memory.available = w.machine.device.memory * kUsable;
   memory.parts = {
       {"parameters", model_bytes(w) + (w.in.adapter ? resident * to_double(p.weights) : 0)},
-      {"gradients", resident * to_double(p.gradients) + unsharded_sums},
+      {"gradients", gradient_bytes(w)},
       {"optimizer", optimizer_on_device(w)},
       {"master weights", resident * p.master},
       {"reference", reference_on_device(w)},

@@ -267,8 +267,8 @@ std::string least_memory_needed(const Inputs& in) {
   const Overrides savings = joined(all_savings(in)).overrides;
   const Memory now = assess(in).memory;
   double least = now.total();
-  // Smaller microbatches need less memory, except that gradients are then summed in float32.
-  for (const std::int64_t steps : {in.run.gradient_accumulation_steps, in.run.batch_size}) {
+  // Smaller microbatches need less memory, except that gradients are then summed in float32, and kept.
+  for (const std::int64_t steps : {std::int64_t{1}, in.run.gradient_accumulation_steps, in.run.batch_size}) {
     const Inputs saving =
         changed(in, savings + Overrides{fmt::format("gradient_accumulation_steps={}", steps)});
     if (find_mesh(saving)) least = std::min(least, assess(saving).memory.total());

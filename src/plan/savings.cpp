@@ -176,6 +176,9 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
 
 std::vector<Saving> rounding_savings(const Inputs& in) {
   std::vector<Saving> ways = both(small_base(in), state_savings(in));
+  const std::optional<config::MeshShape> mesh = find_mesh(in);
+  if (in.run.max_grad_norm && mesh && mesh->ranks() == 1 && !in.adapter)
+    ways.push_back({{"max_grad_norm=null"}, "no clipping: gradients freed block by block"});
   if (in.run.fsdp_reduce_dtype == config::Dtype::float32 && in.run.trainer == config::Trainer::Fsdp)
     ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
   if (in.run.model.policy_dtype == config::Dtype::float32)

@@ -33,8 +33,8 @@ Saving lora_of(const config::RunConfig& run);
 // smallest change first.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
-// Of the costly ones those that train the same weights, and keep state and frozen matrices in fewer bits or
-// elsewhere.
+// Of the costly ones those that train the same weights: state and frozen matrices in fewer bits or elsewhere,
+// gradients that are not kept.
 std::vector<Saving> rounding_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);
 

@@ -54,14 +54,14 @@ std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCou
 std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
   updates_ = value_of(metrics, "counters/updates");
   const double norm = value_of(metrics, "grad_norm");
-  clipped_in_a_row_ = norm > max_gradient_norm_ ? clipped_in_a_row_ + 1 : 0;
+  clipped_in_a_row_ = max_gradient_norm_ && norm > *max_gradient_norm_ ? clipped_in_a_row_ + 1 : 0;
   if (clipped_in_a_row_ < kClippedInARow) return {};
   return report(
       {{"clipped",
         fmt::format("the gradient was clipped in each of the last {} updates (norm {:.3g}, "
                     "max_grad_norm {:.3g}): the size of a step is set by the clipping, not by lr. Try "
                     "a larger max_grad_norm, or a larger batch_size if the norm varies a lot.",
-                    clipped_in_a_row_, norm, max_gradient_norm_)}});
+                    clipped_in_a_row_, norm, *max_gradient_norm_)}});
 }
 
 std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {

@@ -24,7 +24,7 @@ struct RunWarning {
 // returns all of them, for the end of the run.
 class Diagnosis {
  public:
-  explicit Diagnosis(double max_gradient_norm) : max_gradient_norm_(max_gradient_norm) {}
+  explicit Diagnosis(std::optional<double> max_gradient_norm) : max_gradient_norm_(max_gradient_norm) {}
 
   std::vector<RunWarning> after_loading(std::span<const data::SourceCounts> counts);
   std::vector<RunWarning> after_update(const Metrics& metrics);
@@ -41,7 +41,7 @@ class Diagnosis {
   };
   std::vector<RunWarning> report(std::vector<RunWarning> noticed);
 
-  double max_gradient_norm_;
+  std::optional<double> max_gradient_norm_;  // null: no clipping
   std::int64_t clipped_in_a_row_ = 0;
   double updates_ = 0;
   std::optional<Metrics> first_evaluation_;

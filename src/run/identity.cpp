@@ -103,7 +103,7 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
                        {"lr", fmt::format("{}", config.lr)},
                        {"lr_schedule", name_of(config.lr_schedule)},
                        {kUpdates, is_constant ? "null" : std::to_string(updates)},
-                       {"max_grad_norm", fmt::format("{}", config.max_grad_norm)},
+                       {"max_grad_norm", text_of_number(config.max_grad_norm)},
                        {"max_length", std::to_string(config.max_length)},
                        {"max_prompt_length", std::to_string(config.max_prompt_length)},
                        {"warmup_steps", std::to_string(config.warmup_steps)}};

@@ -1,6 +1,7 @@
 #include "shard/gradients.h"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -133,7 +134,56 @@ class ReducedByUpdate : public Gradients {
   std::vector<std::optional<WholeBlock>> buffers_;
 };
 
+class FreedByBlock : public model::GradientStore {
+ public:
+  FreedByBlock(const model::TensorTable& table, const model::Weights& weights, at::ScalarType dtype,
+               OnBlock on_block)
+      : table_(table),
+        weights_(weights),
+        dtype_(dtype),
+        on_block_(std::move(on_block)),
+        blocks_(table.blocks.size()),
+        incomplete_(table.blocks.size()) {}
+
+  model::BlockWeights& gradients(std::size_t block) override {
+    if (!blocks_[block]) blocks_[block] = new_block(block);
+    return *blocks_[block];
+  }
+
+  // Blocks are complete from the last to the first. A head that shares the embedding's matrix says so of the
+  // embedding before, which has gradients of its own to come.
+  void complete(std::size_t block) override {
+    if (block + 1 != incomplete_) return;
+    on_block_(block, gradients(block));
+    blocks_[block].reset();
+    --incomplete_;
+  }
+
+ private:
+  model::BlockWeights new_block(std::size_t block) const {
+    const model::Block& tensors = table_.blocks[block];
+    const at::Tensor flat = at::zeros({model::local_block(tensors, {}).shard_size},
+                                      weights_.blocks[block].flat.options().dtype(dtype_));
+    model::BlockWeights made = model::block_views(flat, tensors, {});
+    for (model::NamedTensor& gradient : made.operands) gradient.overwrite = std::make_shared<bool>(true);
+    return made;
+  }
+
+  const model::TensorTable& table_;
+  const model::Weights& weights_;
+  at::ScalarType dtype_;
+  OnBlock on_block_;
+  std::vector<std::optional<model::BlockWeights>> blocks_;
+  std::size_t incomplete_;
+};
+
 }  // namespace
+
+std::unique_ptr<model::GradientStore> make_freed_gradients(const model::TensorTable& table,
+                                                           const model::Weights& weights,
+                                                           at::ScalarType dtype, OnBlock on_block) {
+  return std::make_unique<FreedByBlock>(table, weights, dtype, std::move(on_block));
+}
 
 std::unique_ptr<Gradients> make_gradients(const model::TensorTable& table, model::Weights& sums,
                                           const Mesh& mesh, const GradientOptions& options) {

@@ -43,14 +43,17 @@ shard::LocalModel computed_model(const model::Model& model, const model::Weights
 
 Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
                const shard::Mesh& mesh, const shard::GradientOptions& reduction,
-               const std::optional<shard::LocalModel>& base)
+               const std::optional<shard::LocalModel>& base, KeptGradients kept)
     : mesh_(mesh),
+      gradient_dtype_(precision.gradients),
       stored_(stored_weights(model.trained, std::move(weights), precision.computed, mesh.layout())),
-      computed_(computed_model(model, stored_, precision.computed, mesh, base)),
-      gradients_(std::make_unique<model::Weights>(
-          shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()))),
-      reduction_(shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction)) {
-  for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
+      computed_(computed_model(model, stored_, precision.computed, mesh, base)) {
+  if (kept == KeptGradients::all) {
+    gradients_ = std::make_unique<model::Weights>(
+        shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()));
+    reduction_ = shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction);
+    for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
+  }
   const at::NoGradGuard no_grad;
   if (const model::Weights* copied = copy())
     for (std::size_t i = 0; i < stored_.blocks.size(); ++i)
@@ -75,6 +78,10 @@ double Policy::finish_gradients() {
   });
   reduction_->finish();
   return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
+}
+
+std::unique_ptr<model::GradientStore> Policy::gradients_by_block(shard::OnBlock on_block) const {
+  return shard::make_freed_gradients(model().trained, stored_, gradient_dtype_, std::move(on_block));
 }
 
 const model::Weights* Policy::copy() const {

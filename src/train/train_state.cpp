@@ -29,6 +29,10 @@ optim::OptimizerSettings optimizer_settings(const config::RunConfig& config, con
   return settings;
 }
 
+KeptGradients kept_gradients(const config::RunConfig& config, const shard::Mesh& mesh) {
+  return config::frees_gradients(config, mesh.all->size()) ? KeptGradients::by_block : KeptGradients::all;
+}
+
 }  // namespace
 
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh) {
@@ -106,7 +110,8 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
                                          config.fsdp_accumulate == config::Accumulation::whole};
   TrainState state{.mesh = mesh,
-                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction, base},
+                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction, base,
+                              kept_gradients(config, mesh)},
                    .reference = std::move(reference),
                    .optimizer = nullptr,
                    .schedule = {config.lr, config.warmup_steps, config.lr_schedule},

@@ -34,8 +34,8 @@ struct TrainState {
   loss::Options loss;
   model::PassOptions pass;
   std::int64_t microbatches = 1;
-  double max_gradient_norm = 10;
-  RunningMean rewards{};  // of all responses that were trained on
+  std::optional<double> max_gradient_norm = 10;  // null: no clipping
+  RunningMean rewards{};                         // of all responses that were trained on
   std::uint64_t seed = 0;
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  // tokens of a prompt and a response
   double dropout = 0;  // of an adapter, where gradients are computed

@@ -105,32 +105,37 @@ loss::Options loss_options_for(const TrainState& state, const ExampleBatch& batc
   return options;
 }
 
-void require_finite(const UpdateResult& result, std::int64_t update) {
-  if (result.finite()) return;
+[[noreturn]] void fail_not_finite(const UpdateResult& result, std::int64_t update,
+                                  const std::string& consequence) {
   std::vector<std::uint32_t> culprits, all;
   for (const Record& record : result.records) {
     all.push_back(record.example);
     if (!std::isfinite(record.loss)) culprits.push_back(record.example);
   }
   throw TrainingFailure(fmt::format(
-      "update {}: {} is NaN or infinite (gradient norm {}); the update was not applied. Examples in the "
-      "batch: {}. Try a lower lr, and look at these examples.",
+      "update {}: {} is NaN or infinite; {}. Examples in the batch: {}. Try a lower lr, and look at these "
+      "examples.",
       update + 1,
-      culprits.empty() ? "a gradient" : fmt::format("the loss of example {}", fmt::join(culprits, ", ")),
-      result.gradient_norm, fmt::join(all, ", ")));
+      culprits.empty() ? fmt::format("a gradient (their norm is {})", result.gradient_norm)
+                       : fmt::format("the loss of example {}", fmt::join(culprits, ", ")),
+      consequence, fmt::join(all, ", ")));
 }
 
-}  // namespace
-
-bool UpdateResult::finite() const {
-  return std::isfinite(gradient_norm) &&
-         std::all_of(records.begin(), records.end(),
-                     [](const Record& record) { return std::isfinite(record.loss); });
+void require_finite(const UpdateResult& result, std::int64_t update) {
+  if (!result.finite()) fail_not_finite(result, update, "the update was not applied");
 }
 
-UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
+// What becomes of the gradients of an update.
+struct Gradients {
+  model::GradientStore& store;
+  std::function<double()> finish;  // after the last pass: returns their norm
+  Check on_scored =
+      {};  // of a batch in one microbatch on one rank: is told the losses before the backward pass
+};
+
+// The passes over a batch.
+UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Gradients& gradients) {
   UpdateResult result;
-  state.policy.clear_gradients();
   const std::vector<Microbatch> parts = microbatches_of(state, batch);
   const loss::Options options = loss_options_for(state, batch);
   // Scored again below, so that only one microbatch's activations are in memory at a time.
@@ -139,6 +144,7 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
     whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
+  const auto gather = [&] { return whole ? whole->records() : records.gather(state.mesh); };
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Microbatch& part = parts[i];
     const data::Forest& forest = part.forest;
@@ -151,15 +157,16 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
+    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
+    if (gradients.on_scored) gradients.on_scored({.records = gather()});
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
                     ops::upload(at::tensor(evaluated.gradients, at::kFloat), part.packed.tokens.device()),
-                    state.policy.gradient_store());
-    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
+                    gradients.store);
     result.tokens += forest.size();
     result.aux_loss += part.share * saved.balance.value();
   }
-  result.gradient_norm = state.policy.finish_gradients();
-  result.records = whole ? whole->records() : records.gather(state.mesh);
+  result.gradient_norm = gradients.finish();
+  result.records = gather();
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
   result.tokens = static_cast<std::int64_t>(sums[0]);
@@ -167,17 +174,72 @@ UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
   return result;
 }
 
-UpdateResult update(TrainState& state, const ExampleBatch& batch,
-                    const std::function<void(const UpdateResult&)>& check) {
+// How the optimizer is to update any block.
+struct Step {
+  std::int64_t number = 0;  // of updates so far
+  double learning_rate = 0;
+  std::uint64_t seed = 0;
+};
+
+UpdateResult update_at_once(TrainState& state, const ExampleBatch& batch, const Step& step,
+                            const Check& check) {
   UpdateResult result = compute_gradients(state, batch);
-  const std::int64_t number = state.optimizer->updates();
-  require_finite(result, number);
+  require_finite(result, step.number);
   if (check) check(result);
-  result.learning_rate = state.schedule.at(number);
-  state.optimizer->step(
-      state.policy.trained(), state.policy.gradients(), result.learning_rate,
-      state.seed + static_cast<std::uint64_t>(number) * 65537,
-      {optim::clip_factor(result.gradient_norm, state.max_gradient_norm), state.policy.copy()});
+  const double clip =
+      state.max_gradient_norm ? optim::clip_factor(result.gradient_norm, *state.max_gradient_norm) : 1;
+  state.optimizer->step(state.policy.trained(), state.policy.gradients(), step.learning_rate, step.seed,
+                        {clip, state.policy.copy()});
+  return result;
+}
+
+// Every block is updated as soon as the backward pass has its gradients.
+UpdateResult update_by_block(TrainState& state, const ExampleBatch& batch, const Step& step,
+                             const Check& check) {
+  std::vector<at::Tensor> norms;
+  const auto gradients =
+      state.policy.gradients_by_block([&](std::size_t block, const model::BlockWeights& complete) {
+        norms.push_back(optim::block_norm(complete.flat));
+        state.optimizer->step_block(block, state.policy.trained(), complete, step.learning_rate, step.seed,
+                                    {.copy = state.policy.copy()});
+      });
+  const auto finish = [&] {
+    std::ranges::reverse(norms);  // in the order of blocks, as in optim::gradient_norm
+    return optim::norm_of_all(norms);
+  };
+  const auto on_scored = [&](const UpdateResult& scored) {
+    require_finite(scored, step.number);
+    if (check) check(scored);
+    state.optimizer->begin_step();
+  };
+  UpdateResult result = run_passes(state, batch, {*gradients, finish, on_scored});
+  if (!result.finite())
+    fail_not_finite(result, step.number,
+                    "without clipping (max_grad_norm=null) it was applied before that was known, so that the "
+                    "last checkpoint is what is left");
+  return result;
+}
+
+}  // namespace
+
+bool UpdateResult::finite() const {
+  return std::isfinite(gradient_norm) &&
+         std::all_of(records.begin(), records.end(),
+                     [](const Record& record) { return std::isfinite(record.loss); });
+}
+
+UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
+  state.policy.clear_gradients();
+  return run_passes(state, batch,
+                    {state.policy.gradient_store(), [&] { return state.policy.finish_gradients(); }});
+}
+
+UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& check) {
+  const std::int64_t number = state.optimizer->updates();
+  const Step step{number, state.schedule.at(number), state.seed + static_cast<std::uint64_t>(number) * 65537};
+  UpdateResult result = state.policy.keeps_gradients() ? update_at_once(state, batch, step, check)
+                                                       : update_by_block(state, batch, step, check);
+  result.learning_rate = step.learning_rate;
   for (const Record& record : result.records)
     for (std::size_t i = 0; i < record.policy.size(); ++i)
       state.rewards.add(state.loss.beta * (record.policy[i] - record.reference[i]));

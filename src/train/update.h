@@ -18,14 +18,16 @@ struct UpdateResult {
   bool finite() const;
 };
 
+using Check = std::function<void(const UpdateResult&)>;
+
 // Computes the gradients of the batch's mean loss, and of the balance loss if it is on, into the policy's
-// buffers; nothing else changes.
+// buffers, which keep them; nothing else changes.
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch);
 
 // One update over a batch. A loss or gradient that is NaN or infinite is a TrainingFailure; this and what
-// `check` throws happen before anything changes.
-UpdateResult update(TrainState& state, const ExampleBatch& batch,
-                    const std::function<void(const UpdateResult&)>& check = {});
+// `check` throws happen before anything changes. A policy that does not keep its gradients is the exception:
+// there a gradient is found to be NaN after blocks have been updated, and the policy is lost.
+UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& check = {});
 
 // Before the first update policy and reference are the same model, computed by the same kernels: scores that
 // differ by more than the rounding of `dtype` are a TrainingFailure.

@@ -158,6 +158,18 @@ class Resume(TinyRuns):
         low = data[8 + struct.unpack("<Q", data[:8])[0]:][::4]  # the lowest byte of each number
         self.assertLess(low.count(0), len(low) / 50)
 
+    def test_without_clipping(self):
+        """Gradients that are freed block by block: the weights of a run that keeps them and never clips, also when resumed."""
+        words = ["model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", "n_examples=400"]
+        kept, run = self.folder / "never-clipped", self.folder / "unclipped"
+        self.check(self.train(kept, *words, "max_grad_norm=1e30"))
+        self.check(self.train(run, *words, "max_grad_norm=null", "n_examples=200"))
+        self.check(self.train(run, *words, "max_grad_norm=null", f"resume={run}"))
+        self.assertEqual(self.weights(run), self.weights(kept))
+        norms = [[line["grad_norm"] for line in self.metrics(folder) if "grad_norm" in line] for folder in (run, kept)]
+        self.assertEqual(*norms)
+        self.assertEqual(self.train(run, *words, f"resume={run}").returncode, 1)  # would clip
+
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
         for update in (10, 20):  # an evaluation is due after each

@@ -20,7 +20,7 @@ TEST(Compose, DefaultsAreTheOriginals) {
   EXPECT_EQ(config.datasets, Words{"hh"});
   EXPECT_EQ(config.local_dirs, (Words{"/scr-ssd", "/scr", ".cache"}));
   EXPECT_DOUBLE_EQ(config.lr, 5e-7);
-  EXPECT_DOUBLE_EQ(config.max_grad_norm, 10);
+  EXPECT_EQ(config.max_grad_norm, 10);
   EXPECT_EQ(config.max_length, 512);
   EXPECT_EQ(config.max_prompt_length, 256);
   EXPECT_EQ(config.n_epochs, 1);

@@ -20,7 +20,7 @@ TEST(FindFastest, MakesAPlanThatDidNotFitRun) {
 }
 
 TEST(FindFastest, SaysWhatItCosts) {
-  const std::string line = "model=llama7b batch_size=4 --device rtx4090 ";
+  const std::string line = "model.name_or_path=allenai/OLMo-2-1124-13B batch_size=4 --device rtx4090 ";
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->overrides.front(), "adapter=lora");

@@ -89,17 +89,38 @@ std::vector<std::string> offered(const std::string& line) {
   return words;
 }
 
+double gradients_of(const std::string& line) {
+  for (const MemoryPart& part : plan_of(line).memory.parts)
+    if (part.name == "gradients") return part.bytes;
+  return -1;
+}
+
+// Without clipping, one rank with one microbatch has the gradients of one block at a time; of the embedding
+// all the time, if the head has its matrix.
+TEST(GradientsPlan, AreOfABlockWhereNothingNeedsAll) {
+  const double layer = 202'383'360, all = 6'738'415'616;  // of Llama-7B
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null"), 4 * layer, 1e5);
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null model.policy_dtype=bfloat16"), 2 * layer, 1e5);
+  EXPECT_NEAR(gradients_of("model=llama7b"), 4 * all, 1e5);
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null gradient_accumulation_steps=2"), 4 * all, 1e5);
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null trainer=FSDPTrainer --gpus 2"), 2 * all, 1e5);
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null --gpus 2"), 4 * layer, 1e5);  // spread
+  const double embedding = (50'257 + 1'024) * 1'280, gpt2_layer = 19'677'440;
+  EXPECT_NEAR(gradients_of("model=gpt2-large max_grad_norm=null"), 4 * (embedding + gpt2_layer), 1e5);
+}
+
 TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
   using Words = std::vector<std::string>;
-  EXPECT_EQ(offered("model=pythia28 optimizer=AdamW max_length=128 max_prompt_length=64"),
-            (Words{"optimizer_state=bfloat16", "optimizer_state=8bit", "offload=optimizer",
-                   "model.policy_dtype=bfloat16", "adapter=lora", "adapter.base_dtype=int8",
-                   "adapter.base_dtype=nf4", "optimizer=RMSprop", "optimizer=SGD"}));
+  EXPECT_EQ(
+      offered("model=pythia28 optimizer=AdamW max_length=128 max_prompt_length=64"),
+      (Words{"optimizer_state=bfloat16", "optimizer_state=8bit", "offload=optimizer", "max_grad_norm=null",
+             "model.policy_dtype=bfloat16", "adapter=lora", "adapter.base_dtype=int8",
+             "adapter.base_dtype=nf4", "optimizer=RMSprop", "optimizer=SGD"}));
   EXPECT_EQ(
       offered(
           "model=pythia28 model.policy_dtype=bfloat16 offload=reference max_length=128 max_prompt_length=64"),
-      (Words{"optimizer_state=8bit", "offload=both", "adapter=lora", "adapter.base_dtype=int8",
-             "adapter.base_dtype=nf4", "optimizer=SGD"}));
+      (Words{"optimizer_state=8bit", "offload=both", "max_grad_norm=null", "adapter=lora",
+             "adapter.base_dtype=int8", "adapter.base_dtype=nf4", "optimizer=SGD"}));
   EXPECT_EQ(offered("model=pythia28 adapter=lora adapter.base_dtype=nf4 optimizer_state=8bit max_length=128 "
                     "max_prompt_length=64 --device cpu"),
             (Words{"model.policy_dtype=bfloat16", "optimizer=SGD"}));

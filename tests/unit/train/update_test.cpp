@@ -21,12 +21,18 @@ class Updates : public testing::Test {
  protected:
   Updates() : folder_(fs::path(testing::TempDir()) / "dpo_updates") {
     fs::create_directories(folder_);
-    std::ofstream(folder_ / "config.json")
-        << R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2,
-               "num_key_value_heads": 2, "intermediate_size": 20, "vocab_size": 9,
-               "max_position_embeddings": 16})";
+    use_model(/*layers=*/1, /*tied=*/false);
   }
   ~Updates() override { fs::remove_all(folder_); }
+
+  void use_model(int layers, bool tied) const {
+    std::ofstream(folder_ / "config.json")
+        << R"({"model_type": "llama", "num_hidden_layers": )" << layers
+        << R"(, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2,
+               "intermediate_size": 20, "vocab_size": 9, "max_position_embeddings": 16,
+               "tie_word_embeddings": )"
+        << (tied ? "true}" : "false}");
+  }
 
   model::Weights weights_of(std::uint64_t seed) const {
     return checkpoint::new_model(folder_, at::kFloat, at::kCPU, seed).weights;
@@ -47,15 +53,33 @@ class Updates : public testing::Test {
     return state;
   }
 
+  // Without clipping, and with gradients that are kept or not.
+  TrainState unclipped(KeptGradients kept, at::ScalarType computed, config::Optimizer optimizer) const {
+    const model::Model model =
+        model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
+    TrainState state{
+        .mesh = {},
+        .policy = {model, weights_of(1), {at::kFloat, computed, computed}, {}, {}, std::nullopt, kept},
+        .reference = live_reference({{model, weights_of(1), {}}, {}}),
+        .optimizer = nullptr,
+        .schedule = {1e-2, 0},
+        .loss = {},
+        .pass = {},
+        .max_gradient_norm = std::nullopt};
+    state.optimizer = optim::make_optimizer(optimizer, state.policy.trained());
+    return state;
+  }
+
   // A policy with a new adapter over the model that is its reference too.
-  TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0) const {
+  TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0,
+                                KeptGradients kept = KeptGradients::all) const {
     const model::Model model = model::make_model(
         base.model().config,
         model::adapter_table(base.model().table, {.r = 2, .targets = {"q_proj", "up_proj"}}));
     model::Weights adapter = shard::new_adapter(model.trained, base, at::kFloat, 1, {});
     TrainState state{
         .mesh = {},
-        .policy = {model, std::move(adapter), {at::kFloat, at::kFloat, at::kFloat}, {}, {}, base},
+        .policy = {model, std::move(adapter), {at::kFloat, at::kFloat, at::kFloat}, {}, {}, base, kept},
         .reference = live_reference({base, {}}),
         .optimizer = nullptr,
         .schedule = {1e-2, 0},
@@ -139,6 +163,73 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   EXPECT_NEAR(update(state, batch(), kFirst).records[0].loss, std::log(2.0), 1e-6);
   EXPECT_FALSE(is_equal(before, state.policy.stored()));
+}
+
+// Blocks that are updated as soon as they have their gradients, also those of an embedding that the head adds
+// to.
+TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
+  using config::Optimizer;
+  for (const bool tied : {false, true})
+    for (const at::ScalarType computed : {at::kFloat, at::kBFloat16, at::kHalf})
+      for (const Optimizer optimizer :
+           {Optimizer::SGD, Optimizer::RMSprop, Optimizer::AdamW, Optimizer::Adafactor}) {
+        SCOPED_TRACE(name_of(optimizer) + ", " + at::toString(computed) + (tied ? ", tied" : ""));
+        use_model(/*layers=*/2, tied);
+        TrainState kept = unclipped(KeptGradients::all, computed, optimizer);
+        TrainState freed = unclipped(KeptGradients::by_block, computed, optimizer);
+        const std::vector<at::Tensor> before = copies_of(freed.policy.stored());
+        for (int i = 0; i < 3; ++i) {
+          const UpdateResult expected = update(kept, batch()), result = update(freed, batch());
+          EXPECT_EQ(result.gradient_norm, expected.gradient_norm);
+          EXPECT_EQ(result.records[0].loss, expected.records[0].loss);
+        }
+        EXPECT_TRUE(is_equal(copies_of(kept.policy.stored()), freed.policy.stored()));
+        EXPECT_FALSE(is_equal(before, freed.policy.stored()));
+        EXPECT_EQ(freed.optimizer->updates(), 3);
+      }
+}
+
+// With an adapter most blocks have few gradients, and some none.
+TEST_F(Updates, BlockByBlockOfAnAdapterAreTheSame) {
+  const auto trained = [&](KeptGradients kept) {
+    TrainState state = state_with_adapter(base_model(), 0.5, kept);
+    state.max_gradient_norm.reset();
+    for (int i = 0; i < 3; ++i) update(state, batch());
+    return copies_of(state.policy.stored());
+  };
+  EXPECT_EQ(difference(trained(KeptGradients::all), trained(KeptGradients::by_block)), 0);
+}
+
+TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
+  TrainState state = unclipped(KeptGradients::by_block, at::kFloat, config::Optimizer::AdamW);
+  const std::vector<at::Tensor> before = copies_of(state.policy.stored());
+  state.loss.beta = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(update(state, batch()), TrainingFailure);
+  state.loss.beta = 0.1;
+  EXPECT_THROW(update(state, batch(), [](const UpdateResult&) { throw TrainingFailure("no"); }),
+               TrainingFailure);
+  EXPECT_TRUE(is_equal(before, state.policy.stored()));
+  EXPECT_EQ(state.optimizer->updates(), 0);
+}
+
+// A float16 gradient that overflows, of a loss that does not.
+TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
+  for (const KeptGradients kept : {KeptGradients::all, KeptGradients::by_block}) {
+    TrainState state = unclipped(kept, at::kHalf, config::Optimizer::SGD);
+    state.loss.beta = 1e7;
+    state.loss.label_smoothing = 0.4;  // a gradient on either side
+    try {
+      update(state, batch());
+      FAIL() << "an infinite gradient was not noticed";
+    } catch (const TrainingFailure& failure) {
+      const std::string text = failure.what();
+      EXPECT_NE(text.find("a gradient (their norm is "), text.npos) << text;
+      EXPECT_EQ(text.find("was not applied") != text.npos, kept == KeptGradients::all) << text;
+      EXPECT_EQ(text.find("the last checkpoint is what is left") != text.npos,
+                kept == KeptGradients::by_block)
+          << text;
+    }
+  }
 }
 
 // The reference is the base without the adapter: the same weights, which no update changes.
