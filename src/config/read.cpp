@@ -42,22 +42,32 @@ std::string unknown_names(const Field& field, const Node& map) {
   return "";
 }
 
+// Text where something else is expected: yes or on, as YAML knows them, or a number or true in quotes.
+std::string hint_for_text(const Field& field, const Node& node) {
+  if (node.kind != Kind::Text || field.is_text || node.text.empty() ||
+      node.origin.kind == Origin::Kind::Environment)
+    return "";
+  const Node unquoted = yaml_scalar(node.text, {});
+  if (unquoted.kind == Kind::Text) return "";
+  if (unquoted.kind == Kind::Bool && unquoted.text != node.text)
+    return fmt::format("; write {}={}", field.key, unquoted.text);
+  return "; write it without quotes";
+}
+
 // The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
-  if (field.nullable && (node.text == "none" || node.text == "None")) return "; write null";
+  const bool is_none = node.text == "none" || node.text == "None";
+  if (field.nullable && is_none) return "; write null";
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
-  if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty())
+  if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty() && !is_none)
     return fmt::format("; write {}=[{}]", field.key, shown(node.text));
   if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
     const auto value = to_double(node.text);
     if (value && std::abs(*value) < 1e15 && std::floor(*value) == *value)
       return fmt::format("; write {}={:.0f}", field.key, *value);
   }
-  const bool quoted_number = node.kind == Kind::Text && !field.is_text &&
-                             node.origin.kind != Origin::Kind::Environment &&
-                             yaml_scalar(node.text, {}).kind != Kind::Text;
-  return quoted_number ? "; write it without quotes" : "";
+  return hint_for_text(field, node);
 }
 
 std::string unset_problem(const Field& field, const Node& node) {

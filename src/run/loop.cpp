@@ -25,6 +25,8 @@ RankPart part_of(const shard::Mesh& mesh, const std::filesystem::path& folder) {
           mesh.replica->rank() == 0};
 }
 
+struct SamplesStopped {};  // by a signal
+
 class TrainingLoop {
  public:
   TrainingLoop(PreparedRun& run, RunFolder& folder, const train::Listener& listener)
@@ -105,8 +107,11 @@ class TrainingLoop {
     Metrics metrics = metrics_of(records, run_.state.loss, "eval");
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
+    // Before anything is logged, so that an evaluation is logged once, whenever a signal comes.
+    const std::optional<std::vector<Sample>> samples = sample();
+    if (!samples) return false;
     log_.after_evaluation(metrics, records, run_.run_state, run_.state.loss.beta);
-    if (run_.config.sample_during_eval) sample();
+    if (run_.config.sample_during_eval) log_.after_samples(*samples, run_.reference_samples, run_.run_state);
     log_.write_report();
     run_.run_state.evaluated = run_.run_state.examples;
     if (is_save_due()) save(is_best(metrics));
@@ -218,11 +223,19 @@ class TrainingLoop {
     if (writer_.finish()) log_.after_saving();
   }
 
-  void sample() {
-    const std::vector<Sample> samples =
-        draw_samples(run_.state.policy.model(), run_.state.policy.store(), run_.evaluation, run_.tokenizer,
-                     run_.ends, run_.config, *mesh().all);
-    log_.after_samples(samples, run_.reference_samples, run_.run_state);
+  // None if the run has none; null if a signal stopped them.
+  std::optional<std::vector<Sample>> sample() const {
+    if (!run_.config.sample_during_eval) return std::vector<Sample>();
+    const auto on_step = [&](std::int64_t done, std::int64_t all) {
+      if (train::any_rank_asked_to_stop(mesh())) throw SamplesStopped();
+      listener_.progress("sampling", done, all, "tokens at most");
+    };
+    try {
+      return draw_samples(run_.state.policy.model(), run_.state.policy.store(), run_.evaluation,
+                          run_.tokenizer, run_.ends, run_.config, *mesh().all, on_step);
+    } catch (const SamplesStopped&) {
+      return std::nullopt;
+    }
   }
 
   // MFU is known only if the plan was made for this device, so not on a CPU.

@@ -67,25 +67,38 @@ class Resume(TinyRuns):
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
-    def test_a_signal_while_the_reference_samples(self):
-        """Long samples: the end of the text is one of 20,000 tokens. No update is made, so there is nothing to save."""
-        source = self.folder / "long"
-        source.mkdir()
-        (source / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 20000, "max_position_embeddings": 30000}))
-        make_tokenizer(source)
-        subprocess.run([PROGRAM, "init", source, self.folder / "long-model"], check=True, capture_output=True)
-        run = self.folder / "long-run"
-        words = self.train_command(run, f"model.name_or_path={self.folder / 'long-model'}", "max_length=30000",
-                                   "sample_during_eval=true", "n_eval_model_samples=16")
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    def long_samples(self, run, stop_at, *words):
+        """What a run says that gets a signal at such a line. The end of its texts is one of 20,000 tokens."""
+        source, model = self.folder / "long", self.folder / "long-model"
+        if not model.exists():
+            source.mkdir()
+            (source / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 20000, "max_position_embeddings": 30000}))
+            make_tokenizer(source)
+            subprocess.run([PROGRAM, "init", source, model], check=True, capture_output=True)
+        process = subprocess.Popen(
+            self.train_command(run, f"model.name_or_path={model}", "max_length=30000", "sample_during_eval=true",
+                               "n_eval_model_samples=16", *words), stderr=subprocess.PIPE, text=True)
         said = ""
         with process.stderr as lines:
             for line in lines:
                 said += line
-                if line.startswith("sampling from the reference: "):
+                if line.startswith(stop_at):
                     process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(), STOPPED, said)
+        return said
+
+    def test_a_signal_while_the_reference_samples(self):
+        """No update is made, so there is nothing to save."""
+        said = self.long_samples(self.folder / "long-run", "sampling from the reference: ")
         self.assertIn("stopped by a signal while sampling from the reference", said)
+
+    def test_a_signal_while_the_policy_samples(self):
+        """The evaluation is abandoned, and nothing is trained before the run ends."""
+        run = self.folder / "long-policy"
+        said = self.long_samples(run, "sampling: ", "loss=simpo", "do_first_eval=false")
+        self.assertIn("stopped by a signal after update 10 of", said)
+        self.assertEqual((run / "LATEST").readlink().name, "step-40")
+        self.assertEqual(self.evaluations(run), [])
 
     def test_a_lost_terminal_and_lost_output(self):
         """SIGHUP saves, unless nohup has it ignored; a run goes on if nobody reads what it prints, or if it cannot be stored."""

@@ -36,6 +36,10 @@ const BadWords kBadWords[] = {
     {{"batch_size=abc"},
      {"batch_size: got 'abc', expected a whole number from 1 to 1000000000 (command line: batch_size=abc)"}},
     {{"batch_size='8'"}, {"batch_size: got '8', expected a whole number", "write it without quotes"}},
+    {{"fp8=yes"}, {"fp8: got 'yes', expected true or false (command line: fp8=yes); write fp8=true"}},
+    {{"fp8=off"}, {"; write fp8=false"}},
+    {{"fp8='true'"}, {"; write it without quotes"}},
+    {{"adapter.rank=4"}, {"it is called 'adapter.r' here"}},
     {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number from 1 to 1000000000"}},
     {{"eval_every=2e4"}, {"eval_every: got 20000.0", "write eval_every=20000"}},
     {{"eval_every=None"},
@@ -213,6 +217,12 @@ TEST(BadInput, Words) {
       EXPECT_NE(problems.find(fragment), std::string::npos)
           << "expected: " << fragment << "\ngot: " << problems;
   }
+}
+
+// Where nothing is known to be meant: an empty value is neither quoted nor a list.
+TEST(BadInput, WordsWithoutAHint) {
+  for (const std::string word : {"lr=", "n_epochs=", "fp8=", "datasets=None"})
+    EXPECT_TRUE(problems_of({with_needed({word}), {}, {}}).ends_with("(command line: " + word + ")")) << word;
 }
 
 struct BadFile {
