@@ -95,7 +95,7 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
 ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
                          std::vector<std::int32_t> prompts, at::Device device) {
   ForestLayout layout;
-  if (device.is_cuda()) {
+  if (fused::has_tree_kernels(device)) {
     const TreeTiles trees = make_tree_tiles(sequences, branches, prompts);
     layout.trees = {upload(at::tensor(trees.tiles, at::kInt), device),
                     upload(at::tensor(trees.starts, at::kInt), device)};
