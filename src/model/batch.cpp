@@ -2,21 +2,24 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ops/fused_trees.h"
 #include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
 
-// Parts of `all` as int64, by one conversion of all.
-std::vector<at::Tensor> as_long(const at::Tensor& all, const std::vector<at::Tensor>& parts) {
+// The first parts of `all` as int64, by one conversion.
+std::vector<at::Tensor> as_long(const at::Tensor& all, std::span<const at::Tensor> parts) {
   std::vector<std::int64_t> sizes;
   for (const at::Tensor& part : parts) sizes.push_back(part.size(0));
-  return all.to(at::kLong).split_with_sizes(sizes);
+  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  return all.narrow(0, 0, size).to(at::kLong).split_with_sizes(sizes);
 }
 
 void check(const data::Forest& forest, const ModelShape& shape) {
@@ -198,13 +201,14 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);
+  const bool with_trees = ops::fused::has_tree_kernels(device);
   const ops::TreeTiles trees =
-      device.is_cuda() ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
+      with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
   const auto [all, parts] =
       ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, sequences, branches,
                    forest.prompt_starts, trees.tiles, trees.starts},
                   device);
-  const std::vector<at::Tensor> indices = as_long(all, parts);
+  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(5));
   Batch batch;
   batch.tokens = indices[0];
   batch.positions = indices[1];
@@ -219,7 +223,7 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
                            ops::make_segments(forest.prompt_starts, parts[7]),
                            {},
                            {}};
-  if (device.is_cuda()) layout.trees = {parts[8], parts[9]};
+  if (with_trees) layout.trees = {parts[8], parts[9]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);

@@ -19,7 +19,7 @@ bool has_both_parts(const ForestLayout& layout) {
 }
 
 // Whether our kernel over trees is the fastest, where it exists. Over long sequences without common prompts
-// LibTorch's flash attention is: on an H200 SFT of Qwen2.5-1.5B with 1,024 tokens was 4 % faster with it.
+// LibTorch's flash attention is. Both were measured on an H200 only (docs/benchmarks.md).
 bool suits_trees(const ForestLayout& layout) {
   constexpr std::int64_t kLong = 512;
   return has_both_parts(layout) || layout.sequences.longest <= kLong;
@@ -95,7 +95,7 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
 ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
                          std::vector<std::int32_t> prompts, at::Device device) {
   ForestLayout layout;
-  if (device.is_cuda()) {
+  if (fused::has_tree_kernels(device)) {
     const TreeTiles trees = make_tree_tiles(sequences, branches, prompts);
     layout.trees = {upload(at::tensor(trees.tiles, at::kInt), device),
                     upload(at::tensor(trees.starts, at::kInt), device)};

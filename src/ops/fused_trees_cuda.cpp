@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "hardware/gpus.h"
 #include "ops/cuda/tensors.h"
 #include "ops/cuda/trees.h"
 #include "ops/fused_trees.h"
@@ -20,9 +21,9 @@ bool has_aligned_rows(const at::Tensor& heads) {
 
 bool supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TreeTensors& trees,
               const AttentionOptions& options) {
-  return q.is_cuda() && trees.tiles.defined() && cuda::attends_trees(q.size(2)) && has_aligned_rows(q) &&
-         has_aligned_rows(k) && has_aligned_rows(v) && options.soft_cap == 0 && options.window == 0 &&
-         options.scale > 0;
+  return has_tree_kernels(q.device()) && trees.tiles.defined() && cuda::attends_trees(q.size(2)) &&
+         has_aligned_rows(q) && has_aligned_rows(k) && has_aligned_rows(v) && options.soft_cap == 0 &&
+         options.window == 0 && options.scale > 0;
 }
 
 // The kernels take arrays that they read and that they write as one type.
@@ -69,6 +70,14 @@ AttentionGradients empty_gradients(const at::Tensor& q, const at::Tensor& k, con
 }
 
 }  // namespace
+
+bool has_tree_kernels(at::Device device) {
+  if (!device.is_cuda()) return false;
+  const std::vector<hardware::Gpu>& gpus = hardware::find_gpus().found;
+  const auto index =
+      static_cast<std::size_t>(device.has_index() ? device.index() : c10::cuda::current_device());
+  return index < gpus.size() && gpus[index].at_least(8, 0);
+}
 
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const TreeTensors& trees, const AttentionOptions& options) {

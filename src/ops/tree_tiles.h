@@ -13,7 +13,7 @@ struct TreeTiles {
   std::vector<std::int32_t> starts;  // of each token: the first of its sequence, by its number in the tree
 };
 
-// The same on a GPU; undefined elsewhere.
+// The same on a GPU that has the kernel; undefined elsewhere.
 struct TreeTensors {
   at::Tensor tiles, starts;  // int32
 };

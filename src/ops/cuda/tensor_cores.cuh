@@ -1,5 +1,6 @@
-// The instructions of tensor cores, from compute capability 8.0 on. A warp holds matrices in pieces: each
-// lane two neighbours in a row of every 8 x 8 block.
+// The instructions of tensor cores, from compute capability 8.0 on; kernels that use them compile for older
+// GPUs too, but must not be called there. A warp holds matrices in pieces: each lane two neighbours in a row
+// of every 8 x 8 block.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -39,6 +40,7 @@ __device__ inline void load_blocks_transposed(std::uint32_t (&blocks)[4], const 
                : "memory");
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 // sum (16 x 8) += left (16 x 16) * one of the operands of a Right (16 x 8).
 __device__ inline void multiply_add(float (&sum)[4], const Left& left, std::uint32_t upper,
                                     std::uint32_t lower) {
@@ -75,6 +77,17 @@ template <int kGroups>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
+
+#else
+__device__ inline void multiply_add(float (&)[4], const Left&, std::uint32_t, std::uint32_t) {}
+template <int kBytes>
+__device__ inline void copy_async(void*, const void*, bool) {
+  __trap();
+}
+__device__ inline void end_copies() {}
+template <int kGroups>
+__device__ inline void wait_for_copies() {}
+#endif
 
 // Where a pack of 16 bytes is in a row of 128 bytes, so that equal packs of 8 rows are in different banks.
 __device__ inline int swizzled(int row, int pack) { return pack ^ row % 8; }

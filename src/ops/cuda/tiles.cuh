@@ -10,7 +10,7 @@
 
 namespace dpo::cuda {
 
-using Half = __nv_bfloat16;
+using Bf16 = __nv_bfloat16;
 
 constexpr int kTreeWarps = 4, kTreeThreads = 32 * kTreeWarps;
 constexpr int kWarpRows = kTreeTile / kTreeWarps;
@@ -38,14 +38,14 @@ __device__ inline bool all_see(const TreeTile& tile, int queries, int keys, int 
   return last <= queries && last < tile.prompt_tokens;
 }
 
-__device__ inline Half* head_of(const TreeArray& array, int head) {
-  return static_cast<Half*>(array.data) + head * array.head;
+__device__ inline Bf16* head_of(const TreeArray& array, int head) {
+  return static_cast<Bf16*>(array.data) + head * array.head;
 }
 
 // A block's dynamic shared memory. The pattern of swizzled rows repeats every 1024 bytes.
-__device__ inline Half* tile_memory() {
+__device__ inline Bf16* tile_memory() {
   extern __shared__ __align__(1024) unsigned char memory[];
-  return reinterpret_cast<Half*>(memory);
+  return reinterpret_cast<Bf16*>(memory);
 }
 
 // How a head's rows are in shared memory. Here a row has 16 bytes more than the head, so that rows are in
@@ -72,9 +72,9 @@ struct PanelRows {
 
 // Begins to copy kRows of a head from number `first` of the tree on; zeros after its last.
 template <class Rows, int kRows>
-__device__ void copy_rows(Half* to, const TreeArray& array, int head, const TreeTile& tile, int first) {
+__device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const TreeTile& tile, int first) {
   constexpr int kPacks = Rows::kDim / 8;
-  const Half* from = head_of(array, head);
+  const Bf16* from = head_of(array, head);
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += kTreeThreads) {
     const int row = i / kPacks, column = i % kPacks * 8;
     const bool exists = first + row < tile.tokens;
@@ -86,7 +86,7 @@ __device__ void copy_rows(Half* to, const TreeArray& array, int head, const Tree
 
 // Writes a warp's rows, by way of shared memory that is its own, so that whole rows are written.
 template <class Rows>
-__device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (&factors)[2], Half* shared,
+__device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (&factors)[2], Bf16* shared,
                            const TreeArray& array, int head, const TreeTile& tile, const Lane& l) {
   const auto place = [&](int row, int column) {
     return Rows::template place<kTreeTile>(l.first_row + row, column);
@@ -99,7 +99,7 @@ __device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (
           as_pair(sums[i][2 * half] * factors[half], sums[i][2 * half + 1] * factors[half]);
   __syncwarp();
   constexpr int kPacks = Rows::kDim / 8;
-  Half* to = head_of(array, head);
+  Bf16* to = head_of(array, head);
   for (int i = l.lane; i < kWarpRows * kPacks; i += 32) {
     const int row = i / kPacks, column = i % kPacks * 8;
     const int number = tile.number * kTreeTile + l.first_row + row;
@@ -112,7 +112,7 @@ __device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (
 
 // The rows of a warp in a tile as a left operand: 16 columns from `column` on.
 template <int kDim>
-__device__ Left left_at(const Half* tile, int column, const Lane& l) {
+__device__ Left left_at(const Bf16* tile, int column, const Lane& l) {
   Left left;
   load_blocks(left.blocks, tile + PaddedRows<kDim>::template place<kTreeTile>(l.first_row + l.lane % 16,
                                                                               column + l.lane / 16 * 8));
@@ -121,10 +121,10 @@ __device__ Left left_at(const Half* tile, int column, const Lane& l) {
 
 // products += left * (all kRows of `columns`)^T; left_of(i) has 16 columns from 16 * i on.
 template <int kDim, int kRows, class LeftOf>
-__device__ void multiply(float (&products)[kRows / 8][4], const LeftOf& left_of, const Half* columns,
+__device__ void multiply(float (&products)[kRows / 8][4], const LeftOf& left_of, const Bf16* columns,
                          int lane) {
   using Rows = PaddedRows<kDim>;
-  const Half* at = columns + Rows::template place<kRows>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+  const Bf16* at = columns + Rows::template place<kRows>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
 #pragma unroll
   for (int i = 0; i < kDim / 16; ++i) {
     const Left left = left_of(i);
@@ -148,9 +148,9 @@ __device__ Left rounded(const float (&weights)[kBlocks][4], int i) {
 // sums += weights (16 x kRows) * rows (kRows x kDim).
 template <int kDim, int kRows>
 __device__ void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
-                             const Half* rows, int lane) {
+                             const Bf16* rows, int lane) {
   using Rows = PaddedRows<kDim>;
-  const Half* at = rows + Rows::template place<kRows>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+  const Bf16* at = rows + Rows::template place<kRows>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
 #pragma unroll
   for (int i = 0; i < kRows / 16; ++i) {
     const Left left = rounded(weights, i);
@@ -172,7 +172,7 @@ struct WarpProducts {
 
   // products += the warp's rows of the tile * (all kRows of `columns`)^T.
   template <int kRows>
-  __device__ static void multiply(float (&products)[kRows / 8][4], const Half* tile, const Half* columns,
+  __device__ static void multiply(float (&products)[kRows / 8][4], const Bf16* tile, const Bf16* columns,
                                   const Lane& l) {
     cuda::multiply<kDim, kRows>(
         products, [&](int i) { return left_at<kDim>(tile, 16 * i, l); }, columns, l.lane);
@@ -180,7 +180,7 @@ struct WarpProducts {
 
   template <int kRows>
   __device__ static void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
-                                      const Half* rows, const Lane& l) {
+                                      const Bf16* rows, const Lane& l) {
     cuda::add_weighted<kDim, kRows>(sums, weights, rows, l.lane);
   }
 };
@@ -193,7 +193,7 @@ struct GroupProducts {
   static constexpr bool kTogether = true;
 
   template <int kRows>
-  __device__ static void multiply(float (&products)[kRows / 8][4], const Half* tile, const Half* columns,
+  __device__ static void multiply(float (&products)[kRows / 8][4], const Bf16* tile, const Bf16* columns,
                                   const Lane&) {
     begin_group();
 #pragma unroll
@@ -204,7 +204,7 @@ struct GroupProducts {
 
   template <int kRows>
   __device__ static void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
-                                      const Half* rows, const Lane&) {
+                                      const Bf16* rows, const Lane&) {
     constexpr int kBlocks = Rows::kPanel / 8;
     Left left[kRows / 16];
 #pragma unroll
@@ -221,7 +221,7 @@ struct GroupProducts {
 
  private:
   template <int kRows>
-  __device__ static std::uint64_t columns_at(const Half* rows, int column) {
+  __device__ static std::uint64_t columns_at(const Bf16* rows, int column) {
     return matrix_at(rows + column / Rows::kPanel * kRows * Rows::kPanel + column % Rows::kPanel);
   }
 };

@@ -70,7 +70,7 @@ bool with_head_dim(std::int64_t head_dim, const Action& action) {
 template <class Kernel, class... Arguments>
 void launch_tiles(Kernel kernel, std::int64_t blocks, int elements, Stream stream,
                   const Arguments&... arguments) {
-  const int bytes = elements * static_cast<int>(sizeof(Half));
+  const int bytes = elements * static_cast<int>(sizeof(Bf16));
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   kernel<<<static_cast<unsigned>(blocks), kTreeThreads, static_cast<unsigned>(bytes),
            static_cast<cudaStream_t>(stream)>>>(arguments...);

@@ -44,14 +44,14 @@ struct SoftMax {
 template <int kDim>
 __global__ void __launch_bounds__(kTreeThreads, kForwardBlocks<kDim>) attention_of_trees(TreeAttention a) {
   constexpr int kRows = kForwardStep * PaddedRows<kDim>::kPitch;
-  Half* shared = tile_memory();  // keys and values, of two steps
+  Bf16* shared = tile_memory();  // keys and values, of two steps
   const int head = static_cast<int>(blockIdx.x % a.heads);
   const int kv_head = head / static_cast<int>(a.heads / a.kv_heads);
   const TreeTile tile = a.tiles[blockIdx.x / a.heads];
   const Lane l;
   const KeySteps<kForwardStep> steps{tile};
   const auto copy_step = [&](int step) {
-    Half* to = shared + step % 2 * 2 * kRows;
+    Bf16* to = shared + step % 2 * 2 * kRows;
     copy_rows<PaddedRows<kDim>, kForwardStep>(to, a.k, kv_head, tile, steps.first_key(step));
     copy_rows<PaddedRows<kDim>, kForwardStep>(to + kRows, a.v, kv_head, tile, steps.first_key(step));
     end_copies();
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kTreeThreads, kForwardBlocks<kDim>) attention_
     if (step + 1 < steps.count()) copy_step(step + 1);
     const int first_key = steps.first_key(step);
     if (!queries.may_see(tile, first_key, kForwardStep, l)) continue;
-    const Half* keys = shared + step % 2 * 2 * kRows;
+    const Bf16* keys = shared + step % 2 * 2 * kRows;
     float scores[kForwardStep / 8][4] = {};
     multiply<kDim, kForwardStep>(
         scores, [&](int i) { return q[i]; }, keys, l.lane);

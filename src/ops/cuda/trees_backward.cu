@@ -13,9 +13,9 @@ constexpr int kBackwardBlocks = kDim <= 64   ? 4
                                 : kDim <= 96 ? 3
                                              : 2;
 
-// The products of two queries' outputs and their gradients. Two threads share a row.
+// The products of outputs and their gradients, of every query of the tile. Two threads share each.
 template <int kDim>
-__device__ void compute_delta(float* shared_delta, const Half* shared_grad, const TreeAttention& a,
+__device__ void compute_delta(float* shared_delta, const Bf16* shared_grad, const TreeAttention& a,
                               const TreeGradients& g, int head, const TreeTile& tile) {
   const int row = static_cast<int>(threadIdx.x) / 2, part = static_cast<int>(threadIdx.x) % 2;
   const int number = tile.number * kTreeTile + row;
@@ -47,19 +47,19 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
     attention_of_trees_dq(TreeAttention a, TreeGradients g) {
   constexpr int kRows = kBackwardStep * PaddedRows<kDim>::kPitch, kBlocks = kBackwardStep / 8;
   __shared__ float deltas[kTreeTile];
-  Half* shared = tile_memory();  // keys and values, of two steps
+  Bf16* shared = tile_memory();  // keys and values, of two steps
   const int head = static_cast<int>(blockIdx.x % a.heads);
   const int kv_head = head / static_cast<int>(a.heads / a.kv_heads);
   const TreeTile tile = a.tiles[blockIdx.x / a.heads];
   const Lane l;
   const KeySteps<kBackwardStep> steps{tile};
   const auto copy_step = [&](int step) {
-    Half* to = shared + step % 2 * 2 * kRows;
+    Bf16* to = shared + step % 2 * 2 * kRows;
     copy_rows<PaddedRows<kDim>, kBackwardStep>(to, a.k, kv_head, tile, steps.first_key(step));
     copy_rows<PaddedRows<kDim>, kBackwardStep>(to + kRows, a.v, kv_head, tile, steps.first_key(step));
     end_copies();
   };
-  Half* own = shared;  // queries and gradients of outputs are where both steps will be
+  Bf16* own = shared;  // queries and gradients of outputs are where both steps will be
   copy_rows<PaddedRows<kDim>, kTreeTile>(own, a.q, head, tile, tile.number * kTreeTile);
   copy_rows<PaddedRows<kDim>, kTreeTile>(own + 2 * kRows, g.out, head, tile, tile.number * kTreeTile);
   end_copies();
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
     if (step + 1 < steps.count()) copy_step(step + 1);
     const int first_key = steps.first_key(step);
     if (!queries.may_see(tile, first_key, kBackwardStep, l)) continue;
-    const Half* keys = shared + step % 2 * 2 * kRows;
+    const Bf16* keys = shared + step % 2 * 2 * kRows;
     float scores[kBlocks][4] = {}, grads[kBlocks][4] = {};
     multiply<kDim, kBackwardStep>(
         scores, [&](int i) { return q[i]; }, keys, l.lane);
@@ -134,9 +134,9 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
   constexpr int kOwn = kTreeTile * Rows::kPitch, kRows = kBackwardStep * Rows::kPitch;
   constexpr int kBlocks = kBackwardStep / 8, kPerTile = kTreeTile / kBackwardStep;
   __shared__ StepQueries step_queries[2];
-  Half* own_keys = tile_memory();
-  Half* own_values = own_keys + kOwn;
-  Half* shared = own_values + kOwn;  // queries and gradients of outputs, of two steps
+  Bf16* own_keys = tile_memory();
+  Bf16* own_values = own_keys + kOwn;
+  Bf16* shared = own_values + kOwn;  // queries and gradients of outputs, of two steps
   const int kv_head = static_cast<int>(blockIdx.x % a.kv_heads);
   const int group = static_cast<int>(a.heads / a.kv_heads);
   const TreeTile tile = a.tiles[blockIdx.x / a.kv_heads];
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
   const auto first_query = [&](int step) { return tile.number * kTreeTile + step % steps * kBackwardStep; };
   const auto copy_step = [&](int step) {
     const int head = kv_head * group + step / steps, first = first_query(step);
-    Half* to = shared + step % 2 * 2 * kRows;
+    Bf16* to = shared + step % 2 * 2 * kRows;
     copy_rows<Rows, kBackwardStep>(to, a.q, head, tile, first);
     copy_rows<Rows, kBackwardStep>(to + kRows, g.out, head, tile, first);
     copy_queries(step_queries[step % 2], a, g, head, tile, first);
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kTreeThreads, kBackwardBlocks<kDim>)
         (first + kBackwardStep <= first_key ||
          (first_key >= tile.prompt_tokens && of_queries.start[0] >= first_key + kWarpRows)))
       continue;
-    const Half* q = shared + step % 2 * 2 * kRows;
+    const Bf16* q = shared + step % 2 * 2 * kRows;
     // Rows are keys here, and columns are queries.
     float scores[kBlocks][4] = {}, grads[kBlocks][4] = {};
     Products::template multiply<kBackwardStep>(scores, own_keys, q, l);

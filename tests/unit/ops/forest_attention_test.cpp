@@ -1,5 +1,6 @@
 #include "ops/forest_attention.h"
 
+#include <array>
 #include <cmath>
 #include <random>
 #include <span>
@@ -8,6 +9,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -15,6 +17,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/cuda/trees.h"
+#include "ops/devices.h"
+#include "ops/fused.h"
+#include "ops/fused_trees.h"
 #include "ops/qkv.h"
 #include "unit/ops/compare.h"
 
@@ -26,17 +31,27 @@ struct Forest {
   at::Tensor allowed;  // bool [tokens, tokens]: what the query of a row may look at
 };
 
-// Trees of 0 to 12 prompt tokens and 1 to 8 responses of 1 to 20 tokens, or `stretch` times as many.
+// Trees of 0 to 8 responses; some forests have no prompts. A prompt has up to 12 tokens and a response up to
+// 20, or `stretch` times as many; some have none, and some about 16, 32 or 64, as the kernels' tiles have.
 Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch, std::int64_t window) {
   const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  const auto draw_length = [&](int most) {
+    constexpr std::array kEdges{15, 16, 17, 31, 32, 33, 63, 64, 65};
+    switch (draw(0, 7)) {
+      case 0: return 0;
+      case 1: return 1;
+      case 2: return kEdges[static_cast<std::size_t>(draw(0, kEdges.size() - 1))];
+      default: return draw(1, most * stretch);
+    }
+  };
+  const bool has_prompts = draw(0, 5) > 0;
   std::vector<std::int32_t> prompts{0}, branches{0}, sequences{0};
   std::vector<std::vector<std::int32_t>> responses;
   for (int t = 0; t < trees; ++t) {
-    prompts.push_back(prompts.back() + (draw(0, 3) == 0 ? 0 : draw(1, 12 * stretch)));
+    prompts.push_back(prompts.back() + (has_prompts ? draw_length(12) : 0));
     sequences.push_back(prompts.back());
     responses.emplace_back();
-    for (int r = draw(1, 8); r > 0; --r)
-      responses.back().push_back(draw(0, 2) == 0 ? 1 : draw(1, 20 * stretch));
+    for (int r = draw(0, 8); r > 0; --r) responses.back().push_back(draw_length(20));
   }
   for (const auto& of_tree : responses) {
     branches.push_back(branches.back());
@@ -201,6 +216,98 @@ TEST(ForestAttention, OnCudaOfHeadsInOneMatrix) {
   check_trees(at::kCUDA);
 }
 
+// Without trees, and with one without tokens.
+void check_empty(at::Device device, at::ScalarType dtype, std::int64_t head_dim) {
+  for (const std::vector<std::int32_t>& starts : {std::vector<std::int32_t>{0}, {0, 0}}) {
+    const auto layout = std::make_shared<const ForestLayout>(make_layout(starts, starts, starts, device));
+    const auto input = [&](std::int64_t heads) {
+      return at::zeros({0, heads, head_dim}, at::TensorOptions(device).dtype(dtype)).requires_grad_();
+    };
+    const at::Tensor q = input(4), k = input(2), v = input(2);
+    const at::Tensor out = forest_attention(q, k, v, layout, {});
+    EXPECT_EQ(out.sizes(), q.sizes());
+    const auto grads = torch::autograd::grad({out}, {q, k, v}, {at::zeros_like(out)});
+    EXPECT_EQ(grads[0].sizes(), q.sizes());
+    EXPECT_EQ(grads[1].sizes(), k.sizes());
+    EXPECT_EQ(grads[2].sizes(), v.sizes());
+  }
+}
+
+TEST(ForestAttention, OfAnEmptyForest) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) check_empty(at::kCPU, dtype, 64);
+  EXPECT_TRUE(make_tree_tiles({0}, {0}, {0}).tiles.empty());
+  EXPECT_TRUE(make_tree_tiles({0, 0, 0}, {0, 0}, {0, 0}).tiles.empty());
+}
+
+// The kernels over trees themselves: forest_attention() would compute the same without them.
+class TreeKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    if (!fused::has_kernels()) GTEST_SKIP() << "built without our kernels";
+    if (list_gpus().empty() || !list_gpus().front().at_least(8, 0)) GTEST_SKIP() << "no GPU of 8.0 or newer";
+  }
+};
+
+// Gradients as autograd has them of dense attention over the same, rounded, inputs.
+void expect_close(const AttentionOutput& found, const AttentionGradients& gradients, const Heads& heads,
+                  const at::Tensor& grad, const at::Tensor& allowed, const AttentionOptions& options) {
+  const auto exact = [](const at::Tensor& x) { return x.detach().to(at::kDouble).requires_grad_(); };
+  const at::Tensor q = exact(heads.q), k = exact(heads.k), v = exact(heads.v);
+  const at::Tensor expected = dense_attention(q, k, v, allowed, options);
+  const auto expected_grads = torch::autograd::grad({expected}, {q, k, v}, {grad.to(at::kDouble)});
+  EXPECT_LT(relative_error(found.out, expected), 1e-2);
+  EXPECT_LT(relative_error(gradients.q, expected_grads[0]), 1e-2);
+  EXPECT_LT(relative_error(gradients.k, expected_grads[1]), 1e-2);
+  EXPECT_LT(relative_error(gradients.v, expected_grads[2]), 1e-2);
+}
+
+TEST_F(TreeKernels, SupportCommonSizesOfHeads) {
+  ASSERT_TRUE(fused::has_tree_kernels(at::kCUDA));
+  ASSERT_TRUE(fused::has_tree_kernels({at::kCUDA, 0}));
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  std::mt19937 random(1);
+  for (const std::int64_t head_dim : {64, 80, 96, 128}) {
+    SCOPED_TRACE(head_dim);
+    const auto [layout, allowed] = random_forest(random, at::kCUDA, 6, /*stretch=*/9, 0);
+    const AttentionOptions attention{1 / std::sqrt(static_cast<double>(head_dim))};
+    const at::Tensor qkv = at::randn({layout->sequences.tokens(), 6 + 2 + 2, head_dim}, options);
+    const at::Tensor grad = at::randn({layout->sequences.tokens(), 6, head_dim}, options);
+    const Heads parts{qkv.narrow(1, 0, 6), qkv.narrow(1, 6, 2), qkv.narrow(1, 8, 2)};
+    const Heads apart{parts.q.contiguous(), parts.k.contiguous(), parts.v.contiguous()};
+    for (const Heads& heads : {parts, apart}) {
+      AttentionOutput found;
+      ASSERT_TRUE(fused::attend_trees(found, heads.q, heads.k, heads.v, layout->trees, attention));
+      AttentionGradients gradients;
+      ASSERT_TRUE(fused::attend_trees_backward(gradients, grad, heads.q, heads.k, heads.v, found,
+                                               layout->trees, attention));
+      expect_close(found, gradients, heads, grad, allowed, attention);
+      const bool in_one = heads.q.is_alias_of(heads.k);
+      EXPECT_EQ(gradients.q.is_alias_of(gradients.k), in_one);
+      EXPECT_EQ(gradients.q.is_alias_of(gradients.v), in_one);
+    }
+  }
+}
+
+TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
+  std::mt19937 random(1);
+  const auto [layout, allowed] = random_forest(random, at::kCUDA, 2, /*stretch=*/1, 0);
+  const std::int64_t tokens = layout->sequences.tokens();
+  const auto supports = [&](std::int64_t head_dim, at::ScalarType dtype, const AttentionOptions& attention) {
+    const at::Tensor x = at::randn({tokens, 4, head_dim}, at::TensorOptions(at::kCUDA).dtype(dtype));
+    AttentionOutput found;
+    return fused::attend_trees(found, x, x, x, layout->trees, attention);
+  };
+  EXPECT_TRUE(supports(64, at::kBFloat16, {}));
+  EXPECT_FALSE(supports(32, at::kBFloat16, {}));
+  EXPECT_FALSE(supports(64, at::kHalf, {}));
+  EXPECT_FALSE(supports(64, at::kFloat, {}));
+  EXPECT_FALSE(supports(64, at::kBFloat16, {.soft_cap = 30}));
+  EXPECT_FALSE(supports(64, at::kBFloat16, {.window = 5}));
+}
+
+TEST_F(TreeKernels, DoNothingForAnEmptyForest) { check_empty(at::kCUDA, at::kBFloat16, 64); }
+
 // Every pair of a query and a key that it sees is in a tile of each.
 TEST(ForestAttention, TilesHaveAllPairs) {
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -235,25 +342,29 @@ TEST(ForestAttention, TilesHaveAllPairs) {
   }
 }
 
-// Long enough that several blocks of a kernel add to the same gradient.
+// Long enough that gradients are sums over many tiles, those of keys and values over four heads too.
 TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   const std::vector<std::int32_t> prompts{0, 2000}, branches{0, 1200}, sequences{0, 2000, 2500, 2600, 3200};
   const auto layout =
       std::make_shared<const ForestLayout>(make_layout(sequences, branches, prompts, at::kCUDA));
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const auto options = at::TensorOptions().device(at::kCUDA).dtype(dtype);
-    const auto input = [&] { return at::randn({3200, 8, 80}, options).requires_grad_(); };
-    const at::Tensor q = input(), k = input(), v = input(), grad = at::randn({3200, 8, 80}, options);
-    const auto once = [&] {
-      return torch::autograd::grad({forest_attention(q, k, v, layout, {.scale = 0.1})}, {q, k, v}, {grad});
-    };
-    const auto first = once();
-    for (int i = 0; i < 20; ++i) {
-      const auto again = once();
-      for (std::size_t g = 0; g < first.size(); ++g) EXPECT_TRUE(at::equal(first[g], again[g])) << dtype;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+    for (const std::int64_t head_dim : {64, 80, 128}) {
+      const auto options = at::TensorOptions().device(at::kCUDA).dtype(dtype);
+      const auto input = [&](std::int64_t heads) {
+        return at::randn({3200, heads, head_dim}, options).requires_grad_();
+      };
+      const at::Tensor q = input(8), k = input(2), v = input(2), grad = at::randn_like(q);
+      const auto once = [&] {
+        return torch::autograd::grad({forest_attention(q, k, v, layout, {.scale = 0.1})}, {q, k, v}, {grad});
+      };
+      const auto first = once();
+      for (int i = 0; i < 20; ++i) {
+        const auto again = once();
+        for (std::size_t g = 0; g < first.size(); ++g)
+          EXPECT_TRUE(at::equal(first[g], again[g])) << dtype << ", heads of " << head_dim;
+      }
     }
-  }
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+# What cmake/CudaArchitectures.cmake makes of architectures, without a CUDA compiler: cmake -P tests/cuda_architectures.cmake
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/CudaArchitectures.cmake)
+
+function(check given expected)
+  dpo_cuda_architectures(made ${given})
+  if(NOT made STREQUAL expected)
+    message(SEND_ERROR "${given} became ${made}, expected ${expected}")
+  endif()
+endfunction()
+
+check("90" "90a-real;90-virtual")
+check("80;90" "80;90a-real;90-virtual")
+check("75;90" "75;90a-real;90-virtual")
+check("90-real" "90a-real")
+check("90-virtual" "90-virtual")
+check("90;90-real;90-virtual" "90a-real;90-virtual")
+check("80-real;100;120-virtual" "80-real;100;120-virtual")
+check("90a" "90a")
+check("all-major" "all-major")
+check("" "")
