@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/user_path.h"
 #include "config/assets.h"
 #include "hardware/processor.h"
@@ -48,8 +49,11 @@ std::string obstacle_in(const fs::path& existing) {
 }
 
 // 'dpo train' would notice only after reading the data.
-void check_archive(const std::string& archive) {
+void check_archive(const config::RunConfig& run) {
+  const std::string& archive = *run.model.archive;
   std::error_code none;
+  if (run.adapter.name != config::Adapter::none && !run.resume && fs::is_regular_file(archive, none))
+    throw UserError(file_under_adapter(run));
   if (!fs::is_directory(archive, none) || fs::exists(fs::path(archive) / "config.json", none)) return;
   if (const std::string hint = run_folder_hint(archive); !hint.empty())
     throw UserError(fmt::format("model.archive: no model in {}{}", archive, hint));
@@ -102,6 +106,14 @@ void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
 
 }  // namespace
 
+std::string file_under_adapter(const config::RunConfig& run) {
+  const std::string& archive = *run.model.archive;
+  return fmt::format(
+      "model.archive={} is a file, but an adapter needs a model folder, which it can name: make one ({}), "
+      "and use model.name_or_path=OUT",
+      archive, shell_command({"dpo", "convert", archive, "OUT", "--config", run.model.name_or_path}));
+}
+
 fs::path folder_of_user(const config::RunConfig& run) {
   const passwd* user = ::getpwuid(::getuid());
   return fs::path(local_dir_of(run)) / (user ? user->pw_name : std::to_string(::getuid()));
@@ -139,7 +151,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
     if (!run.resume) in.host.obstacle = obstacle_in(existing_part(folder_of_runs(run)));
   }
   std::error_code none;
-  if (run.model.archive) check_archive(*run.model.archive);
+  if (run.model.archive) check_archive(run);
   if (run.model.archive) in.host.archive_exists = fs::exists(*run.model.archive, none);
   return in;
 }

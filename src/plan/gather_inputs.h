@@ -12,6 +12,10 @@ namespace dpo::plan {
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
                      const std::optional<Lengths>& counted = {});
 
+// The message about a model.archive that is a file, for a run that trains an adapter: an adapter's folder
+// names its model's.
+std::string file_under_adapter(const config::RunConfig& run);
+
 // The folder where runs and caches are kept: the first of local_dirs that exists, else the last.
 std::string local_dir_of(const config::RunConfig& run);
 // The user's folder in it, LOCAL_DIR/USER: users who share a LOCAL_DIR do not share caches.

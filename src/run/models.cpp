@@ -15,6 +15,7 @@
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
 #include "model/small_block.h"
+#include "plan/gather_inputs.h"
 #include "run/identity.h"
 #include "run/snapshot.h"
 #include "shard/adapter.h"
@@ -108,10 +109,7 @@ std::string base_of(const config::RunConfig& config, const std::optional<fs::pat
   if (const auto folder = archive_folder(archive)) return checkpoint::base_name(folder->string());
   if (!fs::exists(archive))
     throw UserError(fmt::format("model.archive: there is no file or folder {}", archive.string()));
-  throw UserError(fmt::format(
-      "model.archive={} is a file, but an adapter needs a model folder, which it can name: make one ({}), "
-      "and use model.name_or_path=OUT",
-      archive.string(), shell_command({"dpo", "convert", archive.string(), "OUT", "--config", own})));
+  throw UserError(plan::file_under_adapter(config));
 }
 
 // Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
