@@ -33,6 +33,8 @@ std::string line_hint(std::string_view line, const JsonProblem& problem) {
   const char first = start == line.npos ? ' ' : line[start];
   if (first == '{' && problem.ends_early)
     return "; an object must be whole on its line, or the file a list: [{...}, ...]";
+  if (first == '{' && line[problem.at] == ',' && line.find_first_not_of(" \t\r", problem.at + 1) == line.npos)
+    return "; remove the comma, or make the file a list: [{...}, ...]";
   if (first == '<') return "; this looks like a web page in place of the file";
   if (first != '{' && first != '[') return "; each line is an object {...}; a CSV file is named .csv";
   return "";

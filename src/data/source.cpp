@@ -212,7 +212,7 @@ std::string why_empty(const Source& source, const SourceTexts& texts) {
       : is_test       ? "Give more rows, a larger data.test_share (0.2 is a fifth), or eval_every=null "
                         "data.test_share=0"
                       : "Give more rows, or a smaller data.test_share";
-  return fmt::format("none of its {} fell into the {} split{}. {}", plural(texts.readable, "row"), split,
+  return fmt::format("of its {} none fell into the {} split{}. {}", plural(texts.readable, "row"), split,
                      skipped, remedy);
 }
 

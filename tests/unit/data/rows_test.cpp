@@ -135,6 +135,8 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
        "r.jsonl:1: not valid JSON at column 2: the line ends, expected a name in double quotes; near '{'; an "
        "object "
        "must be whole on its line, or the file a list: [{...}, ...]"},
+      {"r.jsonl", "{\"a\": \"x\"}, \n",
+       "found ',', expected the end of the line after the value; near '{\"a\": \"x\"}, '; remove the comma"},
       {"r.jsonl", "a,b\nx,y\n", "each line is an object {...}; a CSV file is named .csv"},
       {"r.jsonl", "<!DOCTYPE html>\n", "this looks like a web page in place of the file"},
       {"r.jsonl", line + "{\"a\": \"x\"} {\"a\": 1}\n", "r.jsonl:2: not valid JSON"},

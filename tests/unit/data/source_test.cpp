@@ -226,7 +226,7 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
   config_.datasets = {write("one.jsonl", line("p")).string()};
   config_.data.test_share = 0;
   const std::string problem = problem_of([&] { prompts(Split::Test); });
-  EXPECT_NE(problem.find("none of its 1 row fell into the test split"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("of its 1 row none fell into the test split"), std::string::npos) << problem;
   EXPECT_NE(problem.find("data.test_share"), std::string::npos);
 }
 
