@@ -13,10 +13,58 @@ using model::Block;
 using model::BlockKind;
 using model::TensorInfo;
 
+config::Dtype policy_dtype(const config::RunConfig& run) {
+  return run.model.fsdp_policy_mp.value_or(run.model.policy_dtype);
+}
+config::Dtype reference_dtype(const config::RunConfig& run) {
+  return run.model.reference_dtype.value_or(policy_dtype(run));
+}
+
+// Why a run cannot be computed in 8 bits, and is refused.
+enum class Obstacle { none, policy_dtype, reference_dtype, base_dtype, tensor_parallel, experts, device };
+
+Obstacle obstacle_to_fp8(const Workload& w) {
+  const config::RunConfig& run = w.in.run;
+  const Device& device = w.machine.device;
+  if (policy_dtype(run) != config::Dtype::bfloat16) return Obstacle::policy_dtype;
+  if (reference_dtype(run) != config::Dtype::bfloat16) return Obstacle::reference_dtype;
+  if (run.adapter.base_dtype) return Obstacle::base_dtype;
+  if (w.mesh.tensor > 1) return Obstacle::tensor_parallel;
+  if (w.in.shape.experts > 0) return Obstacle::experts;
+  return !device.is_cpu && device.fp8_flops == 0 ? Obstacle::device : Obstacle::none;
+}
+
+std::string text_of(Obstacle obstacle, const Workload& w) {
+  const config::RunConfig& run = w.in.run;
+  constexpr const char* kDtype =
+      "rounds bfloat16 to 8 bits, but the {} is computed in {}; use model.fsdp_policy_mp=bfloat16 and "
+      "model.reference_dtype=null";
+  switch (obstacle) {
+    case Obstacle::none: return "";
+    case Obstacle::policy_dtype: return fmt::format(kDtype, "policy", name_of(policy_dtype(run)));
+    case Obstacle::reference_dtype: return fmt::format(kDtype, "reference", name_of(reference_dtype(run)));
+    case Obstacle::base_dtype:
+      return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
+                         name_of(*run.adapter.base_dtype));
+    case Obstacle::tensor_parallel:
+      return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks; "
+             "use FSDPTrainer";
+    case Obstacle::experts: return "is for dense models: products with experts have no 8-bit form here";
+    case Obstacle::device:
+      return fmt::format(
+          "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no products in 8 bits (its "
+          "figures have no fp8_tflops)",
+          w.machine.device.name);
+  }
+  return "";
+}
+
+// A run that is refused is planned as without 8 bits.
 bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) {
   constexpr std::int64_t kMultiple = 16;  // as in ops/small_numbers.h
   return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.multiplies_tokens &&
-         tensor.shape.size() == 2 && tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0;
+         tensor.shape.size() == 2 && tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0 &&
+         obstacle_to_fp8(w) == Obstacle::none;
 }
 
 // Elements of a token that a matrix reads and writes.
@@ -25,35 +73,6 @@ double inputs_of_matrix(const TensorInfo& matrix) {
 }
 double outputs_of_matrix(const TensorInfo& matrix) {
   return to_double(matrix.shape[matrix.transposed ? 1 : 0]);
-}
-
-config::Dtype computed_dtype(const config::RunConfig& run) {
-  return run.model.fsdp_policy_mp.value_or(run.model.policy_dtype);
-}
-
-// Why a run cannot be computed in 8 bits; empty: it can.
-std::string obstacle_to_fp8(const Facts& f) {
-  const config::Dtype dtype = computed_dtype(f.run);
-  const config::Dtype of_reference = f.run.model.reference_dtype.value_or(dtype);
-  if (dtype != config::Dtype::bfloat16 || of_reference != config::Dtype::bfloat16)
-    return fmt::format(
-        "rounds bfloat16 to 8 bits, but {} is computed in {}; use model.fsdp_policy_mp=bfloat16 and "
-        "model.reference_dtype=null",
-        dtype != config::Dtype::bfloat16 ? "the policy" : "the reference",
-        name_of(dtype != config::Dtype::bfloat16 ? dtype : of_reference));
-  if (f.run.adapter.base_dtype)
-    return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
-                       name_of(*f.run.adapter.base_dtype));
-  if (f.w.mesh.tensor > 1)
-    return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks; "
-           "use FSDPTrainer";
-  if (f.w.in.shape.experts > 0) return "is for dense models: products with experts have no 8-bit form here";
-  if (!f.machine.device.is_cpu && f.machine.device.fp8_flops == 0)
-    return fmt::format(
-        "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no products in 8 bits (its "
-        "figures have no fp8_tflops)",
-        f.machine.device.name);
-  return "";
 }
 
 }  // namespace
@@ -102,8 +121,8 @@ double quantized_bytes(const Workload& w) {
 std::optional<Finding> fp8(const Facts& f) {
   constexpr const char* id = "fp8";
   if (!f.run.fp8) return std::nullopt;
-  if (const std::string obstacle = obstacle_to_fp8(f); !obstacle.empty()) {
-    Finding finding = error(id, "fp8=true " + obstacle);
+  if (const Obstacle obstacle = obstacle_to_fp8(f.w); obstacle != Obstacle::none) {
+    Finding finding = error(id, "fp8=true " + text_of(obstacle, f.w));
     finding.remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
     return finding;
   }

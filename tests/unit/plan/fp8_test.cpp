@@ -35,6 +35,20 @@ TEST(Fp8Rule, SaysWhatItDoes) {
   EXPECT_FALSE(plan_of(kDpo).find("fp8"));
 }
 
+// A run that is refused is planned as without 8 bits.
+TEST(Fp8Time, IsThatOfTheRunWithoutItWhereItCannotWork) {
+  for (const std::string settings :
+       {"--device a100-80gb", "model.fsdp_policy_mp=null", "model.reference_dtype=float16",
+        "adapter=lora adapter.base_dtype=int8", "trainer=TensorParallelTrainer --gpus 2",
+        "model.name_or_path=allenai/OLMoE-1B-7B-0924"}) {
+    const Plan refused = plan_of(kFp8 + settings), without = plan_of(kFp8 + settings + " fp8=false");
+    EXPECT_EQ(verdict_of(refused, "fp8"), Verdict::error) << settings;
+    EXPECT_EQ(refused.timing.update, without.timing.update) << settings;
+    EXPECT_EQ(refused.timing.least_products, without.timing.least_products) << settings;
+    EXPECT_EQ(refused.memory.total(), without.memory.total()) << settings;
+  }
+}
+
 // One prompt of 100 tokens with responses of 50, on a device of round figures: products in bfloat16 reach 100
 // TFLOP/s, those in 8 bits 0.8 times as much as the peaks' ratio of 2 would give; 1 TB/s of memory.
 Plan timed_fp8(const std::string& line) {
