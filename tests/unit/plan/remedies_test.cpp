@@ -175,6 +175,24 @@ TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
   }
 }
 
+// Products in 8 bits need frozen matrices in 16: with fewer, they are switched off too.
+TEST(Remedies, OfMemoryGiveUpFp8ForFrozenMatricesInFewBits) {
+  Inputs in = inputs_of(
+      "model=blank_model model.name_or_path=meta-llama/Llama-3.1-8B loss=dpo loss.beta=0.1 batch_size=16 "
+      "model.fsdp_policy_mp=bfloat16 fp8=true --device rtx4090");
+  in.machine.device.memory /= 2;
+  const std::optional<Fit> fit = find_fastest(in);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(Overrides(fit->overrides.begin(), fit->overrides.begin() + 3),
+            (Overrides{"adapter=lora", "adapter.base_dtype=int8", "fp8=false"}));
+  EXPECT_TRUE(fit->plan.fits() && fit->plan.passes());
+  for (const Inputs& run : {in, changed(in, {"adapter=lora"})}) {
+    const auto lines = lines_of(*make_plan(run).find("memory"));
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines[0].find("adapter.base_dtype=int8 fp8=false"), std::string::npos) << lines[0];
+  }
+}
+
 // Over several GPUs too: LoRA of a 27B needs 8 bits on two of 24 GB.
 TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBitsToRanks) {
   const std::string line =
