@@ -27,7 +27,8 @@ Obstacle obstacle_to_fp8(const Workload& w) {
   const config::RunConfig& run = w.in.run;
   const Device& device = w.machine.device;
   if (policy_dtype(run) != config::Dtype::bfloat16) return Obstacle::policy_dtype;
-  if (reference_dtype(run) != config::Dtype::bfloat16) return Obstacle::reference_dtype;
+  if (needs_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16)
+    return Obstacle::reference_dtype;
   if (run.adapter.base_dtype) return Obstacle::base_dtype;
   if (w.mesh.tensor > 1) return Obstacle::tensor_parallel;
   if (w.in.shape.experts > 0) return Obstacle::experts;

@@ -32,6 +32,13 @@ TEST(Fp8Rule, SaysWhatItDoes) {
   expect_finding(kFp8 + "trainer=FSDPTrainer --gpus 4", "fp8", Verdict::ok, "not measured on a GPU");
   expect_finding(kFp8 + "adapter=lora --device l40s", "fp8", Verdict::ok, "8-bit floats");
   expect_finding(kFp8 + "--device cpu", "fp8", Verdict::hint, "slower");
+  // Losses without a reference do not read its dtype.
+  for (const std::string loss : {"loss=sft", "loss=simpo loss.beta=2 model.archive=sft"})
+    expect_finding(
+        "model=pythia28 fp8=true model.fsdp_policy_mp=bfloat16 model.reference_dtype=float32 "
+        "--device h200 " +
+            loss,
+        "fp8", Verdict::ok, "8-bit floats");
   EXPECT_FALSE(plan_of(kDpo).find("fp8"));
 }
 
