@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "plan/rules.h"
+#include "plan/savings.h"
 
 namespace dpo::plan {
 namespace {
@@ -21,41 +22,62 @@ config::Dtype reference_dtype(const config::RunConfig& run) {
 }
 
 // Why a run cannot be computed in 8 bits, and is refused.
-enum class Obstacle { none, policy_dtype, reference_dtype, base_dtype, tensor_parallel, experts, device };
+enum class Obstacle { none, device, experts, base_dtype, tensor_parallel, policy_dtype, reference_dtype };
 
+bool has_other_policy(const config::RunConfig& run) { return policy_dtype(run) != config::Dtype::bfloat16; }
+bool has_other_reference(const config::RunConfig& run) {
+  return needs_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16;
+}
+
+// What no setting mends comes first.
 Obstacle obstacle_to_fp8(const Workload& w) {
   const config::RunConfig& run = w.in.run;
   const Device& device = w.machine.device;
-  if (policy_dtype(run) != config::Dtype::bfloat16) return Obstacle::policy_dtype;
-  if (needs_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16)
-    return Obstacle::reference_dtype;
+  if (!device.is_cpu && device.fp8_flops == 0) return Obstacle::device;
+  if (w.in.shape.experts > 0) return Obstacle::experts;
   if (run.adapter.base_dtype) return Obstacle::base_dtype;
   if (w.mesh.tensor > 1) return Obstacle::tensor_parallel;
-  if (w.in.shape.experts > 0) return Obstacle::experts;
-  return !device.is_cpu && device.fp8_flops == 0 ? Obstacle::device : Obstacle::none;
+  if (has_other_policy(run)) return Obstacle::policy_dtype;
+  return has_other_reference(run) ? Obstacle::reference_dtype : Obstacle::none;
+}
+
+// With what the run could be computed in 8 bits, if anything, and without them.
+std::vector<Remedy> remedies_of(const Workload& w) {
+  const config::RunConfig& run = w.in.run;
+  Overrides changes;
+  std::string reason;
+  if (w.mesh.tensor > 1) {
+    changes = mesh_change(run, config::Trainer::Fsdp, {});
+    reason = "sharding keeps rows whole";
+  }
+  if (has_other_policy(run)) changes.push_back("model.fsdp_policy_mp=bfloat16");
+  if (run.model.reference_dtype && has_other_reference(run)) changes.push_back("model.reference_dtype=null");
+  if (has_other_policy(run) || has_other_reference(run))
+    reason += std::string(reason.empty() ? "" : ", ") + "bfloat16, which products in 8 bits start from";
+  std::vector<Remedy> remedies;
+  if (!changes.empty()) remedies.push_back({std::move(changes), reason});
+  remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
+  return remedies;
 }
 
 std::string text_of(Obstacle obstacle, const Workload& w) {
   const config::RunConfig& run = w.in.run;
-  constexpr const char* kDtype =
-      "rounds bfloat16 to 8 bits, but the {} is computed in {}; use model.fsdp_policy_mp=bfloat16 and "
-      "model.reference_dtype=null";
+  constexpr const char* kDtype = "rounds bfloat16 to 8 bits, but the {} is computed in {}";
   switch (obstacle) {
     case Obstacle::none: return "";
-    case Obstacle::policy_dtype: return fmt::format(kDtype, "policy", name_of(policy_dtype(run)));
-    case Obstacle::reference_dtype: return fmt::format(kDtype, "reference", name_of(reference_dtype(run)));
-    case Obstacle::base_dtype:
-      return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
-                         name_of(*run.adapter.base_dtype));
-    case Obstacle::tensor_parallel:
-      return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks; "
-             "use FSDPTrainer";
-    case Obstacle::experts: return "is for dense models: products with experts have no 8-bit form here";
     case Obstacle::device:
       return fmt::format(
           "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no products in 8 bits (its "
           "figures have no fp8_tflops)",
           w.machine.device.name);
+    case Obstacle::experts: return "is for dense models: products with experts have no 8-bit form here";
+    case Obstacle::base_dtype:
+      return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
+                         name_of(*run.adapter.base_dtype));
+    case Obstacle::tensor_parallel:
+      return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks";
+    case Obstacle::policy_dtype: return fmt::format(kDtype, "policy", name_of(policy_dtype(run)));
+    case Obstacle::reference_dtype: return fmt::format(kDtype, "reference", name_of(reference_dtype(run)));
   }
   return "";
 }
@@ -124,7 +146,7 @@ std::optional<Finding> fp8(const Facts& f) {
   if (!f.run.fp8) return std::nullopt;
   if (const Obstacle obstacle = obstacle_to_fp8(f.w); obstacle != Obstacle::none) {
     Finding finding = error(id, "fp8=true " + text_of(obstacle, f.w));
-    finding.remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
+    finding.remedies = remedies_of(f.w);
     return finding;
   }
   double parameters = 0, all = 0;
