@@ -158,10 +158,11 @@ std::optional<Finding> fp8(const Facts& f) {
     return warning(id, "fp8=true changes nothing: 16 does not divide the sizes of this model's matrices");
   if (f.machine.device.is_cpu)
     return hint(id, "fp8=true is for GPUs: a CPU rounds to 8 bits and computes in float32, which is slower");
-  return ok(id,
-            fmt::format("{:.3g} % of the layers' parameters are multiplied in 8-bit floats; its time is an "
-                        "estimate, not measured on a GPU",
-                        100 * parameters / all));
+  const bool is_measured = f.machine.device.name == "h200";  // docs/benchmarks.md
+  return ok(id, fmt::format("{:.3g} % of the layers' parameters are multiplied in 8-bit floats{}",
+                            100 * parameters / all,
+                            is_measured ? "; updates of two models were 1.2 times as fast"
+                                        : "; its time was measured on an H200 only"));
 }
 
 }  // namespace dpo::plan
