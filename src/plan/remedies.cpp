@@ -144,6 +144,20 @@ void mend_batch_divides(Remedies& remedies, const Inputs& in) {
     if (size > 0) remedies.offer(batch_of(in, size), "a batch that divides evenly");
 }
 
+// The overrides alone, or with the nearest batches that then divide evenly.
+bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrides,
+                  const std::string& reason) {
+  if (remedies.offer(overrides, reason)) return true;
+  const Inputs after = changed(in, overrides);
+  const Multiples near =
+      nearest_multiples(in.run.batch_size, after.run.gradient_accumulation_steps * data_ranks(after));
+  bool found = false;
+  for (const std::int64_t size : {near.below, near.above})
+    if (size > 0 && size != in.run.batch_size)
+      found |= remedies.offer(overrides + batch_of(in, size), reason + ", and a batch that divides evenly");
+  return found;
+}
+
 // The fewest steps that are enough.
 void mend_accumulation(Remedies& remedies, const Inputs& in) {
   for (const std::int64_t steps : divisors(in.run.batch_size))
@@ -247,6 +261,11 @@ void mend_tensor_split(Remedies& remedies, const Inputs& in) {
   remedies.offer(mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
 }
 
+void mend_spread(Remedies& remedies, const Inputs& in) {
+  if (in.machine.nodes > 1)
+    offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "a process for every GPU");
+}
+
 void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
   remedies.offer({"optimizer=AdamW"}, "works on split matrices");
   remedies.offer(basic_trainer(in), "one process, whole matrices");
@@ -285,6 +304,7 @@ std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const
                                                            {"accumulation", mend_accumulation},
                                                            {"idle-gpus", mend_idle_gpus},
                                                            {"memory", mend_memory},
+                                                           {"spread", mend_spread},
                                                            {"tensor-split", mend_tensor_split},
                                                            {"optimizer-split", mend_optimizer_split}};
   Remedies remedies(finding, plan, in);

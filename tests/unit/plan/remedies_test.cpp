@@ -324,6 +324,16 @@ TEST(Remedies, MendOneErrorOfSeveral) {
   EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
 }
 
+// One process cannot use two machines; 64 examples divide over 16 GPUs, 20 do not.
+TEST(Remedies, OfOneProcessOnSeveralMachinesShard) {
+  const std::string line = "model=pythia28 loss=sft --gpus 8 --nodes 2 --device h100 eval_every=null ";
+  EXPECT_EQ(lines_of(*plan_of(line + "batch_size=64").find("spread")),
+            (std::vector<std::string>{"trainer=FSDPTrainer"}));
+  EXPECT_EQ(
+      lines_of(*plan_of(line + "batch_size=20").find("spread")),
+      (std::vector<std::string>{"trainer=FSDPTrainer batch_size=16", "trainer=FSDPTrainer batch_size=32"}));
+}
+
 // A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
 TEST(Remedies, OfAMeshHoldWhenApplied) {
   std::size_t applied = 0;
