@@ -144,6 +144,10 @@ void mend_batch_divides(Remedies& remedies, const Inputs& in) {
     if (size > 0) remedies.offer(batch_of(in, size), "a batch that divides evenly");
 }
 
+bool offer_alone(Remedies& remedies, const Inputs&, const Overrides& overrides, const std::string& reason) {
+  return remedies.offer(overrides, reason);
+}
+
 // The overrides alone, or with the nearest batches that then divide evenly.
 bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrides,
                   const std::string& reason) {
@@ -158,12 +162,13 @@ bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrid
   return found;
 }
 
-// The fewest steps that are enough.
+// The fewest steps that are enough, of this batch or else of another.
 void mend_accumulation(Remedies& remedies, const Inputs& in) {
-  for (const std::int64_t steps : divisors(in.run.batch_size))
-    if (remedies.offer({fmt::format("gradient_accumulation_steps={}", steps)},
-                       steps == 1 ? "the whole batch at once" : "the largest microbatches that fit"))
-      return;
+  for (const auto offer : {offer_alone, offer_evenly})
+    for (const std::int64_t steps : divisors(in.run.batch_size))
+      if (offer(remedies, in, {fmt::format("gradient_accumulation_steps={}", steps)},
+                steps == 1 ? "the whole batch at once" : "the largest microbatches that fit"))
+        return;
 }
 
 // The overrides alone, or with as few more accumulation steps as they need.
@@ -254,11 +259,11 @@ void mend_tensor_split(Remedies& remedies, const Inputs& in) {
     other.tensor = *degree;
     const bool takes_rest = in.run.trainer == config::Trainer::Fsdp && !other.shard;
     if (!takes_rest) other.shard = mesh.shard * mesh.tensor / *degree;
-    remedies.offer(mesh_change(in.run, in.run.trainer, other),
-                   "a tensor-parallel degree that divides the layers, and more shards");
+    offer_evenly(remedies, in, mesh_change(in.run, in.run.trainer, other),
+                 "a tensor-parallel degree that divides the layers, and more shards");
     break;
   }
-  remedies.offer(mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
+  offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
 }
 
 void mend_spread(Remedies& remedies, const Inputs& in) {

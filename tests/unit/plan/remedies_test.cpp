@@ -310,7 +310,9 @@ TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
   EXPECT_EQ(plan_of(small).find("accumulation")->remedies.size(), 1u);
   const std::string split =
       "model=gpt2-large trainer=FSDPTrainer batch_size=8 gradient_accumulation_steps=32 --gpus 6";
-  EXPECT_TRUE(plan_of(split).find("accumulation")->remedies.empty());
+  EXPECT_EQ(lines_of(*plan_of(split).find("accumulation")),
+            (std::vector<std::string>{"gradient_accumulation_steps=1 batch_size=6 eval_every=19998",
+                                      "gradient_accumulation_steps=1 batch_size=12 eval_every=19992"}));
   const std::string alone = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=1 eval_batch_size=1";
   EXPECT_EQ(lines_of(*plan_of(alone).find("mismatched")),
             (std::vector<std::string>{"batch_size=2 eval_batch_size=2"}));
@@ -322,6 +324,28 @@ TEST(Remedies, MendOneErrorOfSeveral) {
   const Plan plan = plan_of(line);
   ASSERT_FALSE(plan.fits());
   EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
+}
+
+// What the batch does not divide over comes with a batch that does.
+TEST(Remedies, UncoverNoBatchThatDoesNotDivide) {
+  const std::string few =
+      "model=gpt2-large batch_size=2 gradient_accumulation_steps=8 trainer=FSDPTrainer eval_every=null "
+      "--gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(few).find("accumulation")),
+            (std::vector<std::string>{"gradient_accumulation_steps=1 batch_size=6"}));
+  // 6 GPUs do not split 32 heads, nor 25; 2 do split 32, and leave three shards.
+  const std::string heads =
+      "model=llama7b model.fsdp_policy_mp=bfloat16 trainer=TensorParallelTrainer batch_size=4 "
+      "eval_every=null "
+      "--gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(heads).find("tensor-split")),
+            (std::vector<std::string>{"mesh.shard=3 mesh.tensor=2 batch_size=3",
+                                      "mesh.shard=3 mesh.tensor=2 batch_size=6",
+                                      "trainer=FSDPTrainer batch_size=6"}));
+  const std::string odd = "model=gpt2-xl trainer=TensorParallelTrainer batch_size=4 eval_every=null --gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(odd).find("tensor-split")),
+            (std::vector<std::string>{"trainer=FSDPTrainer batch_size=6"}));
+  for (const std::string& line : {few, heads, odd}) apply_remedies(line);
 }
 
 // One process cannot use two machines; 64 examples divide over 16 GPUs, 20 do not.
