@@ -44,9 +44,9 @@ std::optional<Finding> precision(const Facts& f) {
 
 std::optional<Finding> spread(const Facts& f) {
   constexpr const char* id = "spread";
-  if (f.w.spread == 1) return std::nullopt;
-  if (f.machine.nodes > 1)
+  if (f.run.trainer == config::Trainer::Basic && f.machine.nodes > 1)
     return error(id, fmt::format("BasicTrainer is one process: it cannot use {} machines", f.machine.nodes));
+  if (f.w.spread == 1) return std::nullopt;
   return hint(
       id,
       fmt::format("BasicTrainer spreads the layers over {} GPUs for their memory; the GPUs take turns, so "

@@ -95,7 +95,7 @@ std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& ru
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));
-  w.spread = in.run.trainer == config::Trainer::Basic ? w.machine.gpus * w.machine.nodes : 1;
+  w.spread = in.run.trainer == config::Trainer::Basic ? w.machine.gpus : 1;
   w.reference = reference_of(in.run, reference_if_auto);
   w.precision = precision_of(in.run, w.mesh.data_ranks());
   w.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,

@@ -104,7 +104,7 @@ struct Workload {
   const Inputs& in;
   Machine machine{};         // as the ranks share it
   config::MeshShape mesh{};  // of the ranks
-  std::int64_t spread = 1;   // GPUs that the layers of one process are spread over (BasicTrainer)
+  std::int64_t spread = 1;   // GPUs of one machine that BasicTrainer spreads the layers over
   ReferenceMode reference{};
   Precision precision{};
   ExampleTokens example{};

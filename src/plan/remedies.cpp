@@ -144,12 +144,31 @@ void mend_batch_divides(Remedies& remedies, const Inputs& in) {
     if (size > 0) remedies.offer(batch_of(in, size), "a batch that divides evenly");
 }
 
-// The fewest steps that are enough.
+bool offer_alone(Remedies& remedies, const Inputs&, const Overrides& overrides, const std::string& reason) {
+  return remedies.offer(overrides, reason);
+}
+
+// The overrides alone, or with the nearest batches that then divide evenly.
+bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrides,
+                  const std::string& reason) {
+  if (remedies.offer(overrides, reason)) return true;
+  const Inputs after = changed(in, overrides);
+  const Multiples near =
+      nearest_multiples(in.run.batch_size, after.run.gradient_accumulation_steps * data_ranks(after));
+  bool found = false;
+  for (const std::int64_t size : {near.below, near.above})
+    if (size > 0 && size != in.run.batch_size)
+      found |= remedies.offer(overrides + batch_of(in, size), reason + ", and a batch that divides evenly");
+  return found;
+}
+
+// The fewest steps that are enough, of this batch or else of another.
 void mend_accumulation(Remedies& remedies, const Inputs& in) {
-  for (const std::int64_t steps : divisors(in.run.batch_size))
-    if (remedies.offer({fmt::format("gradient_accumulation_steps={}", steps)},
-                       steps == 1 ? "the whole batch at once" : "the largest microbatches that fit"))
-      return;
+  for (const auto offer : {offer_alone, offer_evenly})
+    for (const std::int64_t steps : divisors(in.run.batch_size))
+      if (offer(remedies, in, {fmt::format("gradient_accumulation_steps={}", steps)},
+                steps == 1 ? "the whole batch at once" : "the largest microbatches that fit"))
+        return;
 }
 
 // The overrides alone, or with as few more accumulation steps as they need.
@@ -240,11 +259,16 @@ void mend_tensor_split(Remedies& remedies, const Inputs& in) {
     other.tensor = *degree;
     const bool takes_rest = in.run.trainer == config::Trainer::Fsdp && !other.shard;
     if (!takes_rest) other.shard = mesh.shard * mesh.tensor / *degree;
-    remedies.offer(mesh_change(in.run, in.run.trainer, other),
-                   "a tensor-parallel degree that divides the layers, and more shards");
+    offer_evenly(remedies, in, mesh_change(in.run, in.run.trainer, other),
+                 "a tensor-parallel degree that divides the layers, and more shards");
     break;
   }
-  remedies.offer(mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
+  offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
+}
+
+void mend_spread(Remedies& remedies, const Inputs& in) {
+  if (in.machine.nodes > 1)
+    offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "a process for every GPU");
 }
 
 void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
@@ -285,6 +309,7 @@ std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const
                                                            {"accumulation", mend_accumulation},
                                                            {"idle-gpus", mend_idle_gpus},
                                                            {"memory", mend_memory},
+                                                           {"spread", mend_spread},
                                                            {"tensor-split", mend_tensor_split},
                                                            {"optimizer-split", mend_optimizer_split}};
   Remedies remedies(finding, plan, in);

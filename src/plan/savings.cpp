@@ -85,6 +85,14 @@ Overrides without_replicas(const config::RunConfig& run) {
   return mesh_change(run, run.trainer, mesh);
 }
 
+// Products in 8 bits need frozen matrices in 16.
+Saving without_fp8(const config::RunConfig& run, Saving saving) {
+  if (!run.fp8) return saving;
+  saving.overrides.push_back("fp8=false");
+  saving.reason += ", no products in 8 bits";
+  return saving;
+}
+
 // The frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
@@ -93,6 +101,7 @@ std::vector<Saving> small_base(const Inputs& in) {
   if (!now)
     ways.push_back({{"adapter.base_dtype=int8"}, "frozen matrices rounded to 8 bits (about 1 % off)"});
   ways.push_back({{"adapter.base_dtype=nf4"}, "frozen matrices rounded to 4 bits (QLoRA; about 9 % off)"});
+  for (Saving& way : ways) way = without_fp8(in.run, std::move(way));
   return ways;
 }
 
@@ -102,7 +111,7 @@ std::vector<Saving> lora(const Inputs& in) {
   std::error_code none;
   // A run is resumed as it was, and an adapter needs the folder of its model.
   if (in.adapter || in.run.resume || (archive && std::filesystem::is_regular_file(*archive, none))) return {};
-  const Saving adapter = lora_of(in.run);
+  const Saving adapter = in.quantization ? without_fp8(in.run, lora_of(in.run)) : lora_of(in.run);
   std::vector<Saving> ways = {adapter};
   for (const Saving& base : small_base(changed(in, adapter.overrides)))
     ways.push_back({adapter.overrides + base.overrides, adapter.reason + ", " + base.reason});

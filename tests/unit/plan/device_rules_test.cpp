@@ -27,7 +27,10 @@ TEST(HostMemory, HoldsTheCopyOfACheckpoint) {
 TEST(Spread, BasicTrainerIsOneProcess) {
   expect_finding("model=pythia28 --gpus 2", "spread", Verdict::hint, "take turns");
   expect_finding("model=pythia28 --gpus 2 --nodes 2", "spread", Verdict::error, "it cannot use 2 machines");
+  expect_finding("model=pythia28 --gpus 1 --nodes 2", "spread", Verdict::error, "it cannot use 2 machines");
   EXPECT_FALSE(plan_of("model=pythia28 --gpus 1").find("spread"));
+  EXPECT_EQ(plan_of("model=pythia28 --gpus 2 --nodes 2").memory.total(),
+            plan_of("model=pythia28 --gpus 2").memory.total());
 }
 
 TEST(DiskRule, SaysWhyAFolderCannotBeCreated) {

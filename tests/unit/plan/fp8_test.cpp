@@ -11,7 +11,7 @@ const std::string kFp8 = kDpo + "model.fsdp_policy_mp=bfloat16 fp8=true --device
 
 TEST(Fp8Rule, SaysWhereItCannotWork) {
   expect_finding(kFp8 + "model.fsdp_policy_mp=null", "fp8", Verdict::error,
-                 "the policy is computed in float32; use model.fsdp_policy_mp=bfloat16");
+                 "the policy is computed in float32");
   expect_finding(kFp8 + "model.reference_dtype=float16", "fp8", Verdict::error,
                  "the reference is computed in float16");
   expect_finding(kFp8 + "adapter=lora adapter.base_dtype=int8", "fp8", Verdict::error,
@@ -23,16 +23,70 @@ TEST(Fp8Rule, SaysWhereItCannotWork) {
   expect_finding(
       kFp8 + "--device a100-80gb", "fp8", Verdict::error,
       "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; a100-80gb has no products in 8 bits");
-  EXPECT_EQ(plan_of(kFp8 + "--device a100-80gb").find("fp8")->remedies.at(0).overrides,
-            std::vector<std::string>{"fp8=false"});
+}
+
+// What no setting mends comes first: another dtype would not help.
+TEST(Fp8Rule, NamesWhatCannotBeMendedFirst) {
+  const std::string float32 = kFp8 + "model.fsdp_policy_mp=null ";
+  expect_finding(float32 + "--device a100-80gb", "fp8", Verdict::error, "compute capability 8.9");
+  expect_finding(float32 + "model.name_or_path=allenai/OLMoE-1B-7B-0924", "fp8", Verdict::error,
+                 "is for dense models");
+  expect_finding(float32 + "adapter=lora adapter.base_dtype=int8", "fp8", Verdict::error,
+                 "adapter.base_dtype=int8");
+  expect_finding(float32 + "trainer=TensorParallelTrainer --gpus 2", "fp8", Verdict::error,
+                 "tensor parallelism");
+}
+
+TEST(Fp8Rule, OffersWhatMakesItWork) {
+  const std::vector<std::string> off = {"fp8=false"};
+  const auto remedies = [](const std::string& settings) {
+    const Plan plan = plan_of(kFp8 + settings);
+    std::vector<std::vector<std::string>> all;
+    for (const Remedy& remedy : plan.find("fp8")->remedies) all.push_back(remedy.overrides);
+    return all;
+  };
+  using Remedies = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(remedies("--device a100-80gb"), (Remedies{off}));
+  EXPECT_EQ(remedies("model.name_or_path=allenai/OLMoE-1B-7B-0924"), (Remedies{off}));
+  EXPECT_EQ(remedies("model.fsdp_policy_mp=null"), (Remedies{{"model.fsdp_policy_mp=bfloat16"}, off}));
+  EXPECT_EQ(remedies("model.fsdp_policy_mp=null model.reference_dtype=float16"),
+            (Remedies{{"model.fsdp_policy_mp=bfloat16", "model.reference_dtype=null"}, off}));
+  EXPECT_EQ(remedies("model.reference_dtype=float16"), (Remedies{{"model.reference_dtype=null"}, off}));
+  const std::string split = "batch_size=4 --gpus 2 ";
+  EXPECT_EQ(remedies(split + "trainer=TensorParallelTrainer"), (Remedies{{"trainer=FSDPTrainer"}, off}));
+  EXPECT_EQ(remedies(split + "trainer=FSDPTrainer mesh.tensor=2"), (Remedies{{"mesh.tensor=null"}, off}));
+  EXPECT_EQ(remedies(split + "trainer=TensorParallelTrainer model.fsdp_policy_mp=null"),
+            (Remedies{{"trainer=FSDPTrainer", "model.fsdp_policy_mp=bfloat16"}, off}));
 }
 
 TEST(Fp8Rule, SaysWhatItDoes) {
   expect_finding(kFp8, "fp8", Verdict::ok, "100 % of the layers' parameters");
-  expect_finding(kFp8 + "trainer=FSDPTrainer --gpus 4", "fp8", Verdict::ok, "not measured on a GPU");
-  expect_finding(kFp8 + "adapter=lora --device l40s", "fp8", Verdict::ok, "8-bit floats");
+  expect_finding(kFp8 + "trainer=FSDPTrainer --gpus 4", "fp8", Verdict::ok, "1.2 times as fast");
+  expect_finding(kFp8 + "adapter=lora --device l40s", "fp8", Verdict::ok,
+                 "8-bit floats; its time was measured on an H200 only");
   expect_finding(kFp8 + "--device cpu", "fp8", Verdict::hint, "slower");
+  // Losses without a reference do not read its dtype.
+  for (const std::string loss : {"loss=sft", "loss=simpo loss.beta=2 model.archive=sft"})
+    expect_finding(
+        "model=pythia28 fp8=true model.fsdp_policy_mp=bfloat16 model.reference_dtype=float32 "
+        "--device h200 " +
+            loss,
+        "fp8", Verdict::ok, "8-bit floats");
   EXPECT_FALSE(plan_of(kDpo).find("fp8"));
+}
+
+// A run that is refused is planned as without 8 bits.
+TEST(Fp8Time, IsThatOfTheRunWithoutItWhereItCannotWork) {
+  for (const std::string settings :
+       {"--device a100-80gb", "model.fsdp_policy_mp=null", "model.reference_dtype=float16",
+        "adapter=lora adapter.base_dtype=int8", "trainer=TensorParallelTrainer --gpus 2",
+        "model.name_or_path=allenai/OLMoE-1B-7B-0924"}) {
+    const Plan refused = plan_of(kFp8 + settings), without = plan_of(kFp8 + settings + " fp8=false");
+    EXPECT_EQ(verdict_of(refused, "fp8"), Verdict::error) << settings;
+    EXPECT_EQ(refused.timing.update, without.timing.update) << settings;
+    EXPECT_EQ(refused.timing.least_products, without.timing.least_products) << settings;
+    EXPECT_EQ(refused.memory.total(), without.memory.total()) << settings;
+  }
 }
 
 // One prompt of 100 tokens with responses of 50, on a device of round figures: products in bfloat16 reach 100

@@ -114,5 +114,15 @@ TEST_F(QuantizedModel, KeepsItsBits) {
   EXPECT_FALSE(offers_bits(kInt8, ""));
 }
 
+// An adapter keeps them, so products are no longer in 8 bits.
+TEST_F(QuantizedModel, AnAdapterOverItGivesUpFp8) {
+  for (const Saving& saving : costly_savings(inputs_of(line(kInt8, "fp8=true"))))
+    if (saving.overrides.front() == kLora) {
+      EXPECT_EQ(saving.overrides, (Overrides{kLora, "fp8=false"}));
+      return;
+    }
+  FAIL() << "no adapter";
+}
+
 }  // namespace
 }  // namespace dpo::plan

@@ -177,6 +177,24 @@ TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
   }
 }
 
+// Products in 8 bits need frozen matrices in 16: with fewer, they are switched off too.
+TEST(Remedies, OfMemoryGiveUpFp8ForFrozenMatricesInFewBits) {
+  Inputs in = inputs_of(
+      "model=blank_model model.name_or_path=meta-llama/Llama-3.1-8B loss=dpo loss.beta=0.1 batch_size=16 "
+      "model.fsdp_policy_mp=bfloat16 fp8=true --device rtx4090");
+  in.machine.device.memory /= 2;
+  const std::optional<Fit> fit = find_fastest(in);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(Overrides(fit->overrides.begin(), fit->overrides.begin() + 3),
+            (Overrides{"adapter=lora", "adapter.base_dtype=int8", "fp8=false"}));
+  EXPECT_TRUE(fit->plan.fits() && fit->plan.passes());
+  for (const Inputs& run : {in, changed(in, {"adapter=lora"})}) {
+    const auto lines = lines_of(*make_plan(run).find("memory"));
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines[0].find("adapter.base_dtype=int8 fp8=false"), std::string::npos) << lines[0];
+  }
+}
+
 // Over several GPUs too: LoRA of a 27B needs 8 bits on two of 24 GB.
 TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBitsToRanks) {
   const std::string line =
@@ -295,7 +313,9 @@ TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
   EXPECT_EQ(plan_of(small).find("accumulation")->remedies.size(), 1u);
   const std::string split =
       "model=gpt2-large trainer=FSDPTrainer batch_size=8 gradient_accumulation_steps=32 --gpus 6";
-  EXPECT_TRUE(plan_of(split).find("accumulation")->remedies.empty());
+  EXPECT_EQ(lines_of(*plan_of(split).find("accumulation")),
+            (std::vector<std::string>{"gradient_accumulation_steps=1 batch_size=6 eval_every=19998",
+                                      "gradient_accumulation_steps=1 batch_size=12 eval_every=19992"}));
   const std::string alone = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=1 eval_batch_size=1";
   EXPECT_EQ(lines_of(*plan_of(alone).find("mismatched")),
             (std::vector<std::string>{"batch_size=2 eval_batch_size=2"}));
@@ -307,6 +327,38 @@ TEST(Remedies, MendOneErrorOfSeveral) {
   const Plan plan = plan_of(line);
   ASSERT_FALSE(plan.fits());
   EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
+}
+
+// What the batch does not divide over comes with a batch that does.
+TEST(Remedies, UncoverNoBatchThatDoesNotDivide) {
+  const std::string few =
+      "model=gpt2-large batch_size=2 gradient_accumulation_steps=8 trainer=FSDPTrainer eval_every=null "
+      "--gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(few).find("accumulation")),
+            (std::vector<std::string>{"gradient_accumulation_steps=1 batch_size=6"}));
+  // 6 GPUs do not split 32 heads, nor 25; 2 do split 32, and leave three shards.
+  const std::string heads =
+      "model=llama7b model.fsdp_policy_mp=bfloat16 trainer=TensorParallelTrainer batch_size=4 "
+      "eval_every=null "
+      "--gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(heads).find("tensor-split")),
+            (std::vector<std::string>{"mesh.shard=3 mesh.tensor=2 batch_size=3",
+                                      "mesh.shard=3 mesh.tensor=2 batch_size=6",
+                                      "trainer=FSDPTrainer batch_size=6"}));
+  const std::string odd = "model=gpt2-xl trainer=TensorParallelTrainer batch_size=4 eval_every=null --gpus 6";
+  EXPECT_EQ(lines_of(*plan_of(odd).find("tensor-split")),
+            (std::vector<std::string>{"trainer=FSDPTrainer batch_size=6"}));
+  for (const std::string& line : {few, heads, odd}) apply_remedies(line);
+}
+
+// One process cannot use two machines; 64 examples divide over 16 GPUs, 20 do not.
+TEST(Remedies, OfOneProcessOnSeveralMachinesShard) {
+  const std::string line = "model=pythia28 loss=sft --gpus 8 --nodes 2 --device h100 eval_every=null ";
+  EXPECT_EQ(lines_of(*plan_of(line + "batch_size=64").find("spread")),
+            (std::vector<std::string>{"trainer=FSDPTrainer"}));
+  EXPECT_EQ(
+      lines_of(*plan_of(line + "batch_size=20").find("spread")),
+      (std::vector<std::string>{"trainer=FSDPTrainer batch_size=16", "trainer=FSDPTrainer batch_size=32"}));
 }
 
 // A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
