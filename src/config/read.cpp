@@ -50,18 +50,21 @@ std::string hint_for_text(const Field& field, const Node& node) {
   const Node unquoted = yaml_scalar(node.text, {});
   if (unquoted.kind == Kind::Text) return "";
   if (unquoted.kind == Kind::Bool && unquoted.text != node.text)
-    return fmt::format("; write {}={}", field.key, unquoted.text);
+    return field.expected.starts_with("true") ? fmt::format("; write {}={}", field.key, unquoted.text) : "";
   return "; write it without quotes";
 }
 
 // The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
   const bool is_none = node.text == "none" || node.text == "None";
-  if (field.nullable && is_none) return "; write null";
+  const bool turns_off = node.text == "off" || node.text == "no" || node.text == "false" || node.text == "0";
+  if (field.nullable && (is_none || (turns_off && !field.expected.starts_with("true"))))
+    return "; write null";
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
   if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty() && !is_none)
-    return fmt::format("; write {}=[{}]", field.key, shown(node.text));
+    return node.text.starts_with('[') ? "; write it without quotes"
+                                      : fmt::format("; write {}=[{}]", field.key, shown(node.text));
   if (field.expected.starts_with("a whole number") && node.kind == Kind::Float) {
     const auto value = to_double(node.text);
     if (value && std::abs(*value) < 1e15 && std::floor(*value) == *value)

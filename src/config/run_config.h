@@ -169,9 +169,10 @@ struct RunConfig {
 };
 
 // Whether the gradients of a block are freed once it is updated: nothing needs those of all blocks, neither
-// their norm nor a sum over microbatches or ranks.
+// their norm nor a sum over microbatches or ranks. Those of an adapter are small.
 inline bool frees_gradients(const RunConfig& run, std::int64_t ranks) {
-  return !run.max_grad_norm && run.gradient_accumulation_steps == 1 && ranks == 1;
+  return !run.max_grad_norm && run.gradient_accumulation_steps == 1 && ranks == 1 &&
+         run.adapter.name == Adapter::none;
 }
 
 }  // namespace dpo::config

@@ -59,10 +59,10 @@ std::vector<Field> run_fields() {
       field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
       field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", count_from(1),
             "Microbatches per update; more of them need less memory."),
-      field(
-          "max_grad_norm", &R::max_grad_norm, "10.0", above(0),
-          "Clip the global gradient norm to this; null: do not clip, which lets one GPU with one microbatch "
-          "free gradients block by block (docs/memory.md)."),
+      field("max_grad_norm", &R::max_grad_norm, "10.0", above(0),
+            "Clip the global gradient norm to this; null: do not clip, which lets one process with one "
+            "microbatch "
+            "free gradients block by block (docs/memory.md)."),
       field("max_length", &R::max_length, "512", count_from(1),
             "Maximum tokens of prompt and response together."),
       field("max_prompt_length", &R::max_prompt_length, "256", count_from(1),

@@ -76,7 +76,7 @@ bool has_tree_kernels(at::Device device) {
   const std::vector<hardware::Gpu>& gpus = hardware::find_gpus().found;
   const auto index =
       static_cast<std::size_t>(device.has_index() ? device.index() : c10::cuda::current_device());
-  return index < gpus.size() && gpus[index].at_least(8, 0);
+  return index < gpus.size() && gpus[index].at_least(8, 0) && cuda::has_tree_code();
 }
 
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

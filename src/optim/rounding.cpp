@@ -1,5 +1,7 @@
 #include "optim/rounding.h"
 
+#include <algorithm>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/where.h>
 
@@ -42,8 +44,16 @@ void stochastic_round(at::Tensor& to, const at::Tensor& from, const at::Tensor& 
   to.copy_(at::where(from.isfinite(), rounded, from));
 }
 
+// In pieces: the random bits of an element alone are twice its size in float32.
 void stochastic_round(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
-  stochastic_round(to, from, random_bits(seed, 0, from.numel(), from.device()).view(from.sizes()), 0);
+  constexpr std::int64_t kPiece = 1 << 20;
+  const at::Tensor all_to = to.view({-1}), all_from = from.view({-1});
+  for (std::int64_t first = 0; first < from.numel(); first += kPiece) {
+    const std::int64_t count = std::min(kPiece, from.numel() - first);
+    at::Tensor piece = all_to.narrow(0, first, count);
+    stochastic_round(piece, all_from.narrow(0, first, count), random_bits(seed, first, count, from.device()),
+                     0);
+  }
 }
 
 }  // namespace dpo::optim

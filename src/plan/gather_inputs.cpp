@@ -108,6 +108,13 @@ void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
 
 std::string file_under_adapter(const config::RunConfig& run) {
   const std::string& archive = *run.model.archive;
+  const fs::path folder = fs::path(archive).parent_path();
+  std::error_code none;
+  if (fs::exists(folder / "config.json", none) || fs::exists(folder / "adapter_config.json", none))
+    return fmt::format(
+        "model.archive={} is a file, but an adapter needs a folder, which it can name: use "
+        "model.archive={}",
+        archive, folder.string());
   return fmt::format(
       "model.archive={} is a file, but an adapter needs a model folder, which it can name: make one ({}), "
       "and use model.name_or_path=OUT",

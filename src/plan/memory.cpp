@@ -183,6 +183,31 @@ double expanded_bytes(const Workload& w) {
   return most * to_double(w.precision.weights);
 }
 
+// What an update of Adafactor makes of a tensor: its gradient and its change in float32, and of weights in
+// other bits those too. Other optimizers work in pieces.
+double update_bytes(const Workload& w) {
+  if (w.in.run.optimizer != config::Optimizer::Adafactor) return 0;
+  std::int64_t largest = 0;
+  for (const Block& block : w.in.trained().blocks)
+    for (const model::TensorInfo& tensor : block.tensors) largest = std::max(largest, tensor.count());
+  return to_double(largest) * (w.precision.weights == 4 ? 8 : 12);
+}
+
+// The gradient of an embedding from autograd, for all rows of it, before it is added to the sums.
+double embedding_gradient_bytes(const Workload& w) {
+  const model::TensorTable& trained = w.in.trained();
+  if (w.mesh.shard > 1 || !has_tensor(trained, trained.embedding_name)) return 0;  // else of gathered blocks
+  return unsharded_on_rank(w, trained.blocks.front()) * to_double(w.precision.weights);
+}
+
+// What there is when activations and logits are freed, or nearly, as far as it is more than they were; and
+// besides them where blocks are updated during the backward pass.
+double later_bytes(const Workload& w, double activations, double logits) {
+  const double freed = activations + logits, update = update_bytes(w);
+  const bool is_during = config::frees_gradients(w.in.run, w.mesh.ranks());
+  return std::max({0.0, embedding_gradient_bytes(w) - freed, is_during ? update : update - freed});
+}
+
 double workspace_bytes(const Workload& w, double activations, double logits) {
   // On a CPU the allocator keeps a tenth of them after they are freed (measured).
   if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
@@ -316,7 +341,7 @@ Memory memory_per_gpu(const Workload& w) {
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},
       {"layer in use", expanded_bytes(w) + quantized_bytes(w)},
-      {"workspace", workspace_bytes(w, activations, logits)},
+      {"workspace", workspace_bytes(w, activations, logits) + later_bytes(w, activations, logits)},
       {kSnapshot, copies_to_host(w) ? 0 : snapshot},
       {kDriver, driver_bytes(w)},
   };

@@ -229,6 +229,8 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
       break;
 }
 
+bool trains_lora(const Fit& fit) { return fit.plan.resolved.adapter.name != config::Adapter::none; }
+
 void mend_memory(Remedies& remedies, const Inputs& in) {
   for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
   const Overrides shards = {"trainer=FSDPTrainer"};
@@ -241,8 +243,8 @@ void mend_memory(Remedies& remedies, const Inputs& in) {
   if (can_shard && remedies.none())
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
   // Other meshes: the search of --fit has the last word on whether anything fits.
-  if (remedies.none())
-    if (const std::optional<Fit> fit = find_fastest(in))
+  if (!remedies.keeps_training())
+    if (const std::optional<Fit> fit = find_fastest(in); fit && (remedies.none() || !trains_lora(*fit)))
       remedies.offer(fit->overrides, fit->costs.empty() ? "the fastest that fits" : fit->costs);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
   for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})

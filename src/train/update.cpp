@@ -215,8 +215,8 @@ UpdateResult update_by_block(TrainState& state, const ExampleBatch& batch, const
   UpdateResult result = run_passes(state, batch, {*gradients, finish, on_scored});
   if (!result.finite())
     fail_not_finite(result, step.number,
-                    "without clipping (max_grad_norm=null) it was applied before that was known, so that the "
-                    "last checkpoint is what is left");
+                    "without clipping (max_grad_norm=null) blocks are updated before that is known, so this "
+                    "policy is lost; go on from the last checkpoint, if there is one");
   return result;
 }
 

@@ -153,6 +153,8 @@ class Adapters(TinyRuns):
             self.assertEqual(done.returncode, 1)
             self.assertIn("is a file, but an adapter needs a model folder", done.stderr)
             self.assertNotIn("tokeniz", done.stderr)  # said before the data is read
+        done = self.train(self.folder / "of-file", *LORA, f"model.archive={self.folder / 'model' / 'model.safetensors'}")
+        self.assertIn(f"use model.archive={self.folder / 'model'}\n", done.stderr)
 
     def test_a_run_without_reference_resumes_without_its_archive(self):
         first, second = self.folder / "first", self.folder / "second"

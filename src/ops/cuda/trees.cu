@@ -109,6 +109,14 @@ __global__ void __launch_bounds__(kTreeThreads, kForwardBlocks<kDim>) attention_
 
 }  // namespace
 
+bool has_tree_code() {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, attention_of_trees<64>) == cudaSuccess)
+    return attributes.ptxVersion >= 80;
+  cudaGetLastError();  // so that nobody else finds it
+  return false;
+}
+
 bool attends_trees(std::int64_t head_dim) {
   return with_head_dim(head_dim, [](auto) {});
 }

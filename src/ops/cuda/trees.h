@@ -44,6 +44,9 @@ struct TreeGradients {
   float* delta = nullptr;  // [heads, tokens], written: the products of outputs and their gradients
 };
 
+// Whether the GPU has these kernels as code for 8.0 or newer. A build for Turing alone runs on newer GPUs
+// too, but without the instructions that they are made of.
+bool has_tree_code();
 // Whether there are kernels for heads of this size.
 bool attends_trees(std::int64_t head_dim);
 void attend_trees(const TreeAttention& attention, Stream stream);

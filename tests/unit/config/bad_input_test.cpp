@@ -38,6 +38,10 @@ const BadWords kBadWords[] = {
     {{"batch_size='8'"}, {"batch_size: got '8', expected a whole number", "write it without quotes"}},
     {{"fp8=yes"}, {"fp8: got 'yes', expected true or false (command line: fp8=yes); write fp8=true"}},
     {{"fp8=off"}, {"; write fp8=false"}},
+    {{"max_grad_norm=off"}, {"max_grad_norm: got 'off', expected a number > 0, or null", "; write null"}},
+    {{"max_grad_norm=0"}, {"max_grad_norm: got 0, expected a number > 0, or null", "; write null"}},
+    {{"eval_every=no"}, {"; write null"}},
+    {{"optimizer=AdamW", "optimizer_betas='[0.9,0.95]'"}, {"; write it without quotes"}},
     {{"fp8='true'"}, {"; write it without quotes"}},
     {{"adapter.rank=4"}, {"it is called 'adapter.r' here"}},
     {{"batch_size=1.5"}, {"batch_size: got 1.5, expected a whole number from 1 to 1000000000"}},
@@ -221,7 +225,7 @@ TEST(BadInput, Words) {
 
 // Where nothing is known to be meant: an empty value is neither quoted nor a list.
 TEST(BadInput, WordsWithoutAHint) {
-  for (const std::string word : {"lr=", "n_epochs=", "fp8=", "datasets=None"})
+  for (const std::string word : {"lr=", "n_epochs=", "fp8=", "datasets=None", "lr=yes"})
     EXPECT_TRUE(problems_of({with_needed({word}), {}, {}}).ends_with("(command line: " + word + ")")) << word;
 }
 

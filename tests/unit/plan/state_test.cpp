@@ -89,11 +89,13 @@ std::vector<std::string> offered(const std::string& line) {
   return words;
 }
 
-double gradients_of(const std::string& line) {
+double part_of(const std::string& line, const std::string& name) {
   for (const MemoryPart& part : plan_of(line).memory.parts)
-    if (part.name == "gradients") return part.bytes;
+    if (part.name == name) return part.bytes;
   return -1;
 }
+
+double gradients_of(const std::string& line) { return part_of(line, "gradients"); }
 
 // Without clipping, one rank with one microbatch has the gradients of one block at a time; of the embedding
 // all the time, if the head has its matrix.
@@ -107,6 +109,23 @@ TEST(GradientsPlan, AreOfABlockWhereNothingNeedsAll) {
   EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null --gpus 2"), 4 * layer, 1e5);  // spread
   const double embedding = (50'257 + 1'024) * 1'280, gpt2_layer = 19'677'440;
   EXPECT_NEAR(gradients_of("model=gpt2-large max_grad_norm=null"), 4 * (embedding + gpt2_layer), 1e5);
+}
+
+// Adafactor has a tensor and its change in float32: after the activations, or besides them.
+TEST(GradientsPlan, AnUpdateOfAdafactorNeedsRoom) {
+  const std::string line = "model=llama7b optimizer=Adafactor model.policy_dtype=bfloat16 batch_size=4 ";
+  const double head = 32'000 * 4'096, before = part_of(line, "workspace");
+  EXPECT_NEAR(part_of(line + "max_grad_norm=null", "workspace"), before + 12 * head, 1e5);
+}
+
+// Autograd computes the gradient of all rows of an embedding, when there are few activations any more.
+TEST(GradientsPlan, OfAnEmbeddingAreThereTwice) {
+  const std::string line = "model=gpt2-large activation_checkpointing=true batch_size=1 max_length=64 ";
+  const double embedding = 4.0 * (50'257 + 1'024) * 1'280;
+  const double freed = part_of(line, "activations") + part_of(line, "logits chunk");
+  EXPECT_NEAR(part_of(line, "workspace"), 0.05 * part_of(line, "activations") + embedding - freed, 1e5);
+  EXPECT_EQ(part_of(line + "adapter=lora", "workspace"),
+            0.05 * part_of(line + "adapter=lora", "activations"));
 }
 
 TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
