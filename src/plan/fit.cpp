@@ -57,7 +57,8 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
 
 std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::optional<config::Dtype>> precisions = {in.run.model.fsdp_policy_mp};
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
+  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32 &&
+      may_change(in.run, {"model.fsdp_policy_mp=bfloat16"}))
     precisions.push_back(config::Dtype::bfloat16);
   std::vector<config::ReferenceScoring> references = {in.run.reference};
   if (in.run.reference == config::ReferenceScoring::live && needs_reference(in.run.loss) &&

@@ -26,6 +26,7 @@ class Remedies {
       : finding_(finding), before_(before), in_(in) {}
 
   bool works(const Overrides& overrides) const {
+    if (!may_change(in_.run, overrides)) return false;
     const Inputs after = changed(in_, overrides);
     return find_mesh(after) && is_better(assess(after));
   }

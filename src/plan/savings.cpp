@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 
+// What decides about the numbers of a run, of the keys that savings and remedies change.
+constexpr std::string_view kFixedKeys[] = {
+    "adapter",           "adapter.base_dtype", "batch_size",        "fp8",
+    "max_grad_norm",     "max_length",         "optimizer",         "optimizer_betas",
+    "optimizer_state",   "optimizer_eps",      "max_prompt_length", "model.fsdp_policy_mp",
+    "model.policy_dtype"};
+
 std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -27,6 +34,11 @@ Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optim
   if (run.optimizer_eps) overrides.push_back("optimizer_eps=null");
   if (run.optimizer_state) overrides.push_back("optimizer_state=null");
   return overrides;
+}
+
+std::vector<Saving> allowed(const config::RunConfig& run, std::vector<Saving> ways) {
+  std::erase_if(ways, [&run](const Saving& way) { return !may_change(run, way.overrides); });
+  return ways;
 }
 
 // Savings of the optimizer state: coarser rounding, then slower updates.
@@ -109,8 +121,8 @@ std::vector<Saving> small_base(const Inputs& in) {
 std::vector<Saving> lora(const Inputs& in) {
   const auto& archive = in.run.model.archive;
   std::error_code none;
-  // A run is resumed as it was, and an adapter needs the folder of its model.
-  if (in.adapter || in.run.resume || (archive && std::filesystem::is_regular_file(*archive, none))) return {};
+  // An adapter needs the folder of its model.
+  if (in.adapter || (archive && std::filesystem::is_regular_file(*archive, none))) return {};
   const Saving adapter = in.quantization ? without_fp8(in.run, lora_of(in.run)) : lora_of(in.run);
   std::vector<Saving> ways = {adapter};
   for (const Saving& base : small_base(changed(in, adapter.overrides)))
@@ -130,6 +142,13 @@ Saving lora_of(const config::RunConfig& run) {
   // With an adapter, the reference is the model itself.
   if (run.model.reference_dtype) lora.overrides.push_back("model.reference_dtype=null");
   return lora;
+}
+
+bool may_change(const config::RunConfig& run, const Overrides& overrides) {
+  if (!run.resume || *run.resume == "auto") return true;  // which may find nothing to resume
+  return std::ranges::none_of(overrides, [](const std::string& override_text) {
+    return std::ranges::find(kFixedKeys, key_of(override_text)) != std::end(kFixedKeys);
+  });
 }
 
 Inputs changed(const Inputs& in, const Overrides& overrides) {
@@ -180,7 +199,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({without_replicas(run), "no replicas: each rank has a smaller part"});
   if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
     ways.push_back({{"activation_checkpointing=auto"}, "activation checkpointing"});
-  return ways;
+  return allowed(run, std::move(ways));
 }
 
 std::vector<Saving> rounding_savings(const Inputs& in) {
@@ -192,7 +211,7 @@ std::vector<Saving> rounding_savings(const Inputs& in) {
     ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
   if (in.run.model.policy_dtype == config::Dtype::float32)
     ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
-  return ways;
+  return allowed(in.run, std::move(ways));
 }
 
 std::vector<Saving> costly_savings(const Inputs& in) {
@@ -210,7 +229,7 @@ std::vector<Saving> costly_savings(const Inputs& in) {
     if (run.max_prompt_length >= length) shorter.push_back(fmt::format("max_prompt_length={}", length / 2));
     ways.push_back({shorter, "shorter texts: more is truncated"});
   }
-  return ways;
+  return allowed(run, std::move(ways));
 }
 
 std::vector<Saving> all_savings(const Inputs& in) { return both(harmless_savings(in), costly_savings(in)); }

@@ -18,6 +18,9 @@ Inputs changed(const Inputs& in, const Overrides& overrides);
 // the remaining ranks.
 Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, const config::MeshConfig& mesh);
 
+// Whether the run may have these: one that is resumed from a folder must train as it did (run/identity.h).
+bool may_change(const config::RunConfig& run, const Overrides& overrides);
+
 // A change that needs less memory.
 struct Saving {
   Overrides overrides;

@@ -255,6 +255,24 @@ TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+// What is resumed has the numbers that it had; where its state waits, and what is recomputed, may change.
+TEST(Remedies, OfAResumedRunKeepItsNumbers) {
+  const auto offered = [](const std::string& line, const std::optional<std::string>& resume) {
+    Inputs in = inputs_of(line);
+    in.run.resume = resume;
+    const Plan plan = make_plan(in);
+    return fmt::format("{}", fmt::join(lines_of(*plan.find("memory")), "\n"));
+  };
+  const std::string small = "model=pythia28 optimizer=AdamW batch_size=64 --device rtx4090",
+                    large = "model=llama7b optimizer=AdamW batch_size=4 --device a100-40gb";
+  EXPECT_NE(offered(small, "runs/before").find("offload=optimizer"), std::string::npos);
+  EXPECT_NE(offered(large, {}).find("max_grad_norm=null"), std::string::npos) << offered(large, {});
+  EXPECT_EQ(offered(large, "auto"), offered(large, {}));
+  for (const char* fixed :
+       {"adapter", "optimizer_", "max_grad_norm", "dtype", "fsdp_policy_mp", "max_length"})
+    EXPECT_EQ(offered(large, "runs/before").find(fixed), std::string::npos) << offered(large, "runs/before");
+}
+
 TEST(Savings, MeshChangeSetsWhatDiffers) {
   using config::Trainer;
   const auto run = [](const std::string& line) { return inputs_of("model=gpt2-large --gpus 8 " + line).run; };
