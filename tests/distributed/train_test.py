@@ -153,7 +153,7 @@ class Training(Compared):
             run = self.folder / f"one-rank-{i}"
             done = self.train(run, *arguments, *mesh)
             self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
-            self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is NaN or infinite .*was not applied")
+            self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is NaN or infinite; .*was not applied")
             self.assertEqual(list(run.glob("step-*")), [])
 
     def test_a_signal_stops_in_order(self):
