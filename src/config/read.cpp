@@ -57,7 +57,7 @@ std::string hint_for_text(const Field& field, const Node& node) {
 // The end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
   const bool is_none = node.text == "none" || node.text == "None";
-  const bool turns_off = node.text == "off" || node.text == "no" || node.text == "false" || node.text == "0";
+  const bool turns_off = node.text == "off" || node.text == "no" || node.text == "false";
   if (field.nullable && (is_none || (turns_off && !field.expected.starts_with("true"))))
     return "; write null";
   if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);

@@ -108,9 +108,12 @@ void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
 
 std::string file_under_adapter(const config::RunConfig& run) {
   const std::string& archive = *run.model.archive;
-  const fs::path folder = fs::path(archive).parent_path();
+  const fs::path file = archive;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const bool is_of_folder = file.stem() == "model" || file.stem() == "adapter_model";  // not some policy.pt
   std::error_code none;
-  if (fs::exists(folder / "config.json", none) || fs::exists(folder / "adapter_config.json", none))
+  if (is_of_folder &&
+      (fs::exists(folder / "config.json", none) || fs::exists(folder / "adapter_config.json", none)))
     return fmt::format(
         "model.archive={} is a file, but an adapter needs a folder, which it can name: use "
         "model.archive={}",

@@ -39,7 +39,7 @@ const BadWords kBadWords[] = {
     {{"fp8=yes"}, {"fp8: got 'yes', expected true or false (command line: fp8=yes); write fp8=true"}},
     {{"fp8=off"}, {"; write fp8=false"}},
     {{"max_grad_norm=off"}, {"max_grad_norm: got 'off', expected a number > 0, or null", "; write null"}},
-    {{"max_grad_norm=0"}, {"max_grad_norm: got 0, expected a number > 0, or null", "; write null"}},
+    {{"max_grad_norm=0"}, {"max_grad_norm: got 0, expected a number > 0, or null"}},
     {{"eval_every=no"}, {"; write null"}},
     {{"optimizer=AdamW", "optimizer_betas='[0.9,0.95]'"}, {"; write it without quotes"}},
     {{"fp8='true'"}, {"; write it without quotes"}},
