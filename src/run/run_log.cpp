@@ -136,7 +136,13 @@ void RunLog::after_snapshot(std::int64_t examples, bool is_best) {
             .texts = {{"path", (folder_.path() / name).string()}}};
 }
 
-void RunLog::after_saving() { report(saved_); }
+// Only the log says it: by this line resume=auto knows a run that has lost its checkpoints from one that was
+// killed before its first was complete.
+void RunLog::after_saving() {
+  const std::filesystem::path checkpoint = saved_.texts.front().second;
+  warn_unless(folder_.log(fmt::format("saved {}", checkpoint.filename().string())));
+  report(saved_);
+}
 
 void RunLog::after_training(const RunState& run_state) {
   const Effort here{updates_here_, updates_here_ == 0 ? 0 : seconds_since(first_update_), tokens_ / seconds_};

@@ -66,7 +66,7 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
 }
 
 // Whether the run in a folder had checkpoints, ours or the original's. One that was killed before its first
-// has nothing to lose, and begins again where it is.
+// was complete has nothing to lose, and begins again where it is.
 bool had_checkpoints(const fs::path& folder) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
@@ -75,7 +75,7 @@ bool had_checkpoints(const fs::path& folder) {
       return true;
   }
   const fs::path log = folder / "log.txt";
-  return fs::exists(log, none) && read_text_file(log, "run").find("saving step-") != std::string::npos;
+  return fs::exists(log, none) && read_text_file(log, "run").find("saved step-") != std::string::npos;
 }
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
