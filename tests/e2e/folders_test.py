@@ -63,12 +63,12 @@ class Folders(TinyRuns):
         self.assertEqual(contents(self.folder / "lost.old-1"), before)
 
     def test_a_run_that_was_killed_in_its_first_save_begins_again_where_it_is(self):
-        run = self.run_of("saving")
+        run = self.run_of("saving", "eval_every=40")
         (run / "LATEST").unlink()
         (run / "step-40").rename(run / "step-40.tmp.kIlLed")
         (run / "log.txt").write_text((run / "log.txt").read_text().partition("saved step-")[0])
         started = [path.name for path in (run / "tensorboard").iterdir()]
-        self.check(self.train(run, *SHORT, "resume=auto"))
+        self.check(self.train(run, *SHORT, "eval_every=40", "resume=auto"))
         self.assertFalse((self.folder / "saving.old-1").exists())
         self.assertTrue((run / "LATEST" / "model.safetensors").exists())
         self.assertEqual(self.updates(run), list(range(1, 11)))
