@@ -109,6 +109,19 @@ std::optional<Finding> disk(const Facts& f) {
   return finding;
 }
 
+// Without clipping gradients may be freed early; why they are not, if something adds to them.
+std::optional<Finding> gradients(const Facts& f) {
+  constexpr const char* id = "gradients";
+  if (f.run.max_grad_norm || f.w.in.adapter) return std::nullopt;
+  if (config::frees_gradients(f.run, f.w.mesh.ranks()))
+    return ok(id,
+              "max_grad_norm=null: each block is updated, and its gradients freed, during the backward pass");
+  const std::string why = f.w.mesh.ranks() > 1 ? fmt::format("all {} ranks add to them", f.w.mesh.ranks())
+                                               : fmt::format("all {} microbatches of an update add to them",
+                                                             f.run.gradient_accumulation_steps);
+  return hint(id, "max_grad_norm=null: gradients are kept until the update, since " + why);
+}
+
 // What offload does, or why it does nothing.
 std::optional<Finding> offload(const Facts& f) {
   constexpr const char* id = "offload";

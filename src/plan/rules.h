@@ -57,7 +57,7 @@ using Rule = std::optional<Finding>(const Facts& facts);
 Rule batch_per_gpu, tokens_per_gpu, batch_divides, accumulation, heads_divide, tensor_links, optimizer_split;
 
 // What the machine can do and hold (device_rules.cpp).
-Rule unused_gpus, precision, spread, idle_gpus, memory, offload, disk, host_memory;
+Rule unused_gpus, precision, spread, idle_gpus, memory, gradients, offload, disk, host_memory;
 
 // Products in 8 bits (fp8.cpp).
 Rule fp8;

@@ -50,7 +50,8 @@ ReferenceModel placed(ReferenceModel model, const config::RunConfig& config, con
   const bool is_adapters_base = config.adapter.name != config::Adapter::none;
   if (!config::offloads_reference(config.offload) || is_adapters_base || !mesh.device.is_cuda()) return model;
   if (mesh.shard->size() > 1)
-    throw UserError("offload: a sharded reference cannot be offloaded; use reference=cached");
+    throw UserError(
+        "offload: a sharded reference cannot be offloaded; use offload=optimizer or offload=none");
   return {model.local.offloaded(mesh), model.pass};
 }
 

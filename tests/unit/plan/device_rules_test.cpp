@@ -33,6 +33,15 @@ TEST(Spread, BasicTrainerIsOneProcess) {
             plan_of("model=pythia28 --gpus 2").memory.total());
 }
 
+TEST(GradientsRule, SaysWhetherTheyAreFreedEarly) {
+  const std::string line = "model=pythia28 max_grad_norm=null gradient_accumulation_steps=";
+  expect_finding(line + "1", "gradients", Verdict::ok, "during the backward pass");
+  expect_finding(line + "4", "gradients", Verdict::hint, "all 4 microbatches of an update add to them");
+  expect_finding(line + "1 trainer=FSDPTrainer --gpus 2", "gradients", Verdict::hint, "all 2 ranks");
+  EXPECT_FALSE(plan_of(line + "4 adapter=lora").find("gradients"));
+  EXPECT_FALSE(plan_of("model=pythia28").find("gradients"));
+}
+
 TEST(DiskRule, SaysWhyAFolderCannotBeCreated) {
   Inputs in = inputs_of("model=pythia28");
   in.host.run_folder = "/proc/x";
