@@ -1,5 +1,7 @@
 // CUDA in bfloat16 and float16: LibTorch's flash attention over packed segments. Only LibTorch's headers are
 // needed, so this compiles without CUDA too.
+#include <algorithm>
+
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/pad.h>
@@ -32,9 +34,11 @@ std::optional<std::int64_t> keys_after(const AttentionCall& call) {
 }  // namespace
 
 AttentionOutput attend_flash(const AttentionCall& call) {
+  // At most one query: LibTorch takes that for exactly one in every segment, where a segment may have none.
+  const std::int64_t longest = std::max<std::int64_t>(call.queries.longest, 2);
   const auto result =
       at::_flash_attention_forward(padded(call.q), padded(call.k), padded(call.v), call.queries.device_starts,
-                                   call.keys.device_starts, call.queries.longest, call.keys.longest,
+                                   call.keys.device_starts, longest, call.keys.longest,
                                    /*dropout_p=*/0, call.causal, /*return_debug_mask=*/false,
                                    call.options.scale, keys_before(call), keys_after(call));
   return {unpadded(std::get<0>(result), call.q.size(-1)), std::get<1>(result)};

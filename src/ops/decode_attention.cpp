@@ -163,8 +163,11 @@ AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, const At
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
   const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, keys.own_tokens - seen, seen); };
-  const at::Tensor scores =
-      at::matmul(queries, filled(keys.own_k).transpose(2, 3)).to(at::kFloat).mul_(options.scale);
+  // Float16 might not hold the products: queries are made smaller first, by a power of two, which is exact.
+  const double power = std::exp2(std::floor(std::log2(options.scale)));
+  const at::Tensor scores = at::matmul(queries * power, filled(keys.own_k).transpose(2, 3))
+                                .to(at::kFloat)
+                                .mul_(options.scale / power);
   if (options.soft_cap > 0) scores.div_(options.soft_cap).tanh_().mul_(options.soft_cap);
   const at::Tensor lse = at::logsumexp(scores, -1, /*keepdim=*/true);
   const at::Tensor weights = (scores - lse).exp_().to(q.scalar_type());

@@ -24,6 +24,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 // Four blocks of 8 x 8 from shared memory; lane i gives the address of row i % 8 of block i / 8.
 __device__ inline void load_blocks(std::uint32_t (&blocks)[4], const __nv_bfloat16* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -40,7 +41,6 @@ __device__ inline void load_blocks_transposed(std::uint32_t (&blocks)[4], const 
                : "memory");
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 // sum (16 x 8) += left (16 x 16) * one of the operands of a Right (16 x 8).
 __device__ inline void multiply_add(float (&sum)[4], const Left& left, std::uint32_t upper,
                                     std::uint32_t lower) {
@@ -79,6 +79,8 @@ __device__ inline void wait_for_copies() {
 }
 
 #else
+__device__ inline void load_blocks(std::uint32_t (&)[4], const __nv_bfloat16*) {}
+__device__ inline void load_blocks_transposed(std::uint32_t (&)[4], const __nv_bfloat16*) {}
 __device__ inline void multiply_add(float (&)[4], const Left&, std::uint32_t, std::uint32_t) {}
 template <int kBytes>
 __device__ inline void copy_async(void*, const void*, bool) {
