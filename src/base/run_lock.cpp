@@ -14,7 +14,7 @@
 namespace dpo {
 
 RunLock::RunLock(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / ".lock";
+  const std::filesystem::path file = folder / kName;
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
     throw UserError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));

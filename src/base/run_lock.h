@@ -7,6 +7,8 @@ namespace dpo {
 // A lock held while a process writes a run; released on any exit. A UserError if another process holds it.
 class RunLock {
  public:
+  static constexpr const char* kName = ".lock";  // a file that stays
+
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

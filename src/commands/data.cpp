@@ -78,13 +78,15 @@ int print_order(const DataArguments& arguments, const config::RunConfig& config)
 int print_report(const DataArguments& arguments, const config::RunConfig& config) {
   SplitLoader loader(config);
   std::vector<data::SplitReport> splits;
-  for (const std::string name : {"train", "test"})
-    if (arguments.split.empty() || arguments.split == name)
-      splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
+  std::vector<std::string> names = {"train"};
+  if (config.eval_every) names.emplace_back("test");  // else a run does not read it
+  if (!arguments.split.empty()) names = {arguments.split};
+  for (const std::string& name : names)
+    splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
   if (!arguments.lengths_file.empty()) {
-    if (splits.size() < 2) throw UserError("--lengths needs both splits: remove --split");
-    write_file(arguments.lengths_file,
-               data::lengths_yaml(splits[0].examples, splits[0].lengths, splits[1].examples));
+    if (!arguments.split.empty()) throw UserError("--lengths needs both splits: remove --split");
+    const data::Examples* const tested = splits.size() > 1 ? &splits[1].examples : nullptr;
+    write_file(arguments.lengths_file, data::lengths_yaml(splits[0].examples, splits[0].lengths, tested));
   }
   fmt::print("{}", arguments.json ? data::to_json(splits, loader.tokenizer())
                                   : data::to_text(splits, loader.tokenizer()));

@@ -134,8 +134,10 @@ Node ConfigFiles::preset(const std::string& group, const std::string& name, cons
                          Path& above) const {
   const std::vector<std::string> names = presets(group);
   if (!has_preset(group, name))
-    throw UserError(fmt::format("{}: there is no preset '{}', expected one of {} ({}){}", group, shown(name),
-                                fmt::join(names, ", "), origin.phrase(), did_you_mean(name, names)));
+    throw UserError(
+        fmt::format("{}: there is no preset '{}', expected one of {} ({}){}{}", group, shown(name),
+                    fmt::join(names, ", "), origin.phrase(), did_you_mean(name, names),
+                    group == "model" ? "; a folder or a Hugging Face name is model.name_or_path=NAME" : ""));
   if (std::find(above.begin(), above.end(), name) != above.end())
     throw UserError(
         fmt::format("{}: the preset '{}' builds on itself ({})", group, shown(name), origin.phrase()));

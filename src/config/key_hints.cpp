@@ -88,6 +88,9 @@ const std::vector<OtherName>& other_names() {
       {"precompute_ref_log_probs", "reference", "and is live, cached or auto: reference=cached"},
       // Adapters.
       {"use_peft", "adapter.name", "and is chosen with its settings: adapter=lora"},
+      {"peft", "adapter.name", "and is chosen with its settings: adapter=lora"},
+      {"use_lora", "adapter.name", "and is chosen with its settings: adapter=lora"},
+      {"lora", "adapter.name", "and is chosen with its settings: adapter=lora"},
       {"lora_r", "adapter.r"},
       {"rank", "adapter.r"},
       {"lora_rank", "adapter.r"},

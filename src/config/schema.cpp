@@ -138,7 +138,7 @@ std::vector<Field> run_fields() {
             "Write the run to RUN/tensorboard, for 'tensorboard --logdir RUN' (docs/tracking.md)."),
       field("resume", &R::resume, "null", path("a run folder, a checkpoint folder, or auto"),
             "Resume a run from its newest checkpoint, or from the given checkpoint, bit for bit; auto: the "
-            "newest run of this exp_name, or a new run if there is none."),
+            "newest run of this exp_name that has a checkpoint, or a new run if there is none."),
       field("overwrite", &R::overwrite, "false", yes_or_no(),
             "Start a new run in a local_run_dir that already contains one; the old one is renamed to "
             "local_run_dir.old-1, and so on."),

@@ -209,8 +209,7 @@ std::string why_empty(const Source& source, const SourceTexts& texts) {
                           : fmt::format(" ({} skipped, the first: {})", plural(texts.bad_rows, "row"), first);
   const char* const remedy =
       !source.by_hash ? "Give more rows"
-      : is_test       ? "Give more rows, a larger data.test_share (0.2 is a fifth), or eval_every=null "
-                        "data.test_share=0"
+      : is_test       ? "Give more rows, a larger data.test_share, or eval_every=null data.test_share=0"
                       : "Give more rows, or a smaller data.test_share";
   return fmt::format("of its {} none fell into the {} split{}. {}", plural(texts.readable, "row"), split,
                      skipped, remedy);

@@ -89,9 +89,9 @@ double scored_share(const Examples& examples) {
   return all == 0 ? 1 : static_cast<double>(scored) / static_cast<double>(all);
 }
 
-std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test) {
+std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples* test) {
   const SplitSizes train_sizes = sizes_of(train);
-  const SplitSizes test_sizes = sizes_of(test);
+  const SplitSizes test_sizes = test ? sizes_of(*test) : SplitSizes{};
   // Only data with labels has these keys.
   const auto labels = [](const SplitSizes& sizes, bool desirable) {
     if (sizes.labels == 0) return std::string();

@@ -47,7 +47,7 @@ struct SplitSizes {
 SplitSizes sizes_of(const Examples& examples);
 
 // The two splits as a file of configs/lengths, for plan.lengths=FILE.
-std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples& test);
+std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples* test);
 
 // What packing as forests saves, summed over batches.
 struct PackingStatistics {

@@ -23,14 +23,14 @@ namespace fs = std::filesystem;
 constexpr const char* kMerged = "merged";
 
 // The command that generates text with a checkpoint: a model, or an adapter over one.
-std::string sample_command(const fs::path& checkpoint) try {
+std::string sample_command(const fs::path& checkpoint, bool chat) try {
   std::vector<std::string> sample = {"dpo", "sample"};
   if (checkpoint::is_adapter(checkpoint)) {
     sample.push_back(checkpoint::read_adapter_config(checkpoint).base);
     sample.emplace_back("--adapter");
   }
   sample.push_back(checkpoint.string());
-  if (fs::exists(checkpoint / "chat_template.jinja")) sample.emplace_back("--chat");
+  if (chat) sample.emplace_back("--chat");
   return shell_command(sample);
 } catch (const UserError&) {  // it is only a hint: the run has succeeded
   return "dpo sample --help";
@@ -38,13 +38,14 @@ std::string sample_command(const fs::path& checkpoint) try {
 
 }  // namespace
 
-std::string list_files(const fs::path& folder) {
+std::string list_files(const TrainResult& run, bool is_merged) {
+  const fs::path& folder = run.folder;
   std::string text = "\nfiles of the run:\n";
   const auto add = [&](const char* what, const char* name) {
     if (fs::exists(folder / name)) text += fmt::format("  {:<12} {}\n", what, (folder / name).string());
   };
   add("checkpoint", kLatest);
-  add("merged", kMerged);
+  if (is_merged) add("merged", kMerged);
   std::error_code none;
   if (const fs::path best = fs::read_symlink(folder / kBest, none); !none)
     text += fmt::format("  {:<12} {} ({})\n", "best", (folder / kBest).string(), best.filename().string());
@@ -54,7 +55,7 @@ std::string list_files(const fs::path& folder) {
   add("samples", "samples");
   add("evaluations", "eval");
   if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
-  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", sample_command(folder / kLatest))
+  text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", sample_command(folder / kLatest, run.chat))
                                        : "  no checkpoint was saved: debug=true\n";
   if (fs::exists(folder / "tensorboard"))
     text += fmt::format("curves: {}\n",

@@ -237,8 +237,8 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
 }
 
 // `log`: what was said so far.
-int prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
-                    const train::Listener& listener, const comm::World& world, std::string log) {
+TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
+                            const train::Listener& listener, const comm::World& world, std::string log) {
   const train::Listener early = recording(listener, log);
   const plan::Plan plan = judged.plan;
   const plan::Inputs& in = judged.in;
@@ -249,7 +249,7 @@ int prepare_and_run(const config::Resolved& resolved, Judged& judged, const run:
   });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);
-    return run_in_folder(prepared, folder, listener);
+    return {run_in_folder(prepared, folder, listener), start.folder};
   }
   if (start.replaces)
     early.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
@@ -263,7 +263,13 @@ int prepare_and_run(const config::Resolved& resolved, Judged& judged, const run:
   folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
   for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
   report(start_event(prepared, in, folder.path()), folder, listener);
-  return run_in_folder(prepared, folder, listener);
+  return {run_in_folder(prepared, folder, listener), start.folder, !prepared.template_files.empty()};
+}
+
+// Before anything is read. The plan only warns: its run may be one of tomorrow.
+void require_archive(const Judged& judged, const run::Start& start) {
+  if (start.checkpoint || judged.in.host.archive_exists != false) return;
+  throw UserError(fmt::format("model.archive: there is no {}", *judged.in.run.model.archive));
 }
 
 // Downloads, once for each machine; the first rank shows its progress.
@@ -299,6 +305,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   Judged judged{
       plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths),
       {}};
+  require_archive(judged, start);
   judged.in.commits = commits;
   judged.plan = plan::make_plan(judged.in);
   world.all->barrier();  // no rank tokenizes while another one still counts
@@ -316,7 +323,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
     commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   try {
-    return {prepare_and_run(resolved, judged, start, listener, world, log), start.folder};
+    return prepare_and_run(resolved, judged, start, listener, world, log);
   } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
@@ -333,7 +340,7 @@ int run_train(const commands::TrainArguments& arguments) {
     const TrainResult result = run_training(resolved, display, world);
     if (result.status != 0 || world.all->rank() != 0) return result.status;
     if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
-    if (!arguments.quiet) write_stderr(list_files(result.folder));
+    if (!arguments.quiet) write_stderr(list_files(result, resolved.values.adapter.merge_on_save));
     if (!arguments.json_log && fs::exists(result.folder / kLatest))
       fmt::print("{}\n", (result.folder / kLatest).string());
     return 0;

@@ -11,6 +11,7 @@ namespace dpo::engine {
 struct TrainResult {
   int status = 0;  // the exit status of the program
   std::filesystem::path folder;
+  bool chat = false;  // it was trained on conversations
 };
 
 // 'dpo train' from its configuration to the end of the run. Only rank 0 uses the display and writes the run

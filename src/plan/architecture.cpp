@@ -51,14 +51,17 @@ Architecture read_architecture(const fs::path& config_json) {
   return parsed(read_text_file(config_json, "model configuration"), config_json.string());
 }
 
+Architecture built_in_architecture(const std::string& name) {
+  return parsed(std::string(config::asset(asset_of(name)).value()), "configs/" + asset_of(name));
+}
+
 bool is_built_in(const std::string& name) { return config::asset(asset_of(name)).has_value(); }
 
 Architecture find_architecture(const std::string& name_or_path) {
   std::error_code none;
   if (fs::is_directory(name_or_path, none)) return read_architecture(fs::path(name_or_path) / "config.json");
   if (const fs::path cached = cached_config(name_or_path); !cached.empty()) return read_architecture(cached);
-  if (const auto shipped = config::asset(asset_of(name_or_path)))
-    return parsed(std::string(*shipped), "configs/" + asset_of(name_or_path));
+  if (is_built_in(name_or_path)) return built_in_architecture(name_or_path);
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
     throw UserError(
         fmt::format("model.name_or_path: there is no folder {}; expected a model folder or a name ORG/NAME",

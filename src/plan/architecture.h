@@ -27,6 +27,9 @@ bool is_built_in(const std::string& name);
 // or from the figures shipped in configs/architecture/. Downloads nothing.
 Architecture find_architecture(const std::string& name_or_path);
 
+// The same from the shipped figures alone, whatever else has that name; `name` is one of built_in_models().
+Architecture built_in_architecture(const std::string& name);
+
 // The same of one config.json.
 Architecture read_architecture(const std::filesystem::path& config_json);
 

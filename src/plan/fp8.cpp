@@ -55,7 +55,7 @@ std::vector<Remedy> remedies_of(const Workload& w) {
   if (has_other_policy(run) || has_other_reference(run))
     reason += std::string(reason.empty() ? "" : ", ") + "bfloat16, which products in 8 bits start from";
   std::vector<Remedy> remedies;
-  if (!changes.empty()) remedies.push_back({std::move(changes), reason});
+  if (!changes.empty() && !w.machine.device.is_cpu) remedies.push_back({std::move(changes), reason});
   remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
   return remedies;
 }

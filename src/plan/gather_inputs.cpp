@@ -14,7 +14,6 @@
 #include "base/user_path.h"
 #include "config/assets.h"
 #include "hardware/processor.h"
-#include "plan/architecture.h"
 
 namespace dpo::plan {
 namespace {
@@ -59,15 +58,19 @@ void check_archive(const config::RunConfig& run) {
     throw UserError(fmt::format("model.archive: no model in {}{}", archive, hint));
 }
 
+// The original's path of our own checkpoint (CHECKPOINT/policy.pt) means its folder.
+fs::path archive_path(const fs::path& archive) {
+  std::error_code none;
+  const bool is_file_of_folder = archive.filename() == "policy.pt" && !fs::exists(archive, none);
+  return is_file_of_folder ? archive.parent_path() : archive;
+}
+
 // The config.json beside the weights that the run starts from: that of model.archive, if it is a model's
 // folder, else the model's own.
 Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   if (!run.model.archive) return own;
-  const fs::path archive = *run.model.archive;
+  const fs::path archive = archive_path(*run.model.archive), config = archive / "config.json";
   std::error_code none;
-  // The original's path of our own checkpoint (CHECKPOINT/policy.pt) means its folder.
-  const bool is_file_of_folder = archive.filename() == "policy.pt" && !fs::exists(archive, none);
-  const fs::path config = (is_file_of_folder ? archive.parent_path() : archive) / "config.json";
   if (fs::exists(config, none)) return read_architecture(config);
   Architecture start = own;
   if (fs::is_regular_file(archive, none)) start.quantization.reset();  // the file has other weights
@@ -141,12 +144,12 @@ std::string local_dir_of(const config::RunConfig& run) {
 }
 
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
-                     const std::optional<Lengths>& counted) {
+                     const std::optional<Lengths>& counted, const std::optional<Architecture>& known) {
   Inputs in;
   in.run = run;
   in.machine = machine;
   if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
-  const Architecture architecture = find_architecture(run.model.name_or_path);
+  const Architecture architecture = known ? *known : find_architecture(run.model.name_or_path);
   in.shape = architecture.shape;
   const Architecture start = start_of(run, architecture);
   in.quantization = start.quantization;
@@ -162,7 +165,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   }
   std::error_code none;
   if (run.model.archive) check_archive(run);
-  if (run.model.archive) in.host.archive_exists = fs::exists(*run.model.archive, none);
+  if (run.model.archive) in.host.archive_exists = fs::exists(archive_path(*run.model.archive), none);
   return in;
 }
 

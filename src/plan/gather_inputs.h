@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "plan/architecture.h"
 #include "plan/inputs.h"
 
 namespace dpo::plan {
@@ -9,8 +10,10 @@ namespace dpo::plan {
 // Reads everything that a plan of this run depends on: the model's sizes, the data's lengths, and, for a plan
 // for this machine, its disk and memory; resolves model.fsdp_policy_mp=auto. Downloads and writes nothing.
 // `counted`: the lengths of the run's own data, where they were counted; plan.lengths overrides them.
+// `known`: the model's sizes, if they are not to be looked up by its name.
 Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
-                     const std::optional<Lengths>& counted = {});
+                     const std::optional<Lengths>& counted = {},
+                     const std::optional<Architecture>& known = {});
 
 // The message about a model.archive that is a file, for a run that trains an adapter: an adapter's folder
 // names its model's.

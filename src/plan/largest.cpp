@@ -19,7 +19,7 @@ std::vector<Inputs> candidates(const config::RunConfig& run, const Machine& mach
     config::RunConfig own = run;
     own.model.name_or_path = name;
     try {
-      all.push_back(gather_inputs(own, machine));
+      all.push_back(gather_inputs(own, machine, {}, built_in_architecture(name)));
     } catch (const UserError& error) {  // it has no module of a name that adapter.targets has, for instance
       problem = error;
       continue;

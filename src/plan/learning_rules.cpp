@@ -30,6 +30,18 @@ UsualBeta usual_beta(const config::LossConfig& loss) {
   return {loss.name, 0.01, 1, "0.1 to 0.5"};
 }
 
+Finding no_update(const Facts& f, const char* id) {
+  const ExampleUnit unit = unit_of(f.run.loss, f.w.in.lengths);
+  if (unit.in_epoch == 0)
+    return error(id, "no update: all rows were dropped; 'dpo data' with the same arguments shows why");
+  Finding finding = error(id, fmt::format("no update: batch_size={} is more than the data's {}",
+                                          f.run.batch_size, plural(unit.in_epoch, unit.name)));
+  const std::int64_t divisor = f.run.gradient_accumulation_steps * f.w.mesh.data_ranks();
+  if (const std::int64_t size = nearest_multiples(unit.in_epoch, divisor).below; size > 0)
+    finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "all of them in one batch"});
+  return finding;
+}
+
 }  // namespace
 
 std::optional<Finding> prompt_room(const Facts& f) {
@@ -105,6 +117,10 @@ std::optional<Finding> base_dtype(const Facts& f) {
 
 std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
+  const std::string who = needs_reference(f.run.loss) ? "policy and reference start" : "the policy starts";
+  if (f.w.in.host.archive_exists == false)
+    return warning(
+        id, fmt::format("model.archive={} not found on this machine; {} from it", *f.run.model.archive, who));
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
   if (f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
@@ -117,14 +133,11 @@ std::optional<Finding> reference_model(const Facts& f) {
   }
   if (!f.run.model.archive)
     return warning(
-        id, fmt::format("no model.archive: policy and reference start from {} itself; preference training "
-                        "expects a model fine-tuned on the same data (loss=sft first, then "
-                        "model.archive=RUN/LATEST)",
-                        f.run.model.name_or_path));
-  if (f.w.in.host.archive_exists == false)
-    return warning(
-        id, fmt::format("model.archive={} not found on this machine; policy and reference start from it",
-                        *f.run.model.archive));
+        id,
+        fmt::format("no model.archive: policy and reference start from {} itself. A base model is "
+                    "fine-tuned on such data first (loss=sft, then model.archive=RUN/LATEST); an instruct "
+                    "model often needs no more",
+                    f.run.model.name_or_path));
   return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
 }
 
@@ -194,10 +207,10 @@ std::optional<Finding> lengths(const Facts& f) {
   if (known.basis == LengthBasis::sample)
     return ok(id, fmt::format("{} counted, {} in a sample", count, tokens));
   if (known.basis == LengthBasis::bytes)
-    return hint(id,
-                fmt::format("{} counted, {} estimated at four bytes per token: the tokenizer is not on this "
-                            "machine",
-                            count, tokens));
+    return hint(
+        id, fmt::format("{} counted, {} estimated at four bytes per token: no tokenizer was found on this "
+                        "machine",
+                        count, tokens));
   if (f.w.in.unmeasured.empty())
     return ok(id, fmt::format("{}, from the statistics of {}", tokens, known.name));
   return hint(
@@ -210,9 +223,7 @@ std::optional<Finding> lengths(const Facts& f) {
 
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
-  if (f.plan.timing.updates == 0)
-    return error(id, fmt::format("no update: batch_size={} is more than the {} examples of the data",
-                                 f.run.batch_size, unit_of(f.run.loss, f.w.in.lengths).in_epoch));
+  if (f.plan.timing.updates == 0) return no_update(f, id);
   if (f.run.warmup_steps < f.plan.timing.updates)
     return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
   Finding finding =

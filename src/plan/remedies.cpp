@@ -39,14 +39,18 @@ class Remedies {
 
   bool none() const { return found_.empty(); }
   // Whether one of them keeps what the run trains: LoRA does not, in place of training all weights.
-  bool keeps_training() const {
-    return std::ranges::any_of(found_, [](const Remedy& remedy) {
-      return std::ranges::find(remedy.overrides, kLora) == remedy.overrides.end();
-    });
+  bool keeps_training() const { return std::ranges::any_of(found_, keeps_weights); }
+  // Those that keep it come first.
+  std::vector<Remedy> take() {
+    std::ranges::stable_partition(found_, keeps_weights);
+    return std::move(found_);
   }
-  std::vector<Remedy> take() { return std::move(found_); }
 
  private:
+  static bool keeps_weights(const Remedy& remedy) {
+    return std::ranges::find(remedy.overrides, kLora) == remedy.overrides.end();
+  }
+
   bool is_better(const Plan& plan) const {
     const Finding* left = plan.find(finding_.id);
     if (left && left->verdict >= finding_.verdict) return false;

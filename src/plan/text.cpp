@@ -67,6 +67,10 @@ std::string trainer_text(const Plan& plan) {
   return name_of(plan.resolved.trainer) + (mesh.empty() ? "" : fmt::format(" ({})", mesh));
 }
 
+std::string reference_text(const Plan& plan) {
+  return plan.reference == ReferenceMode::none ? "" : fmt::format(", reference {}", name_of(plan.reference));
+}
+
 // Of layers in the backward pass; empty: none.
 std::string recomputed_text(const Plan& plan, const Inputs& in) {
   const std::int64_t count = plan.resolved.activation_checkpointing.count;
@@ -84,10 +88,10 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const config::RunConfig& run = plan.resolved;
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
-  const std::string facts =
-      fmt::format("{} ({}), {}, {}, {}, {}{}", model::info_of(in.shape.family).name,
-                  parameters_text(*in.table), devices_text(in.machine), trainer_text(plan),
-                  precision_text(plan), name_of(run.optimizer), recomputed_text(plan, in));
+  const std::string facts = fmt::format("{} ({}), {}, {}, {}, {}{}{}", model::info_of(in.shape.family).name,
+                                        parameters_text(*in.table), devices_text(in.machine),
+                                        trainer_text(plan), precision_text(plan), name_of(run.optimizer),
+                                        reference_text(plan), recomputed_text(plan, in));
   out += "\n" + wrap_words(facts, 0, kWidth) + "\n";
   return out;
 }
@@ -150,8 +154,12 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
-  line("run", fmt::format("{} over {} {}, {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples),
-                          unit, evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours())));
+  const std::string scores = t.reference_hours > 0 ? fmt::format(", {} of it for the reference's scores",
+                                                                 duration(t.reference_hours))
+                                                   : "";
+  line("run",
+       fmt::format("{} over {} {}, {}, {}: {}{}", plural(t.updates, "update"), with_commas(t.examples), unit,
+                   evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours()), scores));
   const auto amount = [](double value, double least, const char* small, const std::string& text) {
     return value == 0 ? "unknown" : value < least ? small : text;
   };
@@ -173,9 +181,7 @@ std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths
     text += ", resumed from " + paths.checkpoint;
   else if (run.model.archive)
     text += ", weights of " + *run.model.archive;
-  return plan.reference == ReferenceMode::none
-             ? text
-             : fmt::format("{}, reference {}", text, name_of(plan.reference));
+  return text + reference_text(plan);
 }
 
 std::string data_text(const Plan& plan, const Inputs& in) {

@@ -1,5 +1,7 @@
 #include "run/folder.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -13,6 +15,7 @@
 #include "base/files.h"
 #include "base/output_files.h"
 #include "plan/gather_inputs.h"
+#include "run/snapshot.h"
 #include "track/mlflow.h"
 
 namespace dpo::run {
@@ -28,10 +31,32 @@ void write_lines(const fs::path& path, const std::string& lines) {
   write_file(path, lines);
 }
 
-void remove_incomplete_checkpoints(const fs::path& folder) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.find(".tmp.") != name.npos) fs::remove_all(entry.path());
+// The names of folders (NAME.tmp.XXXXXX) and files (NAME.XXXXXX.tmp) that are written and not complete yet.
+bool is_unfinished(const std::string& name) {
+  constexpr std::array kFolders = {"step-", "merged.tmp."};
+  constexpr std::array kFiles = {
+      "step-",      "events.out.tfevents.", "metrics.jsonl.",    "config.yaml.",
+      "plan.json.", "report.html.",         "environment.json.", "eval_examples.jsonl."};
+  const auto begins = [&](const char* start) { return name.starts_with(start); };
+  return (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos) ||
+         (std::ranges::any_of(kFiles, begins) && name.ends_with(".tmp"));
+}
+
+// What a killed process has left.
+void remove_unfinished(const fs::path& run) {
+  for (const fs::path& folder : {run, run / "eval", run / "samples", run / "tensorboard"}) {
+    std::error_code none;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))
+      if (is_unfinished(entry.path().filename().string())) fs::remove_all(entry.path());
+  }
+}
+
+// Evaluations that come again, or do not if they are due at other steps now.
+void remove_later_evaluations(const fs::path& run, std::int64_t evaluated) {
+  for (const fs::path& folder : {run / "eval", run / "samples"}) {
+    std::error_code none;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))
+      if (const auto step = step_of(entry.path().stem()); step && *step > evaluated) fs::remove(entry.path());
   }
 }
 
@@ -86,9 +111,11 @@ RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::functi
   if (failed) throw UserError(fmt::format("cannot create {}: {}", path_.string(), failed.message()));
   lock_.emplace(path_);
   if (check) check();
-  remove_incomplete_checkpoints(path_);
+  remove_unfinished(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  metrics_.emplace(file, fs::exists(file) ? lines_until(read_metrics(file), run_state) : "");
+  const bool is_continued = fs::exists(file);
+  if (is_continued) remove_later_evaluations(path_, run_state.evaluated);
+  metrics_.emplace(file, is_continued ? lines_until(read_metrics(file), run_state) : "");
   if (!metrics_->is_written()) throw UserError(fmt::format("cannot write {}", file.string()));
   log_.open(path_ / "log.txt", std::ios::app);
 }

@@ -199,6 +199,7 @@ class TrainingLoop {
     run_.run_state.best_metric = *run_.config.best_metric;
     if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
     best = value;
+    run_.run_state.best_examples = run_.run_state.examples;
     return true;
   }
 
@@ -261,8 +262,10 @@ class TrainingLoop {
   bool was_best() const {
     const RunState& run_state = run_.run_state;
     const std::optional<Metrics>& evaluation = log_.last_evaluation();
-    return run_.config.best_metric == run_state.best_metric && run_state.evaluated == *run_.resumed &&
-           evaluation && value_of(*evaluation, run_state.best_metric) == run_state.best;
+    if (run_.config.best_metric != run_state.best_metric || run_state.evaluated != *run_.resumed)
+      return false;
+    if (run_state.best_examples) return run_state.best_examples == run_.resumed;
+    return evaluation && value_of(*evaluation, run_state.best_metric) == run_state.best;
   }
 
   PreparedRun& run_;

@@ -47,6 +47,12 @@ bool has_conversations(const data::Examples& examples) {
   return false;
 }
 
+bool has_chat_template(const config::RunConfig& config) try {
+  return text::find_chat_template(data::tokenizer_folder(config)).has_value();
+} catch (const UserError&) {
+  return true;  // one that cannot be read
+}
+
 // The tokens that end a response; of conversations also the end of a turn, and their template.
 void add_ends(RunData& data) {
   data.ends = {data::end_of_text(data.tokenizer)};
@@ -84,6 +90,8 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
                {},
                {}};
   add_ends(data);
+  if (data.template_files.empty() && has_chat_template(config))
+    listener.say("note: the data are plain text: the model's chat template is not used");
   return data;
 }
 

@@ -121,6 +121,7 @@ void CheckpointWriter::link(std::int64_t examples, bool is_best) {
   if (part_.rank != 0) return;
   point_link(run_ / kLatest, step_folder(run_, examples));
   if (is_best) point_link(run_ / kBest, step_folder(run_, examples));
+  if (keep_) keep_newest(run_, *keep_);  // the process may have ended before it removed old ones
 }
 
 bool CheckpointWriter::check() {

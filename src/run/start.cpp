@@ -31,17 +31,25 @@ bool is_run_of(const std::string& stem, const std::string& name) {
 }
 
 // The newest run of an experiment that has a complete checkpoint: names end in the time when they started.
-std::optional<fs::path> newest_run(const config::RunConfig& config) {
+// Newer ones that have none are told in `notes`.
+std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<std::string>& notes) {
   const fs::path stem = run_stem(config);
   std::error_code none;
-  std::optional<fs::path> newest;
-  for (const fs::directory_entry& entry : fs::directory_iterator(stem.parent_path(), none)) {
+  std::vector<fs::path> runs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(stem.parent_path(), none))
+    if (is_run_of(stem.filename().string(), entry.path().filename().string()) && entry.is_directory())
+      runs.push_back(entry.path());
+  std::ranges::sort(runs, std::greater{});
+  std::vector<std::string> newer;
+  for (const fs::path& run : runs) {
     std::vector<std::string> ignored;
-    if (is_run_of(stem.filename().string(), entry.path().filename().string()) && entry.is_directory() &&
-        (!newest || entry.path() > *newest) && newest_checkpoint(entry.path(), ignored))
-      newest = entry.path();
+    if (newest_checkpoint(run, ignored)) {
+      for (const std::string& passed : newer) notes.push_back(passed + " is newer, but has no checkpoint");
+      return run;
+    }
+    newer.push_back(run.string());
   }
-  return newest;
+  return std::nullopt;
 }
 
 // The name of an entry which shows that a folder contains a run, ours or the original's.
@@ -99,15 +107,25 @@ void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& c
                       key, value, folder.string()));
 }
 
+// A folder in which no run has started may have files of the user's that a run would write over.
+void require_own_folder(const fs::path& folder) {
+  std::error_code none;
+  if (fs::exists(folder / RunLock::kName, none)) return;
+  for (const char* const name : {"config.json", "config.yaml", "environment.json", "eval_examples.jsonl",
+                                 "log.txt", "plan.json", "report.html"})
+    if (fs::exists(folder / name, none))
+      throw UserError(
+          fmt::format("local_run_dir={} has a file {}, which is not of a run and was not changed; "
+                      "give a folder of its own",
+                      folder.string(), name));
+}
+
 Start start_new(const config::RunConfig& config) {
   Start start{.folder = new_run_folder(config)};
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
   if (trace) require_inputs_elsewhere(start.folder, config);
-  std::error_code none;
-  if (!trace && fs::exists(start.folder / "config.json", none))
-    throw UserError(fmt::format("local_run_dir={} contains a model (config.json); give a folder of its own",
-                                start.folder.string()));
+  if (!trace) require_own_folder(start.folder);
   start.replaces = trace.has_value();
   return start;
 }
@@ -158,7 +176,7 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
                     "overwrite=true instead of resume renames that folder and starts again",
                     folder.string(), kMarker));
   start.replaces = had_checkpoints(folder);
-  if (start.replaces) require_inputs_elsewhere(folder, config);
+  start.replaces ? require_inputs_elsewhere(folder, config) : require_own_folder(folder);
   return start;
 }
 
@@ -169,17 +187,19 @@ Start find_start(const config::RunConfig& config) {
     throw UserError("overwrite=true starts a new run, and resume continues one: give one of them");
   if (!config.resume) return start_new(config);
   fs::path asked = *config.resume;
+  std::vector<std::string> notes;
   if (asked == "auto") {
     const auto found =
-        config.local_run_dir ? std::optional(fs::path(*config.local_run_dir)) : newest_run(config);
+        config.local_run_dir ? std::optional(fs::path(*config.local_run_dir)) : newest_run(config, notes);
     if (!found || !fs::exists(*found)) return {.folder = new_run_folder(config)};
     asked = *found;
   }
   if (!fs::is_directory(asked))
     throw UserError(
         fmt::format("resume={}: no such folder; give a run folder or one of its step-N", asked.string()));
-  const Start start = resume_from(fs::canonical(asked), config);
+  Start start = resume_from(fs::canonical(asked), config);
   require_same_folder(config, start.folder);
+  start.notes.insert(start.notes.end(), notes.begin(), notes.end());
   return start;
 }
 

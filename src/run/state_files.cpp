@@ -80,6 +80,7 @@ std::string text_of(const RunState& run_state) {
                       {"rewards", run_state.rewards},
                       {"best", run_state.best ? json(*run_state.best) : json()},
                       {"best_metric", run_state.best_metric},
+                      {"best_examples", run_state.best_examples ? json(*run_state.best_examples) : json()},
                       {"evaluated", run_state.evaluated},
                       {"identity", run_state.identity}};
   return value.dump(2) + "\n";
@@ -95,6 +96,7 @@ RunState parse_run_state(std::string_view text, const std::string& origin) {
   run_state.rewards = object.count("rewards", 0);
   if (object.has("best")) run_state.best = object.number("best");
   if (object.has("best_metric")) run_state.best_metric = object.text("best_metric");
+  if (object.has("best_examples")) run_state.best_examples = object.count("best_examples", 0);
   if (object.has("evaluated")) run_state.evaluated = object.count("evaluated", -1);
   const Object identity = object.object("identity");
   for (const auto& [name, _] : identity.value().items())

@@ -17,6 +17,7 @@ struct RunState {
   std::int64_t rewards = 0;
   std::optional<double> best{};                   // the best value of a metric so far
   std::string best_metric{};                      // its name
+  std::optional<std::int64_t> best_examples{};    // where it was found; older checkpoints do not say
   std::int64_t evaluated = -1;                    // examples at the last evaluation
   std::map<std::string, std::string> identity{};  // model, loss, data, seeds and more
 };

@@ -19,8 +19,9 @@ Kind kind_of(const TokenizerFolder& folder) {
   if (folder.has("vocab.json") && folder.has("merges.txt")) return Kind::Gpt2;
   if (folder.has("tokenizer.model")) return Kind::SentencePiece;
   throw UserError(fmt::format(
-      "no tokenizer in {}; expected tokenizer.json, or vocab.json and merges.txt, or "
-      "tokenizer.model{}",
+      "no tokenizer in {}; expected tokenizer.json, or vocab.json and merges.txt, or tokenizer.model{}; "
+      "a tokenizer in another folder is given with model.tokenizer_name_or_path=DIR, or to a command with "
+      "options with --tokenizer DIR",
       folder.path_of(""), run_folder_hint(std::filesystem::path(folder.path_of("")).parent_path())));
 }
 

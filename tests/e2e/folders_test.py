@@ -51,7 +51,27 @@ class Folders(TinyRuns):
         self.refused(self.train(run, *SHORT, "overwrite=true", f"model.archive={run / 'LATEST'}"), "model.archive=", "is in",
                      "another local_run_dir")
         self.assertEqual(contents(run), before)
-        self.refused(self.train(self.folder / "model", *SHORT), "contains a model (config.json)")
+        self.refused(self.train(self.folder / "model", *SHORT), "has a file config.json", "a folder of its own")
+
+    def test_files_of_the_user_are_not_replaced(self):
+        for name in ("config.yaml", "report.html", "log.txt"):
+            project = self.folder / f"project-{name}"
+            project.mkdir()
+            (project / name).write_text("mine")
+            for more in ([], ["resume=auto"], ["overwrite=true"]):
+                self.refused(self.train(project, *SHORT, *more), f"has a file {name}", "a folder of its own")
+            self.assertEqual(contents(project), {name: b"mine"})
+        (project / "log.txt").rename(project / "notes.txt")  # no run has such a file
+        self.check(self.train(project, *SHORT))
+        self.assertEqual((project / "notes.txt").read_text(), "mine")
+
+    def test_a_run_that_was_killed_while_it_started_is_started_again(self):
+        run = self.run_of("early")
+        for path in [*run.glob("step-*"), run / "tensorboard", run / "wandb", run / "eval", run / "samples"]:
+            shutil.rmtree(path, ignore_errors=True)
+        (run / "LATEST").unlink()
+        (run / "metrics.jsonl").write_text("")
+        self.check(self.train(run, *SHORT))
 
     def test_a_run_that_lost_its_checkpoints_is_kept(self):
         run = self.run_of("lost")

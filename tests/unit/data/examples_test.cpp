@@ -179,7 +179,8 @@ TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
   EXPECT_EQ(examples.counts()[0].longest_ranking, 3);
   EXPECT_EQ(examples.counts()[0].weighted, 1);
   EXPECT_EQ(examples.starts().size(), 10u);
-  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), load(Split::Test))
+  const Examples test = load(Split::Test);
+  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), &test)
                 .find("train: {prompts: 9, pairs: 15, rankings: 9, ranked: 20}"),
             std::string::npos);
   config_.data.equal_responses = config::BadExamplePolicy::fail;
@@ -234,7 +235,8 @@ TEST_F(Policies, LabelledResponsesAreExamplesOfUnpairedLosses) {
   EXPECT_EQ(counts.desirable, 2);
   EXPECT_EQ(counts.prompts, 4);
   EXPECT_EQ(counts.weighted, 2);
-  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), load(Split::Test))
+  const Examples test = load(Split::Test);
+  EXPECT_NE(lengths_yaml(examples, measure_lengths(examples), &test)
                 .find("ranked: 2, labels: 3, desirable: 2}\ntest: {prompts: 4, pairs: 1, labels: 3}"),
             std::string::npos);
   config_.loss.name = config::Loss::dpo;
