@@ -157,7 +157,9 @@ void add_log_line(LogFacts& facts, std::string_view line) {
   const std::string_view message = message_of_line(line);
   const auto begins = [&](std::string_view beginning) { return message.starts_with(beginning); };
   const auto ended = [&](Status status) { facts.status = status, facts.reason = message; };
-  if (begins("run folder ") || begins("resuming ")) facts.status = Status::unknown, facts.reason.clear();
+  // A new run: of one that was killed before its first checkpoint nothing is kept.
+  if (begins("run folder ")) facts = {};
+  if (begins("resuming ")) facts.status = Status::unknown, facts.reason.clear();
   if (begins("done: ")) ended(Status::finished);
   if (begins("stopped by a signal ")) ended(Status::stopped);
   if (begins("error: ")) ended(Status::failed);

@@ -66,6 +66,8 @@ std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
 
 std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
   if (!first_evaluation_) first_evaluation_ = metrics;
+  // Of a resumed run only the updates that were logged are known.
+  if (const double updates = value_of(metrics, "counters/updates"); !std::isnan(updates)) updates_ = updates;
   const auto now = [&](const char* name) { return value_of(metrics, name); };
   const auto change = [&](const char* name) { return now(name) - value_of(*first_evaluation_, name); };
   std::vector<RunWarning> noticed;

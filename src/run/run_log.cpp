@@ -1,6 +1,7 @@
 #include "run/run_log.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -16,6 +17,15 @@ using train::Event;
 
 double seconds_since(RunLog::Clock::time_point start) {
   return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
+}
+
+// The samples of an evaluation that the run has kept; none if it did not sample.
+std::vector<Sample> read_samples(const std::filesystem::path& run, double examples) {
+  std::vector<Sample> samples;
+  std::ifstream file(run / "samples" / fmt::format("step-{:.0f}.jsonl", examples));
+  for (std::string line; std::getline(file, line);)
+    if (auto sample = parse_sample(line)) samples.push_back(std::move(*sample));
+  return samples;
 }
 
 }  // namespace
@@ -52,8 +62,13 @@ void RunLog::say_tracker_notes() {
 
 void RunLog::replay_history() {
   for (const Metrics& metrics : folder_.history()) {
-    is_evaluation(metrics) ? diagnosis_.after_evaluation(metrics) : diagnosis_.after_update(metrics);
-    if (is_evaluation(metrics)) remember(metrics);
+    if (!is_evaluation(metrics)) {
+      diagnosis_.after_update(metrics);
+      continue;
+    }
+    remember(metrics);
+    diagnosis_.after_evaluation(metrics);
+    diagnosis_.after_samples(read_samples(folder_.path(), value_of(metrics, "counters/examples")));
   }
 }
 

@@ -22,7 +22,7 @@ class RunLog {
   RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
          std::int64_t updates);
 
-  // Reads the metrics from before a run was resumed; warnings and summary depend on them.
+  // Reads the metrics and samples from before a run was resumed; warnings and summary depend on them.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);

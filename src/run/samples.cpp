@@ -84,11 +84,27 @@ std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span
   using nlohmann::ordered_json;
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < policy.size(); ++i) {
-    ordered_json line{{"prompt", policy[i].prompt}, {"policy", policy[i].text}};
+    ordered_json line{{"prompt", policy[i].prompt},
+                      {"policy", policy[i].text},
+                      {"policy_tokens", policy[i].tokens},
+                      {"policy_ended", policy[i].ended}};
     if (i < reference.size()) line["reference"] = reference[i].text;
     lines.push_back(line_of(line));
   }
   return lines;
+}
+
+std::optional<Sample> parse_sample(std::string_view line) {
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto at = [&](const char* name) { return object.value(name, nlohmann::json()); };
+  const auto prompt = at("prompt"), text = at("policy"), tokens = at("policy_tokens"),
+             ended = at("policy_ended");
+  if (!prompt.is_string() || !text.is_string() || !tokens.is_number_integer() || !ended.is_boolean())
+    return std::nullopt;
+  const auto count = tokens.get<std::int64_t>();  // negative too if the file has more than fits
+  if (count < 0) return std::nullopt;
+  return Sample{prompt.get<std::string>(), text.get<std::string>(), count, ended.get<bool>()};
 }
 
 }  // namespace dpo::run

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/group.h"
@@ -44,5 +46,8 @@ std::vector<std::string> example_lines(std::span<const train::ExampleBatch> eval
 
 // A line of samples/step-N.jsonl for each prompt; `reference` is empty if there is none.
 std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span<const Sample> reference);
+
+// The policy's sample in such a line. nullopt if it is damaged or from a version that wrote no lengths.
+std::optional<Sample> parse_sample(std::string_view line);
 
 }  // namespace dpo::run

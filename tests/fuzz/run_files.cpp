@@ -1,10 +1,11 @@
-// One input is a file that a run left: the marker of a checkpoint, how far it is, a line of metrics, or the
-// reference scores of an earlier run. What is accepted is written as it was read.
+// One input is a file that a run left: the marker of a checkpoint, how far it is, a line of metrics or
+// samples, or the reference scores of an earlier run. What is accepted is written as it was read.
 #include <cmath>
 
 #include "checkpoint/formats/safetensors.h"
 #include "memory_file.h"
 #include "run/metrics.h"
+#include "run/samples.h"
 #include "run/state_files.h"
 #include "target.h"
 #include "temp_folder.h"
@@ -44,6 +45,17 @@ bool try_metrics(std::string_view input) {
   return !kept.empty();
 }
 
+bool try_sample(std::string_view input) {
+  const auto sample = parse_sample(input);
+  if (!sample) return false;
+  if (sample->tokens < 0) fail("a negative count");
+  const std::string line = to_json_lines(std::span(&*sample, 1), {}).front();
+  const auto again = parse_sample(line);
+  if (!again || to_json_lines(std::span(&*again, 1), {}).front() != line)
+    fail("read again, it differs", line);
+  return true;
+}
+
 const std::vector<std::int64_t> kResponses{2, 2, 3};
 const ScoreTable::Key kKey{{"weights", "w"}, {"precision", "Float"}};
 
@@ -69,6 +81,9 @@ const std::string kMetrics[] = {
     to_json_line({{"loss/train", 0.5}, {"counters/examples", 128}}) + "\n",
     to_json_line({{"loss/train", std::nan("")}}) + "\n",
 };
+const Sample kSample{"prompt", "text", 12, true};
+const std::string kSamples[] = {to_json_lines(std::span(&kSample, 1), {}).front(),
+                                to_json_lines(std::span(&kSample, 1), std::span(&kSample, 1)).front()};
 const std::string kTokens[] = {"{",
                                "}",
                                "[",
@@ -99,6 +114,7 @@ const std::string kTokens[] = {"{",
                                "\"identity\": ",
                                "\"best\": ",
                                "\"counters/examples\": ",
+                               "\"policy_tokens\": ",
                                "\"a\": {\"size\": 1}, "};
 
 template <const auto& kSeeds>
@@ -132,6 +148,7 @@ std::string make_scores(Mutator& mutator) {
 const Registered kProgressTarget({"run_progress", make<kProgress>, try_progress});
 const Registered kMarkerTarget({"run_marker", make<kMarkers>, try_marker});
 const Registered kMetricsTarget({"run_metrics", make_metrics, try_metrics});
+const Registered kSampleTarget({"run_sample", make<kSamples>, try_sample});
 const Registered kScoresTarget({"score_table", make_scores, try_scores});
 
 }  // namespace

@@ -102,6 +102,19 @@ TEST_F(RunFiles, TheLogSaysHowTheRunEnded) {
   EXPECT_EQ(done.reason, "done: 9 updates");
 }
 
+TEST_F(RunFiles, ARunThatBeginsAgainHasOnlyItsOwnWarnings) {
+  const std::string time = "2026-11-17 04:25:00  ";
+  const std::string killed =
+      time + "dpo 0.1\n" + time + "run folder x\n" + time + "warning: cut\n" + time + "warning: slow\n";
+  const std::string again = killed + time + "dpo 0.1\nPlan\n" + time + "run folder x\n";
+  EXPECT_TRUE(read_log(write("log.txt", again)).warnings.empty());
+  EXPECT_EQ(read_log(write("log.txt", again + time + "warning: slow\n")).warnings,
+            std::vector<std::string>{"slow"});
+  const std::string resumed = killed + time + "dpo 0.1\nPlan\n" + time + "resuming x\n";
+  EXPECT_EQ(read_log(write("log.txt", resumed + time + "warning: late\n")).warnings,
+            (std::vector<std::string>{"cut", "slow", "late"}));
+}
+
 TEST_F(RunFiles, ObjectsAreNullIfTheyAreNone) {
   EXPECT_EQ(read_object(write("plan.json", "{\"a\": 1}"))["a"], 1);
   EXPECT_TRUE(read_object(write("plan.json", "[1]")).is_null());

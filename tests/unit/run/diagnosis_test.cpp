@@ -66,6 +66,14 @@ TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
   EXPECT_EQ(diagnosis.after_samples(samples(100, false)).at(0).id, "no_end");
 }
 
+// Of the updates before a run was resumed only those that were logged are known.
+TEST(Diagnosis, AnEvaluationTellsTheUpdatesToo) {
+  Diagnosis diagnosis(10);
+  diagnosis.after_update(update(97, 1));
+  diagnosis.after_evaluation({{"loss/eval", 2}, {"counters/updates", 100}});
+  EXPECT_EQ(diagnosis.after_samples(samples(100, false)).size(), 1U);
+}
+
 TEST(Diagnosis, MostlyTruncatedData) {
   Diagnosis diagnosis(10);
   data::SourceCounts few{.name = "a", .examples = 100, .truncated_prompts = 50, .truncated_responses = 10};

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 namespace dpo::run {
@@ -38,6 +39,72 @@ TEST_F(Reports, TakeASmallPartOfTheTime) {
   RunLog log(folder, listener, {}, 1);
   for (int i = 0; i < 10; ++i) log.write_report();
   EXPECT_EQ(written, 1);  // the next one is due 5 s later
+}
+
+// A run whose processes evaluate and sample, and all lines that each of them says.
+class ResumedLog : public testing::Test {
+ protected:
+  ResumedLog() { fs::remove_all(path_); }
+  ~ResumedLog() override { fs::remove_all(path_); }
+
+  struct Evaluation {
+    std::int64_t examples = 0;
+    std::int64_t tokens = 0;  // of each sample
+  };
+
+  std::string process(const RunState& from, std::initializer_list<Evaluation> evaluations) {
+    std::string lines;
+    const train::Listener listener{[&](const train::Event& event) { lines += event.line + "\n"; }, {}};
+    RunFolder folder(path_, from);
+    RunLog log(folder, listener, {}, 20);
+    log.replay_history();
+    for (const Evaluation& each : evaluations) {
+      const RunState now{.updates = each.examples / 8, .examples = each.examples};
+      log.after_evaluation(
+          {{"loss/eval", 0.6}, {"counters/examples", each.examples}, {"counters/updates", now.updates}}, {},
+          now, 0.1);
+      log.after_samples(std::vector<Sample>(8, Sample{"p", "text", each.tokens, true}), {}, now);
+    }
+    log.after_training({.updates = 20, .examples = 160});
+    return lines;
+  }
+
+  static bool contains(const std::string& lines, const std::string& text) {
+    return lines.find(text) != std::string::npos;
+  }
+
+  const fs::path path_ = fs::path(testing::TempDir()) / "dpo_resumed_log";
+  const RunState checkpoint_{.updates = 6, .examples = 48, .evaluated = 40};
+};
+
+TEST_F(ResumedLog, ComparesSamplesWithThoseOfTheFirstProcess) {
+  process({}, {{0, 50}, {40, 60}});
+  EXPECT_TRUE(contains(process(checkpoint_, {{80, 85}}),
+                       "warning: sampled responses get longer: 85 tokens on average, 50 at the first"));
+}
+
+TEST_F(ResumedLog, RepeatsAWarningAboutSamplesOnlyAtTheEnd) {
+  EXPECT_TRUE(contains(process({}, {{0, 50}, {40, 100}}), "warning: sampled responses get longer"));
+  const std::string resumed = process(checkpoint_, {{80, 110}});
+  EXPECT_FALSE(contains(resumed, "warning: ")) << resumed;
+  EXPECT_TRUE(contains(resumed, "warnings of this run:\n  * sampled responses get longer: 100 tokens"))
+      << resumed;
+}
+
+TEST_F(ResumedLog, ForgetsSamplesAfterTheCheckpoint) {
+  EXPECT_TRUE(contains(process({}, {{0, 50}, {40, 60}, {80, 100}}), "longer: 100 tokens"));
+  EXPECT_FALSE(contains(process(checkpoint_, {{80, 70}}), "longer"));
+}
+
+TEST_F(ResumedLog, ToleratesSamplesWithoutLengths) {
+  process({}, {{0, 50}, {40, 60}});
+  for (const char* name : {"step-0.jsonl", "step-40.jsonl"}) {
+    std::ofstream file(path_ / "samples" / name);
+    for (int i = 0; i < 8; ++i)
+      file << R"({"prompt": "p", "policy": "text"})"
+           << "\n";
+  }
+  EXPECT_FALSE(contains(process(checkpoint_, {{80, 85}}), "longer"));
 }
 
 TEST(Summary, SaysWhatThisProcessDid) {
