@@ -231,6 +231,13 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
   const std::int64_t now = milliseconds_since_1970();
   auto old = read_mlflow_run(settings.folder);
   std::string queue = old ? old_queue(settings.folder) : "";
+  // A run that was killed before its first checkpoint begins again, perhaps with other settings: MLflow,
+  // which cannot replace parameters and values, gets another run.
+  const bool begins = settings.examples == 0 && history.empty();
+  if (begins && !is_start_of_run(queue, settings.config)) {
+    old.reset();
+    queue.clear();
+  }
   MlflowRun run = old.value_or(MlflowRun{.uri = mlflow.uri,
                                          .experiment = mlflow.experiment,
                                          .name = mlflow.name,
@@ -248,7 +255,7 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const R
   }
   // The others are not logged again.
   std::erase_if(known, [&](const auto& row) { return row.first < last.step; });
-  try {
+  try {  // before the queue: an old run does not get the rows of a new one
     write_mlflow_run(settings.folder, run);
   } catch (const std::exception&) {  // a full disk, which the queue finds too
   }

@@ -76,6 +76,17 @@ void add_metrics(ordered_json& all, const ordered_json& line) {
         {{"key", name}, {"value", value}, {"timestamp", line.at("time")}, {"step", line.at("step")}});
 }
 
+// All of them, but `resume`, which says how a run was started.
+ordered_json parameters_in(std::string_view queue) {
+  ordered_json all = ordered_json::object();
+  for_lines(queue, [&](std::string_view line) {
+    all.update(parse_line(line).value("params", ordered_json::object()));
+    return true;
+  });
+  all.erase("resume");
+  return all;
+}
+
 MlflowRequest single_request(const ordered_json& line, const std::string& run_id) try {
   if (line.contains("params")) {
     ordered_json parameters = ordered_json::array();
@@ -191,6 +202,16 @@ std::set<RowName> queued_rows(std::string_view queue) {
     return true;
   });
   return rows;
+}
+
+bool is_start_of_run(std::string_view queue, const std::string& config) {
+  bool has_more = false;
+  for_lines(queue, [&](std::string_view line) {
+    const ordered_json json = parse_line(line);
+    has_more = json.contains("metrics") || json.contains("artifact");
+    return !has_more;
+  });
+  return !has_more && parameters_in(queue) == parameters_in(parameter_lines(config));
 }
 
 std::int64_t count_values(std::string_view lines) {

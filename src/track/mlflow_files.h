@@ -42,6 +42,9 @@ std::string parameter_lines(const std::string& config);
 using RowName = std::pair<std::int64_t, std::string>;
 RowName name_of(const Row& row);
 std::set<RowName> queued_rows(std::string_view queue);
+// Whether a run with this configuration that starts without a history belongs to the queue: nothing but the
+// same parameters was logged.
+bool is_start_of_run(std::string_view queue, const std::string& config);
 // Metrics and parameters in these lines.
 std::int64_t count_values(std::string_view lines);
 

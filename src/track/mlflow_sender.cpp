@@ -29,6 +29,7 @@ MlflowSender::MlflowSender(std::filesystem::path folder, MlflowRun run, const st
     : folder_(std::move(folder)),
       run_(std::move(run)),
       client_(run_.uri, cancelled),
+      is_of_run_(cancelled != nullptr),
       keeps_state_(keeps_state) {}
 
 void MlflowSender::send_next(std::uint64_t end) {
@@ -36,7 +37,9 @@ void MlflowSender::send_next(std::uint64_t end) {
     client_.open(run_);
     remember();
   }
-  const MlflowRequest request = next_request(read_lines(mlflow_queue(folder_), run_.sent, end), run_.id);
+  const std::string lines = read_lines(mlflow_queue(folder_), run_.sent, end);
+  if (was_replaced()) throw MlflowUnavailable("the run began again, and sends its new rows itself");
+  const MlflowRequest request = next_request(lines, run_.id);
   try {
     client_.send(run_, request);
     sent_values_ += request.values;
@@ -57,6 +60,7 @@ void MlflowSender::send_next(std::uint64_t end) {
 
 void MlflowSender::reload(std::uint64_t end) {
   const auto state = read_mlflow_run(folder_);
+  if (state && state->tag != run_.tag) return remember();  // a process that sent the old run wrote it
   if (!state || state->uri != run_.uri) return;
   run_ = *state;
   run_.sent = std::min(run_.sent, end);
@@ -79,8 +83,15 @@ std::int64_t MlflowSender::remaining() const try {
 // Without it, on a full disk, a resumed run sends again what the server has. With a database the server
 // ignores that; with a folder of files it keeps both.
 void MlflowSender::remember() const try {
-  if (keeps_state_) write_mlflow_run(folder_, run_);
+  if (keeps_state_ && !was_replaced()) write_mlflow_run(folder_, run_);
 } catch (const std::exception&) {
+}
+
+// Whether the queue is now of another run.
+bool MlflowSender::was_replaced() const {
+  if (is_of_run_) return false;
+  const auto state = read_mlflow_run(folder_);
+  return state && state->tag != run_.tag;
 }
 
 }  // namespace dpo::track

@@ -13,6 +13,7 @@ namespace dpo::track {
 // Sends the queue of a run, request by request, and keeps in run.json how far it is.
 class MlflowSender {
  public:
+  // `cancelled`: of the run itself; null in another process, which stops if the run begins again meanwhile.
   // `keeps_state`: false if run.json is about another server.
   MlflowSender(std::filesystem::path folder, MlflowRun run, const std::atomic<bool>* cancelled = nullptr,
                bool keeps_state = true);
@@ -35,11 +36,12 @@ class MlflowSender {
 
  private:
   void remember() const;
+  bool was_replaced() const;
 
   std::filesystem::path folder_;
   MlflowRun run_;
   MlflowClient client_;
-  bool keeps_state_;
+  bool is_of_run_, keeps_state_;
   std::int64_t sent_values_ = 0, rejected_values_ = 0, rejected_artifacts_ = 0;
   std::string rejection_;
 };

@@ -117,15 +117,15 @@ std::map<std::int64_t, Items> rows_of(std::span<const Row> history, const OldRun
 
 class Wandb : public Tracker {
  public:
-  // `rows`: from before the run was resumed. The last one may be continued: an update and the evaluation
-  // after it have the same step.
-  Wandb(const fs::path& file, const WandbRun& run, const WandbSettings& settings, const std::string& config,
-        std::map<std::int64_t, Items> rows)
-      : run_(run), file_(file, first_contents(run, settings, config, rows)) {
-    if (rows.empty()) return;
-    step_ = rows.rbegin()->first;
-    row_ = std::move(rows.rbegin()->second);
-  }
+  // `rows`: from before the run was resumed. `unfinished`: the row at the checkpoint's step, if its
+  // evaluation is still to come; the others are in the file at once, as nothing else has their histograms and
+  // samples.
+  Wandb(const fs::path& file, const WandbRun& run, const Settings& settings,
+        const std::map<std::int64_t, Items>& rows, Items unfinished)
+      : run_(run),
+        file_(file, first_contents(run, settings, rows)),
+        step_(settings.examples),
+        row_(std::move(unfinished)) {}
 
   bool add(const Row& row) override {
     continue_row(row.step, items_of(row));
@@ -174,18 +174,16 @@ class Wandb : public Tracker {
   }
 
  private:
-  static std::string first_contents(const WandbRun& run, const WandbSettings& settings,
-                                    const std::string& config, const std::map<std::int64_t, Items>& rows) {
+  static std::string first_contents(const WandbRun& run, const Settings& settings,
+                                    const std::map<std::int64_t, Items>& rows) {
     std::string contents = wandb_header();
     const auto add = [&contents](const std::string& record) {
       contents += wandb_record(record, contents.size());
     };
     add(header_record());
-    add(run_record(run, settings, config));
-    for (const auto& [step, items] : rows) {
-      if (step == rows.rbegin()->first) break;
+    add(run_record(run, *settings.wandb, settings.config));
+    for (const auto& [step, items] : rows)
       for (const std::string& record : row_records(step, items)) add(record);
-    }
     return contents;
   }
 
@@ -230,7 +228,7 @@ class Wandb : public Tracker {
 
   WandbRun run_;
   AppendFile file_;
-  std::int64_t step_ = -1;  // of the row that is not written yet
+  std::int64_t step_;  // of the row that is not written yet
   Items row_;
   std::map<fs::path, std::string> tables_;  // that are not written yet
 };
@@ -248,8 +246,11 @@ std::unique_ptr<Tracker> open_wandb(const Settings& settings, std::span<const Ro
   }
   std::error_code none;
   fs::remove(fs::path(old.file) += ".synced", none);  // there will be more to upload
-  return std::make_unique<Wandb>(old.file, old.run, *settings.wandb, settings.config,
-                                 rows_of(history, old, settings));
+  auto rows = rows_of(history, old, settings);
+  Items unfinished;
+  if (settings.evaluated != settings.examples)
+    if (auto last = rows.extract(settings.examples)) unfinished = std::move(last.mapped());
+  return std::make_unique<Wandb>(old.file, old.run, settings, rows, std::move(unfinished));
 }
 
 std::optional<fs::path> wandb_folder(const fs::path& run) {

@@ -109,6 +109,7 @@ class Real(TinyRuns):
         state = self.folder / "probe/mlflow/run.json"
         state.write_text(json.dumps(json.loads(state.read_text()) | {"run_id": ""}))
         probe = Probe(self.folder / "probe", self.server.url)
+        probe.do("history 6000 nan")
         probe.do("open")
         probe.wait_for(lambda: self.server.runs("probe")[0]["info"]["status"] == "RUNNING")
         probe.log(6004)
@@ -117,6 +118,21 @@ class Real(TinyRuns):
         run, = self.server.runs("probe")
         self.assertEqual(self.server.history(run, "loss/train")[-1], (6004, 1 / 6005))
         self.assertEqual(run["info"]["status"], "FINISHED")
+
+    def test_a_run_that_begins_again_is_another_run(self):
+        folder, arguments = self.folder / "again", ["n_examples=40", "exp_name=again", f"mlflow.tracking_uri={self.server.url}",
+                                                    "mlflow.experiment=again"]
+        process = subprocess.Popen(self.train_command(folder, *arguments, "lr=1e-3", "eval_every=40"), stderr=subprocess.PIPE, text=True)
+        with process.stderr as lines:
+            for line in lines:
+                if line.startswith("update 5 "):
+                    process.send_signal(signal.SIGKILL)
+        self.assertEqual(process.wait(), -signal.SIGKILL)
+        self.assertFalse((folder / "LATEST").exists())
+        self.check(self.train(folder, "resume=auto", *arguments, "lr=5e-4", "eval_every=40"))
+        run, = [run for run in self.server.runs("again") if run["info"]["status"] == "FINISHED"]
+        self.assertEqual({param["key"]: param["value"] for param in run["data"]["params"]}["lr"], "0.0005")
+        self.check_metrics(run, folder)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include "fuzz/temp_folder.h"
 #include "http/http.h"
 #include "track/mlflow_files.h"
+#include "track/mlflow_sender.h"
 
 namespace dpo::track {
 namespace {
@@ -174,6 +175,74 @@ TEST(Mlflow, AResumedRunQueuesEachRowOnce) {
             (Names{"params", "4 loss/train", "4 counter", "8 loss/train", "8 counter", "12 loss/train",
                    "12 counter", "RUNNING", "4 loss/eval", "14 loss/train", "14 counter", "FINISHED"}));
   EXPECT_EQ(read_mlflow_run(folder.path())->tag, tag);
+}
+
+TEST(Mlflow, ARunThatBeginsAgainIsAnotherRun) {
+  const TempFolder folder;
+  {
+    Trackers trackers(mlflow_in(folder), {});
+    for (const int step : {4, 8, 12}) trackers.add(update_at(step));
+  }  // killed before its first checkpoint
+  MlflowRun old = *read_mlflow_run(folder.path());
+  old.sent = 10;
+  old.id = "abc";
+  write_mlflow_run(folder.path(), old);
+  Settings settings = mlflow_in(folder);
+  settings.config = R"({"lr": 0.0005, "loss": {"name": "dpo"}})";
+  settings.mlflow->name = "other";
+  Trackers trackers(settings, {});
+  trackers.add(update_at(4));
+  trackers.finish(0);
+  EXPECT_EQ(queue_of(folder), (Names{"params", "4 loss/train", "4 counter", "FINISHED"}));
+  const std::string queue = folder.read("mlflow/queue.jsonl");
+  EXPECT_EQ(Json::parse(queue.substr(0, queue.find('\n')))["params"]["lr"], "0.0005");
+  const MlflowRun run = *read_mlflow_run(folder.path());
+  EXPECT_NE(run.tag, old.tag);
+  EXPECT_EQ(run.name, "other");
+  EXPECT_EQ(run.sent, 0u);
+  EXPECT_EQ(run.id, "");
+}
+
+// A checkpoint of its start has no history.
+TEST(Mlflow, ARunThatWasStoppedBeforeItLoggedAnythingIsTheSameRunUnlessItsConfigurationChanges) {
+  const TempFolder folder;
+  Settings settings = mlflow_in(folder);
+  const auto restart = [&](const std::string& config) {
+    settings.config = config;
+    Trackers(settings, {}).finish(143);
+    return read_mlflow_run(folder.path())->tag;
+  };
+  const std::string tag = restart(R"({"lr": 0.001, "resume": null})");
+  EXPECT_EQ(restart(R"({"lr": 0.001, "resume": "auto"})"), tag);
+  EXPECT_EQ(queue_of(folder), (Names{"params", "KILLED", "RUNNING", "KILLED"}));
+  EXPECT_NE(restart(R"({"lr": 0.002, "resume": "auto"})"), tag);
+  EXPECT_EQ(queue_of(folder), (Names{"params", "KILLED"}));
+}
+
+// 'dpo track' may still be sending the rows of the run that was killed.
+TEST(Mlflow, WhoSendsTheOldRunLeavesTheNewOneAlone) {
+  const TempFolder folder;
+  Trackers(mlflow_in(folder), {}).add(update_at(4));
+  MlflowRun old = *read_mlflow_run(folder.path());
+  old.id = "abc";
+  MlflowSender sender(folder.path(), old);
+  Trackers(mlflow_in(folder), {}).finish(0);
+  const MlflowRun fresh = *read_mlflow_run(folder.path());
+  try {
+    sender.send_next(1);
+    FAIL();
+  } catch (const MlflowUnavailable& error) {
+    EXPECT_NE(std::string(error.what()).find("began again"), std::string::npos) << error.what();
+  }
+  // Nor does the new run take over how much of the old one was sent.
+  std::atomic<bool> cancelled = false;
+  MlflowSender own(folder.path(), fresh, &cancelled);
+  old.sent = 30;
+  write_mlflow_run(folder.path(), old);
+  own.reload(1000);
+  EXPECT_EQ(own.sent(), 0u);
+  EXPECT_EQ(own.run().id, "");
+  EXPECT_EQ(read_mlflow_run(folder.path())->tag, fresh.tag);
 }
 
 TEST(Mlflow, AnotherServerGetsTheRunFromTheBeginning) {

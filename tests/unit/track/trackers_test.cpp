@@ -120,6 +120,28 @@ TEST(Trackers, AResumedRunHasEachStepOnce) {
                                            {6, {"loss/train", "both"}}}));
 }
 
+// Killed, resumed, and killed again before it has logged anything.
+TEST(Trackers, ARunThatIsKilledWhenItIsResumedKeepsHistogramsAndSamples) {
+  const TempFolder folder;
+  const std::vector<Row> history = {update_at(4, 0.5), evaluation_at(4, 0.6)};
+  {
+    Trackers trackers(settings_in(folder), {});
+    for (const Row& row : history) trackers.add(row);
+    trackers.add_histograms(4, std::vector<Distribution>{{"eval_tokens/chosen", {1, 2, 3}}});
+    trackers.add_samples(4, std::vector<SampleText>{{"p", "a", std::nullopt}});
+    trackers.flush();  // saves here
+  }
+  const std::map<std::int64_t, Names> rows = {
+      {4, {"loss/train", "both", "loss/eval", "eval_tokens/chosen", "policy_samples"}}};
+  for (int i = 0; i < 2; ++i) {
+    const Trackers killed(settings_in(folder, 4, 4), history);
+    EXPECT_EQ(wandb_rows(folder), rows);
+  }
+  // Also if updates after the row were not logged.
+  const Trackers killed(settings_in(folder, 6, 4), history);
+  EXPECT_EQ(wandb_rows(folder), rows);
+}
+
 TEST(Trackers, AnEvaluationThatWasStoppedJoinsItsUpdateWhenTheRunIsResumed) {
   const TempFolder folder;
   const std::vector<Row> history = {update_at(2, 0.6), update_at(4, 0.5)};
