@@ -40,9 +40,15 @@ class Remedies {
   bool none() const { return found_.empty(); }
   // Whether one of them keeps what the run trains: LoRA does not, in place of training all weights.
   bool keeps_training() const { return std::ranges::any_of(found_, keeps_weights); }
-  // Those that keep it come first.
+  // LoRA comes after those that keep it on the same machine.
   std::vector<Remedy> take() {
-    std::ranges::stable_partition(found_, keeps_weights);
+    const auto is_here = [](const Remedy& remedy) {
+      return std::ranges::none_of(remedy.overrides,
+                                  [](const std::string& word) { return word.starts_with("--"); });
+    };
+    if (!std::ranges::all_of(found_, keeps_weights))
+      std::ranges::stable_partition(
+          found_, [&](const Remedy& remedy) { return keeps_weights(remedy) && is_here(remedy); });
     return std::move(found_);
   }
 

@@ -154,12 +154,10 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
-  const std::string scores = t.reference_hours > 0 ? fmt::format(", {} of it for the reference's scores",
-                                                                 duration(t.reference_hours))
-                                                   : "";
-  line("run",
-       fmt::format("{} over {} {}, {}, {}: {}{}", plural(t.updates, "update"), with_commas(t.examples), unit,
-                   evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours()), scores));
+  line("run", fmt::format("{} over {} {}, {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples),
+                          unit, evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours())));
+  if (t.reference_hours > 0)
+    line("reference", duration(t.reference_hours) + " of that: its scores are computed once, at the start");
   const auto amount = [](double value, double least, const char* small, const std::string& text) {
     return value == 0 ? "unknown" : value < least ? small : text;
   };

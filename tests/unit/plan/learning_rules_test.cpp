@@ -138,6 +138,10 @@ TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
   expect_finding("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
                  "reference-free");
   expect_finding("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
+  for (const char* loss : {"loss=sft", "loss=simpo loss.beta=2"})
+    expect_finding(std::string("model=pythia28 model.archive=/no/such ") + loss, "reference",
+                   Verdict::warning,
+                   "model.archive=/no/such not found on this machine; the policy starts from it");
 }
 
 TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {

@@ -255,6 +255,17 @@ TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
+// A change that trains all weights on the same machine is named before LoRA.
+TEST(Remedies, OfMemoryNameLoraLast) {
+  const Plan plan = plan_of(
+      "model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 loss=dpo loss.beta=0.1 batch_size=64 "
+      "offload=optimizer max_grad_norm=null model.policy_dtype=bfloat16 activation_checkpointing=auto "
+      "gradient_accumulation_steps=4 --device rtx4090 --gpus 1");
+  const auto lines = lines_of(*plan.find("memory"));
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "gradient_accumulation_steps=1");
+}
+
 // What is resumed has the numbers that it had; where its state waits, and what is recomputed, may change.
 TEST(Remedies, OfAResumedRunKeepItsNumbers) {
   const auto offered = [](const std::string& line, const std::optional<std::string>& resume) {
