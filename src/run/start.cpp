@@ -113,7 +113,7 @@ void require_own_folder(const fs::path& folder) {
   if (fs::exists(folder / RunLock::kName, none)) return;
   for (const char* const name : {"config.json", "config.yaml", "environment.json", "eval_examples.jsonl",
                                  "log.txt", "plan.json", "report.html"})
-    if (fs::exists(folder / name, none))
+    if (fs::is_regular_file(folder / name, none))
       throw UserError(
           fmt::format("local_run_dir={} has a file {}, which is not of a run and was not changed; "
                       "give a folder of its own",

@@ -194,7 +194,7 @@ class Run(TinyRuns):
         lines = [json.loads(line) for line in (run / "samples" / "step-0.jsonl").read_text().splitlines()]
         self.assertEqual(len(lines), 2)
         for line in lines:  # before the first update they are one model
-            self.assertEqual(list(line), ["prompt", "policy", "reference"])
+            self.assertEqual(list(line), ["prompt", "policy", "policy_tokens", "policy_ended", "reference"])
             self.assertEqual(line["policy"], line["reference"])
             self.assertTrue(line["policy"])
 
