@@ -87,12 +87,32 @@ class Folders(TinyRuns):
         (run / "LATEST").unlink()
         (run / "step-40").rename(run / "step-40.tmp.kIlLed")
         (run / "log.txt").write_text((run / "log.txt").read_text().partition("saved step-")[0])
+        (run / "eval" / "step-20.jsonl").write_text("{}\n")  # of an attempt with another eval_every
+        (run / "merged.tmp.kIlLed").mkdir()
+        unfinished = [run / "metrics.jsonl.kIlLed.tmp", run / "eval" / "step-40.jsonl.kIlLed.tmp"]
+        for path in [*unfinished, run / "notes.tmp"]:
+            path.write_text("")
         started = [path.name for path in (run / "tensorboard").iterdir()]
         self.check(self.train(run, *SHORT, "eval_every=40", "resume=auto"))
         self.assertFalse((self.folder / "saving.old-1").exists())
         self.assertTrue((run / "LATEST" / "model.safetensors").exists())
         self.assertEqual(self.updates(run), list(range(1, 11)))
         self.assertLess(set(started), {path.name for path in (run / "tensorboard").iterdir()})
+        self.assertEqual(sorted(path.name for path in (run / "eval").iterdir()), ["step-0.jsonl", "step-40.jsonl"])
+        self.assertEqual([path.name for path in run.glob("*tmp*")], ["notes.tmp"])  # not one of ours
+
+    def test_links_and_old_checkpoints_after_the_end(self):
+        """A process may end after its last checkpoint is complete, and before links and old checkpoints follow."""
+        words = (*SHORT, "n_examples=80", "eval_every=40", "lr=1e-30", "best_metric=rewards_eval/accuracies")  # always 0
+        run = self.run_of("linked", *words)
+        self.assertEqual(os.readlink(run / "BEST"), "step-40")
+        for more in ([], ["keep_last=1"]):
+            self.check(self.train(run, *words, *more, f"resume={run}"))
+            self.assertEqual(os.readlink(run / "BEST"), "step-40")
+            self.assertEqual(sorted(path.name for path in run.glob("step-*")), ["step-40", "step-80"])
+        other = self.run_of("kept")
+        self.check(self.train(other, *SHORT, "keep_last=1", f"resume={other}"))
+        self.assertEqual([path.name for path in other.glob("step-*")], ["step-40"])
 
     def test_overwrite_moves_the_old_run_aside(self):
         run = self.run_of("moved")
