@@ -7,7 +7,6 @@
 #include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
 #include <gtest/gtest.h>
@@ -39,8 +38,8 @@ at::Tensor softmax_of(const at::Tensor& q, const DecodeKeys& keys, const Segment
           return at::cat({host(prompt).select(1, kv_head).slice(0, prompts.starts[p], prompts.starts[p + 1]),
                           host(own).select(0, sample).select(0, kv_head).slice(0, 0, kOwn)});
         };
-        const at::Tensor scores = at::matmul(rows(keys.prompt_k, keys.own_k), host(q)[sample][head]) * scale;
-        out[sample][head] = at::matmul(at::softmax(scores, 0), rows(keys.prompt_v, keys.own_v));
+        const at::Tensor scores = (rows(keys.prompt_k, keys.own_k) * host(q)[sample][head]).sum(1) * scale;
+        out[sample][head] = (at::softmax(scores, 0).unsqueeze(1) * rows(keys.prompt_v, keys.own_v)).sum(0);
       }
   return out;
 }
