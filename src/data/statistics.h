@@ -46,7 +46,8 @@ struct SplitSizes {
 
 SplitSizes sizes_of(const Examples& examples);
 
-// The two splits as a file of configs/lengths, for plan.lengths=FILE.
+// The two splits as a file of configs/lengths, for plan.lengths=FILE. `test`: null for runs without
+// evaluation.
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples* test);
 
 // What packing as forests saves, summed over batches.

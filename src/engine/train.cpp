@@ -266,7 +266,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   return {run_in_folder(prepared, folder, listener), start.folder, !prepared.template_files.empty()};
 }
 
-// Before anything is read. The plan only warns: its run may be one of tomorrow.
+// Before the data is tokenized. The plan only warns, since it may be made before SFT.
 void require_archive(const Judged& judged, const run::Start& start) {
   if (start.checkpoint || judged.in.host.archive_exists != false) return;
   throw UserError(fmt::format("model.archive: there is no {}", *judged.in.run.model.archive));

@@ -38,7 +38,7 @@ Finding no_update(const Facts& f, const char* id) {
                                           f.run.batch_size, plural(unit.in_epoch, unit.name)));
   const std::int64_t divisor = f.run.gradient_accumulation_steps * f.w.mesh.data_ranks();
   if (const std::int64_t size = nearest_multiples(unit.in_epoch, divisor).below; size > 0)
-    finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "all of them in one batch"});
+    finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "the largest that the data fills"});
   return finding;
 }
 
@@ -117,13 +117,8 @@ std::optional<Finding> base_dtype(const Facts& f) {
 
 std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
-  const std::string who = needs_reference(f.run.loss) ? "policy and reference start" : "the policy starts";
-  if (f.w.in.host.archive_exists == false)
-    return warning(
-        id, fmt::format("model.archive={} not found on this machine; {} from it", *f.run.model.archive, who));
-  if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
-  if (!needs_reference(f.run.loss)) return ok(id, "reference-free loss");
-  if (f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
+  const bool needs = needs_reference(f.run.loss);
+  if (needs && f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
     Finding finding =
         error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
                               "responses of other examples: those differ from batch to batch",
@@ -131,6 +126,12 @@ std::optional<Finding> reference_model(const Facts& f) {
     finding.remedies.push_back({{"reference=live"}, "the reference model stays in memory"});
     return finding;
   }
+  const std::string who = needs ? "policy and reference start" : "the policy starts";
+  if (f.w.in.host.archive_exists == false)
+    return warning(
+        id, fmt::format("model.archive={} not found on this machine; {} from it", *f.run.model.archive, who));
+  if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
+  if (!needs) return ok(id, "reference-free loss");
   if (!f.run.model.archive)
     return warning(
         id,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -31,15 +32,18 @@ void write_lines(const fs::path& path, const std::string& lines) {
   write_file(path, lines);
 }
 
-// The names of folders (NAME.tmp.XXXXXX) and files (NAME.XXXXXX.tmp) that are written and not complete yet.
+// The names of folders (NAME.tmp.*) and files (NAME, a dot, six letters, .tmp) while output_files writes
+// them.
 bool is_unfinished(const std::string& name) {
   constexpr std::array kFolders = {"step-", "merged.tmp."};
   constexpr std::array kFiles = {
       "step-",      "events.out.tfevents.", "metrics.jsonl.",    "config.yaml.",
       "plan.json.", "report.html.",         "environment.json.", "eval_examples.jsonl."};
+  constexpr std::size_t kEnd = std::string_view(".123456.tmp").size();
   const auto begins = [&](const char* start) { return name.starts_with(start); };
-  return (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos) ||
-         (std::ranges::any_of(kFiles, begins) && name.ends_with(".tmp"));
+  const bool is_file = name.ends_with(".tmp") && name.size() > kEnd && name[name.size() - kEnd] == '.' &&
+                       std::ranges::any_of(kFiles, begins);
+  return is_file || (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos);
 }
 
 // What a killed process has left.

@@ -90,7 +90,7 @@ class Folders(TinyRuns):
         (run / "eval" / "step-20.jsonl").write_text("{}\n")  # of an attempt with another eval_every
         (run / "merged.tmp.kIlLed").mkdir()
         unfinished = [run / "metrics.jsonl.kIlLed.tmp", run / "eval" / "step-40.jsonl.kIlLed.tmp"]
-        for path in [*unfinished, run / "notes.tmp"]:
+        for path in [*unfinished, run / "notes.tmp", run / "config.yaml.tmp"]:
             path.write_text("")
         started = [path.name for path in (run / "tensorboard").iterdir()]
         self.check(self.train(run, *SHORT, "eval_every=40", "resume=auto"))
@@ -99,7 +99,7 @@ class Folders(TinyRuns):
         self.assertEqual(self.updates(run), list(range(1, 11)))
         self.assertLess(set(started), {path.name for path in (run / "tensorboard").iterdir()})
         self.assertEqual(sorted(path.name for path in (run / "eval").iterdir()), ["step-0.jsonl", "step-40.jsonl"])
-        self.assertEqual([path.name for path in run.glob("*tmp*")], ["notes.tmp"])  # not one of ours
+        self.assertEqual(sorted(path.name for path in run.glob("*tmp*")), ["config.yaml.tmp", "notes.tmp"])  # not ours
 
     def test_links_and_old_checkpoints_after_the_end(self):
         """A process may end after its last checkpoint is complete, and before links and old checkpoints follow."""

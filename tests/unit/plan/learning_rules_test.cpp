@@ -138,6 +138,8 @@ TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
   expect_finding("model=pythia28 loss=dpo loss.beta=0.1 loss.reference_free=true", "reference", Verdict::ok,
                  "reference-free");
   expect_finding("model=pythia28 loss=sft", "reference", Verdict::ok, "SFT needs no reference");
+  expect_finding("model=pythia28 model.archive=/no/such loss=kto loss.beta=0.1 reference=cached", "reference",
+                 Verdict::error, "reference=cached does not work with loss=kto");
   for (const char* loss : {"loss=sft", "loss=simpo loss.beta=2"})
     expect_finding(std::string("model=pythia28 model.archive=/no/such ") + loss, "reference",
                    Verdict::warning,
