@@ -92,7 +92,7 @@ __device__ inline void wait_for_copies() {}
 #endif
 
 // Where a pack of 16 bytes is in a row of 128 bytes, so that equal packs of 8 rows are in different banks.
-__device__ inline int swizzled(int row, int pack) { return pack ^ row % 8; }
+__device__ inline int swizzled(int row, int pack) { return pack ^ (row & 7); }
 
 __device__ inline std::uint32_t as_pair(float first, float second) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
@@ -111,39 +111,66 @@ __device__ inline std::uint64_t matrix_at(const __nv_bfloat16* first) {
 }
 
 // Before the first of some products, which read what was written until then.
-__device__ inline void begin_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Waits for all of them.
-__device__ inline void end_group() {
-  asm volatile("wgmma.commit_group.sync.aligned;\n wgmma.wait_group.sync.aligned 0;" ::: "memory");
+__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// Ends a group of products, which are computed while the threads go on.
+__device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most the last kGroups groups of products are under way.
+template <int kGroups>
+__device__ inline void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
+}
+// After the wait for the products that these are sums of: else the compiler could read them before.
+template <int kBlocks>
+__device__ inline void take_sums(float (&sums)[kBlocks][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i)
+    asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
 }
 // What this thread has copied to shared memory becomes visible to products.
 __device__ inline void publish_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #define DPO_SUMS(i) "+f"(sum[i][0]), "+f"(sum[i][1]), "+f"(sum[i][2]), "+f"(sum[i][3])
+#define DPO_SUMS_OF_32 DPO_SUMS(0), DPO_SUMS(1), DPO_SUMS(2), DPO_SUMS(3)
+#define DPO_SUMS_OF_64 DPO_SUMS_OF_32, DPO_SUMS(4), DPO_SUMS(5), DPO_SUMS(6), DPO_SUMS(7)
 
-// sum (64 x 32) += left (64 x 16) * right^T; both are in shared memory.
-__device__ inline void group_multiply_add(float (&sum)[4][4], std::uint64_t left, std::uint64_t right) {
+// sum (64 x 32) = left (64 x 16) * right^T, or += if kAdd; both are in shared memory.
+template <bool kAdd>
+__device__ inline void group_multiply(float (&sum)[4][4], std::uint64_t left, std::uint64_t right) {
   asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+      "{.reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
       "}, %16, %17, p, 1, 1, 0, 0;}"
-      : DPO_SUMS(0), DPO_SUMS(1), DPO_SUMS(2), DPO_SUMS(3)
-      : "l"(left), "l"(right));
+      : DPO_SUMS_OF_32
+      : "l"(left), "l"(right), "n"(kAdd));
 }
 
-// sum (64 x 64) += left (64 x 16) * right (16 x 64), which is in shared memory.
-__device__ inline void group_multiply_add(float (&sum)[8][4], const Left& left, std::uint64_t right) {
+// The same with 64 columns.
+template <bool kAdd>
+__device__ inline void group_multiply(float (&sum)[8][4], std::uint64_t left, std::uint64_t right) {
   asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "{.reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1;}"
-      : DPO_SUMS(0), DPO_SUMS(1), DPO_SUMS(2), DPO_SUMS(3), DPO_SUMS(4), DPO_SUMS(5), DPO_SUMS(6), DPO_SUMS(7)
-      : "r"(left.blocks[0]), "r"(left.blocks[1]), "r"(left.blocks[2]), "r"(left.blocks[3]), "l"(right));
+      "}, %32, %33, p, 1, 1, 0, 0;}"
+      : DPO_SUMS_OF_64
+      : "l"(left), "l"(right), "n"(kAdd));
 }
+
+// The same with the left operand in registers; kAcross: right (16 x 64) instead of right^T.
+template <bool kAdd, bool kAcross>
+__device__ inline void group_multiply(float (&sum)[8][4], const Left& left, std::uint64_t right) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;}"
+      : DPO_SUMS_OF_64
+      : "r"(left.blocks[0]), "r"(left.blocks[1]), "r"(left.blocks[2]), "r"(left.blocks[3]), "l"(right),
+        "n"(kAdd), "n"(kAcross));
+}
+#undef DPO_SUMS_OF_64
+#undef DPO_SUMS_OF_32
 #undef DPO_SUMS
-#else
-__device__ inline void publish_copies() {}
 #endif
 
 }  // namespace dpo::cuda

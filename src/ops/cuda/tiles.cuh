@@ -2,8 +2,6 @@
 // block of four warps takes a tile; each warp has 16 of its rows.
 #pragma once
 
-#include <type_traits>
-
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/tensor_cores.cuh"
 #include "ops/cuda/trees.h"
@@ -25,17 +23,20 @@ struct Lane {
 };
 
 __device__ inline int token_of(const TreeTile& tile, int number) {
-  return number < tile.prompt_tokens ? tile.prompt + number : tile.responses + number - tile.prompt_tokens;
+  return number + (number < tile.prompt_tokens ? tile.prompt : tile.responses - tile.prompt_tokens);
 }
 
+// Between prompt and `query_start` are other responses.
 __device__ inline bool sees(const TreeTile& tile, int query, int query_start, int key) {
-  return key <= query && (key < tile.prompt_tokens || key >= query_start);
+  const auto others = static_cast<unsigned>(max(query_start - tile.prompt_tokens, 0));
+  return key <= query && static_cast<unsigned>(key - tile.prompt_tokens) >= others;
 }
 
-// Whether every query from `queries` on sees all of these keys.
-__device__ inline bool all_see(const TreeTile& tile, int queries, int keys, int key_count) {
+// Whether some queries that follow each other all see some keys that do. `queries`, `keys`: the first of
+// them; `start`: that of the last query.
+__device__ inline bool all_see(const TreeTile& tile, int queries, int start, int keys, int key_count) {
   const int last = keys + key_count - 1;
-  return last <= queries && last < tile.prompt_tokens;
+  return last <= queries && (last < tile.prompt_tokens || start <= max(keys, tile.prompt_tokens));
 }
 
 __device__ inline Bf16* head_of(const TreeArray& array, int head) {
@@ -70,17 +71,23 @@ struct PanelRows {
   }
 };
 
-// Begins to copy kRows of a head from number `first` of the tree on; zeros after its last.
+// Begins to copy kRows of a head from number `first` of the tree on; zeros after its last. A thread copies
+// the same columns of several rows, so that little is left to compute for each.
 template <class Rows, int kRows>
 __device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const TreeTile& tile, int first) {
-  constexpr int kPacks = Rows::kDim / 8;
-  const Bf16* from = head_of(array, head);
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += kTreeThreads) {
-    const int row = i / kPacks, column = i % kPacks * 8;
-    const bool exists = first + row < tile.tokens;
-    const std::int64_t token = exists ? token_of(tile, first + row) : 0;
-    copy_async<16>(to + Rows::template place<kRows>(row, column), from + token * array.token + column,
-                   exists);
+  constexpr int kPacks = Rows::kDim / 8, kRowsAtOnce = kTreeThreads / kPacks;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int own_row = thread / kPacks, column = thread % kPacks * 8;
+  const Bf16* from = head_of(array, head) + column;
+  const int stride = static_cast<int>(array.token);
+  if (own_row >= kRowsAtOnce) return;
+#pragma unroll
+  for (int begin = 0; begin < kRows; begin += kRowsAtOnce) {
+    const int row = begin + own_row, number = first + row;
+    if (kRows % kRowsAtOnce != 0 && row >= kRows) continue;
+    const bool exists = number < tile.tokens;
+    const std::int64_t token = exists ? token_of(tile, number) : 0;
+    copy_async<16>(to + Rows::template place<kRows>(row, column), from + token * stride, exists);
   }
 }
 
@@ -111,11 +118,11 @@ __device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (
 }
 
 // The rows of a warp in a tile as a left operand: 16 columns from `column` on.
-template <int kDim>
+template <class Rows>
 __device__ Left left_at(const Bf16* tile, int column, const Lane& l) {
   Left left;
-  load_blocks(left.blocks, tile + PaddedRows<kDim>::template place<kTreeTile>(l.first_row + l.lane % 16,
-                                                                              column + l.lane / 16 * 8));
+  load_blocks(left.blocks,
+              tile + Rows::template place<kTreeTile>(l.first_row + l.lane % 16, column + l.lane / 16 * 8));
   return left;
 }
 
@@ -163,74 +170,5 @@ __device__ void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[
     }
   }
 }
-
-// The products of a tile in shared memory with what it meets, each warp for itself ...
-template <int kDim>
-struct WarpProducts {
-  using Rows = PaddedRows<kDim>;
-  static constexpr bool kTogether = false;
-
-  // products += the warp's rows of the tile * (all kRows of `columns`)^T.
-  template <int kRows>
-  __device__ static void multiply(float (&products)[kRows / 8][4], const Bf16* tile, const Bf16* columns,
-                                  const Lane& l) {
-    cuda::multiply<kDim, kRows>(
-        products, [&](int i) { return left_at<kDim>(tile, 16 * i, l); }, columns, l.lane);
-  }
-
-  template <int kRows>
-  __device__ static void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
-                                      const Bf16* rows, const Lane& l) {
-    cuda::add_weighted<kDim, kRows>(sums, weights, rows, l.lane);
-  }
-};
-
-#ifdef DPO_WARP_GROUPS
-// ... or all four together.
-template <int kDim>
-struct GroupProducts {
-  using Rows = PanelRows<kDim>;
-  static constexpr bool kTogether = true;
-
-  template <int kRows>
-  __device__ static void multiply(float (&products)[kRows / 8][4], const Bf16* tile, const Bf16* columns,
-                                  const Lane&) {
-    begin_group();
-#pragma unroll
-    for (int i = 0; i < kDim / 16; ++i)
-      group_multiply_add(products, columns_at<kTreeTile>(tile, 16 * i), columns_at<kRows>(columns, 16 * i));
-    end_group();
-  }
-
-  template <int kRows>
-  __device__ static void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
-                                      const Bf16* rows, const Lane&) {
-    constexpr int kBlocks = Rows::kPanel / 8;
-    Left left[kRows / 16];
-#pragma unroll
-    for (int i = 0; i < kRows / 16; ++i) left[i] = rounded(weights, i);
-    begin_group();
-#pragma unroll
-    for (int i = 0; i < kRows / 16; ++i)
-#pragma unroll
-      for (int panel = 0; panel < kDim / Rows::kPanel; ++panel)
-        group_multiply_add(reinterpret_cast<float(&)[kBlocks][4]>(sums[panel * kBlocks]), left[i],
-                           matrix_at(rows + (panel * kRows + 16 * i) * Rows::kPanel));
-    end_group();
-  }
-
- private:
-  template <int kRows>
-  __device__ static std::uint64_t columns_at(const Bf16* rows, int column) {
-    return matrix_at(rows + column / Rows::kPanel * kRows * Rows::kPanel + column % Rows::kPanel);
-  }
-};
-
-template <int kDim>
-using KeyProducts = std::conditional_t<kDim % 64 == 0, GroupProducts<kDim>, WarpProducts<kDim>>;
-#else
-template <int kDim>
-using KeyProducts = WarpProducts<kDim>;
-#endif
 
 }  // namespace dpo::cuda

@@ -17,6 +17,16 @@ struct KeySteps {
   }
 };
 
+// What a block computes that takes a tile of queries.
+struct QueryTile {
+  int head, kv_head;
+  TreeTile tile;
+  __device__ explicit QueryTile(const TreeAttention& a)
+      : head(static_cast<int>(blockIdx.x % a.heads)),
+        kv_head(head / static_cast<int>(a.heads / a.kv_heads)),
+        tile(a.tiles[blockIdx.x / a.heads]) {}
+};
+
 // exp2f() without its care for subnormal results.
 __device__ inline float power_of_2(float x) {
   float result;
@@ -31,6 +41,11 @@ __device__ inline float sum_of_four(float x) {
 __device__ inline float max_of_four(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+// The start of the last of these queries.
+__device__ inline int last_start(const TreeAttention& a, const TreeTile& tile, int first, int count) {
+  return a.starts[token_of(tile, min(first + count, tile.tokens) - 1)];
 }
 
 // What a lane knows of its two queries.
@@ -51,6 +66,64 @@ struct Queries {
     return keys <= last && (keys < tile.prompt_tokens || keys + key_count > first_start);
   }
 };
+
+// Scores of keys that a query does not see become -infinity.
+__device__ inline void hide(float (&scores)[8][4], const TreeTile& tile, const Queries& queries, int start,
+                            int first_key, const Lane& l) {
+  if (all_see(tile, tile.number * kTreeTile, start, first_key, 64)) return;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (!sees(tile, queries.number[j / 2], queries.start[j / 2], first_key + 8 * i + l.column() + j % 2))
+        scores[i][j] = -INFINITY;
+}
+
+// The largest score so far, and the sum of exponentials below it; sums of four lanes are not added yet.
+struct SoftMax {
+  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+
+  // Scores become weights; returns by what earlier weights must be multiplied.
+  template <int kBlocks>
+  __device__ void add(float (&scores)[kBlocks][4], float scale, float (&earlier)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = largest[half];
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i)
+        most = fmaxf(most, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
+      most = max_of_four(most);
+      const float base = most == -INFINITY ? 0 : most * scale;
+      earlier[half] = power_of_2(largest[half] * scale - base);
+      largest[half] = most;
+      sum[half] *= earlier[half];
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i)
+#pragma unroll
+        for (int j = 2 * half; j < 2 * half + 2; ++j) {
+          scores[i][j] = power_of_2(scores[i][j] * scale - base);
+          sum[half] += scores[i][j];
+        }
+    }
+  }
+};
+
+// Writes the outputs of a warp's queries, and the log-sum-exp of their scores.
+template <class Rows>
+__device__ void store_attention(const float (&sums)[Rows::kDim / 8][4], const SoftMax& soft_max,
+                                const Queries& queries, const TreeAttention& a, const QueryTile& block,
+                                const Lane& l) {
+  const auto& [head, kv_head, tile] = block;
+  float factors[2];
+  for (int half = 0; half < 2; ++half) {
+    const float sum = sum_of_four(soft_max.sum[half]);
+    factors[half] = 1 / sum;
+    if (queries.exists(tile, half) && l.lane % 4 == 0)
+      a.lse[head * a.tokens + token_of(tile, queries.number[half])] =
+          soft_max.largest[half] * a.scale + logf(sum);
+  }
+  store_rows<Rows>(sums, factors, tile_memory(), a.out, head, tile, l);
+}
 
 template <int kValue>
 using HeadDim = std::integral_constant<int, kValue>;

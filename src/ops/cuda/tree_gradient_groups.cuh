@@ -1,0 +1,198 @@
+// Gradients of attention over trees with Hopper's products (tree_groups.cuh).
+#pragma once
+
+#include "ops/cuda/tree_gradients.cuh"
+#include "ops/cuda/tree_groups.cuh"
+
+namespace dpo::cuda {
+
+// Keys, and queries, that a block meets in a step.
+constexpr int kGroupQueryStep = 64;
+template <int kDim>
+constexpr int kGroupKeyStep = kDim <= 64 ? 64 : 32;
+
+// Whether a block keeps its queries in registers, rather than in shared memory.
+template <int kDim>
+constexpr bool kQueriesInRegisters = kDim > 64;
+
+// The elements of a block's shared memory.
+template <int kDim>
+constexpr int kGroupQueryElements =
+    ((kQueriesInRegisters<kDim> ? 0 : 2 * kTreeTile) + 3 * 2 * kGroupQueryStep) * kDim;
+template <int kDim>
+constexpr int kGroupKeyElements = (2 * kTreeTile + 3 * 2 * kGroupKeyStep<kDim>)*kDim;
+
+#ifdef DPO_WARP_GROUPS
+
+// Of the queries of a block's tile. What is added up in one step is computed during the next one.
+template <int kDim>
+__device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradients& g) {
+  using Rows = PanelRows<kDim>;
+  constexpr int kStep = kGroupQueryStep, kRows = kStep * kDim, kOwn = kTreeTile * kDim;
+  __shared__ float deltas[kTreeTile];
+  constexpr bool kInRegisters = kQueriesInRegisters<kDim>;
+  Bf16* own = tile_memory();                           // queries and gradients of outputs ...
+  Bf16* shared = own + (kInRegisters ? 0 : 2 * kOwn);  // ... and keys and values, of three steps
+  if (kInRegisters) own = shared + 2 * kRows;          // where step 1 will be
+  const QueryTile block(a);
+  const TreeTile& tile = block.tile;
+  const Lane l;
+  const KeySteps<kStep> steps{tile};
+  const auto keys_of = [&](int step) { return shared + step % 3 * 2 * kRows; };
+  const auto copy_step = [&](int step) {
+    copy_rows<Rows, kStep>(keys_of(step), a.k, block.kv_head, tile, steps.first_key(step));
+    copy_rows<Rows, kStep>(keys_of(step) + kRows, a.v, block.kv_head, tile, steps.first_key(step));
+    end_copies();
+  };
+  copy_rows<Rows, kTreeTile>(own, a.q, block.head, tile, tile.number * kTreeTile);
+  copy_rows<Rows, kTreeTile>(own + kOwn, g.out, block.head, tile, tile.number * kTreeTile);
+  end_copies();
+  copy_step(0);
+  wait_for_copies<0>();
+  publish_copies();
+  __syncthreads();
+  compute_delta<Rows>(deltas, own + kOwn, a, g, block);
+  Left q[kInRegisters ? kDim / 16 : 1], grad[kInRegisters ? kDim / 16 : 1], rows[kStep / 16];
+  if constexpr (kInRegisters)
+#pragma unroll
+    for (int i = 0; i < kDim / 16; ++i) {
+      q[i] = left_at<Rows>(own, 16 * i, l);
+      grad[i] = left_at<Rows>(own + kOwn, 16 * i, l);
+    }
+  __syncthreads();
+  if (steps.count() > 1) copy_step(1);
+  const Queries queries(a, tile, l);
+  const QueryGradients of_queries(a, block, queries, deltas, l);
+  const int start = last_start(a, tile, tile.number * kTreeTile, kTreeTile);
+  const float scale = a.scale * kLog2e;
+  float scores[kStep / 8][4] = {}, grads[kStep / 8][4] = {}, sums[kDim / 8][4] = {};
+  const auto begin_step = [&](int step) {
+    if constexpr (kInRegisters) {
+      begin_multiply<kDim>(scores, q, keys_of(step));
+      begin_multiply<kDim>(grads, grad, keys_of(step) + kRows);
+    } else {
+      begin_multiply<kDim, kStep>(scores, own, keys_of(step));
+      begin_multiply<kDim, kStep>(grads, own + kOwn, keys_of(step) + kRows);
+    }
+    end_products();
+  };
+  const auto weigh_step = [&](int step) {
+    take_sums(scores);
+    take_sums(grads);
+    of_queries.weigh_keys(scores, grads, scale, tile, queries, start, steps.first_key(step), l);
+  };
+  begin_products();
+  begin_step(0);
+  wait_for_products<0>();
+  weigh_step(0);
+  round_all<kStep>(rows, grads);
+  for (int step = 0; step + 1 < steps.count(); ++step) {
+    wait_for_copies<0>();
+    publish_copies();
+    __syncthreads();  // the next step has come, and nobody reads what the one after it overwrites
+    begin_products();
+    begin_step(step + 1);
+    begin_add_weighted<kDim, kStep>(sums, rows, keys_of(step));
+    end_products();
+    if (step + 2 < steps.count()) copy_step(step + 2);
+    wait_for_products<1>();
+    weigh_step(step + 1);
+    wait_for_products<0>();
+    take_sums(sums);
+    round_all<kStep>(rows, grads);
+  }
+  begin_products();
+  begin_add_weighted<kDim, kStep>(sums, rows, keys_of(steps.count() - 1));
+  end_products();
+  wait_for_products<0>();
+  take_sums(sums);
+  __syncthreads();
+  store_rows<Rows>(sums, {a.scale, a.scale}, shared, g.q, block.head, tile, l);
+}
+
+// Of the keys and values of a block's tile, in the same way. Rows are keys here, and columns are queries.
+template <int kDim>
+__device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradients& g) {
+  using Rows = PanelRows<kDim>;
+  constexpr int kStep = kGroupKeyStep<kDim>, kRows = kStep * kDim, kOwn = kTreeTile * kDim;
+  __shared__ StepQueries<kStep> step_queries[3];
+  Bf16* own_keys = tile_memory();
+  Bf16* own_values = own_keys + kOwn;
+  Bf16* shared = own_values + kOwn;  // queries and gradients of outputs, of three steps
+  const KeyTile<kStep> block(a);
+  const TreeTile& tile = block.tile;
+  const Lane l;
+  const auto queries_of = [&](int step) { return shared + step % 3 * 2 * kRows; };
+  const auto copy_step = [&](int step) {
+    const int head = block.head(step), first = block.first_query(step);
+    copy_rows<Rows, kStep>(queries_of(step), a.q, head, tile, first);
+    copy_rows<Rows, kStep>(queries_of(step) + kRows, g.out, head, tile, first);
+    step_queries[step % 3].copy(a, g, head, tile, first);
+    end_copies();
+  };
+  copy_rows<Rows, kTreeTile>(own_keys, a.k, block.kv_head, tile, block.first_key());
+  copy_rows<Rows, kTreeTile>(own_values, a.v, block.kv_head, tile, block.first_key());
+  copy_step(0);
+  if (block.count() > 1) copy_step(1);
+  const float scale = a.scale * kLog2e;
+  Left weights[kStep / 16], rows[kStep / 16];
+  float scores[kStep / 8][4] = {}, grads[kStep / 8][4] = {};
+  float key_sums[kDim / 8][4] = {}, value_sums[kDim / 8][4] = {};
+  const auto begin_step = [&](int step) {
+    begin_multiply<kDim, kStep>(scores, own_keys, queries_of(step));
+    begin_multiply<kDim, kStep>(grads, own_values, queries_of(step) + kRows);
+    end_products();
+  };
+  const auto weigh_step = [&](int step) {
+    take_sums(scores);
+    take_sums(grads);
+    weigh_queries(scores, grads, scale, tile, block.first_query(step), step_queries[step % 3], l);
+  };
+  const auto round_step = [&] {
+    round_all<kStep>(weights, scores);
+    round_all<kStep>(rows, grads);
+  };
+  const auto begin_add = [&](int step) {
+    begin_add_weighted<kDim, kStep>(value_sums, weights, queries_of(step) + kRows);
+    begin_add_weighted<kDim, kStep>(key_sums, rows, queries_of(step));
+    end_products();
+  };
+  if (block.count() > 1)
+    wait_for_copies<1>();
+  else
+    wait_for_copies<0>();
+  publish_copies();
+  __syncthreads();
+  begin_products();
+  begin_step(0);
+  wait_for_products<0>();
+  weigh_step(0);
+  round_step();
+  for (int step = 0; step + 1 < block.count(); ++step) {
+    wait_for_copies<0>();
+    publish_copies();
+    __syncthreads();
+    begin_products();
+    begin_step(step + 1);
+    begin_add(step);
+    if (step + 2 < block.count()) copy_step(step + 2);
+    wait_for_products<1>();
+    weigh_step(step + 1);
+    wait_for_products<0>();
+    take_sums(key_sums);
+    take_sums(value_sums);
+    round_step();
+  }
+  begin_products();
+  begin_add(block.count() - 1);
+  wait_for_products<0>();
+  take_sums(key_sums);
+  take_sums(value_sums);
+  __syncthreads();
+  store_rows<Rows>(key_sums, {a.scale, a.scale}, own_keys, g.k, block.kv_head, tile, l);
+  store_rows<Rows>(value_sums, {1, 1}, own_keys, g.v, block.kv_head, tile, l);
+}
+
+#endif
+
+}  // namespace dpo::cuda
