@@ -137,11 +137,11 @@ NormGradients norm_backward(const NormResult& forward, const std::vector<NormWei
     n.grads[k] = data_of(dense_grads.emplace_back(dense(grads[k])));
   }
   n.grad_sum = data_of(dense_sum);
-  n.parts = cuda::norm_parts(n.rows, n.width);
-  const at::Tensor partial = floats_like(x, {n.parts, sums, n.width});
-  const at::Tensor grad_weights = at::empty({sums, n.width}, x.options());
   NormGradients result{at::empty_like(x), {}};
   n.grad_x = result.x.mutable_data_ptr();
+  n.parts = cuda::norm_parts(n);
+  const at::Tensor partial = floats_like(x, {n.parts, sums, n.width});
+  const at::Tensor grad_weights = at::empty({sums, n.width}, x.options());
   n.partial = partial.mutable_data_ptr<float>();
   n.grad_weights = grad_weights.mutable_data_ptr();
   cuda::norm_backward(n, cuda::Launch(x));

@@ -49,7 +49,8 @@ struct NormGradient {
   float* partial = nullptr;      // [parts, sums, width], where every norm has two sums: weight, bias
   void* grad_weights = nullptr;  // [sums, width]
 };
-std::int64_t norm_parts(std::int64_t rows, std::int64_t width);
+// For all but `parts` and what depends on it.
+std::int64_t norm_parts(const NormGradient& gradient);
 void norm_backward(const NormGradient& gradient, Stream stream);
 
 enum class Activation { gelu, gelu_tanh, relu, silu };

@@ -86,11 +86,13 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(NormGradi
     const float rstd = n.rstd[row], mean = kLayerNorm ? n.mean[row] : 0;
     float normed[kPacks][kWidth], scaled[kPacks][kWidth];  // (x - mean) * rstd, and its gradient
     float sums[2] = {0, 0};
+    Pack<T, kWidth> more[kPacks] = {};
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       const std::int64_t column = column_of<kWidth>(p);
       if (column >= n.width) break;
       const auto x = pack_at<T, kWidth>(n.x, start + column);
+      if (n.grad_sum) more[p] = pack_at<T, kWidth>(n.grad_sum, start + column);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
         normed[p][i] = (to_float(x.values[i]) - mean) * rstd;
@@ -121,12 +123,11 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(NormGradi
     for (int p = 0; p < kPacks; ++p) {
       const std::int64_t column = column_of<kWidth>(p);
       if (column >= n.width) break;
-      Pack<T, kWidth> more = {}, out;
-      if (n.grad_sum) more = pack_at<T, kWidth>(n.grad_sum, start + column);
+      Pack<T, kWidth> out;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i)
         assign(out.values[i], rstd * (scaled[p][i] - level - normed[p][i] * along) +
-                                  (n.grad_sum ? to_float(more.values[i]) : 0.0F));
+                                  (n.grad_sum ? to_float(more[p].values[i]) : 0.0F));
       store_pack(n.grad_x, start + column, out);
     }
   }
@@ -171,16 +172,25 @@ void with_variant(Type type, std::int64_t width, bool is_wide, const Action& act
   });
 }
 
-template <bool kLayerNorm, int kNorms>
-void launch_backward(const NormGradient& n, cudaStream_t stream) {
+// Calls action(T, the kernel of gradients, its threads).
+template <bool kLayerNorm, int kNorms, class Action>
+void with_backward_kernel(const NormGradient& n, const Action& action) {
   const bool wide =
       all_aligned(n.x, n.weights[0], n.weights[1], n.grads[0], n.grads[1], n.grad_sum, n.grad_x);
   with_variant(n.type, n.width, wide, [&](auto zero, auto width, auto elements) {
     using T = decltype(zero);
-    norm_backward_kernel<T, decltype(width)::value, decltype(elements)::value, kLayerNorm, kNorms>
-        <<<static_cast<unsigned>(n.parts), threads_for(n.width, decltype(elements)::value), 0, stream>>>(n);
-    launch_add_parts(n.partial, n.parts, 2 * kNorms * n.width, static_cast<T*>(n.grad_weights), stream);
+    action(zero,
+           norm_backward_kernel<T, decltype(width)::value, decltype(elements)::value, kLayerNorm, kNorms>,
+           threads_for(n.width, decltype(elements)::value));
   });
+}
+
+template <class Action>
+void with_backward_kernel(const NormGradient& n, const Action& action) {
+  if (!n.is_layer_norm)
+    n.norms == 1 ? with_backward_kernel<false, 1>(n, action) : with_backward_kernel<false, 2>(n, action);
+  else
+    n.norms == 1 ? with_backward_kernel<true, 1>(n, action) : with_backward_kernel<true, 2>(n, action);
 }
 
 }  // namespace
@@ -199,19 +209,26 @@ void norm(const Norm& n, Stream stream) {
   check_launch("norm");
 }
 
-// Enough blocks for a large GPU, but few enough that their sums are little to add.
-std::int64_t norm_parts(std::int64_t rows, std::int64_t width) {
-  constexpr std::int64_t kThreadsOfGpu = 160 * 1024, kMostParts = 1024;
-  const std::int64_t blocks = kThreadsOfGpu / threads_for(width, elements_for(width));
-  return std::max<std::int64_t>(1, std::min({rows, blocks, kMostParts}));
+// As many blocks as the GPU runs at once, since a few more would take as long again.
+std::int64_t norm_parts(const NormGradient& n) {
+  constexpr std::int64_t kMostParts = 1024;  // whose sums are little to add
+  int device = 0, multiprocessors = 1, blocks = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  with_backward_kernel(n, [&](auto, auto kernel, int threads) {
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0);
+  });
+  const std::int64_t at_once = static_cast<std::int64_t>(multiprocessors) * blocks;
+  return std::max<std::int64_t>(1, std::min({n.rows, at_once, kMostParts}));
 }
 
 void norm_backward(const NormGradient& n, Stream stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  if (!n.is_layer_norm)
-    n.norms == 1 ? launch_backward<false, 1>(n, on) : launch_backward<false, 2>(n, on);
-  else
-    n.norms == 1 ? launch_backward<true, 1>(n, on) : launch_backward<true, 2>(n, on);
+  with_backward_kernel(n, [&](auto zero, auto kernel, int threads) {
+    kernel<<<static_cast<unsigned>(n.parts), static_cast<unsigned>(threads), 0, on>>>(n);
+    launch_add_parts(n.partial, n.parts, 2 * n.norms * n.width, static_cast<decltype(zero)*>(n.grad_weights),
+                     on);
+  });
   check_launch("norm_backward");
 }
 
