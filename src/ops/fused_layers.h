@@ -62,6 +62,10 @@ at::Tensor activate_with_bias(const at::Tensor& x, const at::Tensor& bias, Activ
 BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor& bias, Activation activation,
                                           const at::Tensor& grad);
 
+// The sums of the columns of a matrix with contiguous rows, in another dtype if wanted.
+bool supports_column_sums(const at::Tensor& matrix, at::ScalarType dtype);
+at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype);
+
 // Queries, keys and values, [tokens, heads, head_dim]; keys and values may have fewer heads.
 struct Heads {
   at::Tensor q, k, v;

@@ -199,6 +199,28 @@ BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor&
   return result;
 }
 
+bool supports_column_sums(const at::Tensor& matrix, at::ScalarType dtype) {
+  return matrix.is_cuda() && matrix.dim() == 2 && matrix.stride(1) == 1 && cuda::type_of(matrix) &&
+         cuda::type_of(dtype);
+}
+
+at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype) {
+  cuda::ColumnSums s;
+  s.type = *cuda::type_of(matrix);
+  s.sum_type = *cuda::type_of(dtype);
+  s.rows = matrix.size(0);
+  s.columns = matrix.size(1);
+  s.stride = matrix.stride(0);
+  s.matrix = matrix.const_data_ptr();
+  s.parts = cuda::column_sum_parts(s.rows, s.columns);
+  const at::Tensor partial = floats_like(matrix, {s.parts, s.columns});
+  const at::Tensor sums = at::empty({s.columns}, matrix.options().dtype(dtype));
+  s.partial = partial.mutable_data_ptr<float>();
+  s.sums = sums.mutable_data_ptr();
+  cuda::column_sums(s, cuda::Launch(matrix));
+  return sums;
+}
+
 bool supports_rotation(const Heads& heads, const Angles& angles) {
   const auto is_table = [](const at::Tensor& table) {
     return !table.defined() || (table.scalar_type() == at::kFloat && table.is_contiguous());

@@ -88,6 +88,18 @@ std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
 void bias_activation(const BiasActivation& call, Stream stream);
 void bias_activation_backward(const BiasActivation& call, Stream stream);
 
+// The sums of the columns of a matrix, whose rows are `stride` elements apart.
+struct ColumnSums {
+  Type type = Type::float32, sum_type = Type::float32;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  const void* matrix = nullptr;
+  std::int64_t parts = 0;
+  float* partial = nullptr;  // [parts, columns]
+  void* sums = nullptr;      // [columns]
+};
+std::int64_t column_sum_parts(std::int64_t rows, std::int64_t columns);
+void column_sums(const ColumnSums& call, Stream stream);
+
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 
 // Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
