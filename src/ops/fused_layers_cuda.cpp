@@ -52,6 +52,7 @@ cuda::BiasActivation bias_call(const at::Tensor& x, const at::Tensor& bias, Acti
   a.width = x.size(1);
   a.x = x.const_data_ptr();
   a.bias = data_of(bias);
+  a.parts = cuda::bias_parts(a.rows, a.width);
   return a;
 }
 
@@ -188,7 +189,6 @@ BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor&
                                           const at::Tensor& grad) {
   const at::Tensor dense = grad.contiguous();
   cuda::BiasActivation a = bias_call(x, bias, activation);
-  a.parts = cuda::bias_parts(a.rows, a.width);
   const at::Tensor partial = floats_like(x, {a.parts, a.width});
   BiasGradients result{at::empty_like(x), bias.defined() ? at::empty_like(bias) : at::Tensor()};
   a.grad_out = dense.const_data_ptr();

@@ -77,10 +77,10 @@ struct BiasActivation {
   std::int64_t rows = 0, width = 0;
   const void* x = nullptr;
   const void* bias = nullptr;
+  std::int64_t parts = 0;  // into which the rows are divided
   void* out = nullptr;
   const void* grad_out = nullptr;  // this and the following: for the backward pass
   void* grad_x = nullptr;
-  std::int64_t parts = 0;
   float* partial = nullptr;   // [parts, width]
   void* grad_bias = nullptr;  // [width]; null without a bias
 };
