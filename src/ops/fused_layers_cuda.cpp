@@ -221,6 +221,24 @@ at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype) {
   return sums;
 }
 
+bool supports_add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  return a.is_cuda() && cuda::type_of(a) && matches(a, a) && matches(b, a) && matches(c, a) &&
+         b.sizes() == a.sizes() && c.sizes() == a.sizes();
+}
+
+at::Tensor add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  const at::Tensor out = at::empty_like(a);
+  cuda::AddThree s;
+  s.type = *cuda::type_of(a);
+  s.count = a.numel();
+  s.a = a.const_data_ptr();
+  s.b = b.const_data_ptr();
+  s.c = c.const_data_ptr();
+  s.out = out.mutable_data_ptr();
+  cuda::add_three(s, cuda::Launch(a));
+  return out;
+}
+
 bool supports_rotation(const Heads& heads, const Angles& angles) {
   const auto is_table = [](const at::Tensor& table) {
     return !table.defined() || (table.scalar_type() == at::kFloat && table.is_contiguous());

@@ -100,6 +100,17 @@ struct ColumnSums {
 std::int64_t column_sum_parts(std::int64_t rows, std::int64_t columns);
 void column_sums(const ColumnSums& call, Stream stream);
 
+// (a + b) + c of arrays, rounded after each addition.
+struct AddThree {
+  Type type = Type::float32;
+  std::int64_t count = 0;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  void* out = nullptr;
+};
+void add_three(const AddThree& call, Stream stream);
+
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 
 // Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
