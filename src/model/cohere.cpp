@@ -2,6 +2,7 @@
 
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
+#include "ops/add.h"
 
 namespace dpo::model {
 namespace cohere {
@@ -29,8 +30,8 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
 at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                  const Context& context) {
   const Normed in = add_layer_norm(w, "input_layernorm", x, {}, config.settings.norm_epsilon);
-  return context.needed(in.x) + attention(config, w, in.norm, context) +
-         gated_mlp(config, w, context.needed(in.norm));
+  const at::Tensor attended = attention(config, w, in.norm, context);
+  return ops::add_three(context.needed(in.x), attended, gated_mlp(config, w, context.needed(in.norm)));
 }
 
 // The logits' scale is applied to what they are computed from.

@@ -1,5 +1,6 @@
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
+#include "ops/add.h"
 
 namespace dpo::model {
 namespace gpt_neox {
@@ -27,8 +28,8 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   const double epsilon = config.settings.norm_epsilon;
   if (config.shape.parallel_residual) {
     const TwoNorms in = two_layer_norms(w, "input_layernorm", "post_attention_layernorm", x, epsilon);
-    return context.needed(in.x) + attention(config, w, in.first, context) +
-           mlp(config, w, context.needed(in.second));
+    const at::Tensor attended = attention(config, w, in.first, context);
+    return ops::add_three(context.needed(in.x), attended, mlp(config, w, context.needed(in.second)));
   }
   const Normed in = add_layer_norm(w, "input_layernorm", x, {}, epsilon);
   const Normed y = add_layer_norm(w, "post_attention_layernorm", context.needed(in.x),

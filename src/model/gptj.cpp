@@ -1,5 +1,6 @@
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
+#include "ops/add.h"
 
 namespace dpo::model {
 namespace gptj {
@@ -23,8 +24,8 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   const Normed in = add_layer_norm(w, "ln_1", x, {}, config.settings.norm_epsilon);
   const at::Tensor inner =
       activated_linear(w, "mlp.fc_in", context.needed(in.norm), config.settings.activation);
-  return context.needed(in.x) + attention(config, w, in.norm, context) +
-         row_parallel_linear(w, "mlp.fc_out", inner);
+  const at::Tensor attended = attention(config, w, in.norm, context);
+  return ops::add_three(context.needed(in.x), attended, row_parallel_linear(w, "mlp.fc_out", inner));
 }
 
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {

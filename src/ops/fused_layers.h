@@ -62,6 +62,14 @@ at::Tensor activate_with_bias(const at::Tensor& x, const at::Tensor& bias, Activ
 BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor& bias, Activation activation,
                                           const at::Tensor& grad);
 
+// The sums of the columns of a matrix with contiguous rows, in another dtype if wanted.
+bool supports_column_sums(const at::Tensor& matrix, at::ScalarType dtype);
+at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype);
+
+// (a + b) + c of contiguous tensors of one shape, rounded after each addition.
+bool supports_add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c);
+at::Tensor add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c);
+
 // Queries, keys and values, [tokens, heads, head_dim]; keys and values may have fewer heads.
 struct Heads {
   at::Tensor q, k, v;

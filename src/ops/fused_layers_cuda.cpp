@@ -52,6 +52,7 @@ cuda::BiasActivation bias_call(const at::Tensor& x, const at::Tensor& bias, Acti
   a.width = x.size(1);
   a.x = x.const_data_ptr();
   a.bias = data_of(bias);
+  a.parts = cuda::bias_parts(a.rows, a.width);
   return a;
 }
 
@@ -188,7 +189,6 @@ BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor&
                                           const at::Tensor& grad) {
   const at::Tensor dense = grad.contiguous();
   cuda::BiasActivation a = bias_call(x, bias, activation);
-  a.parts = cuda::bias_parts(a.rows, a.width);
   const at::Tensor partial = floats_like(x, {a.parts, a.width});
   BiasGradients result{at::empty_like(x), bias.defined() ? at::empty_like(bias) : at::Tensor()};
   a.grad_out = dense.const_data_ptr();
@@ -197,6 +197,46 @@ BiasGradients activate_with_bias_backward(const at::Tensor& x, const at::Tensor&
   if (bias.defined()) a.grad_bias = result.bias.mutable_data_ptr();
   cuda::bias_activation_backward(a, cuda::Launch(x));
   return result;
+}
+
+bool supports_column_sums(const at::Tensor& matrix, at::ScalarType dtype) {
+  return matrix.is_cuda() && matrix.dim() == 2 && matrix.stride(1) == 1 && cuda::type_of(matrix) &&
+         cuda::type_of(dtype);
+}
+
+at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype) {
+  cuda::ColumnSums s;
+  s.type = *cuda::type_of(matrix);
+  s.sum_type = *cuda::type_of(dtype);
+  s.rows = matrix.size(0);
+  s.columns = matrix.size(1);
+  s.stride = matrix.stride(0);
+  s.matrix = matrix.const_data_ptr();
+  s.parts = cuda::column_sum_parts(s.rows, s.columns);
+  const at::Tensor partial = floats_like(matrix, {s.parts, s.columns});
+  const at::Tensor sums = at::empty({s.columns}, matrix.options().dtype(dtype));
+  s.partial = partial.mutable_data_ptr<float>();
+  s.sums = sums.mutable_data_ptr();
+  cuda::column_sums(s, cuda::Launch(matrix));
+  return sums;
+}
+
+bool supports_add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  return a.is_cuda() && cuda::type_of(a) && matches(a, a) && matches(b, a) && matches(c, a) &&
+         b.sizes() == a.sizes() && c.sizes() == a.sizes();
+}
+
+at::Tensor add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  const at::Tensor out = at::empty_like(a);
+  cuda::AddThree s;
+  s.type = *cuda::type_of(a);
+  s.count = a.numel();
+  s.a = a.const_data_ptr();
+  s.b = b.const_data_ptr();
+  s.c = c.const_data_ptr();
+  s.out = out.mutable_data_ptr();
+  cuda::add_three(s, cuda::Launch(a));
+  return out;
 }
 
 bool supports_rotation(const Heads& heads, const Angles& angles) {

@@ -35,6 +35,14 @@ BiasGradients activate_with_bias_backward(const at::Tensor&, const at::Tensor&, 
   no_kernels();
 }
 
+bool supports_column_sums(const at::Tensor&, at::ScalarType) { return false; }
+
+at::Tensor column_sums(const at::Tensor&, at::ScalarType) { no_kernels(); }
+
+bool supports_add_three(const at::Tensor&, const at::Tensor&, const at::Tensor&) { return false; }
+
+at::Tensor add_three(const at::Tensor&, const at::Tensor&, const at::Tensor&) { no_kernels(); }
+
 bool supports_rotation(const Heads&, const Angles&) { return false; }
 
 void rotate_heads(const Heads&, const Angles&) { no_kernels(); }

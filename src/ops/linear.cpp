@@ -7,6 +7,7 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/column_sums.h"
 #include "ops/fp8.h"
 
 namespace dpo::ops {
@@ -69,7 +70,7 @@ struct Linear : torch::autograd::Function<Linear> {
       else
         of_weight = at::mm(a.t(), b);
     }
-    if (ctx->saved_data["has_bias"].toBool() && ctx->needs_input_grad(2)) of_bias = gradient.sum(0);
+    if (ctx->saved_data["has_bias"].toBool() && ctx->needs_input_grad(2)) of_bias = column_sums(gradient);
     return {of_x, of_weight, of_bias, Variable(), Variable(), Variable()};
   }
 };

@@ -12,6 +12,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "ops/column_sums.h"
 #include "ops/upload.h"
 
 namespace dpo::ops {
@@ -128,7 +129,7 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
     at::Tensor logits = last_logits.defined() ? std::exchange(last_logits, {}) : logits_of(input, chunk);
     at::Tensor gradient = score_rows_backward(std::move(logits), part(input.targets, chunk), part(lse, chunk),
                                               part(by_row, chunk), input.first_row, input.logit_cap);
-    if (bias.tensor.defined()) bias.add(gradient.sum({0}, /*keepdim=*/false, bias.tensor.scalar_type()));
+    if (bias.tensor.defined()) bias.add(column_sums(gradient, bias.tensor.scalar_type()));
     gradient = gradient.to(input.hidden.scalar_type());
     at::Tensor out = part(hidden_gradient, chunk);
     at::mm_out(out, gradient, input.matrix);

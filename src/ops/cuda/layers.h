@@ -78,16 +78,39 @@ struct BiasActivation {
   std::int64_t rows = 0, width = 0;
   const void* x = nullptr;
   const void* bias = nullptr;
+  std::int64_t parts = 0;  // into which the rows are divided
   void* out = nullptr;
   const void* grad_out = nullptr;  // this and the following: for the backward pass
   void* grad_x = nullptr;
-  std::int64_t parts = 0;
   float* partial = nullptr;   // [parts, width]
   void* grad_bias = nullptr;  // [width]; null without a bias
 };
 std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
 void bias_activation(const BiasActivation& call, Stream stream);
 void bias_activation_backward(const BiasActivation& call, Stream stream);
+
+// The sums of the columns of a matrix, whose rows are `stride` elements apart.
+struct ColumnSums {
+  Type type = Type::float32, sum_type = Type::float32;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  const void* matrix = nullptr;
+  std::int64_t parts = 0;
+  float* partial = nullptr;  // [parts, columns]
+  void* sums = nullptr;      // [columns]
+};
+std::int64_t column_sum_parts(std::int64_t rows, std::int64_t columns);
+void column_sums(const ColumnSums& call, Stream stream);
+
+// (a + b) + c of arrays, rounded after each addition.
+struct AddThree {
+  Type type = Type::float32;
+  std::int64_t count = 0;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  void* out = nullptr;
+};
+void add_three(const AddThree& call, Stream stream);
 
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 

@@ -11,14 +11,16 @@
 
 namespace dpo::cuda {
 
-inline std::optional<Type> type_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
+inline std::optional<Type> type_of(at::ScalarType dtype) {
+  switch (dtype) {
     case at::kFloat: return Type::float32;
     case at::kBFloat16: return Type::bfloat16;
     case at::kHalf: return Type::float16;
     default: return std::nullopt;
   }
 }
+
+inline std::optional<Type> type_of(const at::Tensor& tensor) { return type_of(tensor.scalar_type()); }
 
 // The stream of a tensor's device, and that device as the current one while it exists.
 class Launch {

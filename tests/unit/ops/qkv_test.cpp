@@ -36,8 +36,8 @@ Heads expected_heads(const at::Tensor& qkv, const QkvLayout& l, const RotaryAngl
 }
 
 void check_heads(const at::TensorOptions& options, const QkvLayout& layout, std::int64_t pairs,
-                 bool interleaved, double tolerance) {
-  const std::int64_t tokens = 5, all = layout.heads + 2 * layout.kv_heads;
+                 bool interleaved, double tolerance, std::int64_t tokens = 5) {
+  const std::int64_t all = layout.heads + 2 * layout.kv_heads;
   const at::Tensor leaf = at::randn({tokens, all * layout.head_dim}, options).requires_grad_();
   const at::Tensor turns = at::rand({tokens, pairs}, options.dtype(at::kFloat)) * 6;
   const RotaryAngles angles =
@@ -65,15 +65,29 @@ void check_all_heads(const at::TensorOptions& options, double tolerance) {
         check_heads(options, layout, pairs, interleaved, tolerance);
 }
 
+// More tokens and heads than a block takes, and pairs that fill no pack: 20 dimensions of 80, of which the
+// kernel reads 24, and of 22, where it may not.
+void check_more_heads(const at::TensorOptions& options, double tolerance) {
+  for (const QkvLayout& layout :
+       {QkvLayout{32, 32, 80, true}, QkvLayout{5, 1, 96, false}, QkvLayout{3, 3, 22, true},
+        QkvLayout{16, 16, 64, true}, QkvLayout{40, 8, 128, false}})
+    for (const std::int64_t pairs :
+         {std::int64_t{8}, std::int64_t{10}, std::int64_t{12}, layout.head_dim / 2})
+      if (2 * pairs <= layout.head_dim) check_heads(options, layout, pairs, false, tolerance, 67);
+}
+
 TEST(RotatedHeads, AreThoseOfSeparateMatrices) {
   check_all_heads(at::kFloat, 0);
   check_all_heads(at::kBFloat16, 0);
+  check_more_heads(at::kBFloat16, 0);
 }
 
 TEST(RotatedHeads, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_all_heads(at::TensorOptions(at::kCUDA).dtype(at::kFloat), 1e-6);
   check_all_heads(at::TensorOptions(at::kCUDA).dtype(at::kBFloat16), 4e-3);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    check_more_heads(at::TensorOptions(at::kCUDA).dtype(type), type == at::kFloat ? 1e-6 : 4e-3);
 }
 
 }  // namespace
