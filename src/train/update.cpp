@@ -159,18 +159,19 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     if (gradients.on_scored) gradients.on_scored({.records = gather()});
+    result.tokens += forest.size();
+    result.aux_loss += part.share * saved.balance.value();
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
                     ops::upload(at::tensor(evaluated.gradients, at::kFloat), part.packed.tokens.device()),
                     gradients.store);
-    result.tokens += forest.size();
-    result.aux_loss += part.share * saved.balance.value();
   }
-  result.gradient_norm = gradients.finish();
+  // Whatever needs no gradients comes before their norm, which waits for the backward pass of a GPU.
   result.records = gather();
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
   result.tokens = static_cast<std::int64_t>(sums[0]);
   result.aux_loss = sums[1];
+  result.gradient_norm = gradients.finish();
   return result;
 }
 
