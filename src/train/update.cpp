@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,6 +34,16 @@ model::PassOptions training_pass(const TrainState& state, const std::vector<Micr
   return pass;
 }
 
+// Log-probabilities of a forest's responses, on the host. Those that are on one GPU are copied together.
+std::vector<loss::Score> read_scores(const data::Forest& forest, const at::Tensor& policy,
+                                     const at::Tensor& reference) {
+  if (policy.is_cpu() || policy.device() != reference.device())
+    return scores_of(forest, to_host(policy), to_host(reference));
+  const std::vector<double> both = to_host(at::cat({policy, reference}));
+  const auto middle = both.begin() + policy.numel();
+  return scores_of(forest, {both.begin(), middle}, {middle, both.end()});
+}
+
 // The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
 // compute gradients.
 std::vector<Record> score_all(const TrainState& state, const std::vector<Microbatch>& parts,
@@ -44,8 +55,7 @@ std::vector<Record> score_all(const TrainState& state, const std::vector<Microba
     const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
     const at::Tensor policy =
         model::forward(state.policy.model(), state.policy.store(), parts[i].packed, pass).log_probs;
-    records.add(forest,
-                records_of(forest, scores_of(forest, to_host(policy), to_host(reference)), {}, batch));
+    records.add(forest, records_of(forest, read_scores(forest, policy, reference), {}, batch));
   }
   return records.gather(state.mesh);
 }
@@ -152,7 +162,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     const at::Tensor reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
     const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
-    const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), to_host(reference));
+    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
