@@ -65,6 +65,20 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
+// The rows of each response, and the response of each row that is not padding.
+struct RowCounts {
+  std::vector<std::int32_t> lengths, of_rows;
+};
+
+RowCounts count_rows(const data::Forest& forest) {
+  RowCounts counts;
+  for (std::size_t r = 0; r + 1 < forest.row_starts.size(); ++r) {
+    counts.lengths.push_back(forest.row_starts[r + 1] - forest.row_starts[r]);
+    counts.of_rows.resize(static_cast<std::size_t>(forest.row_starts[r + 1]), static_cast<std::int32_t>(r));
+  }
+  return counts;
+}
+
 bool is_unbranched(const data::Forest& forest) {
   for (std::size_t t = 0; t + 1 < forest.tree_responses.size(); ++t)
     if (forest.tree_responses[t + 1] != forest.tree_responses[t] + 1) return false;
@@ -201,14 +215,15 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);
+  const RowCounts counts = count_rows(forest);
   const bool with_trees = ops::fused::has_tree_kernels(device);
   const ops::TreeTiles trees =
       with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
   const auto [all, parts] =
-      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, sequences, branches,
-                   forest.prompt_starts, trees.tiles, trees.starts},
+      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
+                   counts.of_rows, sequences, branches, forest.prompt_starts, trees.tiles, trees.starts},
                   device);
-  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(5));
+  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
   Batch batch;
   batch.tokens = indices[0];
   batch.positions = indices[1];
@@ -217,13 +232,13 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   batch.targets = indices[4];
   if (!forest.row_weights.empty())
     batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
-  batch.row_starts = forest.row_starts;
-  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[5]),
-                           ops::make_segments(std::move(branches), parts[6]),
-                           ops::make_segments(forest.prompt_starts, parts[7]),
+  batch.responses = {indices[5], indices[6]};
+  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[7]),
+                           ops::make_segments(std::move(branches), parts[8]),
+                           ops::make_segments(forest.prompt_starts, parts[9]),
                            {},
                            {}};
-  if (with_trees) layout.trees = {parts[8], parts[9]};
+  if (with_trees) layout.trees = {parts[10], parts[11]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);
@@ -234,8 +249,8 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   Batch there = batch;
-  for (at::Tensor* tensor :
-       {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights})
+  for (at::Tensor* tensor : {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets,
+                             &there.row_weights, &there.responses.lengths, &there.responses.of_rows})
     if (tensor->defined()) *tensor = tensor->to(device);
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =
