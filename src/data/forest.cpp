@@ -35,8 +35,8 @@ std::int32_t response_of(Tree& tree, const Leaf& leaf) {
 
 void append(Forest& forest, std::span<const Token> tokens, std::int32_t first_position) {
   forest.tokens.insert(forest.tokens.end(), tokens.begin(), tokens.end());
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    forest.positions.push_back(first_position + static_cast<std::int32_t>(i));
+  forest.positions.resize(forest.tokens.size());
+  std::iota(forest.positions.end() - std::ssize(tokens), forest.positions.end(), first_position);
 }
 
 std::int32_t end_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }

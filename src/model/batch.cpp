@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -65,6 +66,26 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
+// The rows of each response, and the response of each row that is not padding.
+struct RowCounts {
+  std::vector<std::int32_t> lengths, of_rows;
+};
+
+RowCounts count_rows(const data::Forest& forest) {
+  RowCounts counts;
+  for (std::size_t r = 0; r + 1 < forest.row_starts.size(); ++r) {
+    counts.lengths.push_back(forest.row_starts[r + 1] - forest.row_starts[r]);
+    counts.of_rows.resize(static_cast<std::size_t>(forest.row_starts[r + 1]), static_cast<std::int32_t>(r));
+  }
+  return counts;
+}
+
+std::span<std::int32_t> rows_of(data::Forest& forest, std::size_t response) {
+  const auto begin = static_cast<std::size_t>(forest.row_starts[response]),
+             end = static_cast<std::size_t>(forest.row_starts[response + 1]);
+  return std::span(forest.rows).subspan(begin, end - begin);
+}
+
 bool is_unbranched(const data::Forest& forest) {
   for (std::size_t t = 0; t + 1 < forest.tree_responses.size(); ++t)
     if (forest.tree_responses[t + 1] != forest.tree_responses[t] + 1) return false;
@@ -75,59 +96,43 @@ bool is_unbranched(const data::Forest& forest) {
 // prompts, whose attention needs no second part.
 data::Forest joined(const data::Forest& forest) {
   data::Forest result = forest;
-  result.tokens.clear();
-  result.positions.clear();
-  result.response_starts = {0};
-  std::vector<std::int32_t> place(forest.tokens.size());
-  const auto append = [&](std::int32_t begin, std::int32_t end) {
-    for (auto token = static_cast<std::size_t>(begin); token < static_cast<std::size_t>(end); ++token) {
-      place[token] = static_cast<std::int32_t>(result.tokens.size());
-      result.tokens.push_back(forest.tokens[token]);
-      result.positions.push_back(forest.positions[token]);
-    }
+  std::int32_t end = 0;
+  // Returns by how much they moved.
+  const auto append = [&](std::int32_t begin, std::int32_t count) {
+    std::copy_n(forest.tokens.begin() + begin, count, result.tokens.begin() + end);
+    std::copy_n(forest.positions.begin() + begin, count, result.positions.begin() + end);
+    return std::exchange(end, end + count) - begin;
   };
   for (std::size_t t = 0; t + 1 < forest.prompt_starts.size(); ++t) {
-    append(forest.prompt_starts[t], forest.prompt_starts[t + 1]);
-    append(forest.response_starts[t], forest.response_starts[t + 1]);
-    result.response_starts.push_back(static_cast<std::int32_t>(result.tokens.size()));
+    const std::int32_t prompt = forest.prompt_starts[t], response = forest.response_starts[t];
+    const std::int32_t prompt_moved = append(prompt, forest.prompt_starts[t + 1] - prompt);
+    const std::int32_t response_moved = append(response, forest.response_starts[t + 1] - response);
+    result.response_starts[t + 1] = end;
+    for (std::int32_t& row : rows_of(result, t)) row += row < response ? prompt_moved : response_moved;
   }
+  result.response_starts[0] = 0;
   std::ranges::fill(result.prompt_starts, 0);
-  for (std::int32_t& row : result.rows) row = place[static_cast<std::size_t>(row)];
   return result;
 }
 
-// The tokens of prompts, and of each response those up to the last that the head reads; at least one.
-std::vector<std::int32_t> read_tokens(const data::Forest& forest) {
-  std::vector<std::int32_t> read(static_cast<std::size_t>(forest.prompt_tokens()));
-  std::iota(read.begin(), read.end(), 0);
+// Leaves out the tokens of each response after the last that the head reads; at least one stays.
+void leave_out_unread(data::Forest& forest, std::vector<std::int32_t>& lengths) {
+  std::int32_t begin = forest.response_starts[0], kept = begin;
   for (std::size_t r = 0; r + 1 < forest.response_starts.size(); ++r) {
-    const std::int32_t begin = forest.response_starts[r], rows = forest.row_starts[r + 1];
-    const std::int32_t last =
-        rows > forest.row_starts[r] ? forest.rows[static_cast<std::size_t>(rows - 1)] : 0;
-    const std::int32_t end = std::min(std::max(begin, last) + 1, forest.response_starts[r + 1]);
-    for (std::int32_t token = begin; token < end; ++token) read.push_back(token);
+    const std::int32_t end = forest.response_starts[r + 1], moved = begin - kept;
+    const std::span<std::int32_t> rows = rows_of(forest, r);
+    const std::int32_t last = rows.empty() ? begin : std::max(begin, rows.back());
+    const std::int32_t count = std::min(last + 1, end) - begin;
+    for (std::vector<std::int32_t>* values : {&forest.tokens, &forest.positions, &lengths})
+      std::copy_n(values->begin() + begin, moved > 0 ? count : 0, values->begin() + kept);
+    for (std::int32_t& row : rows)
+      if (row >= begin) row -= moved;
+    kept += count;
+    forest.response_starts[r + 1] = kept;
+    begin = end;
   }
-  return read;
-}
-
-template <class T>
-std::vector<T> select(const std::vector<T>& values, const std::vector<std::int32_t>& indices) {
-  std::vector<T> selected;
-  selected.reserve(indices.size());
-  for (const std::int32_t i : indices) selected.push_back(values[static_cast<std::size_t>(i)]);
-  return selected;
-}
-
-// The forest with these of its tokens, in ascending order.
-data::Forest with_tokens(data::Forest forest, const std::vector<std::int32_t>& tokens) {
-  const auto place_of = [&tokens](std::int32_t token) {
-    return static_cast<std::int32_t>(std::ranges::lower_bound(tokens, token) - tokens.begin());
-  };
-  forest.tokens = select(forest.tokens, tokens);
-  forest.positions = select(forest.positions, tokens);
-  for (std::int32_t& start : forest.response_starts) start = place_of(start);
-  for (std::int32_t& row : forest.rows) row = place_of(row);
-  return forest;
+  for (std::vector<std::int32_t>* values : {&forest.tokens, &forest.positions, &lengths})
+    values->resize(static_cast<std::size_t>(kept));
 }
 
 // So many tokens more, which are a sequence of their own: a prompt without responses or, in a forest without
@@ -173,9 +178,7 @@ Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptio
   data::Forest forest = is_unbranched(whole) ? joined(whole) : whole;
   std::vector<std::int32_t> lengths = tree_lengths(forest);
   if (shape.experts > 0) return {std::move(forest), std::move(lengths)};
-  const std::vector<std::int32_t> tokens = read_tokens(forest);
-  forest = with_tokens(std::move(forest), tokens);
-  lengths = select(lengths, tokens);
+  leave_out_unread(forest, lengths);
   if (const std::int64_t missing = padding_of(forest.size(), options.multiple); missing > 0) {
     const auto at = forest.prompt_tokens() > 0 ? forest.prompt_tokens() : forest.size();
     lengths.insert(lengths.begin() + at, static_cast<std::size_t>(missing), 1);
@@ -201,14 +204,15 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);
+  const RowCounts counts = count_rows(forest);
   const bool with_trees = ops::fused::has_tree_kernels(device);
   const ops::TreeTiles trees =
       with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
   const auto [all, parts] =
-      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, sequences, branches,
-                   forest.prompt_starts, trees.tiles, trees.starts},
+      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
+                   counts.of_rows, sequences, branches, forest.prompt_starts, trees.tiles, trees.starts},
                   device);
-  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(5));
+  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
   Batch batch;
   batch.tokens = indices[0];
   batch.positions = indices[1];
@@ -217,13 +221,13 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   batch.targets = indices[4];
   if (!forest.row_weights.empty())
     batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
-  batch.row_starts = forest.row_starts;
-  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[5]),
-                           ops::make_segments(std::move(branches), parts[6]),
-                           ops::make_segments(forest.prompt_starts, parts[7]),
+  batch.responses = {indices[5], indices[6]};
+  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[7]),
+                           ops::make_segments(std::move(branches), parts[8]),
+                           ops::make_segments(forest.prompt_starts, parts[9]),
                            {},
                            {}};
-  if (with_trees) layout.trees = {parts[8], parts[9]};
+  if (with_trees) layout.trees = {parts[10], parts[11]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);
@@ -234,8 +238,8 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   Batch there = batch;
-  for (at::Tensor* tensor :
-       {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights})
+  for (at::Tensor* tensor : {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets,
+                             &there.row_weights, &there.responses.lengths, &there.responses.of_rows})
     if (tensor->defined()) *tensor = tensor->to(device);
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "data/forest.h"
 #include "model/tables/settings.h"
 #include "ops/forest_attention.h"
+#include "ops/log_probs.h"
 
 namespace dpo::model {
 
@@ -18,11 +18,11 @@ struct Batch {
   at::Tensor lengths;    // int64 [tokens]: of the longest sequence of each token's tree
   std::shared_ptr<const ops::ForestLayout> layout;
 
-  // For the head; see data::Forest. Rows after those of the last response are padding.
+  // For the head; see data::Forest.
   at::Tensor rows;         // int64
   at::Tensor targets;      // int64
   at::Tensor row_weights;  // float32; undefined: all 1
-  std::vector<std::int32_t> row_starts;
+  ops::ResponseRows responses;
 };
 
 struct BatchOptions {

@@ -86,7 +86,7 @@ ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Ma
           matrix.weight,
           head.bias("lm_head"),
           batch.targets,
-          batch.row_starts,
+          batch.responses,
           chunk_rows_of(options, matrix.weight, model.config.settings.logit_cap),
           batch.row_weights,
           first_vocabulary_row(head, model.config.shape.vocabulary),

@@ -6,14 +6,13 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "ops/column_sums.h"
-#include "ops/upload.h"
 
 namespace dpo::ops {
 namespace {
@@ -41,22 +40,12 @@ at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
                     input.bias.defined() ? std::optional(input.bias) : std::nullopt);
 }
 
-at::Tensor lengths_of(const HeadInput& input) {
-  std::vector<std::int64_t> lengths;
-  for (std::size_t r = 0; r + 1 < input.row_starts.size(); ++r)
-    lengths.push_back(input.row_starts[r + 1] - input.row_starts[r]);
-  return upload(at::tensor(lengths, at::kLong), input.hidden.device());
-}
-
-// Rows after them are padding.
-std::int64_t rows_of_responses(const HeadInput& input) { return input.row_starts.back(); }
-
 // segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
 at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
   const at::Tensor weighted =
       input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
-  return at::segment_reduce(weighted.narrow(0, 0, rows_of_responses(input)), "sum", lengths_of(input),
-                            /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
+  return at::segment_reduce(weighted.narrow(0, 0, input.responses.of_rows.size(0)), "sum",
+                            input.responses.lengths, /*indices=*/{}, /*offsets=*/{}, /*axis=*/0,
                             /*unsafe=*/true, /*initial=*/0);
 }
 
@@ -112,11 +101,9 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
                                     const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
                                     at::Tensor last_logits) {
-  const std::int64_t rows = rows_of_responses(input);
   at::Tensor by_row = at::zeros_like(lse);
-  by_row.narrow(0, 0, rows)
-      .copy_(grad_log_probs.to(lse.scalar_type())
-                 .repeat_interleave(lengths_of(input), /*dim=*/0, /*output_size=*/rows));
+  at::Tensor without_padding = by_row.narrow(0, 0, input.responses.of_rows.size(0));
+  at::index_select_out(without_padding, grad_log_probs.to(lse.scalar_type()), 0, input.responses.of_rows);
   if (input.row_weights.defined()) by_row.mul_(input.row_weights);
   const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   const std::vector<Chunk> chunks = chunks_of(input);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include <ATen/core/Tensor.h>
 
@@ -11,14 +10,20 @@
 
 namespace dpo::ops {
 
+// Which rows are those of which response. Rows after them are padding.
+struct ResponseRows {
+  at::Tensor lengths;  // int64 [responses]: rows of each
+  at::Tensor of_rows;  // int64 [rows without padding]: the response of each
+};
+
 // The head's input: rows of hidden states, each of which predicts a token.
 struct HeadInput {
-  at::Tensor hidden;                         // [rows, hidden]
-  at::Tensor matrix;                         // [vocabulary, hidden]
-  at::Tensor bias;                           // [vocabulary], or undefined
-  at::Tensor targets;                        // int64 [rows]
-  std::span<const std::int32_t> row_starts;  // [responses + 1], the rows of each response; others are padding
-  std::int64_t chunk_rows = 0;               // rows of logits in memory at once, at most
+  at::Tensor hidden;   // [rows, hidden]
+  at::Tensor matrix;   // [vocabulary, hidden]
+  at::Tensor bias;     // [vocabulary], or undefined
+  at::Tensor targets;  // int64 [rows]
+  ResponseRows responses;
+  std::int64_t chunk_rows = 0;  // rows of logits in memory at once, at most
   at::Tensor row_weights = {};  // [rows]: how much each token counts in its response's sum; undefined: 1
   // With a vocabulary sharded over tensor-parallel ranks: the first row of this rank's shard.
   std::optional<std::int64_t> first_row = {};

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
@@ -32,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kWarmUp = 2;  // updates, in which kernels are chosen and memory is allocated
 
 // Random examples whose lengths follow the statistics. Owns their tokens.
-class RandomBatches : public train::BatchSource {
+class RandomBatches {
  public:
   RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
       : lengths_(lengths),
@@ -40,9 +41,17 @@ class RandomBatches : public train::BatchSource {
         vocabulary_(vocabulary),
         responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)) {}
 
-  train::ExampleBatch next(std::int64_t) override {
-    train::ExampleBatch batch;
+  // The next batches. Their tokens are valid until the next call.
+  std::vector<train::ExampleBatch> take(std::int64_t count) {
     texts_.clear();
+    std::vector<train::ExampleBatch> batches;
+    for (std::int64_t i = 0; i < count; ++i) batches.push_back(make());
+    return batches;
+  }
+
+ private:
+  train::ExampleBatch make() {
+    train::ExampleBatch batch;
     for (std::int64_t i = 0; i < config_.batch_size; ++i) {
       const auto prompt = text(lengths_.prompt);
       std::vector<std::span<const data::Token>> responses;
@@ -54,7 +63,6 @@ class RandomBatches : public train::BatchSource {
     return batch;
   }
 
- private:
   std::span<const data::Token> text(const std::vector<double>& means) {
     const double mean = means[random_() % means.size()];
     std::vector<data::Token> tokens(std::max<std::size_t>(1, static_cast<std::size_t>(mean + 0.5)));
@@ -142,14 +150,21 @@ struct Measured {
   double total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 };
 
+// As a run does it: a batch is packed and its passes are queued while a GPU still updates weights for the one
+// before. So an update's time is from the end of the previous one, on the host, to its own. Batches are made
+// before the clock starts, a limited number at a time; the last one of these waits for the GPU.
 Measured measure(train::TrainState& state, RandomBatches& batches, std::int64_t updates) {
+  constexpr std::int64_t kMostBatches = 64;
   Measured measured;
-  for (std::int64_t i = 0; i < updates; ++i) {
-    const train::ExampleBatch batch = batches.next(i);
-    const Clock::time_point start = Clock::now();
-    measured.tokens += train::update(state, batch).tokens;
-    wait_for_gpu();
-    measured.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  for (std::int64_t left = updates; left > 0; left -= kMostBatches) {
+    const std::vector<train::ExampleBatch> taken = batches.take(std::min(left, kMostBatches));
+    Clock::time_point start = Clock::now();
+    for (const train::ExampleBatch& batch : taken) {
+      measured.tokens += train::update(state, batch).tokens;
+      if (&batch == &taken.back()) wait_for_gpu();
+      const Clock::time_point end = Clock::now();
+      measured.seconds.push_back(std::chrono::duration<double>(end - std::exchange(start, end)).count());
+    }
   }
   return measured;
 }

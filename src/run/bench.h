@@ -11,7 +11,7 @@
 namespace dpo::run {
 
 struct BenchResult {
-  std::vector<double> seconds;  // of each update after the warm-up
+  std::vector<double> seconds;  // of each update after the warm-up; their sum is all the time they took
   double pairs_per_second = 0;  // or examples per second, for SFT
   double tokens_per_second = 0;
   double model_flops_utilization = 0;

@@ -162,11 +162,12 @@ class TrainingLoop {
         train::update(run_.state, batch, [&](const train::UpdateResult& computed) {
           if (is_first) check_first_update(computed, batch);
         });
-    wait_for_gpu();  // so that all of its time is measured
     ++run_.run_state.updates;
     run_.run_state.examples += static_cast<std::int64_t>(batch.examples.size());
     run_.run_state.reward_sum = run_.state.rewards.sum;
     run_.run_state.rewards = run_.state.rewards.count;
+    // A GPU may still be updating weights while this is logged and the next batch is packed; what is left
+    // then is part of the next update's time.
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Metrics metrics = metrics_of(result.records, run_.state.loss, "train");
     add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),

@@ -31,21 +31,24 @@ ExampleBatch OrderedBatches::next(std::int64_t update) {
   return batch_of(examples_, data::Split::Train, batches_.at(static_cast<std::size_t>(update)));
 }
 
-std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
-                                    const shard::Mesh& mesh, const model::ModelShape& shape,
-                                    at::Device device) {
-  const auto parts =
-      data::partition_batch(batch.examples, microbatches * mesh.data->size(), /*budget=*/0).parts;
-  const auto filled = std::ranges::count_if(parts, [](const auto& part) { return !part.empty(); });
-  const std::int64_t first = mesh.data->rank() * microbatches;
-  std::vector<Microbatch> own;
-  for (std::int64_t i = first; i < first + microbatches; ++i) {
-    data::Forest forest = data::make_forest(batch.examples, parts[static_cast<std::size_t>(i)]);
+Microbatches::Microbatches(const ExampleBatch& batch, std::int64_t count, const shard::Mesh& mesh,
+                           const model::ModelShape& shape, at::Device device)
+    : batch_(batch), shape_(shape), device_(device), packed_(static_cast<std::size_t>(count)) {
+  const auto parts = data::partition_batch(batch.examples, count * mesh.data->size(), /*budget=*/0).parts;
+  share_ =
+      1.0 / static_cast<double>(std::ranges::count_if(parts, [](const auto& part) { return !part.empty(); }));
+  const auto first = parts.begin() + mesh.data->rank() * count;
+  examples_.assign(first, first + count);
+}
+
+const Microbatch& Microbatches::at(std::size_t i) {
+  if (!packed_[i]) {
+    data::Forest forest = data::make_forest(batch_.examples, examples_[i]);
     model::Batch packed = model::make_batch(
-        forest, shape, device, {.multiple = model::padded_multiple(forest.size(), shape, device)});
-    own.push_back({std::move(forest), std::move(packed), 1.0 / static_cast<double>(filled)});
+        forest, shape_, device_, {.multiple = model::padded_multiple(forest.size(), shape_, device_)});
+    packed_[i] = {std::move(forest), std::move(packed)};
   }
-  return own;
+  return *packed_[i];
 }
 
 }  // namespace dpo::train

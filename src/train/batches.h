@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "config/run_config.h"
@@ -53,13 +54,28 @@ class OrderedBatches : public BatchSource {
 struct Microbatch {
   data::Forest forest;
   model::Batch packed;
-  double share = 1;  // in a mean over the batch's microbatches on all ranks that are not empty
 };
 
 // This rank's microbatches of a batch, split by tokens; some may be empty. The same batch is always split in
-// the same way, so that policy and reference compute the same shapes.
-std::vector<Microbatch> split_batch(const ExampleBatch& batch, std::int64_t microbatches,
-                                    const shard::Mesh& mesh, const model::ModelShape& shape,
-                                    at::Device device);
+// the same way, so that policy and reference compute the same shapes. Each is packed when it is first asked
+// for: while a GPU computes the one before.
+class Microbatches {
+ public:
+  Microbatches(const ExampleBatch& batch, std::int64_t count, const shard::Mesh& mesh,
+               const model::ModelShape& shape, at::Device device);
+
+  std::size_t size() const { return packed_.size(); }
+  const Microbatch& at(std::size_t i);
+  // Of each in a mean over the batch's microbatches on all ranks that are not empty.
+  double share() const { return share_; }
+
+ private:
+  const ExampleBatch& batch_;
+  const model::ModelShape& shape_;
+  at::Device device_;
+  double share_ = 1;
+  std::vector<std::vector<std::int64_t>> examples_;  // of each
+  std::vector<std::optional<Microbatch>> packed_;
+};
 
 }  // namespace dpo::train

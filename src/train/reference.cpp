@@ -66,7 +66,7 @@ std::unique_ptr<Reference> cached_reference(CachedScores scores) {
 }
 
 std::vector<double> to_host(const at::Tensor& tensor) {
-  const at::Tensor host = tensor.to(at::kCPU, at::kDouble).contiguous();
+  const at::Tensor host = tensor.cpu().to(at::kDouble).contiguous();
   const double* data = host.const_data_ptr<double>();
   return {data, data + host.numel()};
 }

@@ -98,8 +98,9 @@ class Collector {
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
     const model::Store& store = reference_.local.store();
-    for (const Microbatch& part :
-         split_batch(batch, microbatches_, mesh_, reference_.local.model().config.shape, store.device(0))) {
+    Microbatches parts(batch, microbatches_, mesh_, reference_.local.model().config.shape, store.device(0));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Microbatch& part = parts.at(i);
       const std::vector<double> scores = to_host(reference_.scores(part.packed));
       records.add(part.forest, records_of(part.forest, scores_of(part.forest, scores, scores), {}, batch));
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,16 +17,15 @@
 namespace dpo::train {
 namespace {
 
-std::vector<Microbatch> microbatches_of(const TrainState& state, const ExampleBatch& batch) {
-  return split_batch(batch, state.microbatches, state.mesh, state.policy.model().config.shape,
-                     state.policy.store().device(0));
+Microbatches microbatches_of(const TrainState& state, const ExampleBatch& batch) {
+  return {batch, state.microbatches, state.mesh, state.policy.model().config.shape,
+          state.policy.store().device(0)};
 }
 
 // The pass over a microbatch for its gradients: each has dropout masks of its own.
-model::PassOptions training_pass(const TrainState& state, const std::vector<Microbatch>& parts,
-                                 std::size_t microbatch) {
+model::PassOptions training_pass(const TrainState& state, const Microbatches& parts, std::size_t microbatch) {
   model::PassOptions pass = state.pass;
-  pass.router_aux_loss_coef *= parts[microbatch].share;
+  pass.router_aux_loss_coef *= parts.share();
   if (state.dropout == 0) return pass;
   std::uint64_t seed = splitmix64(state.seed + static_cast<std::uint64_t>(state.optimizer->updates()));
   seed = splitmix64(seed + static_cast<std::uint64_t>(state.mesh.data->rank()));
@@ -33,19 +33,30 @@ model::PassOptions training_pass(const TrainState& state, const std::vector<Micr
   return pass;
 }
 
+// Log-probabilities of a forest's responses, on the host. Those that are on one GPU are copied together.
+std::vector<loss::Score> read_scores(const data::Forest& forest, const at::Tensor& policy,
+                                     const at::Tensor& reference) {
+  if (policy.is_cpu() || policy.device() != reference.device())
+    return scores_of(forest, to_host(policy), to_host(reference));
+  const std::vector<double> both = to_host(at::cat({policy, reference}));
+  const auto middle = both.begin() + policy.numel();
+  return scores_of(forest, {both.begin(), middle}, {middle, both.end()});
+}
+
 // The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
 // compute gradients.
-std::vector<Record> score_all(const TrainState& state, const std::vector<Microbatch>& parts,
-                              const ExampleBatch& batch, bool training = false) {
+std::vector<Record> score_all(const TrainState& state, Microbatches& parts, const ExampleBatch& batch,
+                              bool training = false) {
   BatchRecords records(batch);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const data::Forest& forest = parts[i].forest;
-    const at::Tensor reference = state.reference->scores(parts[i], batch);
+    const Microbatch& part = parts.at(i);
+    const data::Forest& forest = part.forest;
+    const at::Tensor reference = state.reference->scores(part, batch);
     const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
     const at::Tensor policy =
-        model::forward(state.policy.model(), state.policy.store(), parts[i].packed, pass).log_probs;
-    records.add(forest,
-                records_of(forest, scores_of(forest, to_host(policy), to_host(reference)), {}, batch));
+        model::forward(state.policy.model(), state.policy.store(), part.packed, pass).log_probs;
+    if (i + 1 < parts.size()) parts.at(i + 1);  // before the scores, for which the host waits
+    records.add(forest, records_of(forest, read_scores(forest, policy, reference), {}, batch));
   }
   return records.gather(state.mesh);
 }
@@ -91,7 +102,8 @@ double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
       response = response.first(std::min(response.size(), state.max_length - taken));
   }
   double sum = 0, count = 0;
-  for (const Record& record : score_all(state, microbatches_of(state, mismatched), mismatched))
+  Microbatches parts = microbatches_of(state, mismatched);
+  for (const Record& record : score_all(state, parts, mismatched))
     for (std::size_t i = 0; i < record.policy.size(); ++i, ++count)
       sum += record.policy[i] - record.reference[i];
   return sum / count;
@@ -136,7 +148,7 @@ struct Gradients {
 // The passes over a batch.
 UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Gradients& gradients) {
   UpdateResult result;
-  const std::vector<Microbatch> parts = microbatches_of(state, batch);
+  Microbatches parts = microbatches_of(state, batch);
   const loss::Options options = loss_options_for(state, batch);
   // Scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
@@ -146,31 +158,32 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
   BatchRecords records(batch);
   const auto gather = [&] { return whole ? whole->records() : records.gather(state.mesh); };
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Microbatch& part = parts[i];
+    const Microbatch& part = parts.at(i);
     const data::Forest& forest = part.forest;
     const model::PassOptions pass = training_pass(state, parts, i);
     const at::Tensor reference = state.reference->scores(part, batch);
     model::SavedActivations saved;
     const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
-    const std::vector<loss::Score> scores = scores_of(forest, to_host(output.log_probs), to_host(reference));
+    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
     loss::LossAndGradients evaluated =
         whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
               : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
     for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
     if (gradients.on_scored) gradients.on_scored({.records = gather()});
+    result.tokens += forest.size();
+    result.aux_loss += parts.share() * saved.balance.value();
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
                     ops::upload(at::tensor(evaluated.gradients, at::kFloat), part.packed.tokens.device()),
                     gradients.store);
-    result.tokens += forest.size();
-    result.aux_loss += part.share * saved.balance.value();
   }
-  result.gradient_norm = gradients.finish();
+  // Whatever needs no gradients comes before their norm, which waits for the backward pass of a GPU.
   result.records = gather();
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
   result.tokens = static_cast<std::int64_t>(sums[0]);
   result.aux_loss = sums[1];
+  result.gradient_norm = gradients.finish();
   return result;
 }
 
@@ -260,7 +273,8 @@ void require_equal_models(const UpdateResult& result, at::ScalarType dtype) {
 
 std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch) {
   const loss::Options options = loss_options_for(state, batch);
-  return WholeBatch(options, score_all(state, microbatches_of(state, batch), batch), batch).records();
+  Microbatches parts = microbatches_of(state, batch);
+  return WholeBatch(options, score_all(state, parts, batch), batch).records();
 }
 
 }  // namespace dpo::train

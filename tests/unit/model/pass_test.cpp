@@ -4,6 +4,7 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "model/init.h"
@@ -60,6 +61,19 @@ TEST(Batch, LeavesOutTokensThatNothingReads) {
     EXPECT_TRUE((batch.*member).index_select(0, batch.rows).equal((all.*member).index_select(0, all.rows)));
   shape.experts = 4;
   EXPECT_EQ(make_batch(forest, shape, at::kCPU).tokens.size(0), all.tokens.size(0));
+}
+
+TEST(Batch, KnowsTheResponseOfEachRow) {
+  const data::Forest forest = two_trees();
+  ModelShape shape;
+  shape.vocabulary = 100;
+  shape.context = 20;
+  for (const std::int64_t multiple : {1, 32}) {
+    const Batch batch = make_batch(forest, shape, at::kCPU, {.multiple = multiple});
+    const at::Tensor lengths = at::tensor({2, 3, 1, 6}, at::kLong);
+    EXPECT_TRUE(batch.responses.lengths.equal(lengths));
+    EXPECT_TRUE(batch.responses.of_rows.equal(at::arange(4).repeat_interleave(lengths)));
+  }
 }
 
 std::string config_of(const std::string& family, const std::string& more) {

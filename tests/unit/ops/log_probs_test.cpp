@@ -11,6 +11,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
@@ -25,11 +26,20 @@ namespace {
 
 const std::vector<std::int32_t> kRowStarts = {0, 3, 3, 4, 11, 12};  // one response has no row
 
+ResponseRows rows_of(const std::vector<std::int32_t>& starts, at::Device device) {
+  std::vector<std::int64_t> lengths, of_rows;
+  for (std::size_t r = 0; r + 1 < starts.size(); ++r) {
+    lengths.push_back(starts[r + 1] - starts[r]);
+    of_rows.insert(of_rows.end(), static_cast<std::size_t>(lengths.back()), static_cast<std::int64_t>(r));
+  }
+  return {at::tensor(lengths, at::kLong).to(device), at::tensor(of_rows, at::kLong).to(device)};
+}
+
 struct Problem {
   at::Tensor hidden, matrix, bias, targets, grad_log_probs, row_weights;
 
   HeadInput input(std::int64_t chunk_rows) const {
-    return {hidden, matrix, bias, targets, kRowStarts, chunk_rows, row_weights};
+    return {hidden, matrix, bias, targets, rows_of(kRowStarts, hidden.device()), chunk_rows, row_weights};
   }
 };
 
@@ -137,7 +147,7 @@ std::int64_t most_bytes(const std::function<void()>& work) {
 // A response much longer than a chunk needs the memory of a chunk.
 TEST(LogProbs, OfALongResponseKeepFewLogits) {
   constexpr std::int64_t kTokens = 4000, kVocabulary = 5000, kHidden = 4, kChunk = 50;
-  const std::vector<std::int32_t> one = {0, kTokens};
+  const ResponseRows one = rows_of({0, kTokens}, at::kCPU);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor hidden = at::randn({kTokens, kHidden}).to(type),
                      matrix = at::randn({kVocabulary, kHidden}).to(type);
@@ -156,7 +166,7 @@ TEST(LogProbs, OfALongResponseKeepFewLogits) {
 // With many chunks, sums in 16 bits would lose most of what each adds.
 TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
   constexpr std::int64_t kTokens = 2048, kVocabulary = 16, kHidden = 8;
-  const std::vector<std::int32_t> one = {0, kTokens};
+  const ResponseRows one = rows_of({0, kTokens}, at::kCPU);
   const at::Tensor hidden = at::rand({kTokens, kHidden}).to(at::kBFloat16);
   const at::Tensor matrix = at::randn({kVocabulary, kHidden}).to(at::kBFloat16);
   const at::Tensor targets = at::zeros({kTokens}, at::kLong);
