@@ -10,11 +10,13 @@ namespace {
 
 constexpr int kTokenThreads = 128, kRotationThreads = 256;
 
+// The compiler may choose which product of a * cos - b * sin is rounded; here that is always the one with
+// sin, so that bits do not depend on the width of packs.
 template <class T>
 __device__ void rotate_pair(T& first, T& second, float cos, float sin) {
   const float a = to_float(first), b = to_float(second);
-  assign(first, a * cos - b * sin);
-  assign(second, b * cos + a * sin);
+  assign(first, fmaf(a, cos, -__fmul_rn(b, sin)));
+  assign(second, fmaf(b, cos, __fmul_rn(a, sin)));
 }
 
 // A thread rotates kWidth pairs of a head at a time: packs of their first and of their second dimensions, or
