@@ -176,8 +176,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     found = torch::autograd::grad(outputs, inputs, output_gradients, /*retain_graph=*/false,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   if (!gradients.is_ready()) connect();
-  for (std::size_t i = 0; i < leaf_sums.size(); ++i)
-    if (found[i].defined()) leaf_sums[i]->add(found[i]);
+  ops::GradientSum::add_each(leaf_sums, found);
   return found.size() > leaf_sums.size() ? found.back() : at::Tensor();
 }
 

@@ -19,10 +19,10 @@ bool has_both_parts(const ForestLayout& layout) {
 }
 
 // Whether our kernel over trees is the fastest, where it exists. Over long sequences without common prompts
-// LibTorch's flash attention is. Both were measured on an H200 only (docs/benchmarks.md).
-bool suits_trees(const ForestLayout& layout) {
+// LibTorch's flash attention is, except on Hopper. Both were measured on an H200 only (docs/benchmarks.md).
+bool suits_trees(const ForestLayout& layout, const at::Tensor& q) {
   constexpr std::int64_t kLong = 512;
-  return has_both_parts(layout) || layout.sequences.longest <= kLong;
+  return has_both_parts(layout) || layout.sequences.longest <= kLong || fused::suits_long_sequences(q);
 }
 
 // Holds layout and options in the autograd graph.
@@ -36,7 +36,7 @@ struct LayoutHolder : torch::CustomClassHolder {
 AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const ForestLayout& layout, const AttentionOptions& options) {
   AttentionOutput all;
-  if (suits_trees(layout) && fused::attend_trees(all, q, k, v, layout.trees, options)) return all;
+  if (suits_trees(layout, q) && fused::attend_trees(all, q, k, v, layout.trees, options)) return all;
   all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return all;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
@@ -51,7 +51,7 @@ AttentionGradients attend_forest_backward(const at::Tensor& grad, const at::Tens
                                           const at::Tensor& v, const AttentionOutput& all,
                                           const ForestLayout& layout, const AttentionOptions& options) {
   AttentionGradients sum;
-  if (suits_trees(layout) && fused::attend_trees_backward(sum, grad, q, k, v, all, layout.trees, options))
+  if (suits_trees(layout, q) && fused::attend_trees_backward(sum, grad, q, k, v, all, layout.trees, options))
     return sum;
   sum = attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return sum;

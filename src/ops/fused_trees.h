@@ -10,6 +10,9 @@ namespace dpo::ops::fused {
 // Whether this program has them for a device: a GPU of compute capability 8.0 or newer.
 bool has_tree_kernels(at::Device device);
 
+// Whether they are the fastest for these queries in long sequences without common prompts too.
+bool suits_long_sequences(const at::Tensor& q);
+
 // Returns false and does nothing if it does not support the call.
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const TreeTensors& trees, const AttentionOptions& options);

@@ -79,6 +79,10 @@ bool has_tree_kernels(at::Device device) {
   return index < gpus.size() && gpus[index].at_least(8, 0) && cuda::has_tree_code();
 }
 
+bool suits_long_sequences(const at::Tensor& q) {
+  return has_tree_kernels(q.device()) && cuda::attends_in_groups(q.size(2));
+}
+
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const TreeTensors& trees, const AttentionOptions& options) {
   if (!supports(q, k, v, trees, options)) return false;

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
@@ -79,6 +81,18 @@ struct Linear : torch::autograd::Function<Linear> {
 
 void GradientSum::add(const at::Tensor& gradient) {
   take_overwrite() ? tensor.copy_(gradient) : tensor.add_(gradient);
+}
+
+void GradientSum::add_each(const std::vector<GradientSum*>& sums, const std::vector<at::Tensor>& gradients) {
+  std::vector<at::Tensor> replaced, values, added_to, summands;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const bool first = sums[i]->take_overwrite();
+    (first ? replaced : added_to).push_back(sums[i]->tensor);
+    (first ? values : summands).push_back(gradients[i]);
+  }
+  if (!replaced.empty()) at::_foreach_copy_(replaced, values);
+  if (!added_to.empty()) at::_foreach_add_(added_to, summands);
 }
 
 void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {

@@ -24,15 +24,6 @@ template <int kDim>
 constexpr int kKeyBlocks = kQueryBlocks<kDim>;
 #endif
 
-// Whether the kernels for this GPU multiply in groups, which needs more shared memory.
-bool multiply_in_groups() {
-  static const bool found = [] {
-    bool value = false;
-    return cudaMemcpyFromSymbol(&value, in_groups, sizeof(value)) == cudaSuccess && value;
-  }();
-  return found;
-}
-
 template <int kDim>
 __device__ void query_gradients_by_warps(const TreeAttention& a, const TreeGradients& g) {
   using Rows = PaddedRows<kDim>;
@@ -159,11 +150,19 @@ __global__ void __launch_bounds__(kTreeThreads, kKeyBlocks<kDim>)
 
 }  // namespace
 
+bool attends_in_groups(std::int64_t head_dim) {
+  static const bool has_code = [] {
+    bool value = false;
+    return cudaMemcpyFromSymbol(&value, in_groups, sizeof(value)) == cudaSuccess && value;
+  }();
+  return has_code && head_dim % 64 == 0;
+}
+
 void attend_trees_backward(const TreeAttention& a, const TreeGradients& g, Stream stream) {
   if (a.tile_count == 0) return;
   with_head_dim(a.head_dim, [&](auto dim) {
     constexpr int kDim = decltype(dim)::value;
-    const bool groups = kDim % 64 == 0 && multiply_in_groups();
+    const bool groups = attends_in_groups(kDim);  // which need more shared memory
     launch_tiles(attention_of_trees_dq<kDim>, a.tile_count * a.heads,
                  groups ? kGroupQueryElements<kDim> : 4 * kBackwardStep * PaddedRows<kDim>::kPitch, stream, a,
                  g);

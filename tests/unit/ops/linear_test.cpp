@@ -80,6 +80,37 @@ TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
 }
 
 // Gradients may be reduced in fewer bits than they are computed in.
+// Several sums at a time are those of each: of 16-bit and wide ones, first and further summands, and none.
+void check_add_each(at::Device device) {
+  const at::TensorOptions options(device);
+  std::vector<at::Tensor> gradients, expected, found;
+  std::vector<GradientSum> sums;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+    for (const bool overwrite : {false, true})
+      for (const std::int64_t size : {1, 5, 3000}) {
+        gradients.push_back(at::randn({size}, options).to(at::kBFloat16));
+        found.push_back(at::randn({size}, options).to(dtype));
+        expected.push_back(found.back().clone());
+        sums.push_back({found.back(), std::make_shared<bool>(overwrite)});
+        GradientSum{expected.back(), std::make_shared<bool>(overwrite)}.add(gradients.back());
+      }
+  gradients.emplace_back();  // not defined
+  expected.push_back(at::ones({4}, options));
+  found.push_back(expected.back().clone());
+  sums.push_back({found.back(), std::make_shared<bool>(true)});
+  std::vector<GradientSum*> all;
+  for (GradientSum& sum : sums) all.push_back(&sum);
+  GradientSum::add_each(all, gradients);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(*sums[i].overwrite, i + 1 == found.size()) << i;
+}
+
+TEST(GradientSum, AddsToEach) { check_add_each(at::kCPU); }
+TEST(GradientSum, OnCudaAddsToEach) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  check_add_each(at::kCUDA);
+}
+
 TEST(GradientSum, TakesProductsOfAnyDtype) {
   for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
     if (device.is_cuda() && !has_gpu()) continue;

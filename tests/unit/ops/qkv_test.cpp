@@ -65,8 +65,7 @@ void check_all_heads(const at::TensorOptions& options, double tolerance) {
         check_heads(options, layout, pairs, interleaved, tolerance);
 }
 
-// More tokens and heads than a block takes, and pairs that fill no pack: 20 dimensions of 80, of which the
-// kernel reads 24, and of 22, where it may not.
+// As in real models, and pairs that fill no pack of 16 bytes.
 void check_more_heads(const at::TensorOptions& options, double tolerance) {
   for (const QkvLayout& layout :
        {QkvLayout{32, 32, 80, true}, QkvLayout{5, 1, 96, false}, QkvLayout{3, 3, 22, true},
