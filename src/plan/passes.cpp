@@ -36,20 +36,32 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// A forward pass of a block on a GPU. Products reach a steady share of the peak, attention a fifth of that.
+// A forward pass of a block on a GPU. Products reach a steady share of the peak, attention a third of that.
 // What lies between them (norms, activations, rotary embedding, additions, short attention) is bound by
 // memory: bytes per token and hidden element, in 16 bits. Launches take some time for each block, and the
-// host for each microbatch. Fitted to 20 updates on an H200, of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B
-// and Qwen2.5 and 3, with 200 to 2,000 tokens an example, with and without LoRA. Tests hold 18 of them
-// within 8 % and one within 10 %, and 4 of an earlier version within 8 %.
-constexpr double kAttentionRate = 1.0 / 5;
-constexpr double kBytesPerElement = 115;
-constexpr double kBlockSecondsOnGpu = 30e-6;
+// host for each microbatch. Fitted to 17 updates on an H200, of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B
+// and Qwen2.5 and 3, with 200 to 2,000 tokens an example. Tests hold all of them within 10 %, and 7 of
+// earlier versions.
+constexpr double kAttentionRate = 1.0 / 3;
+constexpr double kBytesPerElement = 110;
+constexpr double kBlockSecondsOnGpu = 10e-6;
 // The share of the rate that products with experts reach: OLMoE-1B-7B on an H200.
 constexpr double kExpertsEfficiency = 0.46;
 
-double activation_traffic(const Workload& w, double bytes_in_16_bits) {
-  return w.tokens * bytes_in_16_bits * to_double(w.precision.weights) / 2 / w.machine.device.memory_bandwidth;
+// Seconds of so many bytes of memory traffic in 16 bits.
+double traffic(const Workload& w, double bytes_in_16_bits) {
+  return bytes_in_16_bits * to_double(w.precision.weights) / 2 / w.machine.device.memory_bandwidth;
+}
+
+// Of a forward pass: what lies between a layer's products, and the logits, which are read once (and once
+// more, and written, in the backward pass).
+double activation_bytes(const Workload& w, const Block& block) {
+  switch (block.kind) {
+    case BlockKind::embedding: return 0;
+    case BlockKind::layer: return kBytesPerElement * to_double(w.in.shape.hidden) * w.tokens;
+    case BlockKind::head: return 2 * to_double(w.in.shape.vocabulary) * w.response_rows;
+  }
+  return 0;
 }
 
 // Floating-point operations of a forward pass that are products in 8 bits.
@@ -67,12 +79,12 @@ BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
   const double rate = w.machine.device.product_flops(w.precision.bf16), ranks = to_double(w.mesh.tensor);
   const bool is_layer = block.kind == BlockKind::layer;
   const double experts = is_layer && w.in.shape.experts > 0 ? kExpertsEfficiency : 1;
-  const double bytes = is_layer ? kBytesPerElement * to_double(w.in.shape.hidden) : 0;
   const double products = product_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
   const double saved = in_fp8 > 0 ? in_fp8 / rate - in_fp8 / fp8_product_flops(w.machine.device) : 0;
   return {products - saved, products,
           attention_flops(w, block) / (rate * kAttentionRate) / ranks +
-              activation_traffic(w, bytes) * (0.5 + 0.5 / ranks) + kBlockSecondsOnGpu};
+              traffic(w, activation_bytes(w, block)) * (is_layer ? 0.5 + 0.5 / ranks : 1 / ranks) +
+              kBlockSecondsOnGpu};
 }
 
 // The same on a CPU, and what a layer costs there besides its matrix products: norms, activation, softmax and
@@ -177,7 +189,7 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
   const Device& device = w.machine.device;
   const double products = 2 * to_double(added.matmul_count()) * w.tokens /
                           (device.is_cpu ? flops_per_second(w) : device.product_flops(w.precision.bf16));
-  const double between = device.is_cpu ? 0 : activation_traffic(w, adapter_bytes(added));
+  const double between = device.is_cpu ? 0 : traffic(w, w.tokens * adapter_bytes(added));
   return norm_seconds(w, direction, block) +
          work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
 }

@@ -101,7 +101,7 @@ std::int64_t count_evaluations(const Timing& t, const Workload& w,
 
 // The host's part of a microbatch, fitted to the updates that the passes were fitted to.
 double host_seconds(const Workload& w) {
-  constexpr double kOnGpu = 4e-3;
+  constexpr double kOnGpu = 2e-3;
   return w.machine.device.is_cpu ? 0 : kOnGpu;
 }
 
