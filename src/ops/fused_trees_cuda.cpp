@@ -80,7 +80,9 @@ bool has_tree_kernels(at::Device device) {
 }
 
 bool suits_long_sequences(const at::Tensor& q) {
-  return has_tree_kernels(q.device()) && cuda::attends_in_groups(q.size(2));
+  if (!has_tree_kernels(q.device())) return false;
+  const cuda::Launch on_its_device(q);
+  return cuda::attends_in_groups(q.size(2));
 }
 
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -15,7 +15,8 @@ struct GradientSum {
   std::shared_ptr<bool> overwrite = {};
 
   void add(const at::Tensor& gradient);
-  // The same for several, which on a GPU are few kernels. Of undefined gradients nothing is added.
+  // The same for several different sums of one dtype, by few kernels on a GPU. Of undefined gradients nothing
+  // is added.
   static void add_each(const std::vector<GradientSum*>& sums, const std::vector<at::Tensor>& gradients);
   // Adds a^T b, in one product where the device and the dtypes allow it.
   void add_product(const at::Tensor& a, const at::Tensor& b);

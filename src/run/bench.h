@@ -11,7 +11,9 @@
 namespace dpo::run {
 
 struct BenchResult {
-  std::vector<double> seconds;  // of each update after the warm-up; their sum is all the time they took
+  // Of each update after the warm-up, from the end of the one before; on a GPU the optimizer may still run
+  // then.
+  std::vector<double> seconds;
   double pairs_per_second = 0;  // or examples per second, for SFT
   double tokens_per_second = 0;
   double model_flops_utilization = 0;

@@ -167,7 +167,9 @@ class TrainingLoop {
     run_.run_state.reward_sum = run_.state.rewards.sum;
     run_.run_state.rewards = run_.state.rewards.count;
     // A GPU may still be updating weights while this is logged and the next batch is packed; what is left
-    // then is part of the next update's time.
+    // then is part of the next update's time. Where something else waits for it first, it is part of this
+    // one.
+    if (mesh().all->size() > 1 || is_evaluation_due() || is_save_due()) wait_for_gpu();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Metrics metrics = metrics_of(result.records, run_.state.loss, "train");
     add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),

@@ -49,7 +49,8 @@ struct TreeGradients {
 bool has_tree_code();
 // Whether there are kernels for heads of this size.
 bool attends_trees(std::int64_t head_dim);
-// Whether these multiply in groups of warps, as Hopper can: then they are the fastest for long sequences too.
+// Whether these multiply in groups of warps on the current GPU, as Hopper can: then they are the fastest for
+// long sequences too.
 bool attends_in_groups(std::int64_t head_dim);
 void attend_trees(const TreeAttention& attention, Stream stream);
 // Each gradient is the sum of one thread in a fixed order, so the same every time.

@@ -1,5 +1,8 @@
 // The gradients of attention over trees: of queries as in the forward pass, and of keys and values by blocks
 // that take a tile of keys and meet the queries that see them. Nothing is added by several blocks.
+#include <map>
+#include <mutex>
+
 #include "ops/cuda/tree_gradient_groups.cuh"
 
 namespace dpo::cuda {
@@ -151,11 +154,19 @@ __global__ void __launch_bounds__(kTreeThreads, kKeyBlocks<kDim>)
 }  // namespace
 
 bool attends_in_groups(std::int64_t head_dim) {
-  static const bool has_code = [] {
+  static std::mutex mutex;
+  static std::map<int, bool> has_code;  // of each GPU: they may be of several kinds
+  const std::lock_guard lock(mutex);
+  int device = 0;
+  cudaGetDevice(&device);
+  auto found = has_code.find(device);
+  if (found == has_code.end()) {
     bool value = false;
-    return cudaMemcpyFromSymbol(&value, in_groups, sizeof(value)) == cudaSuccess && value;
-  }();
-  return has_code && head_dim % 64 == 0;
+    cudaMemcpyFromSymbol(&value, in_groups, sizeof(value));
+    check_launch("attends_in_groups");
+    found = has_code.emplace(device, value).first;
+  }
+  return found->second && head_dim % 64 == 0;
 }
 
 void attend_trees_backward(const TreeAttention& a, const TreeGradients& g, Stream stream) {

@@ -70,6 +70,7 @@ TEST(Activation, OnCuda) {
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 7}, {700, 24}, {1500, 4100}, {37, 10240}}) {
     check_activations(at::TensorOptions(at::kCUDA).dtype(at::kFloat), rows, width, 1e-5);
     check_activations(at::TensorOptions(at::kCUDA).dtype(at::kBFloat16), rows, width, 1e-2);
+    check_activations(at::TensorOptions(at::kCUDA).dtype(at::kHalf), rows, width, 2e-3);
   }
 }
 

@@ -289,6 +289,29 @@ TEST_F(TreeKernels, SupportCommonSizesOfHeads) {
   }
 }
 
+TEST_F(TreeKernels, AttendOverLongSequencesWithoutPrompts) {
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  const std::int64_t tokens = 1800;
+  const auto layout = make_layout({0, 0, 0, 700, 1800}, {0, 700, 1800}, {0, 0, 0}, at::kCUDA);
+  at::Tensor allowed = at::zeros({tokens, tokens}, options.dtype(at::kBool));
+  allowed.narrow(0, 0, 700).narrow(1, 0, 700).fill_(true);
+  allowed.narrow(0, 700, 1100).narrow(1, 700, 1100).fill_(true);
+  allowed = allowed.tril();
+  for (const std::int64_t head_dim : {64, 80, 96, 128}) {
+    SCOPED_TRACE(head_dim);
+    const AttentionOptions attention{1 / std::sqrt(static_cast<double>(head_dim))};
+    const auto random = [&](std::int64_t heads) { return at::randn({tokens, heads, head_dim}, options); };
+    const Heads heads{random(4), random(2), random(2)};
+    const at::Tensor grad = random(4);
+    AttentionOutput found;
+    ASSERT_TRUE(fused::attend_trees(found, heads.q, heads.k, heads.v, layout.trees, attention));
+    AttentionGradients gradients;
+    ASSERT_TRUE(fused::attend_trees_backward(gradients, grad, heads.q, heads.k, heads.v, found, layout.trees,
+                                             attention));
+    expect_close(found, gradients, heads, grad, allowed, attention);
+  }
+}
+
 TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
   std::mt19937 random(1);
   const auto [layout, allowed] = random_forest(random, at::kCUDA, 2, /*stretch=*/1, 0);

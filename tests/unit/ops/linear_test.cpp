@@ -79,23 +79,24 @@ TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
         }
 }
 
-// Gradients may be reduced in fewer bits than they are computed in.
-// Several sums at a time are those of each: of 16-bit and wide ones, first and further summands, and none.
-void check_add_each(at::Device device) {
-  const at::TensorOptions options(device);
+// Several sums at a time are those of each: first and further summands, dense or not, and none.
+void check_add_each(const at::TensorOptions& options, at::ScalarType dtype) {
   std::vector<at::Tensor> gradients, expected, found;
   std::vector<GradientSum> sums;
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
-    for (const bool overwrite : {false, true})
-      for (const std::int64_t size : {1, 5, 3000}) {
-        gradients.push_back(at::randn({size}, options).to(at::kBFloat16));
-        found.push_back(at::randn({size}, options).to(dtype));
+  for (const bool overwrite : {false, true})
+    for (const std::int64_t size : {1, 5, 300}) {
+      const at::Tensor dense = at::randn({8, size}, options.dtype(at::kBFloat16));
+      for (const at::Tensor& gradient :
+           {dense, dense.t(), dense.select(1, 0), dense.sum(0).expand({3, size})}) {
+        gradients.push_back(gradient);
+        found.push_back(at::randn(gradient.sizes(), options.dtype(dtype)));
         expected.push_back(found.back().clone());
         sums.push_back({found.back(), std::make_shared<bool>(overwrite)});
-        GradientSum{expected.back(), std::make_shared<bool>(overwrite)}.add(gradients.back());
+        GradientSum{expected.back(), std::make_shared<bool>(overwrite)}.add(gradient);
       }
+    }
   gradients.emplace_back();  // not defined
-  expected.push_back(at::ones({4}, options));
+  expected.push_back(at::ones({4}, options.dtype(dtype)));
   found.push_back(expected.back().clone());
   sums.push_back({found.back(), std::make_shared<bool>(true)});
   std::vector<GradientSum*> all;
@@ -105,12 +106,15 @@ void check_add_each(at::Device device) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(*sums[i].overwrite, i + 1 == found.size()) << i;
 }
 
-TEST(GradientSum, AddsToEach) { check_add_each(at::kCPU); }
+TEST(GradientSum, AddsToEach) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) check_add_each(at::kCPU, dtype);
+}
 TEST(GradientSum, OnCudaAddsToEach) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  check_add_each(at::kCUDA);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) check_add_each(at::kCUDA, dtype);
 }
 
+// Gradients may be reduced in fewer bits than they are computed in.
 TEST(GradientSum, TakesProductsOfAnyDtype) {
   for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
     if (device.is_cuda() && !has_gpu()) continue;
