@@ -19,7 +19,8 @@ bool has_both_parts(const ForestLayout& layout) {
 }
 
 // Whether our kernel over trees is the fastest, where it exists. Over long sequences without common prompts
-// LibTorch's flash attention is, except on Hopper. Both were measured on an H200 only (docs/benchmarks.md).
+// LibTorch's flash attention is, except where ours has Hopper's products. Both were measured on an H200 only
+// (docs/benchmarks.md).
 bool suits_trees(const ForestLayout& layout, const at::Tensor& q) {
   constexpr std::int64_t kLong = 512;
   return has_both_parts(layout) || layout.sequences.longest <= kLong || fused::suits_long_sequences(q);

@@ -66,4 +66,16 @@ inline void expect_finding(const std::string& line, const std::string& id, Verdi
   EXPECT_NE(finding->message.find(message), std::string::npos) << finding->message;
 }
 
+// Prompts and responses of these lengths, nothing random: 200 tokens a pair, 150 an SFT example.
+inline Lengths fixed_lengths(double prompt = 100, double response = 50) {
+  Lengths lengths;
+  lengths.name = "fixed";
+  lengths.train_prompts = lengths.train_pairs = 100'000;
+  lengths.prompt = {prompt};
+  lengths.response = {response};
+  lengths.longest_prompt = prompt;
+  lengths.longest_response = response;
+  return lengths;
+}
+
 }  // namespace dpo::plan
