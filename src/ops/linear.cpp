@@ -4,13 +4,12 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/column_sums.h"
 #include "ops/fp8.h"
+#include "ops/product.h"
 
 namespace dpo::ops {
 namespace {
@@ -21,20 +20,18 @@ using torch::autograd::variable_list;
 
 using Bias = std::optional<at::Tensor>;
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const Bias& bias, bool transposed,
-                   bool fp8) {
-  if (fp8)
-    return fp8_product(fp8_rows(x), transposed ? fp8_columns(weight) : fp8_rows(weight),
-                       bias.value_or(at::Tensor()), x.scalar_type(), /*fast=*/true);
-  if (!transposed) return at::linear(x, weight, bias);
-  return bias ? at::addmm(*bias, x, weight) : at::mm(x, weight);
+at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
+                      bool fp8) {
+  if (!fp8) return product(x, weight, bias, transposed);
+  return fp8_product(fp8_rows(x), transposed ? fp8_columns(weight) : fp8_rows(weight), bias, x.scalar_type(),
+                     /*fast=*/true);
 }
 
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& weight, bool transposed, bool fp8) {
   if (fp8)
     return fp8_product(fp8_rows(gradient), transposed ? fp8_rows(weight) : fp8_columns(weight), {},
                        gradient.scalar_type(), /*fast=*/false);
-  return at::mm(gradient, transposed ? weight.t() : weight);
+  return product(gradient, weight, {}, !transposed);
 }
 
 struct Linear : torch::autograd::Function<Linear> {
@@ -53,7 +50,7 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->saved_data["fp8"] = fp8;
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["sum"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(sum));
-    return product(x, weight, bias, transposed, fp8);
+    return product_of(x, weight, bias.value_or(at::Tensor()), transposed, fp8);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -100,19 +97,16 @@ void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
   const bool can_widen =
       tensor.is_cuda() && tensor.scalar_type() == at::kFloat && a.scalar_type() != at::kDouble;
   if (is_wider && !can_widen) return add(at::mm(a.t(), b));
-  const bool first = take_overwrite();
-  if (is_wider)  // float32 from 16 bits
-    first ? at::mm_out(tensor, a.t(), b, at::kFloat) : at::addmm_out(tensor, tensor, a.t(), b, at::kFloat);
-  else
-    first ? at::mm_out(tensor, a.t(), b) : at::addmm_out(tensor, tensor, a.t(), b);
+  product_into(tensor, a.t(), b, /*add=*/!take_overwrite());
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
                   const std::shared_ptr<GradientSum>& sum, bool fp8) {
-  const Bias given = bias.defined() ? Bias(bias) : std::nullopt;
   const bool in_fp8 = fp8 && fits_fp8(weight);
-  if (!sum && !in_fp8) return product(x, weight, given, transposed, false);
-  return Linear::apply(x, weight, given, transposed, sum ? sum : std::make_shared<GradientSum>(), in_fp8);
+  // On a CPU LibTorch's autograd does the same.
+  if (!sum && !in_fp8 && !x.is_cuda()) return product(x, weight, bias, transposed);
+  return Linear::apply(x, weight, bias.defined() ? Bias(bias) : std::nullopt, transposed,
+                       sum ? sum : std::make_shared<GradientSum>(), in_fp8);
 }
 
 }  // namespace dpo::ops

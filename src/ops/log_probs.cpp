@@ -7,12 +7,11 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "ops/column_sums.h"
+#include "ops/product.h"
 
 namespace dpo::ops {
 namespace {
@@ -36,8 +35,7 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
 
 // In the precision of the weights; what is computed from them is float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
-  return at::linear(part(input.hidden, chunk), input.matrix,
-                    input.bias.defined() ? std::optional(input.bias) : std::nullopt);
+  return product(part(input.hidden, chunk), input.matrix, input.bias, /*transposed=*/false);
 }
 
 // segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
@@ -118,8 +116,7 @@ at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& ls
                                               part(by_row, chunk), input.first_row, input.logit_cap);
     if (bias.tensor.defined()) bias.add(column_sums(gradient, bias.tensor.scalar_type()));
     gradient = gradient.to(input.hidden.scalar_type());
-    at::Tensor out = part(hidden_gradient, chunk);
-    at::mm_out(out, gradient, input.matrix);
+    product_into(part(hidden_gradient, chunk), gradient, input.matrix);
     if (sum.tensor.defined()) sum.add_product(gradient, part(input.hidden, chunk));
   }
   if (wide.tensor.defined()) matrix.add(wide.tensor);

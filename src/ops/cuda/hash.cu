@@ -1,0 +1,37 @@
+// A hash of an array, to see whether two computations gave the same bits.
+#include <algorithm>
+
+#include "ops/cuda/launch.cuh"
+#include "ops/cuda/products.h"
+
+namespace dpo::cuda {
+namespace {
+
+// The finalizer of SplitMix64: every bit of the result depends on all bits of x.
+__device__ unsigned long long mixed(unsigned long long x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+// Integers have the same sum in every order, so atomics do no harm here.
+__global__ void hash_kernel(const unsigned long long* words, std::int64_t count, unsigned long long* hash) {
+  unsigned long long sum = 0;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = thread_number(); i < count; i += step)
+    sum += mixed(words[i] ^ mixed(static_cast<unsigned long long>(i) + 1));
+  atomicAdd(hash, sum);
+}
+
+}  // namespace
+
+void hash_of(const void* data, std::int64_t bytes, std::uint64_t* hash, Stream stream) {
+  constexpr unsigned kMostBlocks = 1024;
+  const auto on = static_cast<cudaStream_t>(stream);
+  cudaMemsetAsync(hash, 0, sizeof *hash, on);
+  hash_kernel<<<std::clamp(blocks_for(bytes / 8), 1u, kMostBlocks), kThreads, 0, on>>>(
+      static_cast<const unsigned long long*>(data), bytes / 8, reinterpret_cast<unsigned long long*>(hash));
+  check_launch("hash_of");
+}
+
+}  // namespace dpo::cuda

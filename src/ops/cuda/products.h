@@ -1,0 +1,45 @@
+// Products of matrices by cuBLASLt, with the fastest of its algorithms on the GPU at hand. As in kernels.h.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/kernels.h"
+
+namespace dpo::cuda {
+
+// A matrix in row-major order with `stride` elements from row to row; if `transposed`, the transpose of one.
+struct Operand {
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+};
+
+// out = a b, or out + a b: [rows, inner] times [inner, columns].
+struct Product {
+  Type type = Type::bfloat16;  // of a, b and the bias: 16 bits
+  Type out_type = Type::bfloat16;
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  Operand a, b;
+  const void* bias = nullptr;  // [columns], added to every row; null: none
+  void* out = nullptr;         // contiguous
+  bool add = false;
+};
+
+constexpr std::int64_t kProductWorkspace = 32 << 20;  // bytes
+
+// False for products that are better left to cuBLAS: small ones, which do not fill the current GPU unless
+// their sums are split, and those of unsuitable strides.
+bool is_suitable(const Product& product);
+
+// Computes a suitable product, or returns false and does nothing where cuBLASLt does not support it.
+//
+// The first product of a size (rounded) runs with each algorithm that cuBLASLt proposes, and the fastest is
+// kept. Another run may choose another one, so only those count that give the same bits: they multiply in
+// tiles of different sizes, but add up the terms of each sum in the same order.
+bool multiply(const Product& product, void* workspace, Stream stream);
+
+// A number that depends on every bit of an array and on its place; `bytes` is a multiple of 8. `hash`, on the
+// GPU, receives it.
+void hash_of(const void* data, std::int64_t bytes, std::uint64_t* hash, Stream stream);
+
+}  // namespace dpo::cuda

@@ -1,0 +1,50 @@
+#include "ops/fused_products.h"
+
+#include <optional>
+
+#include <ATen/ops/empty.h>
+
+#include "ops/cuda/products.h"
+#include "ops/cuda/tensors.h"
+
+namespace dpo::ops::fused {
+namespace {
+
+std::optional<cuda::Operand> operand_of(const at::Tensor& matrix) {
+  if (matrix.stride(1) == 1) return cuda::Operand{matrix.const_data_ptr(), matrix.stride(0), false};
+  if (matrix.stride(0) == 1) return cuda::Operand{matrix.const_data_ptr(), matrix.stride(1), true};
+  return std::nullopt;
+}
+
+bool is_plain_bias(const at::Tensor& bias, const at::Tensor& a) {
+  return !bias.defined() || (bias.scalar_type() == a.scalar_type() && bias.is_contiguous());
+}
+
+}  // namespace
+
+bool supports_product(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_cuda() && a.dim() == 2 && b.dim() == 2 && a.element_size() == 2 && cuda::type_of(a) &&
+         a.scalar_type() == b.scalar_type();
+}
+
+bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, bool add) {
+  const auto left = operand_of(a), right = operand_of(b);
+  const auto out_type = cuda::type_of(out);
+  if (!left || !right || !out_type || !out.is_contiguous() || !is_plain_bias(bias, a)) return false;
+  const cuda::Product call{.type = *cuda::type_of(a),
+                           .out_type = *out_type,
+                           .rows = a.size(0),
+                           .columns = b.size(1),
+                           .inner = a.size(1),
+                           .a = *left,
+                           .b = *right,
+                           .bias = bias.defined() ? bias.const_data_ptr() : nullptr,
+                           .out = out.mutable_data_ptr(),
+                           .add = add};
+  const cuda::Launch launch(a);
+  if (!cuda::is_suitable(call)) return false;
+  const at::Tensor workspace = at::empty({cuda::kProductWorkspace}, a.options().dtype(at::kByte));
+  return cuda::multiply(call, workspace.mutable_data_ptr(), launch);
+}
+
+}  // namespace dpo::ops::fused

@@ -1,0 +1,32 @@
+#include "ops/product.h"
+
+#include <optional>
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+
+#include "ops/fused_products.h"
+
+namespace dpo::ops {
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed) {
+  const at::Tensor b = transposed ? weight : weight.t();
+  if (fused::supports_product(x, b)) {
+    at::Tensor out = at::empty({x.size(0), b.size(1)}, x.options());
+    if (fused::product(out, x, b, bias, /*add=*/false)) return out;
+  }
+  if (!transposed) return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight);
+}
+
+void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b, bool add) {
+  if (fused::supports_product(a, b) && fused::product(out, a, b, {}, add)) return;
+  if (out.scalar_type() != a.scalar_type())
+    add ? at::addmm_out(out, out, a, b, out.scalar_type()) : at::mm_out(out, a, b, out.scalar_type());
+  else
+    add ? at::addmm_out(out, out, a, b) : at::mm_out(out, a, b);
+}
+
+}  // namespace dpo::ops
