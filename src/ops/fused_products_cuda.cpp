@@ -27,7 +27,8 @@ bool supports_product(const at::Tensor& a, const at::Tensor& b) {
          a.scalar_type() == b.scalar_type();
 }
 
-bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, bool add) {
+bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+             const std::function<void()>& usual) {
   const auto left = operand_of(a), right = operand_of(b);
   const auto out_type = cuda::type_of(out);
   if (!left || !right || !out_type || !out.is_contiguous() || !is_plain_bias(bias, a)) return false;
@@ -39,11 +40,12 @@ bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at
                            .a = *left,
                            .b = *right,
                            .bias = bias.defined() ? bias.const_data_ptr() : nullptr,
-                           .out = out.mutable_data_ptr(),
-                           .add = add};
+                           .out = out.mutable_data_ptr()};
   const cuda::Launch launch(a);
-  if (!cuda::is_suitable(call)) return false;
+  const cuda::Choice choice = cuda::choice_for(call);
+  if (choice == cuda::Choice::none) return false;
   const at::Tensor workspace = at::empty({cuda::kProductWorkspace}, a.options().dtype(at::kByte));
+  if (choice == cuda::Choice::due) cuda::choose_algorithm(call, usual, workspace.mutable_data_ptr(), launch);
   return cuda::multiply(call, workspace.mutable_data_ptr(), launch);
 }
 

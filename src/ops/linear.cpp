@@ -97,7 +97,7 @@ void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
   const bool can_widen =
       tensor.is_cuda() && tensor.scalar_type() == at::kFloat && a.scalar_type() != at::kDouble;
   if (is_wider && !can_widen) return add(at::mm(a.t(), b));
-  product_into(tensor, a.t(), b, /*add=*/!take_overwrite());
+  take_overwrite() ? product_into(tensor, a.t(), b) : add_product_to(tensor, a.t(), b);
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,

@@ -15,18 +15,24 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   const at::Tensor b = transposed ? weight : weight.t();
   if (fused::supports_product(x, b)) {
     at::Tensor out = at::empty({x.size(0), b.size(1)}, x.options());
-    if (fused::product(out, x, b, bias, /*add=*/false)) return out;
+    const auto usual = [&] { bias.defined() ? at::addmm_out(out, bias, x, b) : at::mm_out(out, x, b); };
+    if (!fused::product(out, x, b, bias, usual)) usual();
+    return out;
   }
   if (!transposed) return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
   return bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight);
 }
 
-void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b, bool add) {
-  if (fused::supports_product(a, b) && fused::product(out, a, b, {}, add)) return;
-  if (out.scalar_type() != a.scalar_type())
-    add ? at::addmm_out(out, out, a, b, out.scalar_type()) : at::mm_out(out, a, b, out.scalar_type());
-  else
-    add ? at::addmm_out(out, out, a, b) : at::mm_out(out, a, b);
+void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b) {
+  const auto usual = [&] {
+    out.scalar_type() == a.scalar_type() ? at::mm_out(out, a, b) : at::mm_out(out, a, b, out.scalar_type());
+  };
+  if (!fused::supports_product(a, b) || !fused::product(out, a, b, {}, usual)) usual();
+}
+
+void add_product_to(at::Tensor out, const at::Tensor& a, const at::Tensor& b) {
+  out.scalar_type() == a.scalar_type() ? at::addmm_out(out, out, a, b)
+                                       : at::addmm_out(out, out, a, b, out.scalar_type());
 }
 
 }  // namespace dpo::ops

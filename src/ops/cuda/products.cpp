@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -22,6 +21,8 @@ namespace {
 constexpr std::uint32_t kAlignment = 16;  // bytes, of matrices and of their rows
 constexpr int kMostAlgorithms = 16;
 
+using Run = std::function<void()>;
+
 void check(cudaError_t error) {
   if (error != cudaSuccess)
     throw std::runtime_error(std::string("choosing a product's algorithm: ") + cudaGetErrorString(error));
@@ -31,6 +32,11 @@ bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data
 
 bool is_aligned(const Operand& x) {
   return is_aligned(x.data) && x.stride * 2 % kAlignment == 0;  // 2 bytes per element
+}
+
+bool is_aligned(const Product& p) {
+  return is_aligned(p.a) && is_aligned(p.b) && is_aligned(p.out) && is_aligned(p.bias) &&
+         p.columns * 2 % kAlignment == 0;
 }
 
 cudaDataType_t library_type(Type type) {
@@ -61,7 +67,7 @@ class Call {
                    static_cast<std::uint64_t>(p.rows), p.columns);
   }
 
-  // Algorithms in the order in which cuBLASLt expects them to be fast; none splits a sum.
+  // In the order in which cuBLASLt expects them to be fast.
   std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle) {
     cublasLtMatmulPreferenceOpaque_t preference;
     lt_.init_preference(&preference, sizeof preference);
@@ -69,8 +75,6 @@ class Call {
       lt_.set_preference(&preference, name, &value, sizeof value);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kProductWorkspace));
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     for (const auto name :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -87,8 +91,8 @@ class Call {
   }
 
   bool run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, void* workspace, Stream stream) {
-    const float one = 1, keep = product_.add ? 1 : 0;
-    return lt_.matmul(handle, &operation_, &one, product_.b.data, &left_, product_.a.data, &right_, &keep,
+    const float one = 1, zero = 0;
+    return lt_.matmul(handle, &operation_, &one, product_.b.data, &left_, product_.a.data, &right_, &zero,
                       product_.out, &out_, product_.out, &out_, &algorithm, workspace, kProductWorkspace,
                       static_cast<cudaStream_t>(stream)) == CUBLAS_STATUS_SUCCESS;
   }
@@ -131,36 +135,46 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Runs a product with several algorithms. It overwrites its result with itself, so it must not be one that
-// adds.
+// Runs a product with several algorithms.
 class Trial {
  public:
-  Trial(Call& call, const Product& product, cublasLtHandle_t handle, void* workspace, Stream stream)
-      : call_(call), product_(product), handle_(handle), workspace_(workspace), stream_(stream) {}
+  Trial(const CublasLt& lt, cublasLtHandle_t handle, const Product& product, void* workspace, Stream stream)
+      : call_(lt, product), product_(product), handle_(handle), workspace_(workspace), stream_(stream) {}
 
-  std::optional<cublasLtMatmulAlgo_t> fastest() {
-    std::vector<Candidate> candidates = with_the_same_bits();
-    if (candidates.empty()) return std::nullopt;
+  // That of the fastest one, if it is faster than the usual product.
+  std::optional<cublasLtMatmulAlgo_t> fastest(const Run& usual) {
+    constexpr float kMuchSlower = 1.08F, kFaster = 0.99F;
     constexpr int kRounds = 3;
-    for (int round = 0; round < kRounds; ++round)
-      for (Candidate& c : candidates) c.milliseconds = std::min(c.milliseconds, time_of(c.algorithm));
-    return std::ranges::min_element(candidates, {}, &Candidate::milliseconds)->algorithm;
+    std::vector<Candidate> candidates = with_the_bits_of(usual);
+    for (Candidate& c : candidates) c.milliseconds = time_of(c.run);
+    const float best = std::ranges::min(candidates, {}, &Candidate::milliseconds).milliseconds;
+    const auto is_slow = [&](const Candidate& c) {
+      return c.algorithm && c.milliseconds > kMuchSlower * best;
+    };
+    std::erase_if(candidates, is_slow);
+    for (int round = 0; round < kRounds; ++round)  // in turn, since the GPU's clock changes
+      for (Candidate& c : candidates) c.milliseconds = std::min(c.milliseconds, time_of(c.run));
+    const Candidate& fastest = *std::ranges::min_element(candidates, {}, &Candidate::milliseconds);
+    const bool is_worth_it = fastest.milliseconds < kFaster * candidates.front().milliseconds;
+    return is_worth_it ? fastest.algorithm : std::nullopt;
   }
 
  private:
   struct Candidate {
-    cublasLtMatmulAlgo_t algorithm;
+    Run run;
+    std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the usual product
     float milliseconds = std::numeric_limits<float>::infinity();
   };
 
-  std::vector<Candidate> with_the_same_bits() {
-    std::vector<Candidate> candidates;
-    std::uint64_t expected = 0;
+  // The usual product and its equals.
+  std::vector<Candidate> with_the_bits_of(const Run& usual) {
+    std::vector<Candidate> candidates = {{usual}};
+    usual();
+    const std::uint64_t expected = hash_of_result();
     for (const cublasLtMatmulAlgo_t& algorithm : call_.algorithms(handle_)) {
-      if (!call_.run(handle_, algorithm, workspace_, stream_)) continue;
-      const std::uint64_t hash = hash_of_result();
-      if (candidates.empty()) expected = hash;
-      if (hash == expected) candidates.push_back({algorithm});
+      const Run run = [this, algorithm] { call_.run(handle_, algorithm, workspace_, stream_); };
+      if (call_.run(handle_, algorithm, workspace_, stream_) && hash_of_result() == expected)
+        candidates.push_back({run, algorithm});
     }
     return candidates;
   }
@@ -176,25 +190,23 @@ class Trial {
     return hash;
   }
 
-  // At least for a millisecond: the events' resolution is half a microsecond.
-  float time_of(const cublasLtMatmulAlgo_t& algorithm) {
-    int count = 1;
-    float elapsed = time_of(algorithm, count);
-    if (elapsed < 1) {
-      count = std::clamp(static_cast<int>(1 / elapsed), 2, 50);
-      elapsed = time_of(algorithm, count);
-    }
-    return elapsed / static_cast<float>(count);
+  // Of one run. Several, if they are short: the events' resolution is half a microsecond.
+  float time_of(const Run& run) {
+    constexpr float kLongEnough = 0.5F;
+    const float once = time_of(run, 1);
+    if (once >= kLongEnough) return once;
+    const int count = std::clamp(static_cast<int>(kLongEnough / once), 2, 50);
+    return time_of(run, count) / static_cast<float>(count);
   }
 
-  float time_of(const cublasLtMatmulAlgo_t& algorithm, int count) {
+  float time_of(const Run& run, int count) {
     start_.record(stream_);
-    for (int i = 0; i < count; ++i) call_.run(handle_, algorithm, workspace_, stream_);
+    for (int i = 0; i < count; ++i) run();
     end_.record(stream_);
     return end_.milliseconds_since(start_);
   }
 
-  Call& call_;
+  Call call_;
   const Product& product_;
   cublasLtHandle_t handle_;
   void* workspace_;
@@ -202,69 +214,82 @@ class Trial {
   Event start_, end_;
 };
 
-// The four highest bits: the number of tokens differs from batch to batch.
-std::int64_t rounded(std::int64_t size) {
-  const int low_bits = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size))) - 4);
-  return size >> low_bits << low_bits;
-}
-
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, Type, Type, bool, bool, bool>;
 
 Key key_of(const Product& p) {
-  return {rounded(p.rows), rounded(p.columns), rounded(p.inner), p.type,
-          p.out_type,      p.a.transposed,     p.b.transposed,   p.bias != nullptr};
+  return {p.rows, p.columns, p.inner, p.type, p.out_type, p.a.transposed, p.b.transposed, p.bias != nullptr};
+}
+
+// More often than a batch uses a size, once or a few times in every layer. If batches have all kinds of
+// lengths, most sizes never come up again, and a trial takes as long as dozens of products.
+constexpr int kCallsBeforeTrial = 256;
+
+struct Sizes {
+  int calls = 0;
+  std::optional<cublasLtMatmulAlgo_t> chosen = {};
+};
+
+// Neither tried nor about to be.
+bool is_unused(const std::pair<const Key, Sizes>& entry) {
+  return !entry.second.chosen && entry.second.calls < kCallsBeforeTrial;
 }
 
 struct Gpu {
   cublasLtHandle_t handle = nullptr;  // null: cuBLASLt does not work here
-  std::map<Key, std::optional<cublasLtMatmulAlgo_t>> chosen = {};
+  std::map<Key, Sizes> known = {};
 };
 
-int current_device() {
-  int index = 0;
-  check(cudaGetDevice(&index));
-  return index;
-}
+// The current one, while the lock exists. Handles live until the process ends, like the driver's own state.
+class CurrentGpu {
+ public:
+  CurrentGpu() : lock_(mutex()) {
+    static std::map<int, Gpu> gpus;
+    int index = 0;
+    check(cudaGetDevice(&index));
+    const auto [gpu, is_new] = gpus.try_emplace(index);
+    gpu_ = &gpu->second;
+    const CublasLt* lt = cublas_lt();
+    if (is_new && lt && lt->create(&gpu_->handle) != CUBLAS_STATUS_SUCCESS) gpu_->handle = nullptr;
+  }
+  Gpu* operator->() const { return gpu_; }
 
-// The current one. Handles live until the process ends, like the driver's own state.
-Gpu& current_gpu(const CublasLt& lt) {
-  static std::map<int, Gpu> gpus;
-  const auto [gpu, is_new] = gpus.try_emplace(current_device());
-  if (is_new && lt.create(&gpu->second.handle) != CUBLAS_STATUS_SUCCESS) gpu->second.handle = nullptr;
-  return gpu->second;
-}
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+
+  const std::lock_guard<std::mutex> lock_;
+  Gpu* gpu_ = nullptr;
+};
 
 }  // namespace
 
-// If tiles of 128 x 128 occupy the GPU twice. With fewer, algorithms that split sums among blocks win.
-bool is_suitable(const Product& p) {
-  constexpr std::int64_t kTile = 128, kLeast = 256;
-  if (std::min({p.rows, p.columns, p.inner}) < kLeast || p.columns * 2 % kAlignment != 0 ||
-      !is_aligned(p.a) || !is_aligned(p.b) || !is_aligned(p.out) || !is_aligned(p.bias))
-    return false;
-  int multiprocessors = 0;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, current_device()));
-  return ((p.rows + kTile - 1) / kTile) * ((p.columns + kTile - 1) / kTile) >= 2 * multiprocessors;
+Choice choice_for(const Product& product) {
+  constexpr std::size_t kMostSizes = 10000;  // remembered
+  if (!is_aligned(product)) return Choice::none;
+  const CurrentGpu gpu;
+  if (!gpu->handle) return Choice::none;
+  const auto [entry, is_new] = gpu->known.try_emplace(key_of(product));
+  Sizes& sizes = entry->second;
+  if (sizes.chosen) return Choice::chosen;
+  if (++sizes.calls == kCallsBeforeTrial) return Choice::due;
+  if (is_new && gpu->known.size() > kMostSizes) std::erase_if(gpu->known, is_unused);
+  return Choice::none;
+}
+
+void choose_algorithm(const Product& product, const std::function<void()>& usual, void* workspace,
+                      Stream stream) {
+  const CurrentGpu gpu;
+  Trial trial(*cublas_lt(), gpu->handle, product, workspace, stream);
+  gpu->known[key_of(product)].chosen = trial.fastest(usual);
 }
 
 bool multiply(const Product& product, void* workspace, Stream stream) {
-  static std::mutex mutex;
-  const CublasLt* lt = cublas_lt();
-  if (!lt) return false;
-  const std::lock_guard lock(mutex);
-  Gpu& gpu = current_gpu(*lt);
-  if (!gpu.handle) return false;
-  Call call(*lt, product);
-  const Key key = key_of(product);
-  auto known = gpu.chosen.find(key);
-  if (known == gpu.chosen.end() && !product.add)
-    known = gpu.chosen.emplace(key, Trial(call, product, gpu.handle, workspace, stream).fastest()).first;
-  const bool has_choice = known != gpu.chosen.end() && known->second;
-  if (has_choice && call.run(gpu.handle, *known->second, workspace, stream)) return true;
-  // Before the first trial, or for a size that the algorithm of this rounded one does not support.
-  const std::vector<cublasLtMatmulAlgo_t> others = call.algorithms(gpu.handle);
-  return std::ranges::any_of(
-      others, [&](const auto& algorithm) { return call.run(gpu.handle, algorithm, workspace, stream); });
+  const CurrentGpu gpu;
+  const auto found = gpu->known.find(key_of(product));
+  if (found == gpu->known.end() || !found->second.chosen) return false;
+  return Call(*cublas_lt(), product).run(gpu->handle, *found->second.chosen, workspace, stream);
 }
 
 }  // namespace dpo::cuda

@@ -1,7 +1,8 @@
-// Products of matrices by cuBLASLt, with the fastest of its algorithms on the GPU at hand. As in kernels.h.
+// Products of matrices by cuBLASLt with the fastest of its algorithms on the GPU at hand. As in kernels.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "ops/cuda/kernels.h"
 
@@ -14,7 +15,7 @@ struct Operand {
   bool transposed = false;
 };
 
-// out = a b, or out + a b: [rows, inner] times [inner, columns].
+// out = a b: [rows, inner] times [inner, columns].
 struct Product {
   Type type = Type::bfloat16;  // of a, b and the bias: 16 bits
   Type out_type = Type::bfloat16;
@@ -22,20 +23,26 @@ struct Product {
   Operand a, b;
   const void* bias = nullptr;  // [columns], added to every row; null: none
   void* out = nullptr;         // contiguous
-  bool add = false;
 };
+
+// What is known of a product's sizes. Counts the call.
+enum class Choice {
+  none,    // use LibTorch's product: the sizes are new, or nothing is faster
+  due,     // they came up often enough to try algorithms
+  chosen,  // there is a faster algorithm
+};
+Choice choice_for(const Product& product);
 
 constexpr std::int64_t kProductWorkspace = 32 << 20;  // bytes
 
-// False for products that are better left to cuBLAS: small ones, which do not fill the current GPU unless
-// their sums are split, and those of unsuitable strides.
-bool is_suitable(const Product& product);
+// Computes a product that is due with each algorithm that cuBLASLt proposes, and chooses the fastest. Another
+// run may choose another one, so only those count that give the same bits as `usual`, LibTorch's product into
+// `out`: they multiply in tiles of different sizes, but add up the terms of each sum in the same order. Then
+// `out` holds nothing of use.
+void choose_algorithm(const Product& product, const std::function<void()>& usual, void* workspace,
+                      Stream stream);
 
-// Computes a suitable product, or returns false and does nothing where cuBLASLt does not support it.
-//
-// The first product of a size (rounded) runs with each algorithm that cuBLASLt proposes, and the fastest is
-// kept. Another run may choose another one, so only those count that give the same bits: they multiply in
-// tiles of different sizes, but add up the terms of each sum in the same order.
+// With the chosen algorithm; false if it failed.
 bool multiply(const Product& product, void* workspace, Stream stream);
 
 // A number that depends on every bit of an array and on its place; `bytes` is a multiple of 8. `hash`, on the

@@ -1,7 +1,10 @@
 #include "ops/product.h"
 
+#include <functional>
 #include <vector>
 
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -16,9 +19,7 @@ struct ProductSizes {
   std::int64_t rows, columns, inner;
 };
 
-// The first is left to LibTorch, the others fill any GPU; the last two round to one size.
-const std::vector<ProductSizes> kProductSizes = {
-    {33, 64, 40}, {9000, 1024, 512}, {1536, 8192, 256}, {5001, 2048, 320}, {5017, 2048, 320}};
+const std::vector<ProductSizes> kProductSizes = {{33, 64, 40}, {301, 256, 512}, {9000, 1024, 512}};
 
 at::Tensor random_matrix(std::int64_t rows, std::int64_t columns, const at::TensorOptions& options) {
   return at::randn({rows, columns}, options.dtype(at::kFloat)).to(options.dtype());
@@ -47,8 +48,7 @@ void check_linear(const ProductSizes& sizes, const at::TensorOptions& options) {
   EXPECT_TRUE(product(x, weight, bias, false).equal(first)) << "other bits the second time";
 }
 
-// Into a sum in float32 on a GPU, as the gradient of a weight: a^T b. Adding comes first, so that it meets
-// sizes without a choice.
+// Into a sum in float32 on a GPU, as the gradient of a weight: a^T b.
 void check_into(const ProductSizes& sizes, const at::TensorOptions& options) {
   const at::Tensor a = random_matrix(sizes.inner, sizes.rows, options),
                    b = random_matrix(sizes.inner, sizes.columns, options);
@@ -57,7 +57,7 @@ void check_into(const ProductSizes& sizes, const at::TensorOptions& options) {
   const at::Tensor start =
       random_matrix(sizes.rows, sizes.columns, is_wide ? options.dtype(at::kFloat) : options);
   at::Tensor out = start.clone();
-  product_into(out, a.t(), b, /*add=*/true);
+  add_product_to(out, a.t(), b);
   expect_product(out, start.to(at::kDouble) + expected);
   product_into(out, a.t(), b);
   expect_product(out, expected);
@@ -80,19 +80,63 @@ TEST(Product, OnCuda) {
   check_products(at::kCUDA);
 }
 
-// The choice of an algorithm depends on times, so it must not change results: not even where the numbers of
-// rows lead to different ones.
-TEST(Product, OnCudaHasRowsThatDoNotDependOnTheirNumber) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  at::manual_seed(0);
+constexpr int kManyCalls = 300;  // more than before algorithms are tried
+
+// Whether one of cuBLASLt's algorithms is used after many calls, if `usual` is LibTorch's product. All
+// results must be those of the first.
+bool is_chosen(const ProductSizes& sizes, at::ScalarType out_type, bool with_bias,
+               const std::function<void(at::Tensor&)>& after_usual) {
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
-  const at::Tensor x = random_matrix(16384, 1024, options), weight = random_matrix(1536, 1024, options),
-                   bias = random_matrix(1, 1536, options)[0];
-  at::Tensor all = at::zeros({16384, 1536}, options);
-  if (!fused::supports_product(x, weight.t()) || !fused::product(all, x, weight.t(), bias, false))
-    GTEST_SKIP() << "built without cuBLASLt";
-  for (const std::int64_t rows : {3000, 4099, 5500, 7777, 9000, 12345, 15001})
-    EXPECT_TRUE(product(x.narrow(0, 0, rows), weight, bias, false).equal(all.narrow(0, 0, rows))) << rows;
+  const at::Tensor x = random_matrix(sizes.rows, sizes.inner, options),
+                   weight = random_matrix(sizes.columns, sizes.inner, options),
+                   bias = with_bias ? random_matrix(1, sizes.columns, options)[0] : at::Tensor();
+  at::Tensor out = at::zeros({sizes.rows, sizes.columns}, options.dtype(out_type));
+  const auto usual = [&] {
+    if (with_bias)
+      at::addmm_out(out, bias, x, weight.t());
+    else
+      at::mm_out(out, x, weight.t(), out_type);
+    after_usual(out);
+  };
+  usual();
+  const at::Tensor first = out.clone();
+  bool is_chosen = false;
+  for (int i = 0; i < kManyCalls; ++i) {
+    out.zero_();
+    is_chosen = fused::product(out, x, weight.t(), bias, usual);
+    if (!is_chosen) usual();
+    EXPECT_TRUE(out.equal(first)) << "call " << i;
+  }
+  return is_chosen;
+}
+
+class ProductAlgorithms : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    at::manual_seed(0);
+    const at::Tensor matrix = at::zeros({8, 8}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
+    if (!fused::supports_product(matrix, matrix)) GTEST_SKIP() << "built without cuBLASLt";
+  }
+};
+
+// A product that takes several times as long as usual loses against any algorithm.
+TEST_F(ProductAlgorithms, AreChosenByTimeAmongThoseWithTheSameBits) {
+  const auto slow = [](at::Tensor& out) {
+    for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
+  };
+  EXPECT_TRUE(is_chosen({4096, 2048, 512}, at::kBFloat16, false, slow));
+  EXPECT_TRUE(is_chosen({4096, 2048, 512}, at::kBFloat16, true, slow));
+  EXPECT_TRUE(is_chosen({4097, 1536, 512}, at::kBFloat16, true, slow));
+  EXPECT_TRUE(is_chosen({2048, 2560, 1024}, at::kFloat, false, slow));
+}
+
+TEST_F(ProductAlgorithms, WithOtherBitsAreNotChosen) {
+  const auto other = [](at::Tensor& out) {
+    for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
+    out.select(0, 7).select(0, 3).add_(1);
+  };
+  EXPECT_FALSE(is_chosen({4096, 1024, 768}, at::kBFloat16, false, other));
 }
 
 // Parts of wider matrices, and of rows that begin where no load of 16 bytes may.
