@@ -23,25 +23,23 @@ import contextlib
 import gc
 import json
 import os
-import random
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 import transformers
-from torch.nn.attention.varlen import varlen_attn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import drawn
+import packed
+from drawn import PAIRS
 from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log_probs
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, TRL_UPDATES = 64, 2, 3
+PROGRAM = os.environ.get("DPO_PROGRAM", str(drawn.ROOT / "build" / "dpo"))
+WARM_UP, TRL_UPDATES = 2, 3
 DEVICE = "cuda:0"  # with its index: accelerate compares it with where 4-bit weights are
 LIVE, CACHED, NF4 = "reference=live", "reference=cached", ["adapter=lora", "adapter.base_dtype=nf4"]
 DPO_ROWS = {  # what dpo runs with, by what is compared
@@ -66,42 +64,6 @@ def arguments():
 SETTINGS = arguments()
 KIND, UPDATES = SETTINGS.kind, SETTINGS.updates
 LORA = KIND in ("lora", "qlora")
-
-
-def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
-    """Attention over packed sequences, [1, heads, tokens, size]; CURRENT has their starts and the longest length."""
-    del attention_mask, more
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    groups = q.shape[1] // k.shape[1]
-    if groups > 1:
-        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    starts, longest = CURRENT
-    out = varlen_attn(q, k, v, starts, starts, longest, longest, scale=scaling, window_size=(-1, 0))
-    return out[None], None
-
-
-CURRENT = None
-transformers.AttentionInterface.register("packed", packed_attention)
-transformers.AttentionMaskInterface.register("packed", lambda *_, **__: None)
-
-
-def lengths():
-    text = re.sub(r"#.*", "", (ROOT / "configs" / "lengths" / "hh.yaml").read_text())
-    return {name: [float(x) for x in re.search(rf"^{name}: \[([^\]]*)\]", text, re.M)[1].split(",")]
-            for name in ("prompt", "response")}
-
-
-def draw_pairs(vocabulary, seed):
-    """As 'dpo bench train' draws them: at most 512 tokens, 256 of them for a long prompt."""
-    draw, means = random.Random(seed), lengths()
-    tokens = lambda kind: [draw.randrange(vocabulary) for _ in range(round(draw.choice(means[kind])))]
-    pairs = []
-    for _ in range(PAIRS):
-        prompt, responses = tokens("prompt"), (tokens("response"), tokens("response"))
-        if len(prompt) + max(map(len, responses)) > 512:
-            prompt = prompt[-256:]
-        pairs.append((prompt, *(r[:512 - len(prompt)] for r in responses)))
-    return pairs
 
 
 def new_model(config, attention):
@@ -188,8 +150,7 @@ class Tuned(Peer):
                 (send(starts.to(torch.int32)), int(sizes.max())))
 
     def log_probs(self, model, ids, positions, rows, owner, count, starts):
-        global CURRENT
-        CURRENT = starts
+        packed.current = starts
         hidden = model.base_model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
         logits = model.get_output_embeddings()(hidden[rows - 1]).float()
         by_token = -F.cross_entropy(logits, ids[rows], reduction="none")
@@ -226,7 +187,7 @@ def measure_trl(config):
     torch.cuda.reset_peak_memory_stats()
     names = ("prompt_ids", "chosen_ids", "rejected_ids")
     steps = WARM_UP + min(UPDATES, TRL_UPDATES)
-    rows = [dict(zip(names, pair)) for seed in range(steps) for pair in draw_pairs(config.vocab_size, seed)]
+    rows = [dict(zip(names, pair)) for seed in range(steps) for pair in drawn.pairs(config.vocab_size, seed)]
 
     class Trainer(DPOTrainer):
         def _prepare_dataset(self, dataset, *_):
@@ -262,7 +223,7 @@ def measure_peer(kind, config):
     torch.manual_seed(0)
     peer = kind(config)
     torch.cuda.reset_peak_memory_stats()
-    batches = [draw_pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
+    batches = [drawn.pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
     for i, pairs in enumerate(batches):
         if i == WARM_UP:
             torch.cuda.synchronize()
@@ -296,7 +257,7 @@ def contenders(model, config):
 
 
 def compare(model):
-    config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
+    config = AutoConfig.for_model(**json.loads((drawn.ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
     print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
     speed_of_dpo, chosen = None, []
     for name, measure in contenders(model, config).items():
