@@ -1,32 +1,35 @@
-"""One DPO step on one GPU: dpo, tuned Python, and transformers used like direct-preference-optimization.
+"""One training step on one GPU: dpo, tuned Python, TRL, and transformers used like direct-preference-optimization.
 
 A model's shape with random weights, preference pairs with lengths drawn from configs/lengths/hh.yaml, policy and live reference
 forward, backward, AdamW update, bfloat16 over float32 master weights. Memory is the peak of tensors.
 
 *tuned Python* is the fastest transformers version we could write: sequences packed without padding, PyTorch's flash attention
 over them, the head on response tokens only, a fused optimizer. *transformers*: padded to the longest of the batch, logits of all
-positions, as in direct-preference-optimization.
+positions, as in direct-preference-optimization. *TRL 0.28, padding-free* is DPOTrainer at its best: packed sequences, the same flash
+attention, no gradient checkpointing, autocast to bfloat16, the fastest of a few sizes of microbatch. Newer ones cannot do that: they
+run with their defaults (8 pairs at a time, padded, gradient checkpointing).
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --lora MODEL    # LoRA, with peft; and TRL's DPOTrainer
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --qlora MODEL   # the same over 4-bit weights, with bitsandbytes
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --states MODEL  # all weights, 8-bit optimizer state of bitsandbytes
 
-With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora those
-weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its defaults (8 pairs
-at a time, gradient checkpointing), accumulating to the same step. --updates N is the number of measured steps. Needs a GPU, PyTorch 2.11 and
-transformers; peft and trl for --lora and --qlora; bitsandbytes for --qlora and --states.
+With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora
+those weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its
+defaults, accumulating to the same step. --updates N is the number of measured
+steps. Needs a GPU, PyTorch 2.11 and transformers; trl for its rows; peft for --lora and --qlora; bitsandbytes for --qlora and --states.
 """
 
 import argparse
 import contextlib
+import copy
 import gc
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +38,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import drawn
 import packed
+import trl_step
 from drawn import PAIRS
 from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log_probs
 
@@ -175,48 +179,51 @@ class Original(Peer):
     log_probs = staticmethod(padded_log_probs)
 
 
-def measure_trl(config):
-    """Seconds of a step from the trainer's callbacks; the first two do not count."""
-    from datasets import Dataset, disable_progress_bars
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
-    from trl import DPOConfig, DPOTrainer
+class Result(NamedTuple):
+    speed: float  # pairs per second
+    memory: float  # GiB
+    log_prob: float | None = None  # mean of the chosen responses
+    note: str = ""  # after the row's name
 
-    disable_progress_bars()
-    model = new_model(config, "sdpa")
+
+def fastest(measure, sizes, of):
+    """The best measure(size); after one that does not fit, no larger one is tried."""
+    best = None
+    for size in sizes:
+        try:
+            result = measure(size)
+        except torch.OutOfMemoryError:
+            if best is None:
+                raise
+            break
+        finally:
+            free_memory()
+        if best is None or result.speed > best.speed:
+            best = result._replace(note=f", {size} {of} at a time")
+    return best
+
+
+def free_memory():
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def measure_trl(config, pairs_at_once=8, padding_free=False):
+    torch.manual_seed(0)  # the same weights as the peers'
+    model = new_model(copy.deepcopy(config), "packed" if padding_free else "sdpa")  # the trainer changes tokens in it
+    reference = adapter = None
+    if LORA:
+        adapter = lora_settings()
+    else:
+        reference = copy.deepcopy(model)  # remains in bfloat16
+        model = model.float()
     torch.cuda.reset_peak_memory_stats()
-    names = ("prompt_ids", "chosen_ids", "rejected_ids")
-    steps = WARM_UP + min(UPDATES, TRL_UPDATES)
-    rows = [dict(zip(names, pair)) for seed in range(steps) for pair in drawn.pairs(config.vocab_size, seed)]
-
-    class Trainer(DPOTrainer):
-        def _prepare_dataset(self, dataset, *_):
-            return dataset
-
-    class Clock(TrainerCallback):
-        seconds = []
-
-        def on_step_begin(self, *_, **__):
-            torch.cuda.synchronize()
-            self.start = time.perf_counter()
-
-        def on_step_end(self, *_, **__):
-            torch.cuda.synchronize()
-            self.seconds.append(time.perf_counter() - self.start)
-
-    clock = Clock()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0}, unk_token="a")), eos_token="a",
-                                        pad_token="a")
-    with tempfile.TemporaryDirectory() as scratch:
-        arguments = DPOConfig(output_dir=scratch, per_device_train_batch_size=8, gradient_accumulation_steps=PAIRS // 8,
-                              max_steps=steps, learning_rate=1e-6, train_sampling_strategy="sequential", bf16=True,
-                              save_strategy="no", report_to="none", disable_tqdm=True)
-        trainer = Trainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows),
-                          processing_class=tokenizer, peft_config=lora_settings(), callbacks=[clock])
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-    seconds = clock.seconds[WARM_UP:]
-    return PAIRS * len(seconds) / sum(seconds), torch.cuda.max_memory_allocated() / 2**30, None
+    steps = WARM_UP + (UPDATES if padding_free else min(UPDATES, TRL_UPDATES))
+    batches = [drawn.pairs(config.vocab_size, seed) for seed in range(steps)]
+    seconds, chosen = trl_step.train(model, batches, pairs_at_once, reference, adapter, padding_free)
+    seconds = seconds[WARM_UP:]
+    return Result(PAIRS * len(seconds) / sum(seconds), torch.cuda.max_memory_allocated() / 2**30,
+                  sum(chosen) / steps if padding_free else None)
 
 
 def measure_peer(kind, config):
@@ -231,7 +238,8 @@ def measure_peer(kind, config):
         peer.step(pairs)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    return PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30, torch.cat(peer.chosen).mean().item()
+    return Result(PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30,
+                  torch.cat(peer.chosen).mean().item())
 
 
 def measure_dpo(model, settings):
@@ -242,37 +250,50 @@ def measure_dpo(model, settings):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
     report = json.loads(done.stdout)
-    return report["pairs_per_second"], report["peak_gib"], None
+    return Result(report["pairs_per_second"], report["peak_gib"])
 
 
 def contenders(model, config):
     """{name: function that measures}."""
     rows = {name: lambda settings=settings: measure_dpo(model, settings) for name, settings in DPO_ROWS[KIND].items()}
-    rows[f"tuned Python{PYTHON_PACKAGES[KIND]}"] = lambda: measure_peer(Tuned, config)
+    tuned = f"tuned Python{PYTHON_PACKAGES[KIND]}"
+    rows[tuned] = lambda: measure_peer(Tuned, config)
     if LORA:
         rows[f"TRL{PYTHON_PACKAGES[KIND]}"] = lambda: measure_trl(config)
     elif KIND == "full":
+        rows |= full_trl(config)
         rows["transformers"] = lambda: measure_peer(Original, config)
     return rows
 
 
+def full_trl(config):
+    version = trl_step.version()
+    if version is None:
+        print("TRL is not installed: no row for it")
+        return {}
+    if not trl_step.can_be_padding_free():
+        return {f"TRL {version}": lambda: measure_trl(config)}
+    padding_free = lambda pairs: measure_trl(config, pairs, padding_free=True)
+    return {f"TRL {version}, padding-free": lambda: fastest(padding_free, (16, 32, 64), "pairs")}
+
+
 def compare(model):
     config = AutoConfig.for_model(**json.loads((drawn.ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
+    rows = contenders(model, config)
     print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
     speed_of_dpo, chosen = None, []
-    for name, measure in contenders(model, config).items():
+    for name, measure in rows.items():
         try:
-            speed, memory, log_probs = measure()
+            speed, memory, log_prob, note = measure()
         except torch.OutOfMemoryError:
             print(f"| {name} | out of memory | | |", flush=True)
             continue
         finally:
-            gc.collect()
-            torch.cuda.empty_cache()
+            free_memory()
         speed_of_dpo = speed_of_dpo or speed
         ratio = "" if name.startswith("dpo") else f"{speed_of_dpo / speed:.1f}x"
-        print(f"| {name} | {speed:.1f} | {memory:.1f} | {ratio} |", flush=True)
-        chosen += [log_probs] if log_probs is not None else []
+        print(f"| {name}{note} | {speed:.1f} | {memory:.1f} | {ratio} |", flush=True)
+        chosen += [log_prob] if log_prob is not None else []
     assert not chosen or max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
 
 
