@@ -4,8 +4,11 @@ import random
 import re
 from pathlib import Path
 
+import torch
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAIRS = 64  # of a step
+PAIRS = 64  # or sequences, of a step
+SEQUENCE = 1024  # tokens, for SFT
 
 
 def lengths():
@@ -25,3 +28,15 @@ def pairs(vocabulary, seed):
             prompt = prompt[-256:]
         drawn.append((prompt, *(r[:512 - len(prompt)] for r in responses)))
     return drawn
+
+
+def sequences(vocabulary, seed):
+    return torch.randint(vocabulary, (PAIRS, SEQUENCE), generator=torch.Generator().manual_seed(seed))
+
+
+def lengths_of_sequences(folder):
+    """A file for 'dpo bench train': the loss counts all tokens but the first."""
+    file = folder / "lengths.yaml"
+    file.write_text("train: {prompts: 100000, pairs: 100000}\ntest: {prompts: 1000, pairs: 1000}\n"
+                    f"prompt: [1]\nresponse: [{SEQUENCE - 1}]\nlongest: {{prompt: 1, response: {SEQUENCE - 1}}}\n")
+    return file

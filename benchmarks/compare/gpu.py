@@ -13,10 +13,12 @@ run with their defaults (8 pairs at a time, padded, gradient checkpointing).
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --lora MODEL    # LoRA, with peft; and TRL's DPOTrainer
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --qlora MODEL   # the same over 4-bit weights, with bitsandbytes
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --states MODEL  # all weights, 8-bit optimizer state of bitsandbytes
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --sft MODEL     # SFT: 64 sequences of 1,024 tokens
 
 With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora
 those weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its
-defaults, accumulating to the same step. --updates N is the number of measured
+defaults, accumulating to the same step. With --sft the loss counts all tokens but the first; dpo computes 32 sequences at a time,
+*tuned Python* the fastest of a few numbers, with PyTorch's flash attention and nothing to pad. --updates N is the number of measured
 steps. Needs a GPU, PyTorch 2.11 and transformers; trl for its rows; peft for --lora and --qlora; bitsandbytes for --qlora and --states.
 """
 
@@ -28,7 +30,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -39,7 +43,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import drawn
 import packed
 import trl_step
-from drawn import PAIRS
+from drawn import PAIRS, SEQUENCE
 from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log_probs
 
 PROGRAM = os.environ.get("DPO_PROGRAM", str(drawn.ROOT / "build" / "dpo"))
@@ -51,14 +55,16 @@ DPO_ROWS = {  # what dpo runs with, by what is compared
     "lora": {"dpo": ["adapter=lora", LIVE], "dpo, cached reference": ["adapter=lora", CACHED]},
     "qlora": {"dpo": [*NF4, LIVE], "dpo, recomputed activations": [*NF4, LIVE, "activation_checkpointing=true"]},
     "states": {"dpo": ["optimizer_state=8bit", LIVE]},
+    "sft": {"dpo": ["gradient_accumulation_steps=2", f"max_length={SEQUENCE}", f"max_prompt_length={SEQUENCE - 1}"]},
 }
-PYTHON_PACKAGES = {"full": "", "lora": " and peft", "qlora": ", peft and bitsandbytes", "states": " and bitsandbytes"}
+PYTHON_PACKAGES = {"full": "", "lora": " and peft", "qlora": ", peft and bitsandbytes", "states": " and bitsandbytes",
+                   "sft": ""}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("lora", "qlora", "states"):
+    for kind in ("lora", "qlora", "states", "sft"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="full")
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("models", nargs="*", metavar="MODEL", default=["EleutherAI/pythia-2.8b"])
@@ -68,6 +74,7 @@ def arguments():
 SETTINGS = arguments()
 KIND, UPDATES = SETTINGS.kind, SETTINGS.updates
 LORA = KIND in ("lora", "qlora")
+UNITS = PAIRS * SEQUENCE if KIND == "sft" else PAIRS  # of a step: tokens or pairs
 
 
 def new_model(config, attention):
@@ -102,6 +109,7 @@ def with_lora(model):
 
 class Peer:
     pairs_at_once = PAIRS
+    draw = staticmethod(drawn.pairs)
 
     def __init__(self, config, attention):
         self.without_adapter = contextlib.nullcontext
@@ -179,8 +187,27 @@ class Original(Peer):
     log_probs = staticmethod(padded_log_probs)
 
 
+class Sft(Peer):
+    """Sequences of one length."""
+
+    draw = staticmethod(drawn.sequences)
+
+    def __init__(self, config, sequences_at_once):
+        self.at_once, self.chosen = sequences_at_once, []
+        self.policy = new_model(config, "sdpa").train()
+        self.master = MasterWeights(self.policy)
+
+    def step(self, sequences):
+        for ids in sequences.to(DEVICE).split(self.at_once):
+            hidden = self.policy.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+            logits = self.policy.get_output_embeddings()(hidden).float()
+            loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+            (loss * len(ids) / len(sequences)).backward()
+        self.master.update()
+
+
 class Result(NamedTuple):
-    speed: float  # pairs per second
+    speed: float  # pairs or tokens per second
     memory: float  # GiB
     log_prob: float | None = None  # mean of the chosen responses
     note: str = ""  # after the row's name
@@ -226,11 +253,11 @@ def measure_trl(config, pairs_at_once=8, padding_free=False):
                   sum(chosen) / steps if padding_free else None)
 
 
-def measure_peer(kind, config):
+def measure_peer(kind, config, *settings):
     torch.manual_seed(0)
-    peer = kind(config)
+    peer = kind(config, *settings)
     torch.cuda.reset_peak_memory_stats()
-    batches = [drawn.pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
+    batches = [peer.draw(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
     for i, pairs in enumerate(batches):
         if i == WARM_UP:
             torch.cuda.synchronize()
@@ -238,25 +265,30 @@ def measure_peer(kind, config):
         peer.step(pairs)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    return Result(PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30,
-                  torch.cat(peer.chosen).mean().item())
+    return Result(UNITS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30,
+                  torch.cat(peer.chosen).mean().item() if peer.chosen else None)
 
 
 def measure_dpo(model, settings):
-    command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", "loss=dpo", f"loss.beta={BETA}",
-               f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", *settings, "--updates", str(UPDATES),
-               "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        loss = ["loss=dpo", f"loss.beta={BETA}"]
+        if KIND == "sft":
+            loss = ["loss=sft", f"plan.lengths={drawn.lengths_of_sequences(Path(scratch))}"]
+        command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", *loss, f"batch_size={PAIRS}",
+                   "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", *settings, "--updates", str(UPDATES), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
     report = json.loads(done.stdout)
-    return Result(report["pairs_per_second"], report["peak_gib"])
+    return Result(report["pairs_per_second"] * UNITS / PAIRS, report["peak_gib"])
 
 
 def contenders(model, config):
     """{name: function that measures}."""
     rows = {name: lambda settings=settings: measure_dpo(model, settings) for name, settings in DPO_ROWS[KIND].items()}
     tuned = f"tuned Python{PYTHON_PACKAGES[KIND]}"
+    if KIND == "sft":
+        return rows | {tuned: lambda: fastest(lambda size: measure_peer(Sft, config, size), (8, 16, 32), "sequences")}
     rows[tuned] = lambda: measure_peer(Tuned, config)
     if LORA:
         rows[f"TRL{PYTHON_PACKAGES[KIND]}"] = lambda: measure_trl(config)
@@ -280,7 +312,8 @@ def full_trl(config):
 def compare(model):
     config = AutoConfig.for_model(**json.loads((drawn.ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
     rows = contenders(model, config)
-    print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
+    unit, digits = ("tokens/s", 0) if KIND == "sft" else ("pairs/s", 1)
+    print(f"\n{model}\n\n| | {unit} | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
     speed_of_dpo, chosen = None, []
     for name, measure in rows.items():
         try:
@@ -292,7 +325,7 @@ def compare(model):
             free_memory()
         speed_of_dpo = speed_of_dpo or speed
         ratio = "" if name.startswith("dpo") else f"{speed_of_dpo / speed:.1f}x"
-        print(f"| {name}{note} | {speed:.1f} | {memory:.1f} | {ratio} |", flush=True)
+        print(f"| {name}{note} | {speed:,.{digits}f} | {memory:.1f} | {ratio} |", flush=True)
         chosen += [log_prob] if log_prob is not None else []
     assert not chosen or max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
 
