@@ -1,47 +1,53 @@
-"""One DPO step on one GPU: dpo, tuned Python, and transformers used like direct-preference-optimization.
+"""One training step on one GPU: dpo, tuned Python, TRL, and transformers used like direct-preference-optimization.
 
 A model's shape with random weights, preference pairs with lengths drawn from configs/lengths/hh.yaml, policy and live reference
 forward, backward, AdamW update, bfloat16 over float32 master weights. Memory is the peak of tensors.
 
 *tuned Python* is the fastest transformers version we could write: sequences packed without padding, PyTorch's flash attention
 over them, the head on response tokens only, a fused optimizer. *transformers*: padded to the longest of the batch, logits of all
-positions, as in direct-preference-optimization.
+positions, as in direct-preference-optimization. *TRL 0.28, padding-free* is DPOTrainer at its best: packed sequences, the same flash
+attention, no gradient checkpointing, autocast to bfloat16, the fastest of a few sizes of microbatch. Newer ones cannot do that: they
+run with their defaults (8 pairs at a time, padded, gradient checkpointing).
 
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py [MODEL ...]     # default: EleutherAI/pythia-2.8b
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --lora MODEL    # LoRA, with peft; and TRL's DPOTrainer
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --qlora MODEL   # the same over 4-bit weights, with bitsandbytes
     DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --states MODEL  # all weights, 8-bit optimizer state of bitsandbytes
+    DPO_PROGRAM=build/dpo python3 benchmarks/compare/gpu.py --sft MODEL     # SFT: 64 sequences of 1,024 tokens
 
-With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora those
-weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its defaults (8 pairs
-at a time, gradient checkpointing), accumulating to the same step. --updates N is the number of measured steps. Needs a GPU, PyTorch 2.11 and
-transformers; peft and trl for --lora and --qlora; bitsandbytes for --qlora and --states.
+With --lora all linear layers have LoRA of rank 16 over bfloat16 weights, and the reference is the model without it. With --qlora
+those weights, except the head's, are NF4 with doubly quantized scales and computed with in bfloat16. *TRL* is DPOTrainer with its
+defaults, accumulating to the same step. With --sft the loss counts all tokens but the first; dpo computes 32 sequences at a time,
+*tuned Python* the fastest of a few numbers, with PyTorch's flash attention and nothing to pad. --updates N is the number of measured
+steps. Needs a GPU, PyTorch 2.11 and transformers; trl for its rows; peft for --lora and --qlora; bitsandbytes for --qlora and --states.
 """
 
 import argparse
 import contextlib
+import copy
 import gc
 import json
 import os
-import random
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 import transformers
-from torch.nn.attention.varlen import varlen_attn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import drawn
+import packed
+import trl_step
+from drawn import PAIRS, SEQUENCE
 from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log_probs
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
-PAIRS, WARM_UP, TRL_UPDATES = 64, 2, 3
+PROGRAM = os.environ.get("DPO_PROGRAM", str(drawn.ROOT / "build" / "dpo"))
+WARM_UP, TRL_UPDATES = 2, 3
 DEVICE = "cuda:0"  # with its index: accelerate compares it with where 4-bit weights are
 LIVE, CACHED, NF4 = "reference=live", "reference=cached", ["adapter=lora", "adapter.base_dtype=nf4"]
 DPO_ROWS = {  # what dpo runs with, by what is compared
@@ -49,14 +55,16 @@ DPO_ROWS = {  # what dpo runs with, by what is compared
     "lora": {"dpo": ["adapter=lora", LIVE], "dpo, cached reference": ["adapter=lora", CACHED]},
     "qlora": {"dpo": [*NF4, LIVE], "dpo, recomputed activations": [*NF4, LIVE, "activation_checkpointing=true"]},
     "states": {"dpo": ["optimizer_state=8bit", LIVE]},
+    "sft": {"dpo": ["gradient_accumulation_steps=2", f"max_length={SEQUENCE}", f"max_prompt_length={SEQUENCE - 1}"]},
 }
-PYTHON_PACKAGES = {"full": "", "lora": " and peft", "qlora": ", peft and bitsandbytes", "states": " and bitsandbytes"}
+PYTHON_PACKAGES = {"full": "", "lora": " and peft", "qlora": ", peft and bitsandbytes", "states": " and bitsandbytes",
+                   "sft": ""}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("lora", "qlora", "states"):
+    for kind in ("lora", "qlora", "states", "sft"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="full")
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("models", nargs="*", metavar="MODEL", default=["EleutherAI/pythia-2.8b"])
@@ -66,42 +74,7 @@ def arguments():
 SETTINGS = arguments()
 KIND, UPDATES = SETTINGS.kind, SETTINGS.updates
 LORA = KIND in ("lora", "qlora")
-
-
-def packed_attention(module, query, key, value, attention_mask, scaling=None, **more):
-    """Attention over packed sequences, [1, heads, tokens, size]; CURRENT has their starts and the longest length."""
-    del attention_mask, more
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    groups = q.shape[1] // k.shape[1]
-    if groups > 1:
-        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    starts, longest = CURRENT
-    out = varlen_attn(q, k, v, starts, starts, longest, longest, scale=scaling, window_size=(-1, 0))
-    return out[None], None
-
-
-CURRENT = None
-transformers.AttentionInterface.register("packed", packed_attention)
-transformers.AttentionMaskInterface.register("packed", lambda *_, **__: None)
-
-
-def lengths():
-    text = re.sub(r"#.*", "", (ROOT / "configs" / "lengths" / "hh.yaml").read_text())
-    return {name: [float(x) for x in re.search(rf"^{name}: \[([^\]]*)\]", text, re.M)[1].split(",")]
-            for name in ("prompt", "response")}
-
-
-def draw_pairs(vocabulary, seed):
-    """As 'dpo bench train' draws them: at most 512 tokens, 256 of them for a long prompt."""
-    draw, means = random.Random(seed), lengths()
-    tokens = lambda kind: [draw.randrange(vocabulary) for _ in range(round(draw.choice(means[kind])))]
-    pairs = []
-    for _ in range(PAIRS):
-        prompt, responses = tokens("prompt"), (tokens("response"), tokens("response"))
-        if len(prompt) + max(map(len, responses)) > 512:
-            prompt = prompt[-256:]
-        pairs.append((prompt, *(r[:512 - len(prompt)] for r in responses)))
-    return pairs
+UNITS = PAIRS * SEQUENCE if KIND == "sft" else PAIRS  # of a step: tokens or pairs
 
 
 def new_model(config, attention):
@@ -136,6 +109,7 @@ def with_lora(model):
 
 class Peer:
     pairs_at_once = PAIRS
+    draw = staticmethod(drawn.pairs)
 
     def __init__(self, config, attention):
         self.without_adapter = contextlib.nullcontext
@@ -188,8 +162,7 @@ class Tuned(Peer):
                 (send(starts.to(torch.int32)), int(sizes.max())))
 
     def log_probs(self, model, ids, positions, rows, owner, count, starts):
-        global CURRENT
-        CURRENT = starts
+        packed.current = starts
         hidden = model.base_model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
         logits = model.get_output_embeddings()(hidden[rows - 1]).float()
         by_token = -F.cross_entropy(logits, ids[rows], reduction="none")
@@ -214,55 +187,77 @@ class Original(Peer):
     log_probs = staticmethod(padded_log_probs)
 
 
-def measure_trl(config):
-    """Seconds of a step from the trainer's callbacks; the first two do not count."""
-    from datasets import Dataset, disable_progress_bars
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
-    from trl import DPOConfig, DPOTrainer
+class Sft(Peer):
+    """Sequences of one length."""
 
-    disable_progress_bars()
-    model = new_model(config, "sdpa")
+    draw = staticmethod(drawn.sequences)
+
+    def __init__(self, config, sequences_at_once):
+        self.at_once, self.chosen = sequences_at_once, []
+        self.policy = new_model(config, "sdpa").train()
+        self.master = MasterWeights(self.policy)
+
+    def step(self, sequences):
+        for ids in sequences.to(DEVICE).split(self.at_once):
+            hidden = self.policy.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+            logits = self.policy.get_output_embeddings()(hidden).float()
+            loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+            (loss * len(ids) / len(sequences)).backward()
+        self.master.update()
+
+
+class Result(NamedTuple):
+    speed: float  # pairs or tokens per second
+    memory: float  # GiB
+    log_prob: float | None = None  # mean of the chosen responses
+    note: str = ""  # after the row's name
+
+
+def fastest(measure, sizes, of):
+    """The best measure(size); after one that does not fit, no larger one is tried."""
+    best = None
+    for size in sizes:
+        try:
+            result = measure(size)
+        except torch.OutOfMemoryError:
+            if best is None:
+                raise
+            break
+        finally:
+            free_memory()
+        if best is None or result.speed > best.speed:
+            best = result._replace(note=f", {size} {of} at a time")
+    return best
+
+
+def free_memory():
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def measure_trl(config, pairs_at_once=8, padding_free=False):
+    torch.manual_seed(0)  # the same weights as the peers'
+    model = new_model(copy.deepcopy(config), "packed" if padding_free else "sdpa")  # the trainer changes tokens in it
+    reference = adapter = None
+    if LORA:
+        adapter = lora_settings()
+    else:
+        reference = copy.deepcopy(model)  # remains in bfloat16
+        model = model.float()
     torch.cuda.reset_peak_memory_stats()
-    names = ("prompt_ids", "chosen_ids", "rejected_ids")
-    steps = WARM_UP + min(UPDATES, TRL_UPDATES)
-    rows = [dict(zip(names, pair)) for seed in range(steps) for pair in draw_pairs(config.vocab_size, seed)]
-
-    class Trainer(DPOTrainer):
-        def _prepare_dataset(self, dataset, *_):
-            return dataset
-
-    class Clock(TrainerCallback):
-        seconds = []
-
-        def on_step_begin(self, *_, **__):
-            torch.cuda.synchronize()
-            self.start = time.perf_counter()
-
-        def on_step_end(self, *_, **__):
-            torch.cuda.synchronize()
-            self.seconds.append(time.perf_counter() - self.start)
-
-    clock = Clock()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0}, unk_token="a")), eos_token="a",
-                                        pad_token="a")
-    with tempfile.TemporaryDirectory() as scratch:
-        arguments = DPOConfig(output_dir=scratch, per_device_train_batch_size=8, gradient_accumulation_steps=PAIRS // 8,
-                              max_steps=steps, learning_rate=1e-6, train_sampling_strategy="sequential", bf16=True,
-                              save_strategy="no", report_to="none", disable_tqdm=True)
-        trainer = Trainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows),
-                          processing_class=tokenizer, peft_config=lora_settings(), callbacks=[clock])
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-    seconds = clock.seconds[WARM_UP:]
-    return PAIRS * len(seconds) / sum(seconds), torch.cuda.max_memory_allocated() / 2**30, None
+    steps = WARM_UP + (UPDATES if padding_free else min(UPDATES, TRL_UPDATES))
+    batches = [drawn.pairs(config.vocab_size, seed) for seed in range(steps)]
+    seconds, chosen = trl_step.train(model, batches, pairs_at_once, reference, adapter, padding_free)
+    seconds = seconds[WARM_UP:]
+    return Result(PAIRS * len(seconds) / sum(seconds), torch.cuda.max_memory_allocated() / 2**30,
+                  sum(chosen) / steps if padding_free else None)
 
 
-def measure_peer(kind, config):
+def measure_peer(kind, config, *settings):
     torch.manual_seed(0)
-    peer = kind(config)
+    peer = kind(config, *settings)
     torch.cuda.reset_peak_memory_stats()
-    batches = [draw_pairs(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
+    batches = [peer.draw(config.vocab_size, seed) for seed in range(WARM_UP + UPDATES)]
     for i, pairs in enumerate(batches):
         if i == WARM_UP:
             torch.cuda.synchronize()
@@ -270,48 +265,68 @@ def measure_peer(kind, config):
         peer.step(pairs)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    return PAIRS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30, torch.cat(peer.chosen).mean().item()
+    return Result(UNITS * UPDATES / seconds, torch.cuda.max_memory_allocated() / 2**30,
+                  torch.cat(peer.chosen).mean().item() if peer.chosen else None)
 
 
 def measure_dpo(model, settings):
-    command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", "loss=dpo", f"loss.beta={BETA}",
-               f"batch_size={PAIRS}", "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", *settings, "--updates", str(UPDATES),
-               "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        loss = ["loss=dpo", f"loss.beta={BETA}"]
+        if KIND == "sft":
+            loss = ["loss=sft", f"plan.lengths={drawn.lengths_of_sequences(Path(scratch))}"]
+        command = [PROGRAM, "bench", "train", "model=blank_model", f"model.name_or_path={model}", *loss, f"batch_size={PAIRS}",
+                   "model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", *settings, "--updates", str(UPDATES), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
     report = json.loads(done.stdout)
-    return report["pairs_per_second"], report["peak_gib"], None
+    return Result(report["pairs_per_second"] * UNITS / PAIRS, report["peak_gib"])
 
 
 def contenders(model, config):
     """{name: function that measures}."""
     rows = {name: lambda settings=settings: measure_dpo(model, settings) for name, settings in DPO_ROWS[KIND].items()}
-    rows[f"tuned Python{PYTHON_PACKAGES[KIND]}"] = lambda: measure_peer(Tuned, config)
+    tuned = f"tuned Python{PYTHON_PACKAGES[KIND]}"
+    if KIND == "sft":
+        return rows | {tuned: lambda: fastest(lambda size: measure_peer(Sft, config, size), (8, 16, 32), "sequences")}
+    rows[tuned] = lambda: measure_peer(Tuned, config)
     if LORA:
         rows[f"TRL{PYTHON_PACKAGES[KIND]}"] = lambda: measure_trl(config)
     elif KIND == "full":
+        rows |= full_trl(config)
         rows["transformers"] = lambda: measure_peer(Original, config)
     return rows
 
 
+def full_trl(config):
+    version = trl_step.version()
+    if version is None:
+        print("TRL is not installed: no row for it")
+        return {}
+    if not trl_step.can_be_padding_free():
+        return {f"TRL {version}": lambda: measure_trl(config)}
+    padding_free = lambda pairs: measure_trl(config, pairs, padding_free=True)
+    return {f"TRL {version}, padding-free": lambda: fastest(padding_free, (16, 32, 64), "pairs")}
+
+
 def compare(model):
-    config = AutoConfig.for_model(**json.loads((ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
-    print(f"\n{model}\n\n| | pairs/s | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
+    config = AutoConfig.for_model(**json.loads((drawn.ROOT / "configs" / "architecture" / f"{model.replace('/', '--')}.json").read_text()))
+    rows = contenders(model, config)
+    unit, digits = ("tokens/s", 0) if KIND == "sft" else ("pairs/s", 1)
+    print(f"\n{model}\n\n| | {unit} | memory, GiB | dpo is faster by |\n|---|---|---|---|", flush=True)
     speed_of_dpo, chosen = None, []
-    for name, measure in contenders(model, config).items():
+    for name, measure in rows.items():
         try:
-            speed, memory, log_probs = measure()
+            speed, memory, log_prob, note = measure()
         except torch.OutOfMemoryError:
             print(f"| {name} | out of memory | | |", flush=True)
             continue
         finally:
-            gc.collect()
-            torch.cuda.empty_cache()
+            free_memory()
         speed_of_dpo = speed_of_dpo or speed
         ratio = "" if name.startswith("dpo") else f"{speed_of_dpo / speed:.1f}x"
-        print(f"| {name} | {speed:.1f} | {memory:.1f} | {ratio} |", flush=True)
-        chosen += [log_probs] if log_probs is not None else []
+        print(f"| {name}{note} | {speed:,.{digits}f} | {memory:.1f} | {ratio} |", flush=True)
+        chosen += [log_prob] if log_prob is not None else []
     assert not chosen or max(chosen) - min(chosen) < 1e-3 * abs(min(chosen)), f"the peers differ: log-probabilities {chosen}"
 
 
