@@ -11,13 +11,21 @@ namespace dpo::ops::fused {
 namespace {
 
 std::optional<cuda::Operand> operand_of(const at::Tensor& matrix) {
-  if (matrix.stride(1) == 1) return cuda::Operand{matrix.const_data_ptr(), matrix.stride(0), false};
-  if (matrix.stride(0) == 1) return cuda::Operand{matrix.const_data_ptr(), matrix.stride(1), true};
+  if (matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1))
+    return cuda::Operand{matrix.const_data_ptr(), matrix.stride(0), false};
+  if (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0))
+    return cuda::Operand{matrix.const_data_ptr(), matrix.stride(1), true};
   return std::nullopt;
 }
 
-bool is_plain_bias(const at::Tensor& bias, const at::Tensor& a) {
-  return !bias.defined() || (bias.scalar_type() == a.scalar_type() && bias.is_contiguous());
+// What is wrong or unusual is left to LibTorch.
+bool fits(const at::Tensor& tensor, at::IntArrayRef sizes, const at::Tensor& a) {
+  return tensor.sizes() == sizes && tensor.device() == a.device() && tensor.is_contiguous();
+}
+
+bool fits(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  return a.size(1) == b.size(0) && b.device() == a.device() && fits(out, {a.size(0), b.size(1)}, a) &&
+         (!bias.defined() || (fits(bias, {b.size(1)}, a) && bias.scalar_type() == a.scalar_type()));
 }
 
 }  // namespace
@@ -31,7 +39,7 @@ bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at
              const std::function<void()>& usual) {
   const auto left = operand_of(a), right = operand_of(b);
   const auto out_type = cuda::type_of(out);
-  if (!left || !right || !out_type || !out.is_contiguous() || !is_plain_bias(bias, a)) return false;
+  if (!left || !right || !out_type || !fits(out, a, b, bias)) return false;
   const cuda::Product call{.type = *cuda::type_of(a),
                            .out_type = *out_type,
                            .rows = a.size(0),

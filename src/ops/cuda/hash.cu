@@ -15,23 +15,29 @@ __device__ unsigned long long mixed(unsigned long long x) {
 }
 
 // Integers have the same sum in every order, so atomics do no harm here.
-__global__ void hash_kernel(const unsigned long long* words, std::int64_t count, unsigned long long* hash) {
-  unsigned long long sum = 0;
+__global__ void digest_kernel(const unsigned long long* words, std::int64_t count, unsigned long long* hash,
+                              unsigned long long* nonzero) {
+  unsigned long long sum = 0, others = 0;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = thread_number(); i < count; i += step)
+  for (std::int64_t i = thread_number(); i < count; i += step) {
     sum += mixed(words[i] ^ mixed(static_cast<unsigned long long>(i) + 1));
+    others += words[i] != 0;
+  }
   atomicAdd(hash, sum);
+  atomicAdd(nonzero, others);
 }
 
 }  // namespace
 
-void hash_of(const void* data, std::int64_t bytes, std::uint64_t* hash, Stream stream) {
+void digest(const void* data, std::int64_t words, Digest* digest, Stream stream) {
   constexpr unsigned kMostBlocks = 1024;
   const auto on = static_cast<cudaStream_t>(stream);
-  cudaMemsetAsync(hash, 0, sizeof *hash, on);
-  hash_kernel<<<std::clamp(blocks_for(bytes / 8), 1u, kMostBlocks), kThreads, 0, on>>>(
-      static_cast<const unsigned long long*>(data), bytes / 8, reinterpret_cast<unsigned long long*>(hash));
-  check_launch("hash_of");
+  cudaMemsetAsync(digest, 0, sizeof *digest, on);
+  digest_kernel<<<std::clamp(blocks_for(words), 1u, kMostBlocks), kThreads, 0, on>>>(
+      static_cast<const unsigned long long*>(data), words,
+      reinterpret_cast<unsigned long long*>(&digest->hash),
+      reinterpret_cast<unsigned long long*>(&digest->nonzero_words));
+  check_launch("digest");
 }
 
 }  // namespace dpo::cuda

@@ -27,26 +27,29 @@ struct Product {
 
 // What is known of a product's sizes. Counts the call.
 enum class Choice {
-  none,    // use LibTorch's product: the sizes are new, or nothing is faster
+  none,    // use LibTorch's product: the sizes are new or small, or nothing is faster
   due,     // they came up often enough to try algorithms
   chosen,  // there is a faster algorithm
 };
 Choice choice_for(const Product& product);
 
-constexpr std::int64_t kProductWorkspace = 32 << 20;  // bytes
+constexpr std::int64_t kProductWorkspace = 1 << 20;  // bytes
 
 // Computes a product that is due with each algorithm that cuBLASLt proposes, and chooses the fastest. Another
 // run may choose another one, so only those count that give the same bits as `usual`, LibTorch's product into
-// `out`: they multiply in tiles of different sizes, but add up the terms of each sum in the same order. Then
-// `out` holds nothing of use.
+// `out`: they multiply in tiles of other sizes, but add up the terms of each sum in the same order. If too
+// much of the result is 0 to tell, the trial is put off. Afterwards `out` holds nothing of use.
 void choose_algorithm(const Product& product, const std::function<void()>& usual, void* workspace,
                       Stream stream);
 
-// With the chosen algorithm; false if it failed.
+// With the chosen algorithm. False if there is none, or it failed, which forgets it.
 bool multiply(const Product& product, void* workspace, Stream stream);
 
-// A number that depends on every bit of an array and on its place; `bytes` is a multiple of 8. `hash`, on the
-// GPU, receives it.
-void hash_of(const void* data, std::int64_t bytes, std::uint64_t* hash, Stream stream);
+// `words`: of 8 bytes. The hash depends on every word and its place.
+struct Digest {
+  std::uint64_t hash = 0, nonzero_words = 0;
+};
+// Writes it to `digest`, on the GPU.
+void digest(const void* data, std::int64_t words, Digest* digest, Stream stream);
 
 }  // namespace dpo::cuda

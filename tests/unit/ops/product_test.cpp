@@ -82,28 +82,45 @@ TEST(Product, OnCuda) {
 
 constexpr int kManyCalls = 300;  // more than before algorithms are tried
 
-// Whether one of cuBLASLt's algorithms is used after many calls, if `usual` is LibTorch's product. All
-// results must be those of the first.
-bool is_chosen(const ProductSizes& sizes, at::ScalarType out_type, bool with_bias,
-               const std::function<void(at::Tensor&)>& after_usual) {
+struct ProductOperands {
+  at::Tensor a, b, bias;
+  at::ScalarType out_type = at::kBFloat16;
+};
+
+// The second matrix is transposed, as weights of nn.Linear are in the forward pass.
+ProductOperands random_operands(const ProductSizes& sizes) {
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
-  const at::Tensor x = random_matrix(sizes.rows, sizes.inner, options),
-                   weight = random_matrix(sizes.columns, sizes.inner, options),
-                   bias = with_bias ? random_matrix(1, sizes.columns, options)[0] : at::Tensor();
-  at::Tensor out = at::zeros({sizes.rows, sizes.columns}, options.dtype(out_type));
+  return {random_matrix(sizes.rows, sizes.inner, options),
+          random_matrix(sizes.columns, sizes.inner, options).t(),
+          {}};
+}
+
+void usual_product(at::Tensor& out, const ProductOperands& in) {
+  if (in.bias.defined())
+    at::addmm_out(out, in.bias, in.a, in.b);
+  else
+    at::mm_out(out, in.a, in.b, out.scalar_type());
+}
+
+// Takes much longer than a product, which loses against any algorithm then, and changes nothing.
+void take_time(at::Tensor& out) {
+  for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
+}
+
+// Whether one of cuBLASLt's algorithms is used after many calls, if LibTorch's product is followed by `more`.
+// All results must have the same bits.
+bool is_chosen(const ProductOperands& in, const std::function<void(at::Tensor&)>& more = take_time) {
+  at::Tensor out = at::zeros({in.a.size(0), in.b.size(1)}, in.a.options().dtype(in.out_type));
   const auto usual = [&] {
-    if (with_bias)
-      at::addmm_out(out, bias, x, weight.t());
-    else
-      at::mm_out(out, x, weight.t(), out_type);
-    after_usual(out);
+    usual_product(out, in);
+    more(out);
   };
   usual();
   const at::Tensor first = out.clone();
   bool is_chosen = false;
   for (int i = 0; i < kManyCalls; ++i) {
     out.zero_();
-    is_chosen = fused::product(out, x, weight.t(), bias, usual);
+    is_chosen = fused::product(out, in.a, in.b, in.bias, usual);
     if (!is_chosen) usual();
     EXPECT_TRUE(out.equal(first)) << "call " << i;
   }
@@ -120,23 +137,61 @@ class ProductAlgorithms : public testing::Test {
   }
 };
 
-// A product that takes several times as long as usual loses against any algorithm.
 TEST_F(ProductAlgorithms, AreChosenByTimeAmongThoseWithTheSameBits) {
-  const auto slow = [](at::Tensor& out) {
-    for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
-  };
-  EXPECT_TRUE(is_chosen({4096, 2048, 512}, at::kBFloat16, false, slow));
-  EXPECT_TRUE(is_chosen({4096, 2048, 512}, at::kBFloat16, true, slow));
-  EXPECT_TRUE(is_chosen({4097, 1536, 512}, at::kBFloat16, true, slow));
-  EXPECT_TRUE(is_chosen({2048, 2560, 1024}, at::kFloat, false, slow));
+  ProductOperands in = random_operands({4096, 2048, 512});
+  EXPECT_TRUE(is_chosen(in));
+  in.bias = random_matrix(1, 2048, in.a.options())[0];
+  EXPECT_TRUE(is_chosen(in));
+  in.a = random_matrix(4097, 512, in.a.options());
+  EXPECT_TRUE(is_chosen(in));
+}
+
+// As gradients of inputs and of weights, and parts of wider matrices.
+TEST_F(ProductAlgorithms, AreChosenForAnyLayout) {
+  ProductOperands in = random_operands({4096, 1536, 1024});
+  in.b = in.b.contiguous();
+  EXPECT_TRUE(is_chosen(in));
+  in.a = in.a.t().contiguous().t();
+  in.out_type = at::kFloat;
+  EXPECT_TRUE(is_chosen(in));
+  const at::Tensor wide = random_matrix(4096, 1536, in.a.options());
+  in = random_operands({4096, 1536, 1024});
+  for (const std::int64_t first : {512, 64}) {
+    in.a = wide.narrow(1, first, 1024);
+    EXPECT_TRUE(is_chosen(in));
+  }
 }
 
 TEST_F(ProductAlgorithms, WithOtherBitsAreNotChosen) {
-  const auto other = [](at::Tensor& out) {
-    for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
+  const auto change = [](at::Tensor& out) {
+    take_time(out);
     out.select(0, 7).select(0, 3).add_(1);
   };
-  EXPECT_FALSE(is_chosen({4096, 1024, 768}, at::kBFloat16, false, other));
+  EXPECT_FALSE(is_chosen(random_operands({4096, 1024, 768}), change));
+}
+
+// Every algorithm multiplies zeros to the same bits.
+TEST_F(ProductAlgorithms, AreNotChosenByZerosOrFewResults) {
+  ProductOperands in = random_operands({4096, 1024, 1280});
+  in.a.narrow(0, 256, 4096 - 256).zero_();
+  EXPECT_FALSE(is_chosen(in));
+  EXPECT_FALSE(is_chosen(random_operands({512, 1024, 1280})));
+}
+
+// Those that LibTorch refuses or copies.
+TEST_F(ProductAlgorithms, LeaveUnusualOperandsToLibTorch) {
+  ProductOperands in = random_operands({2048, 2048, 512});
+  EXPECT_TRUE(is_chosen(in));
+  at::Tensor out = at::zeros({2048, 2048}, in.a.options());
+  const auto unexpected = [] { FAIL() << "a trial"; };
+  const auto takes = [&](const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+    return fused::product(out, a, b, bias, unexpected);
+  };
+  EXPECT_TRUE(takes(in.a, in.b, {}));
+  EXPECT_FALSE(takes(in.a.select(0, 0).expand({2048, 512}), in.b, {}));
+  EXPECT_FALSE(takes(in.a, in.b.narrow(0, 0, 256), {}));
+  EXPECT_FALSE(takes(in.a, in.b.narrow(1, 0, 1024), {}));
+  EXPECT_FALSE(takes(in.a, in.b, at::zeros({1}, in.a.options())));
 }
 
 // Parts of wider matrices, and of rows that begin where no load of 16 bytes may.
