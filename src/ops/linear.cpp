@@ -103,8 +103,7 @@ void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
                   const std::shared_ptr<GradientSum>& sum, bool fp8) {
   const bool in_fp8 = fp8 && fits_fp8(weight);
-  // product() has LibTorch's gradients on a CPU, and none on a GPU.
-  if (!sum && !in_fp8 && !x.is_cuda()) return product(x, weight, bias, transposed);
+  if (!sum && !in_fp8) return plain_product(x, weight, bias, transposed);
   return Linear::apply(x, weight, bias.defined() ? Bias(bias) : std::nullopt, transposed,
                        sum ? sum : std::make_shared<GradientSum>(), in_fp8);
 }

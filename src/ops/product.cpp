@@ -11,16 +11,19 @@
 
 namespace dpo::ops {
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed) {
-  const at::Tensor b = transposed ? weight : weight.t();
-  if (fused::supports_product(x, b)) {
-    at::Tensor out = at::empty({x.size(0), b.size(1)}, x.options());
-    const auto usual = [&] { bias.defined() ? at::addmm_out(out, bias, x, b) : at::mm_out(out, x, b); };
-    if (!fused::product(out, x, b, bias, usual)) usual();
-    return out;
-  }
+at::Tensor plain_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         bool transposed) {
   if (!transposed) return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
   return bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight);
+}
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed) {
+  const at::Tensor b = transposed ? weight : weight.t();
+  if (!fused::supports_product(x, b)) return plain_product(x, weight, bias, transposed);
+  at::Tensor out = at::empty({x.size(0), b.size(1)}, x.options());
+  const auto usual = [&] { bias.defined() ? at::addmm_out(out, bias, x, b) : at::mm_out(out, x, b); };
+  if (!fused::product(out, x, b, bias, usual)) usual();
+  return out;
 }
 
 void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b) {
