@@ -172,9 +172,9 @@ Key key_of(const Product& p) {
           alignment_of(p.out)};
 }
 
-// If batches have all kinds of lengths, most sizes never come up that often, and a trial takes as long as
-// dozens of products.
-constexpr int kCallsBeforeTrial = 256;
+// A trial takes as long as 30 or 40 products, a few percent of so many. If batches have all kinds of lengths,
+// most sizes never come up that often.
+constexpr int kCallsBeforeTrial = 1024;
 
 struct Sizes {
   int calls = 0;
