@@ -177,6 +177,8 @@ bool uses_margin(const Options& options) { return pair_loss(options.name).uses_m
 
 bool needs_whole_batch(const Options& options) { return options.name == Loss::aot; }
 
+bool has_constant_gradients(const Options& options) { return options.name == Loss::sft; }
+
 bool is_unpaired(const Options& options) { return options.name == Loss::kto; }
 
 }  // namespace dpo::loss

@@ -61,6 +61,9 @@ bool uses_margin(const Options& options);
 // Whether the loss compares examples with each other, and so needs the whole batch in one call.
 bool needs_whole_batch(const Options& options);
 
+// Whether the gradients are the same for any scores.
+bool has_constant_gradients(const Options& options);
+
 // Whether a comparison has one response, desirable or not.
 bool is_unpaired(const Options& options);
 

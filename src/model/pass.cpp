@@ -181,9 +181,10 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
 }
 
 // The blocks in order, then the head's scores.
-template <class Compute>
+template <class Compute, class Score>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
-                                 const PassOptions& options, bool keeps_logits, const Compute& compute) {
+                                 const PassOptions& options, const Compute& compute,
+                                 const Score& score_rows) {
   DeviceBatches batches(model, batch);
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
@@ -198,11 +199,27 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   DeviceBatch& here = batches.on(store.device(last));
   x = compute(last, *head, to_device(x, store.device(last)), here);
   const at::NoGradGuard no_grad;
-  return score(*head, head_input(model, *head, *matrix, here.batch, x, options),
-               {options.entropy, keeps_logits});
+  return score_rows(*head, head_input(model, *head, *matrix, here.batch, x, options));
 }
 
-// The gradients of the head's matrix and bias; returns that of the normed rows.
+// Calls `add` with where the gradients of the head's matrix and bias belong.
+template <class Add>
+void add_head_gradients(const Model& model, GradientStore& gradients, std::size_t last, at::Device device,
+                        const Add& add) {
+  const std::size_t matrix_block = head_matrix_block(model);
+  BlockWeights& of_block = gradients.gradients(matrix_block);
+  ops::GradientSum of_matrix = sum_of(head_matrix(model, of_block));
+  ops::HeadSums sums{of_matrix,
+                     sum_of(head_bias(matrix_block == last ? of_block : gradients.gradients(last)))};
+  // The gradient of a tied matrix on another device is computed here and added there.
+  const bool is_elsewhere = of_matrix.tensor.defined() && of_matrix.tensor.device() != device;
+  if (is_elsewhere)
+    sums.matrix = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
+  add(sums);
+  if (is_elsewhere) of_matrix.add(sums.matrix.tensor.to(of_matrix.tensor.device()));
+}
+
+// The gradients of the head's matrix and bias, if they are not there yet; returns that of the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                          SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
@@ -210,22 +227,17 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
   const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
   const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
   const HeadMatrix matrix(model, store, *head, last);
-  BlockWeights& sums = gradients.gradients(matrix_block);
-  at::Tensor gradient;
-  if (!is_empty(batch)) {
-    const at::Device device = store.device(last);
-    ops::GradientSum of_matrix = sum_of(head_matrix(model, sums)),
-                     of_bias = sum_of(head_bias(matrix_block == last ? sums : gradients.gradients(last)));
-    // The gradient of a tied matrix on another device is computed here and added there.
-    const bool is_elsewhere = of_matrix.tensor.defined() && of_matrix.tensor.device() != device;
-    ops::GradientSum here = of_matrix;
-    if (is_elsewhere) here = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
-    gradient = score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
-                                                   saved.blocks.back().output.detach(), options),
-                                        saved.lse, grad_log_probs.to(device), here, of_bias,
-                                        std::move(saved.last_logits));
-    if (is_elsewhere) of_matrix.add(here.tensor.to(of_matrix.tensor.device()));
-  }
+  const at::Device device = store.device(last);
+  at::Tensor gradient = std::move(saved.rows_gradient);
+  if (is_empty(batch))
+    gradients.gradients(matrix_block);  // zeros: this rank takes part in the reduction
+  else if (!gradient.defined())
+    add_head_gradients(model, gradients, last, device, [&](ops::HeadSums& sums) {
+      gradient =
+          score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
+                                              saved.blocks.back().output.detach(), options),
+                                   saved.lse, grad_log_probs.to(device), sums, std::move(saved.last_logits));
+    });
   if (matrix_block != last) gradients.complete(matrix_block);
   return gradient;
 }
@@ -235,25 +247,27 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch,
                             const PassOptions& options) {
   const at::NoGradGuard no_grad;
-  ops::ResponseScores scores =
-      pass_forward(model, store, batch, options, /*keeps_logits=*/false,
-                   [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-                     if (options.dropout.rate == 0 && !options.fp8)
-                       return compute_block(model, i, weights, x, here);
-                     BlockWeights with_options = weights;
-                     set_options(with_options, model, options, i);
-                     return compute_block(model, i, with_options, x, here);
-                   });
+  ops::ResponseScores scores = pass_forward(
+      model, store, batch, options,
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+        if (options.dropout.rate == 0 && !options.fp8) return compute_block(model, i, weights, x, here);
+        BlockWeights with_options = weights;
+        set_options(with_options, model, options, i);
+        return compute_block(model, i, with_options, x, here);
+      },
+      [&](const BlockWeights& head, const ops::HeadInput& input) {
+        return score(head, input, {.entropy = options.entropy});
+      });
   store.end_pass();
   return scores;
 }
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved) {
+                            SavedActivations& saved, const EarlyGradients* early) {
   const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // anything in the blocks so far
   ops::ResponseScores scores = pass_forward(
-      model, store, batch, options, /*keeps_logits=*/true,
+      model, store, batch, options,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         const bool keep = !recomputes(model, options, i);
         const at::AutoGradMode grad(keep);
@@ -269,6 +283,18 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
         if (keep) block.output = output;
         saved.blocks.push_back(std::move(block));
         return output.detach();
+      },
+      [&](const BlockWeights& head, const ops::HeadInput& input) {
+        const ops::ScoreOptions wanted{options.entropy, /*keep_last_logits=*/true};
+        if (!early || head.tensor_group) return score(head, input, wanted);
+        ops::ScoresAndGradient found;
+        add_head_gradients(model, early->gradients, store.blocks() - 1, input.hidden.device(),
+                           [&](ops::HeadSums& sums) {
+                             found = score_responses_and_backward(
+                                 input, wanted, early->of_log_probs.to(input.hidden.device()), sums);
+                           });
+        saved.rows_gradient = found.hidden_gradient;
+        return found.scores;
       });
   saved.lse = scores.lse;
   saved.last_logits = std::exchange(scores.last_logits, {});

@@ -33,6 +33,7 @@ struct SavedActivations {
   std::vector<SavedBlock> blocks;  // the head's output is the normed rows
   at::Tensor lse;                  // of the head's logits
   at::Tensor last_logits;          // see ops::ResponseScores
+  at::Tensor rows_gradient;        // of the normed rows, if the head's backward pass is done
   BalanceLoss balance;             // of all layers, if options.router_aux_loss_coef > 0
 };
 
@@ -40,12 +41,20 @@ struct SavedActivations {
 // other: ranks that shard weights take part in every pass.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
-// The same; `saved` receives what backward() needs.
+// Gradients of a loss that do not depend on the log-probabilities, as those of SFT.
+struct EarlyGradients {
+  at::Tensor of_log_probs;
+  GradientStore& gradients;
+};
+
+// The same; `saved` receives what backward() needs. With early gradients the head's backward pass is part of
+// it, so that its logits are computed once, unless its vocabulary is sharded.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved);
+                            SavedActivations& saved, const EarlyGradients* early = nullptr);
 
 // Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
-// coefficient, to `gradients`. `saved` is freed block by block.
+// coefficient, to `gradients`. `saved` is freed block by block. After a forward pass with early gradients
+// both must be the same.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 

@@ -52,25 +52,78 @@ at::TensorOptions upcast_options(const HeadInput& input) {
   return input.hidden.options().dtype(is_double ? at::kDouble : at::kFloat);
 }
 
-}  // namespace
-
-ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options) {
+ResponseScores empty_scores(const HeadInput& input, const ScoreOptions& options) {
   const auto wide = upcast_options(input);
   const std::int64_t rows = input.hidden.size(0);
   ResponseScores scores;
   scores.lse = at::empty({rows}, wide);
   scores.token_log_probs = at::empty({rows}, wide);
   if (options.entropy) scores.entropy = at::empty({rows}, wide);
+  return scores;
+}
+
+// Whether the logits were only read.
+bool score_chunk(const HeadInput& input, const Chunk& chunk, at::Tensor logits, ResponseScores& scores) {
+  const RowScores found =
+      score_rows(std::move(logits), part(input.targets, chunk), scores.entropy.defined(), input.logit_cap);
+  part(scores.lse, chunk).copy_(found.lse);
+  part(scores.token_log_probs, chunk).copy_(found.log_probs);
+  if (scores.entropy.defined()) part(scores.entropy, chunk).copy_(found.entropy);
+  return found.only_read;
+}
+
+// The backward pass of the head, chunk by chunk.
+class HeadBackward {
+ public:
+  // The chunks' log-sum-exps are read when they are added.
+  HeadBackward(const HeadInput& input, const at::Tensor& lse, const at::Tensor& grad_log_probs,
+               std::size_t chunks, HeadSums& sums)
+      : input_(input),
+        lse_(lse),
+        by_row_(at::zeros_like(lse)),
+        hidden_gradient_(at::empty(input.hidden.sizes(), input.hidden.options())),
+        sums_(sums) {
+    at::Tensor without_padding = by_row_.narrow(0, 0, input.responses.of_rows.size(0));
+    at::index_select_out(without_padding, grad_log_probs.to(lse.scalar_type()), 0, input.responses.of_rows);
+    if (input.row_weights.defined()) by_row_.mul_(input.row_weights);
+    const at::Tensor& matrix = sums.matrix.tensor;
+    if (matrix.defined() && chunks > 1 && matrix.element_size() < 4)
+      wide_ = {at::empty(matrix.sizes(), matrix.options().dtype(at::kFloat)), std::make_shared<bool>(true)};
+  }
+
+  void add(const Chunk& chunk, at::Tensor logits) {
+    at::Tensor gradient =
+        score_rows_backward(std::move(logits), part(input_.targets, chunk), part(lse_, chunk),
+                            part(by_row_, chunk), input_.first_row, input_.logit_cap);
+    if (sums_.bias.tensor.defined()) sums_.bias.add(column_sums(gradient, sums_.bias.tensor.scalar_type()));
+    gradient = gradient.to(input_.hidden.scalar_type());
+    product_into(part(hidden_gradient_, chunk), gradient, input_.matrix);
+    GradientSum& matrix = wide_.tensor.defined() ? wide_ : sums_.matrix;
+    if (matrix.tensor.defined()) matrix.add_product(gradient, part(input_.hidden, chunk));
+  }
+
+  // After the last: the gradient of the hidden states.
+  at::Tensor finish() {
+    if (wide_.tensor.defined()) sums_.matrix.add(wide_.tensor);
+    return hidden_gradient_;
+  }
+
+ private:
+  const HeadInput& input_;
+  at::Tensor lse_, by_row_, hidden_gradient_;
+  HeadSums& sums_;
+  GradientSum wide_ = {};
+};
+
+}  // namespace
+
+ResponseScores score_responses(const HeadInput& input, const ScoreOptions& options) {
+  ResponseScores scores = empty_scores(input, options);
   for (const Chunk& chunk : chunks_of(input)) {
-    const bool keep = options.keep_last_logits && chunk.start + chunk.rows == rows;
+    const bool keep = options.keep_last_logits && chunk.start + chunk.rows == input.hidden.size(0);
     at::Tensor logits = logits_of(input, chunk);
     const at::Tensor kept = keep ? logits : at::Tensor();
-    const RowScores found =
-        score_rows(std::move(logits), part(input.targets, chunk), options.entropy, input.logit_cap);
-    if (found.only_read) scores.last_logits = kept;
-    part(scores.lse, chunk).copy_(found.lse);
-    part(scores.token_log_probs, chunk).copy_(found.log_probs);
-    if (options.entropy) part(scores.entropy, chunk).copy_(found.entropy);
+    if (score_chunk(input, chunk, std::move(logits), scores)) scores.last_logits = kept;
   }
   scores.log_probs = sums_of_responses(input, scores.token_log_probs);
   return scores;
@@ -97,30 +150,27 @@ ResponseScores scores_from(const HeadInput& input, const ShardScores& whole) {
 }
 
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    const at::Tensor& grad_log_probs, HeadSums& sums,
                                     at::Tensor last_logits) {
-  at::Tensor by_row = at::zeros_like(lse);
-  at::Tensor without_padding = by_row.narrow(0, 0, input.responses.of_rows.size(0));
-  at::index_select_out(without_padding, grad_log_probs.to(lse.scalar_type()), 0, input.responses.of_rows);
-  if (input.row_weights.defined()) by_row.mul_(input.row_weights);
-  const at::Tensor hidden_gradient = at::empty(input.hidden.sizes(), input.hidden.options());
   const std::vector<Chunk> chunks = chunks_of(input);
-  GradientSum wide;
-  if (matrix.tensor.defined() && chunks.size() > 1 && matrix.tensor.element_size() < 4)
-    wide = {at::empty(matrix.tensor.sizes(), matrix.tensor.options().dtype(at::kFloat)),
-            std::make_shared<bool>(true)};
-  GradientSum& sum = wide.tensor.defined() ? wide : matrix;
+  HeadBackward backward(input, lse, grad_log_probs, chunks.size(), sums);
+  for (const Chunk& chunk : std::views::reverse(chunks))
+    backward.add(chunk, last_logits.defined() ? std::exchange(last_logits, {}) : logits_of(input, chunk));
+  return backward.finish();
+}
+
+ScoresAndGradient score_responses_and_backward(const HeadInput& input, const ScoreOptions& options,
+                                               const at::Tensor& grad_log_probs, HeadSums& sums) {
+  ResponseScores scores = empty_scores(input, options);
+  const std::vector<Chunk> chunks = chunks_of(input);
+  HeadBackward backward(input, scores.lse, grad_log_probs, chunks.size(), sums);
   for (const Chunk& chunk : std::views::reverse(chunks)) {
-    at::Tensor logits = last_logits.defined() ? std::exchange(last_logits, {}) : logits_of(input, chunk);
-    at::Tensor gradient = score_rows_backward(std::move(logits), part(input.targets, chunk), part(lse, chunk),
-                                              part(by_row, chunk), input.first_row, input.logit_cap);
-    if (bias.tensor.defined()) bias.add(column_sums(gradient, bias.tensor.scalar_type()));
-    gradient = gradient.to(input.hidden.scalar_type());
-    product_into(part(hidden_gradient, chunk), gradient, input.matrix);
-    if (sum.tensor.defined()) sum.add_product(gradient, part(input.hidden, chunk));
+    at::Tensor logits = logits_of(input, chunk);
+    if (!score_chunk(input, chunk, logits, scores)) logits = logits_of(input, chunk);
+    backward.add(chunk, std::move(logits));
   }
-  if (wide.tensor.defined()) matrix.add(wide.tensor);
-  return hidden_gradient;
+  scores.log_probs = sums_of_responses(input, scores.token_log_probs);
+  return {std::move(scores), backward.finish()};
 }
 
 }  // namespace dpo::ops

@@ -50,12 +50,24 @@ ResponseScores score_responses(const HeadInput& input, const ScoreOptions& optio
 ShardScores score_shard(const HeadInput& input);
 ResponseScores scores_from(const HeadInput& input, const ShardScores& whole);
 
-// Adds the gradients of sum(grad_log_probs * log_probs) to the sums of the matrix and the bias, where they
-// have a tensor, and returns that of the hidden states. The logits are recomputed, chunk by chunk from the
-// last, whose logits may have been kept; with several chunks, a 16-bit matrix gradient is accumulated in
-// float32 first.
+// Where the gradients of the head's weights are added, if they have a tensor.
+struct HeadSums {
+  GradientSum matrix, bias;
+};
+
+// Adds the gradients of sum(grad_log_probs * log_probs) to the sums, and returns that of the hidden states.
+// The logits are recomputed, chunk by chunk from the last, whose logits may have been kept; with several
+// chunks, a 16-bit matrix gradient is accumulated in float32 first.
 at::Tensor score_responses_backward(const HeadInput& input, const at::Tensor& lse,
-                                    const at::Tensor& grad_log_probs, GradientSum& matrix, GradientSum& bias,
+                                    const at::Tensor& grad_log_probs, HeadSums& sums,
                                     at::Tensor last_logits = {});
+
+// Both at once, to the same bits, for gradients that do not depend on the scores: logits are computed once.
+struct ScoresAndGradient {
+  ResponseScores scores;
+  at::Tensor hidden_gradient;
+};
+ScoresAndGradient score_responses_and_backward(const HeadInput& input, const ScoreOptions& options,
+                                               const at::Tensor& grad_log_probs, HeadSums& sums);
 
 }  // namespace dpo::ops

@@ -43,6 +43,12 @@ std::vector<loss::Score> read_scores(const data::Forest& forest, const at::Tenso
   return scores_of(forest, {both.begin(), middle}, {middle, both.end()});
 }
 
+// For losses whose gradients are the same for any.
+std::vector<loss::Score> unknown_scores(const data::Forest& forest) {
+  const std::vector<double> zeros(static_cast<std::size_t>(forest.responses()));
+  return scores_of(forest, zeros, zeros);
+}
+
 // The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
 // compute gradients.
 std::vector<Record> score_all(const TrainState& state, Microbatches& parts, const ExampleBatch& batch,
@@ -162,20 +168,33 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     const data::Forest& forest = part.forest;
     const model::PassOptions pass = training_pass(state, parts, i);
     const at::Tensor reference = state.reference->scores(part, batch);
+    const auto evaluated = [&](const std::vector<loss::Score>& scores) {
+      return whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
+                   : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
+    };
+    const auto upload = [&](std::vector<double> by_score) {
+      for (double& gradient : by_score) gradient /= comparisons;  // the mean over the whole batch
+      return ops::upload(at::tensor(by_score, at::kFloat), part.packed.tokens.device());
+    };
+    std::optional<model::EarlyGradients> early;
+    if (loss::has_constant_gradients(options))
+      early.emplace(upload(evaluated(unknown_scores(forest)).gradients), gradients.store);
     model::SavedActivations saved;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved);
-    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
-    loss::LossAndGradients evaluated =
-        whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
-              : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
-    for (double& gradient : evaluated.gradients) gradient /= comparisons;  // the mean over the whole batch
-    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
-    if (gradients.on_scored) gradients.on_scored({.records = gather()});
+    const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
+                                       early ? &*early : nullptr);
     result.tokens += forest.size();
     result.aux_loss += parts.share() * saved.balance.value();
-    model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
-                    ops::upload(at::tensor(evaluated.gradients, at::kFloat), part.packed.tokens.device()),
-                    gradients.store);
+    const auto differentiate = [&](const at::Tensor& by_score) {
+      model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved, by_score,
+                      gradients.store);
+    };
+    const bool needs_scores = !early || gradients.on_scored;
+    if (!needs_scores) differentiate(early->of_log_probs);  // before the host waits for scores
+    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
+    const loss::LossAndGradients found = evaluated(scores);
+    records.add(forest, records_of(forest, scores, found.losses, batch));
+    if (gradients.on_scored) gradients.on_scored({.records = gather()});
+    if (needs_scores) differentiate(early ? early->of_log_probs : upload(found.gradients));
   }
   // Whatever needs no gradients comes before their norm, which waits for the backward pass of a GPU.
   result.records = gather();

@@ -186,6 +186,25 @@ TEST(Loss, GradientsAreExact) {
       }
 }
 
+// SFT's may be used before there are scores.
+TEST(Loss, OfSftHasGradientsThatDoNotDependOnScores) {
+  for (const double alpha : {0.0, 0.5})
+    for (const Loss loss : config::all_choices<Loss>()) {
+      Options o = options(loss);
+      o.alpha = alpha;
+      o.label_smoothing = 0.1;
+      const std::vector<Comparison> single = {{.responses = {0}, .weight = 2}, {.responses = {1}}};
+      const std::vector<Comparison>& comparisons = loss == Loss::kto || loss == Loss::sft ? single : kPairs;
+      std::vector<Score> none = kScores, moved = kScores;
+      for (Score& score : none) score.policy = score.reference = 0;
+      for (std::size_t i = 0; i < moved.size(); ++i) moved[i].policy += static_cast<double>(i);
+      const std::vector<double> expected = evaluate(o, none, comparisons).gradients;
+      const bool is_constant = evaluate(o, kScores, comparisons).gradients == expected &&
+                               evaluate(o, moved, comparisons).gradients == expected;
+      EXPECT_EQ(has_constant_gradients(o), is_constant) << name_of(loss);
+    }
+}
+
 TEST(Loss, IsFiniteFarOut) {
   for (const Loss loss : config::all_choices<Loss>()) {
     if (loss == Loss::discopop) continue;  // its exponential grows without bound by design

@@ -144,5 +144,40 @@ TEST(Pass, PaddingHasNoGradient) {
   }
 }
 
+// With the matrix of the embedding and with one of its own, in one chunk of logits and in several.
+TEST(Pass, EarlyGradientsGiveTheSameBits) {
+  for (const char* tied : {"true", "false"})
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+      for (const std::int64_t chunk_rows : {2, 100}) {
+        const std::string more = std::string(R"(, "tie_word_embeddings": )") + tied;
+        const Model model = make_model(parse_model_config(config_of("llama", more), "test"));
+        Weights weights = make_weights(model.table, dtype, at::kCPU);
+        initialize(weights, model.table, model.config, 5);
+        const Batch batch = make_batch(two_sequences(), model.config.shape, at::kCPU);
+        const at::Tensor by_score = at::tensor({-0.5, -0.25, 0.125}, at::kFloat);
+        const PassOptions options{.entropy = true, .chunk_rows = chunk_rows};
+        const auto pass = [&](bool is_early) {
+          Weights sums = make_weights(model.table, at::kFloat, at::kCPU);
+          ResidentGradients gradients(sums);
+          ResidentStore store(weights);
+          SavedActivations saved;
+          const EarlyGradients early{by_score, gradients};
+          ops::ResponseScores scores =
+              forward(model, store, batch, options, saved, is_early ? &early : nullptr);
+          EXPECT_EQ(saved.rows_gradient.defined(), is_early);
+          backward(model, store, batch, options, saved, by_score, gradients);
+          return std::pair(std::move(scores), std::move(sums));
+        };
+        const auto [late_scores, late] = pass(false);
+        const auto [early_scores, early] = pass(true);
+        EXPECT_TRUE(early_scores.log_probs.equal(late_scores.log_probs));
+        EXPECT_TRUE(early_scores.entropy.equal(late_scores.entropy));
+        for (std::size_t b = 0; b < late.blocks.size(); ++b) {
+          EXPECT_GT(late.blocks[b].flat.abs().max().item<double>(), 0) << b;
+          EXPECT_TRUE(early.blocks[b].flat.equal(late.blocks[b].flat)) << b;
+        }
+      }
+}
+
 }  // namespace
 }  // namespace dpo::model

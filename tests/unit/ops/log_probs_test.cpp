@@ -88,20 +88,29 @@ void check_log_probs(at::Device device, at::ScalarType dtype, double tolerance) 
       const ResponseScores scores = score_responses(input, {.entropy = true, .keep_last_logits = true});
       EXPECT_LT(relative_error(scores.log_probs, expected.scores), tolerance);
       EXPECT_LT(relative_error(scores.entropy, expected.entropy), tolerance);
-      GradientSum matrix{at::zeros({30, 8}, problem.grad_log_probs.options())};
-      GradientSum bias{with_bias ? at::zeros({30}, problem.grad_log_probs.options()) : at::Tensor()};
-      GradientSum none;
-      const at::Tensor recomputed =
-          score_responses_backward(input, scores.lse, problem.grad_log_probs, none, none);
+      const auto new_sums = [&] {
+        const auto options = problem.grad_log_probs.options();
+        return HeadSums{{at::zeros({30, 8}, options)}, {with_bias ? at::zeros({30}, options) : at::Tensor()}};
+      };
+      HeadSums sums = new_sums(), none;
+      const at::Tensor recomputed = score_responses_backward(input, scores.lse, problem.grad_log_probs, none);
       ASSERT_TRUE(scores.last_logits.defined());
-      const at::Tensor hidden = score_responses_backward(input, scores.lse, problem.grad_log_probs, matrix,
-                                                         bias, scores.last_logits);
+      const at::Tensor hidden =
+          score_responses_backward(input, scores.lse, problem.grad_log_probs, sums, scores.last_logits);
       EXPECT_TRUE(hidden.equal(recomputed));
       EXPECT_LT(relative_error(hidden, expected.hidden), tolerance);
-      EXPECT_LT(relative_error(matrix.tensor, expected.matrix), tolerance);
+      EXPECT_LT(relative_error(sums.matrix.tensor, expected.matrix), tolerance);
       if (with_bias) {
-        EXPECT_LT(relative_error(bias.tensor, expected.bias), tolerance);
+        EXPECT_LT(relative_error(sums.bias.tensor, expected.bias), tolerance);
       }
+      HeadSums again = new_sums();
+      const ScoresAndGradient both =
+          score_responses_and_backward(input, {.entropy = true}, problem.grad_log_probs, again);
+      EXPECT_TRUE(both.scores.log_probs.equal(scores.log_probs));
+      EXPECT_TRUE(both.scores.entropy.equal(scores.entropy));
+      EXPECT_TRUE(both.hidden_gradient.equal(hidden));
+      EXPECT_TRUE(again.matrix.tensor.equal(sums.matrix.tensor));
+      EXPECT_TRUE(!with_bias || again.bias.tensor.equal(sums.bias.tensor));
     }
 }
 
@@ -152,14 +161,17 @@ TEST(LogProbs, OfALongResponseKeepFewLogits) {
     const at::Tensor hidden = at::randn({kTokens, kHidden}).to(type),
                      matrix = at::randn({kVocabulary, kHidden}).to(type);
     const HeadInput input{hidden, matrix, {}, at::randint(kVocabulary, {kTokens}, at::kLong), one, kChunk};
-    GradientSum gradient{at::zeros({kVocabulary, kHidden}, hidden.options())}, no_bias;
+    HeadSums sums{{at::zeros({kVocabulary, kHidden}, hidden.options())}, {}};
+    constexpr std::int64_t kLogits = kChunk * kVocabulary * 4, kTheRest = kTokens * kHidden * 64;
     const std::int64_t most = most_bytes([&] {
       const ResponseScores scores = score_responses(input, {.entropy = true});
-      score_responses_backward(input, scores.lse, at::ones({1}), gradient, no_bias);
+      score_responses_backward(input, scores.lse, at::ones({1}), sums);
     });
-    constexpr std::int64_t kLogits = kChunk * kVocabulary * 4, kTheRest = kTokens * kHidden * 64;
     EXPECT_LT(most, 10 * kLogits + kTheRest) << type;
     EXPECT_GT(most, kLogits / 4);  // it counts
+    const std::int64_t at_once =
+        most_bytes([&] { score_responses_and_backward(input, {.entropy = true}, at::ones({1}), sums); });
+    EXPECT_LT(at_once, 10 * kLogits + kTheRest) << type;
   }
 }
 
@@ -172,10 +184,10 @@ TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
   const at::Tensor targets = at::zeros({kTokens}, at::kLong);
   const auto gradient_with = [&](std::int64_t chunk_rows) {
     const HeadInput input{hidden, matrix, {}, targets, one, chunk_rows};
-    GradientSum gradient{at::zeros({kVocabulary, kHidden}, hidden.options())}, no_bias;
+    HeadSums sums{{at::zeros({kVocabulary, kHidden}, hidden.options())}, {}};
     const ResponseScores scores = score_responses(input, {});
-    score_responses_backward(input, scores.lse, at::ones({1}), gradient, no_bias);
-    return gradient.tensor;
+    score_responses_backward(input, scores.lse, at::ones({1}), sums);
+    return sums.matrix.tensor;
   };
   EXPECT_LT(relative_error(gradient_with(1), gradient_with(kTokens)), 5e-3);
 }
