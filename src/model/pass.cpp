@@ -263,7 +263,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 }
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const EarlyGradients* early) {
+                            SavedActivations& saved, const std::optional<EarlyGradients>& early) {
   const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // anything in the blocks so far
   ops::ResponseScores scores = pass_forward(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -50,7 +51,7 @@ struct EarlyGradients {
 // The same; `saved` receives what backward() needs. With early gradients the head's backward pass is part of
 // it, so that its logits are computed once, unless its vocabulary is sharded.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const EarlyGradients* early = nullptr);
+                            SavedActivations& saved, const std::optional<EarlyGradients>& early = {});
 
 // Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
 // coefficient, to `gradients`. `saved` is freed block by block. After a forward pass with early gradients

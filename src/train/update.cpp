@@ -168,33 +168,30 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     const data::Forest& forest = part.forest;
     const model::PassOptions pass = training_pass(state, parts, i);
     const at::Tensor reference = state.reference->scores(part, batch);
-    const auto evaluated = [&](const std::vector<loss::Score>& scores) {
-      return whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
-                   : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
+    const auto evaluate = [&](const std::vector<loss::Score>& scores) {
+      loss::LossAndGradients found =
+          whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
+                : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
+      for (double& gradient : found.gradients) gradient /= comparisons;  // the mean over the whole batch
+      return found;
     };
-    const auto upload = [&](std::vector<double> by_score) {
-      for (double& gradient : by_score) gradient /= comparisons;  // the mean over the whole batch
+    const auto upload = [&](const std::vector<double>& by_score) {
       return ops::upload(at::tensor(by_score, at::kFloat), part.packed.tokens.device());
     };
     std::optional<model::EarlyGradients> early;
     if (loss::has_constant_gradients(options))
-      early.emplace(upload(evaluated(unknown_scores(forest)).gradients), gradients.store);
+      early.emplace(upload(evaluate(unknown_scores(forest)).gradients), gradients.store);
     model::SavedActivations saved;
-    const auto output = model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
-                                       early ? &*early : nullptr);
+    const auto output =
+        model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved, early);
+    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
+    const loss::LossAndGradients evaluated = evaluate(scores);
+    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
+    if (gradients.on_scored) gradients.on_scored({.records = gather()});
     result.tokens += forest.size();
     result.aux_loss += parts.share() * saved.balance.value();
-    const auto differentiate = [&](const at::Tensor& by_score) {
-      model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved, by_score,
-                      gradients.store);
-    };
-    const bool needs_scores = !early || gradients.on_scored;
-    if (!needs_scores) differentiate(early->of_log_probs);  // before the host waits for scores
-    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
-    const loss::LossAndGradients found = evaluated(scores);
-    records.add(forest, records_of(forest, scores, found.losses, batch));
-    if (gradients.on_scored) gradients.on_scored({.records = gather()});
-    if (needs_scores) differentiate(early ? early->of_log_probs : upload(found.gradients));
+    model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
+                    upload(evaluated.gradients), gradients.store);
   }
   // Whatever needs no gradients comes before their norm, which waits for the backward pass of a GPU.
   result.records = gather();

@@ -161,9 +161,9 @@ TEST(Pass, EarlyGradientsGiveTheSameBits) {
           ResidentGradients gradients(sums);
           ResidentStore store(weights);
           SavedActivations saved;
-          const EarlyGradients early{by_score, gradients};
-          ops::ResponseScores scores =
-              forward(model, store, batch, options, saved, is_early ? &early : nullptr);
+          std::optional<EarlyGradients> early;
+          if (is_early) early.emplace(by_score, gradients);
+          ops::ResponseScores scores = forward(model, store, batch, options, saved, early);
           EXPECT_EQ(saved.rows_gradient.defined(), is_early);
           backward(model, store, batch, options, saved, by_score, gradients);
           return std::pair(std::move(scores), std::move(sums));
