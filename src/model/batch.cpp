@@ -210,7 +210,8 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
       with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
   const auto [all, parts] =
       ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
-                   counts.of_rows, sequences, branches, forest.prompt_starts, trees.tiles, trees.starts},
+                   counts.of_rows, sequences, branches, forest.prompt_starts, trees.query_tiles,
+                   trees.key_tiles, trees.starts},
                   device);
   const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
   Batch batch;
@@ -227,7 +228,7 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
                            ops::make_segments(forest.prompt_starts, parts[9]),
                            {},
                            {}};
-  if (with_trees) layout.trees = {parts[10], parts[11]};
+  if (with_trees) layout.trees = {parts[10], parts[11], parts[12]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);

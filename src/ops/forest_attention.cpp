@@ -98,7 +98,8 @@ ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::i
   ForestLayout layout;
   if (fused::has_tree_kernels(device)) {
     const TreeTiles trees = make_tree_tiles(sequences, branches, prompts);
-    layout.trees = {upload(at::tensor(trees.tiles, at::kInt), device),
+    layout.trees = {upload(at::tensor(trees.query_tiles, at::kInt), device),
+                    upload(at::tensor(trees.key_tiles, at::kInt), device),
                     upload(at::tensor(trees.starts, at::kInt), device)};
   }
   layout.sequences = make_segments(std::move(sequences), device);

@@ -21,7 +21,7 @@ bool has_aligned_rows(const at::Tensor& heads) {
 
 bool supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TreeTensors& trees,
               const AttentionOptions& options) {
-  return has_tree_kernels(q.device()) && trees.tiles.defined() && cuda::attends_trees(q.size(2)) &&
+  return has_tree_kernels(q.device()) && trees.query_tiles.defined() && cuda::attends_trees(q.size(2)) &&
          has_aligned_rows(q) && has_aligned_rows(k) && has_aligned_rows(v) && options.soft_cap == 0 &&
          options.window == 0 && options.scale > 0;
 }
@@ -29,6 +29,10 @@ bool supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, con
 // The kernels take arrays that they read and that they write as one type.
 cuda::TreeArray array_of(const at::Tensor& heads) {
   return {const_cast<void*>(heads.const_data_ptr()), heads.stride(0), heads.stride(1)};
+}
+
+const cuda::TreeTile* tiles_of(const at::Tensor& tiles) {
+  return reinterpret_cast<const cuda::TreeTile*>(tiles.const_data_ptr<std::int32_t>());
 }
 
 cuda::TreeAttention attention_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -39,9 +43,10 @@ cuda::TreeAttention attention_of(const at::Tensor& q, const at::Tensor& k, const
           .v = array_of(v),
           .out = array_of(result.out),
           .lse = const_cast<float*>(result.lse.const_data_ptr<float>()),
-          .tiles = reinterpret_cast<const cuda::TreeTile*>(trees.tiles.const_data_ptr<std::int32_t>()),
+          .query_tiles = tiles_of(trees.query_tiles),
+          .key_tiles = tiles_of(trees.key_tiles),
           .starts = trees.starts.const_data_ptr<std::int32_t>(),
-          .tile_count = trees.tiles.numel() * static_cast<std::int64_t>(sizeof(std::int32_t)) /
+          .tile_count = trees.query_tiles.numel() * static_cast<std::int64_t>(sizeof(std::int32_t)) /
                         static_cast<std::int64_t>(sizeof(cuda::TreeTile)),
           .tokens = q.size(0),
           .heads = q.size(1),

@@ -1,6 +1,8 @@
 #include "ops/tree_tiles.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 
 #include "ops/cuda/trees.h"
 
@@ -14,7 +16,7 @@ struct Sequence {
   std::int32_t start = 0, end = 0;
 };
 
-void add_tiles(std::vector<std::int32_t>& tiles, const cuda::TreeTile& tree,
+void add_tiles(std::vector<cuda::TreeTile>& tiles, const cuda::TreeTile& tree,
                const std::vector<Sequence>& sequence_of) {
   const std::int32_t prompt_tiles = (tree.prompt_tokens + kTile - 1) / kTile;
   for (std::int32_t number = 0; number * kTile < tree.tokens; ++number) {
@@ -24,10 +26,35 @@ void add_tiles(std::vector<std::int32_t>& tiles, const cuda::TreeTile& tree,
         std::max(shared_end, sequence_of[static_cast<std::size_t>(first)].start / kTile);
     const std::int32_t seen_until =
         first < tree.prompt_tokens ? tree.tokens : sequence_of[static_cast<std::size_t>(last)].end;
-    for (const std::int32_t value : {tree.prompt, tree.prompt_tokens, tree.responses, tree.tokens, number,
-                                     shared_end, own_begin, (seen_until - 1) / kTile})
-      tiles.push_back(value);
+    tiles.push_back(tree);
+    tiles.back().number = number;
+    tiles.back().shared_end = shared_end;
+    tiles.back().own_begin = own_begin;
+    tiles.back().last = (seen_until - 1) / kTile;
   }
+}
+
+// The tiles that it meets, as a tile of queries or of keys.
+std::int32_t query_work(const cuda::TreeTile& tile) {
+  return tile.shared_end + tile.number + 1 - tile.own_begin;
+}
+std::int32_t key_work(const cuda::TreeTile& tile) { return tile.last + 1 - tile.number; }
+
+// Those with the most work first, so that no multiprocessor begins a long one while the others end. Work that
+// differs by less than a factor of two keeps its order: neighbours read the same rows, from the cache if they
+// are computed at the same time.
+std::vector<std::int32_t> ordered(std::vector<cuda::TreeTile> tiles,
+                                  std::int32_t (*work)(const cuda::TreeTile&)) {
+  std::ranges::stable_sort(tiles, std::greater(), [work](const cuda::TreeTile& tile) {
+    return std::bit_width(static_cast<std::uint32_t>(work(tile)));
+  });
+  std::vector<std::int32_t> values;
+  values.reserve(tiles.size() * sizeof(cuda::TreeTile) / sizeof(std::int32_t));
+  for (const cuda::TreeTile& tile : tiles)
+    for (const std::int32_t value : {tile.prompt, tile.prompt_tokens, tile.responses, tile.tokens,
+                                     tile.number, tile.shared_end, tile.own_begin, tile.last})
+      values.push_back(value);
+  return values;
 }
 
 }  // namespace
@@ -36,6 +63,7 @@ TreeTiles make_tree_tiles(const std::vector<std::int32_t>& sequences,
                           const std::vector<std::int32_t>& branches,
                           const std::vector<std::int32_t>& prompts) {
   TreeTiles result;
+  std::vector<cuda::TreeTile> tiles;
   result.starts.resize(static_cast<std::size_t>(sequences.back()));
   std::size_t response = prompts.size() - 1;  // in `sequences`
   for (std::size_t t = 0; t + 1 < prompts.size(); ++t) {
@@ -51,8 +79,10 @@ TreeTiles make_tree_tiles(const std::vector<std::int32_t>& sequences,
       sequence_of.insert(sequence_of.end(), static_cast<std::size_t>(length), {start, start + length});
       std::fill_n(result.starts.begin() + sequences[response], length, start);
     }
-    add_tiles(result.tiles, tree, sequence_of);
+    add_tiles(tiles, tree, sequence_of);
   }
+  result.query_tiles = ordered(tiles, query_work);
+  result.key_tiles = ordered(std::move(tiles), key_work);
   return result;
 }
 

@@ -110,6 +110,12 @@ __device__ inline std::uint64_t matrix_at(const __nv_bfloat16* first) {
   return (shared_address(first) & 0x3ffff) >> 4 | std::uint64_t{1} << 16 | kEightRows << 32 | kSwizzle << 62;
 }
 
+// The same from so many elements further on: one addition. With matrix_at() of that address the group would
+// compute longer than it multiplies.
+__device__ inline std::uint64_t matrix_after(std::uint64_t matrix, int elements) {
+  return matrix + static_cast<std::uint64_t>(elements / 8);  // addresses are in units of 16 bytes
+}
+
 // Before the first of some products, which read what was written until then.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // Ends a group of products, which are computed while the threads go on.

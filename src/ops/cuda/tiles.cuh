@@ -81,13 +81,28 @@ __device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const Tree
   const Bf16* from = head_of(array, head) + column;
   const int stride = static_cast<int>(array.token);
   if (own_row >= kRowsAtOnce) return;
+  const auto copy_each = [&](const auto& copy) {
 #pragma unroll
-  for (int begin = 0; begin < kRows; begin += kRowsAtOnce) {
-    const int row = begin + own_row, number = first + row;
-    if (kRows % kRowsAtOnce != 0 && row >= kRows) continue;
-    const bool exists = number < tile.tokens;
-    const std::int64_t token = exists ? token_of(tile, number) : 0;
-    copy_async<16>(to + Rows::template place<kRows>(row, column), from + token * stride, exists);
+    for (int begin = 0; begin < kRows; begin += kRowsAtOnce) {
+      const int row = begin + own_row;
+      if (kRows % kRowsAtOnce == 0 || row < kRows)
+        copy(to + Rows::template place<kRows>(row, column), first + row);
+    }
+  };
+  const int end = first + kRows;
+  if (end <= tile.prompt_tokens || (first >= tile.prompt_tokens && end <= tile.tokens)) {
+    // All rows exist and follow each other: each is as far from the one before.
+    const Bf16* next = from + static_cast<std::int64_t>(token_of(tile, first + own_row)) * stride;
+    copy_each([&](Bf16* row, int) {
+      copy_async<16>(row, next, true);
+      next += kRowsAtOnce * stride;
+    });
+  } else {
+    copy_each([&](Bf16* row, int number) {
+      const bool exists = number < tile.tokens;
+      const std::int64_t token = exists ? token_of(tile, number) : 0;
+      copy_async<16>(row, from + token * stride, exists);
+    });
   }
 }
 

@@ -24,6 +24,18 @@ constexpr int kGroupKeyElements = (2 * kTreeTile + 3 * 2 * kGroupKeyStep<kDim>)*
 
 #ifdef DPO_WARP_GROUPS
 
+// Three places in shared memory: of the step that is added up, of the one that is multiplied, and of the one
+// that is copied.
+struct StepPlaces {
+  int added = 0, multiplied = 1, copied = 2;
+  __device__ void advance() {
+    const int free = added;
+    added = multiplied;
+    multiplied = copied;
+    copied = free;
+  }
+};
+
 // Of the queries of a block's tile. What is added up in one step is computed during the next one.
 template <int kDim>
 __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradients& g) {
@@ -38,16 +50,17 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
   const TreeTile& tile = block.tile;
   const Lane l;
   const KeySteps<kStep> steps{tile};
-  const auto keys_of = [&](int step) { return shared + step % 3 * 2 * kRows; };
-  const auto copy_step = [&](int step) {
-    copy_rows<Rows, kStep>(keys_of(step), a.k, block.kv_head, tile, steps.first_key(step));
-    copy_rows<Rows, kStep>(keys_of(step) + kRows, a.v, block.kv_head, tile, steps.first_key(step));
+  const auto keys_at = [&](int place) { return shared + place * 2 * kRows; };
+  const auto copy_step = [&](int step, int place) {
+    copy_rows<Rows, kStep>(keys_at(place), a.k, block.kv_head, tile, steps.first_key(step));
+    copy_rows<Rows, kStep>(keys_at(place) + kRows, a.v, block.kv_head, tile, steps.first_key(step));
     end_copies();
   };
   copy_rows<Rows, kTreeTile>(own, a.q, block.head, tile, tile.number * kTreeTile);
   copy_rows<Rows, kTreeTile>(own + kOwn, g.out, block.head, tile, tile.number * kTreeTile);
   end_copies();
-  copy_step(0);
+  StepPlaces places;
+  copy_step(0, places.added);
   wait_for_copies<0>();
   publish_copies();
   __syncthreads();
@@ -60,20 +73,25 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
       grad[i] = left_at<Rows>(own + kOwn, 16 * i, l);
     }
   __syncthreads();
-  if (steps.count() > 1) copy_step(1);
+  if (steps.count() > 1) copy_step(1, places.multiplied);
   const Queries queries(a, tile, l);
   const QueryGradients of_queries(a, block, queries, deltas, l);
   const int start = last_start(a, tile, tile.number * kTreeTile, kTreeTile);
   const float scale = a.scale * kLog2e;
   float scores[kStep / 8][4] = {}, grads[kStep / 8][4] = {}, sums[kDim / 8][4] = {};
-  const auto begin_step = [&](int step) {
+  const auto begin_step = [&](int place) {
+    const std::uint64_t keys = matrix_at(keys_at(place)), values = matrix_after(keys, kRows);
     if constexpr (kInRegisters) {
-      begin_multiply<kDim>(scores, q, keys_of(step));
-      begin_multiply<kDim>(grads, grad, keys_of(step) + kRows);
+      begin_multiply<kDim>(scores, q, keys);
+      begin_multiply<kDim>(grads, grad, values);
     } else {
-      begin_multiply<kDim, kStep>(scores, own, keys_of(step));
-      begin_multiply<kDim, kStep>(grads, own + kOwn, keys_of(step) + kRows);
+      begin_multiply<kDim, kStep>(scores, matrix_at(own), keys);
+      begin_multiply<kDim, kStep>(grads, matrix_at(own + kOwn), values);
     }
+    end_products();
+  };
+  const auto begin_add = [&](int place) {
+    begin_add_weighted<kDim, kStep>(sums, rows, matrix_at(keys_at(place)));
     end_products();
   };
   const auto weigh_step = [&](int step) {
@@ -82,7 +100,7 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
     of_queries.weigh_keys(scores, grads, scale, tile, queries, start, steps.first_key(step), l);
   };
   begin_products();
-  begin_step(0);
+  begin_step(places.added);
   wait_for_products<0>();
   weigh_step(0);
   round_all<kStep>(rows, grads);
@@ -91,10 +109,10 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
     publish_copies();
     __syncthreads();  // the next step has come, and nobody reads what the one after it overwrites
     begin_products();
-    begin_step(step + 1);
-    begin_add_weighted<kDim, kStep>(sums, rows, keys_of(step));
-    end_products();
-    if (step + 2 < steps.count()) copy_step(step + 2);
+    begin_step(places.multiplied);
+    begin_add(places.added);
+    if (step + 2 < steps.count()) copy_step(step + 2, places.copied);
+    places.advance();
     wait_for_products<1>();
     weigh_step(step + 1);
     wait_for_products<0>();
@@ -102,8 +120,7 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
     round_all<kStep>(rows, grads);
   }
   begin_products();
-  begin_add_weighted<kDim, kStep>(sums, rows, keys_of(steps.count() - 1));
-  end_products();
+  begin_add(places.added);
   wait_for_products<0>();
   take_sums(sums);
   __syncthreads();
@@ -122,69 +139,77 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
   const KeyTile<kStep> block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
-  const auto queries_of = [&](int step) { return shared + step % 3 * 2 * kRows; };
-  const auto copy_step = [&](int step) {
-    const int head = block.head(step), first = block.first_query(step);
-    copy_rows<Rows, kStep>(queries_of(step), a.q, head, tile, first);
-    copy_rows<Rows, kStep>(queries_of(step) + kRows, g.out, head, tile, first);
-    step_queries[step % 3].copy(a, g, head, tile, first);
+  const auto queries_at = [&](int place) { return shared + place * 2 * kRows; };
+  QueryStep next = block.first_step();  // to be copied
+  const auto copy_step = [&](int place) {
+    copy_rows<Rows, kStep>(queries_at(place), a.q, next.head, tile, next.first);
+    copy_rows<Rows, kStep>(queries_at(place) + kRows, g.out, next.head, tile, next.first);
+    step_queries[place].copy(a, g, next.head, tile, next.first);
     end_copies();
+    next = block.after(next);
   };
   copy_rows<Rows, kTreeTile>(own_keys, a.k, block.kv_head, tile, block.first_key());
   copy_rows<Rows, kTreeTile>(own_values, a.v, block.kv_head, tile, block.first_key());
-  copy_step(0);
-  if (block.count() > 1) copy_step(1);
+  const int count = block.count();
+  StepPlaces places;
+  copy_step(places.added);
+  if (count > 1) copy_step(places.multiplied);
   const float scale = a.scale * kLog2e;
   Left weights[kStep / 16], rows[kStep / 16];
   float scores[kStep / 8][4] = {}, grads[kStep / 8][4] = {};
   float key_sums[kDim / 8][4] = {}, value_sums[kDim / 8][4] = {};
-  const auto begin_step = [&](int step) {
-    begin_multiply<kDim, kStep>(scores, own_keys, queries_of(step));
-    begin_multiply<kDim, kStep>(grads, own_values, queries_of(step) + kRows);
+  const auto begin_step = [&](int place) {
+    const std::uint64_t queries = matrix_at(queries_at(place));
+    begin_multiply<kDim, kStep>(scores, matrix_at(own_keys), queries);
+    begin_multiply<kDim, kStep>(grads, matrix_at(own_values), matrix_after(queries, kRows));
     end_products();
   };
-  const auto weigh_step = [&](int step) {
+  QueryStep now = block.first_step();  // to be weighed
+  const auto weigh_step = [&](int place) {
     take_sums(scores);
     take_sums(grads);
-    weigh_queries(scores, grads, scale, tile, block.first_query(step), step_queries[step % 3], l);
+    weigh_queries(scores, grads, scale, tile, now.first, step_queries[place], l);
+    now = block.after(now);
   };
   const auto round_step = [&] {
     round_all<kStep>(weights, scores);
     round_all<kStep>(rows, grads);
   };
-  const auto begin_add = [&](int step) {
-    begin_add_weighted<kDim, kStep>(value_sums, weights, queries_of(step) + kRows);
-    begin_add_weighted<kDim, kStep>(key_sums, rows, queries_of(step));
+  const auto begin_add = [&](int place) {
+    const std::uint64_t queries = matrix_at(queries_at(place));
+    begin_add_weighted<kDim, kStep>(value_sums, weights, matrix_after(queries, kRows));
+    begin_add_weighted<kDim, kStep>(key_sums, rows, queries);
     end_products();
   };
-  if (block.count() > 1)
+  if (count > 1)
     wait_for_copies<1>();
   else
     wait_for_copies<0>();
   publish_copies();
   __syncthreads();
   begin_products();
-  begin_step(0);
+  begin_step(places.added);
   wait_for_products<0>();
-  weigh_step(0);
+  weigh_step(places.added);
   round_step();
-  for (int step = 0; step + 1 < block.count(); ++step) {
+  for (int step = 0; step + 1 < count; ++step) {
     wait_for_copies<0>();
     publish_copies();
     __syncthreads();
     begin_products();
-    begin_step(step + 1);
-    begin_add(step);
-    if (step + 2 < block.count()) copy_step(step + 2);
+    begin_step(places.multiplied);
+    begin_add(places.added);
+    if (step + 2 < count) copy_step(places.copied);
+    places.advance();
     wait_for_products<1>();
-    weigh_step(step + 1);
+    weigh_step(places.added);
     wait_for_products<0>();
     take_sums(key_sums);
     take_sums(value_sums);
     round_step();
   }
   begin_products();
-  begin_add(block.count() - 1);
+  begin_add(places.added);
   wait_for_products<0>();
   take_sums(key_sums);
   take_sums(value_sums);

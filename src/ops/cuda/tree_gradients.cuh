@@ -84,7 +84,8 @@ struct QueryGradients {
 // What a step of queries brings besides their rows.
 template <int kStep>
 struct StepQueries {
-  float lse[kStep], delta[kStep];
+  alignas(8) float lse[kStep];
+  alignas(8) float delta[kStep];
   std::int32_t start[kStep];
 
   __device__ void copy(const TreeAttention& a, const TreeGradients& g, int head, const TreeTile& tile,
@@ -102,23 +103,30 @@ struct StepQueries {
   }
 };
 
+// Queries of one head that follow each other, which a block with a tile of keys meets at a time.
+struct QueryStep {
+  int head = 0, first = 0;
+};
+
 // What a block computes that takes a tile of keys: it meets the queries that see them, in steps, those of one
 // head after the other.
 template <int kStep>
 struct KeyTile {
-  int kv_head, group, steps;  // heads with these keys, steps of each
+  int kv_head, group, end;  // heads with these keys, after the last query
   TreeTile tile;
   __device__ explicit KeyTile(const TreeAttention& a)
       : kv_head(static_cast<int>(blockIdx.x % a.kv_heads)),
         group(static_cast<int>(a.heads / a.kv_heads)),
-        tile(a.tiles[blockIdx.x / a.kv_heads]) {
-    const int end = min((tile.last + 1) * kTreeTile, tile.tokens);
-    steps = (end - first_key() + kStep - 1) / kStep;
+        tile(a.key_tiles[blockIdx.x / a.kv_heads]) {
+    end = min((tile.last + 1) * kTreeTile, tile.tokens);
   }
   __device__ int first_key() const { return tile.number * kTreeTile; }
-  __device__ int count() const { return group * steps; }
-  __device__ int head(int step) const { return kv_head * group + step / steps; }
-  __device__ int first_query(int step) const { return first_key() + step % steps * kStep; }
+  __device__ int count() const { return group * ((end - first_key() + kStep - 1) / kStep); }
+  __device__ QueryStep first_step() const { return {kv_head * group, first_key()}; }
+  __device__ QueryStep after(QueryStep step) const {
+    step.first += kStep;
+    return step.first < end ? step : QueryStep{step.head + 1, first_key()};
+  }
 };
 
 // Of a warp's keys (rows) with a step of queries (columns).
@@ -128,9 +136,13 @@ __device__ void weigh_queries(float (&scores)[kStep / 8][4], float (&grads)[kSte
                               const Lane& l) {
   const int first_key = tile.number * kTreeTile;
   const auto query_of = [&](int i, int j) { return 8 * i + l.column() + j % 2; };
+  const auto value_of = [&](const float* values, int i, int j) {
+    const auto pair = *pack_at<2>(values + query_of(i, 0));
+    return pair.values[j % 2];
+  };
   weigh_each(
-      scores, grads, scale, [&](int i, int j) { return queries.lse[query_of(i, j)] * kLog2e; },
-      [&](int i, int j) { return queries.delta[query_of(i, j)]; },
+      scores, grads, scale, [&](int i, int j) { return value_of(queries.lse, i, j) * kLog2e; },
+      [&](int i, int j) { return value_of(queries.delta, i, j); },
       all_see(tile, first, queries.last_start(tile, first), first_key, kTreeTile),
       [&](int i, int j) {
         const int query = query_of(i, j);

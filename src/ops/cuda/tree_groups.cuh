@@ -9,15 +9,16 @@ namespace dpo::cuda {
 
 // A matrix of kRows in panels of 64 columns, from this column on.
 template <int kRows>
-__device__ std::uint64_t panels_from(const Bf16* rows, int column) {
+__device__ std::uint64_t panels_from(std::uint64_t matrix, int column) {
   constexpr int kPanel = PanelRows<64>::kPanel;
-  return matrix_at(rows + column / kPanel * kRows * kPanel + column % kPanel);
+  return matrix_after(matrix, column / kPanel * kRows * kPanel + column % kPanel);
 }
 
 // products = left * (all 64 rows of `columns`)^T.
 template <int kDim>
-__device__ void begin_multiply(float (&products)[8][4], const Left (&left)[kDim / 16], const Bf16* columns) {
-  group_multiply<false, false>(products, left[0], panels_from<64>(columns, 0));
+__device__ void begin_multiply(float (&products)[8][4], const Left (&left)[kDim / 16],
+                               std::uint64_t columns) {
+  group_multiply<false, false>(products, left[0], columns);
 #pragma unroll
   for (int i = 1; i < kDim / 16; ++i)
     group_multiply<true, false>(products, left[i], panels_from<64>(columns, 16 * i));
@@ -25,8 +26,8 @@ __device__ void begin_multiply(float (&products)[8][4], const Left (&left)[kDim 
 
 // products = the rows of the tile * (all kRows of `columns`)^T.
 template <int kDim, int kRows>
-__device__ void begin_multiply(float (&products)[kRows / 8][4], const Bf16* tile, const Bf16* columns) {
-  group_multiply<false>(products, panels_from<kTreeTile>(tile, 0), panels_from<kRows>(columns, 0));
+__device__ void begin_multiply(float (&products)[kRows / 8][4], std::uint64_t tile, std::uint64_t columns) {
+  group_multiply<false>(products, tile, columns);
 #pragma unroll
   for (int i = 1; i < kDim / 16; ++i)
     group_multiply<true>(products, panels_from<kTreeTile>(tile, 16 * i), panels_from<kRows>(columns, 16 * i));
@@ -35,14 +36,14 @@ __device__ void begin_multiply(float (&products)[kRows / 8][4], const Bf16* tile
 // sums += weights (64 x kRows) * rows (kRows x kDim).
 template <int kDim, int kRows>
 __device__ void begin_add_weighted(float (&sums)[kDim / 8][4], const Left (&weights)[kRows / 16],
-                                   const Bf16* rows) {
+                                   std::uint64_t rows) {
   constexpr int kPanel = PanelRows<kDim>::kPanel, kBlocks = kPanel / 8;
 #pragma unroll
   for (int i = 0; i < kRows / 16; ++i)
 #pragma unroll
     for (int panel = 0; panel < kDim / kPanel; ++panel)
       group_multiply<true, true>(reinterpret_cast<float(&)[kBlocks][4]>(sums[panel * kBlocks]), weights[i],
-                                 matrix_at(rows + (panel * kRows + 16 * i) * kPanel));
+                                 matrix_after(rows, (panel * kRows + 16 * i) * kPanel));
 }
 
 template <int kRows>
@@ -84,7 +85,7 @@ __device__ void attend_as_group(const TreeAttention& a) {
   for (int i = 0; i < kDim / 16; ++i) q[i] = left_at<Rows>(own, 16 * i, l);
   float scores[kStep / 8][4] = {}, sums[kDim / 8][4] = {}, earlier[2];
   begin_products();
-  begin_multiply<kDim>(scores, q, keys);
+  begin_multiply<kDim>(scores, q, matrix_at(keys));
   end_products();
   const Queries queries(a, tile, l);
   const int start = last_start(a, tile, tile.number * kTreeTile, kTreeTile);
@@ -100,9 +101,9 @@ __device__ void attend_as_group(const TreeAttention& a) {
     publish_copies();
     __syncthreads();  // what is copied has come, and nobody reads what the next copies overwrite
     begin_products();
-    begin_multiply<kDim>(scores, q, keys + (step + 1) % 2 * kRows);
+    begin_multiply<kDim>(scores, q, matrix_at(keys + (step + 1) % 2 * kRows));
     end_products();
-    begin_add_weighted<kDim, kStep>(sums, weights, values + step % 2 * kRows);
+    begin_add_weighted<kDim, kStep>(sums, weights, matrix_at(values + step % 2 * kRows));
     end_products();
     if (step + 2 < steps.count()) copy_keys(step + 2);
     copy_values(step + 1);
@@ -123,7 +124,7 @@ __device__ void attend_as_group(const TreeAttention& a) {
   publish_copies();
   __syncthreads();
   begin_products();
-  begin_add_weighted<kDim, kStep>(sums, weights, values + (steps.count() - 1) % 2 * kRows);
+  begin_add_weighted<kDim, kStep>(sums, weights, matrix_at(values + (steps.count() - 1) % 2 * kRows));
   end_products();
   wait_for_products<0>();
   take_sums(sums);

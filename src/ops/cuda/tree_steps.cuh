@@ -24,7 +24,7 @@ struct QueryTile {
   __device__ explicit QueryTile(const TreeAttention& a)
       : head(static_cast<int>(blockIdx.x % a.heads)),
         kv_head(head / static_cast<int>(a.heads / a.kv_heads)),
-        tile(a.tiles[blockIdx.x / a.heads]) {}
+        tile(a.query_tiles[blockIdx.x / a.heads]) {}
 };
 
 // exp2f() without its care for subnormal results.

@@ -30,9 +30,10 @@ struct TreeArray {
 };
 
 struct TreeAttention {
-  TreeArray q, k, v, out;  // bfloat16; each row of a head begins at a multiple of 16 bytes
-  float* lse = nullptr;    // [heads, tokens]: log-sum-exp of the scores
-  const TreeTile* tiles = nullptr;
+  TreeArray q, k, v, out;                 // bfloat16; each row of a head begins at a multiple of 16 bytes
+  float* lse = nullptr;                   // [heads, tokens]: log-sum-exp of the scores
+  const TreeTile* query_tiles = nullptr;  // all tiles, in the order in which blocks take them ...
+  const TreeTile* key_tiles = nullptr;    // ... for their queries, and for their keys
   const std::int32_t* starts =
       nullptr;  // [tokens]: the number in its tree of the first token of its sequence
   std::int64_t tile_count = 0, tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;

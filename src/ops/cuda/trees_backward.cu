@@ -94,25 +94,26 @@ __device__ void key_gradients_by_warps(const TreeAttention& a, const TreeGradien
   const KeyTile<kBackwardStep> block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
-  const auto copy_step = [&](int step) {
-    const int head = block.head(step), first = block.first_query(step);
+  const auto copy_step = [&](int step, const QueryStep& queries) {
     Bf16* to = shared + step % 2 * 2 * kRows;
-    copy_rows<Rows, kBackwardStep>(to, a.q, head, tile, first);
-    copy_rows<Rows, kBackwardStep>(to + kRows, g.out, head, tile, first);
-    step_queries[step % 2].copy(a, g, head, tile, first);
+    copy_rows<Rows, kBackwardStep>(to, a.q, queries.head, tile, queries.first);
+    copy_rows<Rows, kBackwardStep>(to + kRows, g.out, queries.head, tile, queries.first);
+    step_queries[step % 2].copy(a, g, queries.head, tile, queries.first);
     end_copies();
   };
   copy_rows<Rows, kTreeTile>(own_keys, a.k, block.kv_head, tile, block.first_key());
   copy_rows<Rows, kTreeTile>(own_values, a.v, block.kv_head, tile, block.first_key());
-  copy_step(0);
+  QueryStep now = block.first_step();
+  copy_step(0, now);
   const int first_key = block.first_key() + l.first_row;
   const float scale = a.scale * kLog2e;
   float key_sums[kDim / 8][4] = {}, value_sums[kDim / 8][4] = {};
   for (int step = 0; step < block.count(); ++step) {
     wait_for_copies<0>();
     __syncthreads();
-    if (step + 1 < block.count()) copy_step(step + 1);
-    const int first = block.first_query(step);
+    const int first = now.first;
+    now = block.after(now);
+    if (step + 1 < block.count()) copy_step(step + 1, now);
     const StepQueries<kBackwardStep>& queries = step_queries[step % 2];
     if (first + kBackwardStep <= first_key ||
         (first_key >= tile.prompt_tokens && queries.start[0] >= first_key + kWarpRows))

@@ -235,8 +235,8 @@ void check_empty(at::Device device, at::ScalarType dtype, std::int64_t head_dim)
 
 TEST(ForestAttention, OfAnEmptyForest) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) check_empty(at::kCPU, dtype, 64);
-  EXPECT_TRUE(make_tree_tiles({0}, {0}, {0}).tiles.empty());
-  EXPECT_TRUE(make_tree_tiles({0, 0, 0}, {0, 0}, {0, 0}).tiles.empty());
+  EXPECT_TRUE(make_tree_tiles({0}, {0}, {0}).query_tiles.empty());
+  EXPECT_TRUE(make_tree_tiles({0, 0, 0}, {0, 0}, {0, 0}).query_tiles.empty());
 }
 
 // The kernels over trees themselves: forest_attention() would compute the same without them.
@@ -331,6 +331,23 @@ TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
 
 TEST_F(TreeKernels, DoNothingForAnEmptyForest) { check_empty(at::kCUDA, at::kBFloat16, 64); }
 
+std::span<const cuda::TreeTile> tiles_in(const std::vector<std::int32_t>& numbers) {
+  return {reinterpret_cast<const cuda::TreeTile*>(numbers.data()),
+          numbers.size() * sizeof(std::int32_t) / sizeof(cuda::TreeTile)};
+}
+
+// Calls action(own, other) for each token of a tile with each token of its tree, by their numbers.
+template <class Action>
+void for_each_pair(const cuda::TreeTile& tile, const Action& action) {
+  const std::int32_t first = tile.number * cuda::kTreeTile;
+  for (std::int32_t own = first; own < std::min(first + cuda::kTreeTile, tile.tokens); ++own)
+    for (std::int32_t other = 0; other < tile.tokens; ++other) action(own, other);
+}
+
+std::int32_t token_in(const cuda::TreeTile& tile, std::int32_t number) {
+  return number < tile.prompt_tokens ? tile.prompt + number : tile.responses + number - tile.prompt_tokens;
+}
+
 // Every pair of a query and a key that it sees is in a tile of each.
 TEST(ForestAttention, TilesHaveAllPairs) {
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -338,31 +355,43 @@ TEST(ForestAttention, TilesHaveAllPairs) {
     const auto [layout, allowed] = random_forest(random, at::kCPU, 4, 1 + static_cast<int>(seed) % 15, 0);
     const TreeTiles made =
         make_tree_tiles(layout->sequences.starts, layout->branches.starts, layout->prompts.starts);
-    const std::span tiles(reinterpret_cast<const cuda::TreeTile*>(made.tiles.data()),
-                          made.tiles.size() * sizeof(std::int32_t) / sizeof(cuda::TreeTile));
     const at::Tensor found = at::zeros_like(allowed), seen = at::zeros_like(allowed);
     auto found_pairs = found.accessor<bool, 2>(), seen_pairs = seen.accessor<bool, 2>();
-    for (const cuda::TreeTile& tile : tiles) {
-      const auto token = [&tile](std::int32_t number) {
-        return number < tile.prompt_tokens ? tile.prompt + number
-                                           : tile.responses + number - tile.prompt_tokens;
-      };
-      const std::int32_t first = tile.number * cuda::kTreeTile;
-      const std::int32_t last = std::min(first + cuda::kTreeTile, tile.tokens);
-      for (std::int32_t own = first; own < last; ++own)
-        for (std::int32_t other = 0; other < tile.tokens; ++other) {
-          const std::int32_t other_tile = other / cuda::kTreeTile;
-          const std::int32_t start = made.starts[static_cast<std::size_t>(token(own))];
-          if (other <= own && (other < tile.prompt_tokens || other >= start) &&
-              (other_tile < tile.shared_end || (other_tile >= tile.own_begin && other_tile <= tile.number)))
-            found_pairs[token(own)][token(other)] = true;
-          if (other_tile >= tile.number && other_tile <= tile.last)
-            seen_pairs[token(other)][token(own)] = true;
-        }
-    }
+    for (const cuda::TreeTile& tile : tiles_in(made.query_tiles))
+      for_each_pair(tile, [&](std::int32_t own, std::int32_t other) {
+        const std::int32_t other_tile = other / cuda::kTreeTile;
+        const std::int32_t start = made.starts[static_cast<std::size_t>(token_in(tile, own))];
+        if (other <= own && (other < tile.prompt_tokens || other >= start) &&
+            (other_tile < tile.shared_end || (other_tile >= tile.own_begin && other_tile <= tile.number)))
+          found_pairs[token_in(tile, own)][token_in(tile, other)] = true;
+      });
+    for (const cuda::TreeTile& tile : tiles_in(made.key_tiles))
+      for_each_pair(tile, [&](std::int32_t own, std::int32_t other) {
+        const std::int32_t other_tile = other / cuda::kTreeTile;
+        if (other_tile >= tile.number && other_tile <= tile.last)
+          seen_pairs[token_in(tile, other)][token_in(tile, own)] = true;
+      });
     EXPECT_TRUE(at::equal(found, allowed)) << "seed " << seed;
     EXPECT_TRUE(at::equal(seen.logical_and(allowed), allowed)) << "seed " << seed;
   }
+}
+
+// One sequence of 1,000 tokens: its last tile of queries meets the most keys, its first tile of keys the most
+// queries. Tiles with less than half as much work come later.
+TEST(ForestAttention, TilesWithMuchWorkComeFirst) {
+  const TreeTiles made = make_tree_tiles({0, 100, 1100}, {0, 1000}, {0, 100});
+  const auto work_of_queries = [](const cuda::TreeTile& tile) {
+    return tile.shared_end + tile.number + 1 - tile.own_begin;
+  };
+  const auto work_of_keys = [](const cuda::TreeTile& tile) { return tile.last + 1 - tile.number; };
+  const auto check = [](std::span<const cuda::TreeTile> tiles, const auto& work) {
+    ASSERT_EQ(tiles.size(), 18U);
+    for (std::size_t i = 1; i < tiles.size(); ++i) EXPECT_LT(work(tiles[i]), 2 * work(tiles[i - 1])) << i;
+    EXPECT_GE(2 * work(tiles.front()), 18);
+    EXPECT_EQ(work(tiles.back()), 1);
+  };
+  check(tiles_in(made.query_tiles), work_of_queries);
+  check(tiles_in(made.key_tiles), work_of_keys);
 }
 
 // Long enough that gradients are sums over many tiles, those of keys and values over four heads too.
