@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ops/fused.h"
 #include "ops/fused_trees.h"
 #include "ops/upload.h"
 
@@ -205,13 +206,17 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
   std::vector<std::int32_t> branches = branch_starts(forest);
   const RowCounts counts = count_rows(forest);
+  const bool with_sums = device.is_cuda() && ops::fused::has_kernels();
+  const ops::RowSumLists token_sums = with_sums ? ops::make_row_sums(forest.tokens) : ops::RowSumLists();
+  const ops::RowSumLists row_sums = with_sums ? ops::make_row_sums(forest.rows) : ops::RowSumLists();
   const bool with_trees = ops::fused::has_tree_kernels(device);
   const ops::TreeTiles trees =
       with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
   const auto [all, parts] =
       ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
                    counts.of_rows, sequences, branches, forest.prompt_starts, trees.query_tiles,
-                   trees.key_tiles, trees.starts},
+                   trees.key_tiles, trees.starts, token_sums.rows, token_sums.starts, token_sums.places,
+                   row_sums.rows, row_sums.starts, row_sums.places},
                   device);
   const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
   Batch batch;
@@ -223,6 +228,10 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   if (!forest.row_weights.empty())
     batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
   batch.responses = {indices[5], indices[6]};
+  if (with_sums) {
+    batch.token_sums = {parts[13], parts[14], parts[15]};
+    batch.row_sums = {parts[16], parts[17], parts[18]};
+  }
   ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[7]),
                            ops::make_segments(std::move(branches), parts[8]),
                            ops::make_segments(forest.prompt_starts, parts[9]),
@@ -239,8 +248,10 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   Batch there = batch;
-  for (at::Tensor* tensor : {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets,
-                             &there.row_weights, &there.responses.lengths, &there.responses.of_rows})
+  for (at::Tensor* tensor :
+       {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights,
+        &there.responses.lengths, &there.responses.of_rows, &there.token_sums.rows, &there.token_sums.starts,
+        &there.token_sums.places, &there.row_sums.rows, &there.row_sums.starts, &there.row_sums.places})
     if (tensor->defined()) *tensor = tensor->to(device);
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =

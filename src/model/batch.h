@@ -8,6 +8,7 @@
 #include "model/tables/settings.h"
 #include "ops/forest_attention.h"
 #include "ops/log_probs.h"
+#include "ops/row_sums.h"
 
 namespace dpo::model {
 
@@ -17,9 +18,11 @@ struct Batch {
   at::Tensor positions;  // int64 [tokens]
   at::Tensor lengths;    // int64 [tokens]: of the longest sequence of each token's tree
   std::shared_ptr<const ops::ForestLayout> layout;
+  ops::RowSums token_sums;  // for the gradient of the embeddings that `tokens` selects
 
   // For the head; see data::Forest.
   at::Tensor rows;         // int64
+  ops::RowSums row_sums;   // for the gradient of what `rows` selects
   at::Tensor targets;      // int64
   at::Tensor row_weights;  // float32; undefined: all 1
   ops::ResponseRows responses;

@@ -8,7 +8,7 @@ namespace dpo::model {
 namespace cohere {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  return embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
+  return embed_tokens(w, "model.embed_tokens.weight", context, config.shape.vocabulary);
 }
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

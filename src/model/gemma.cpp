@@ -24,7 +24,7 @@ Normed input_norm(const ModelConfig& config, const BlockWeights& w, const char* 
 }
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  const at::Tensor x = embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary);
+  const at::Tensor x = embed_tokens(w, "model.embed_tokens.weight", context, config.shape.vocabulary);
   // The model was trained with the multiplier rounded to the weights' dtype.
   return x * at::scalar_tensor(config.settings.embedding_multiplier, x.options());
 }

@@ -7,7 +7,7 @@ namespace dpo::model {
 namespace gpt2 {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  return embed_tokens(w, "transformer.wte.weight", context.tokens, config.shape.vocabulary) +
+  return embed_tokens(w, "transformer.wte.weight", context, config.shape.vocabulary) +
          at::embedding(w("transformer.wpe.weight"), context.positions);
 }
 

@@ -6,7 +6,7 @@ namespace dpo::model {
 namespace gpt_neox {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  return embed_tokens(w, "gpt_neox.embed_in.weight", context.tokens, config.shape.vocabulary);
+  return embed_tokens(w, "gpt_neox.embed_in.weight", context, config.shape.vocabulary);
 }
 
 // Query, key and value of a head are adjacent.

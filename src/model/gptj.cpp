@@ -6,7 +6,7 @@ namespace dpo::model {
 namespace gptj {
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  return embed_tokens(w, "transformer.wte.weight", context.tokens, config.shape.vocabulary);
+  return embed_tokens(w, "transformer.wte.weight", context, config.shape.vocabulary);
 }
 
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,

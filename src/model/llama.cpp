@@ -9,7 +9,7 @@ namespace llama {
 at::Tensor times(const at::Tensor& x, double multiplier) { return multiplier == 1 ? x : x * multiplier; }
 
 at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context& context) {
-  return times(embed_tokens(w, "model.embed_tokens.weight", context.tokens, config.shape.vocabulary),
+  return times(embed_tokens(w, "model.embed_tokens.weight", context, config.shape.vocabulary),
                config.settings.embedding_multiplier);
 }
 

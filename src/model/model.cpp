@@ -1,7 +1,6 @@
 #include "model/model.h"
 #include "model/tables/adapter.h"
 
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
@@ -43,8 +42,9 @@ Angles make_angles(const Rotary& rotary, const at::Tensor& positions, const at::
 
 }  // namespace
 
-// embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
-at::Tensor Context::needed(const at::Tensor& x) const { return rows.defined() ? at::embedding(x, rows) : x; }
+at::Tensor Context::needed(const at::Tensor& x) const {
+  return rows.defined() ? ops::select_rows(x, rows, row_sums) : x;
+}
 
 at::Tensor Context::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
   const at::Tensor out = attention(layer, q, k, v);

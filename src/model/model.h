@@ -9,6 +9,7 @@
 #include "model/tables/table.h"
 #include "model/weights.h"
 #include "ops/attention.h"
+#include "ops/row_sums.h"
 
 namespace dpo::model {
 
@@ -35,6 +36,7 @@ struct Context {
   Attention attention;
   OnRouting on_routing = {};  // if set
   at::Tensor rows = {};       // int64: the tokens whose output of this layer is needed; undefined: all
+  ops::RowSums token_sums = {}, row_sums = {};  // for the gradients of what `tokens` and `rows` select
 
   // The rows of x, [tokens, hidden], that are needed. What a layer adds to the output of attention must be
   // these, since attend() has no others.

@@ -17,11 +17,15 @@ namespace dpo::model {
 namespace {
 
 Context forest_context(const Model& model, const Batch& batch) {
-  return make_context(model, batch.tokens, batch.positions, batch.lengths,
-                      [layout = batch.layout, &model](std::size_t layer, const at::Tensor& q,
-                                                      const at::Tensor& k, const at::Tensor& v) {
-                        return ops::forest_attention(q, k, v, layout, model.attention_options(layer));
-                      });
+  Context context =
+      make_context(model, batch.tokens, batch.positions, batch.lengths,
+                   [layout = batch.layout, &model](std::size_t layer, const at::Tensor& q,
+                                                   const at::Tensor& k, const at::Tensor& v) {
+                     return ops::forest_attention(q, k, v, layout, model.attention_options(layer));
+                   });
+  context.token_sums = batch.token_sums;
+  context.row_sums = batch.row_sums;
+  return context;
 }
 
 struct DeviceBatch {

@@ -69,12 +69,12 @@ std::optional<std::int64_t> first_vocabulary_row(const BlockWeights& weights, st
   return weights.tensor_group->rank() * rows_each(weights.tensor_group, vocabulary);
 }
 
-at::Tensor embed_tokens(const BlockWeights& weights, std::string_view name, const at::Tensor& tokens,
+at::Tensor embed_tokens(const BlockWeights& weights, std::string_view name, const Context& context,
                         std::int64_t vocabulary) {
   const at::Tensor& matrix = weights(name);
   const auto first = first_vocabulary_row(weights, vocabulary);
-  if (!first) return at::embedding(matrix, tokens);
-  const at::Tensor local = tokens - *first;
+  if (!first) return ops::select_rows(matrix, context.tokens, context.token_sums, weights.find(name)->sum);
+  const at::Tensor local = context.tokens - *first;
   const at::Tensor own = local.ge(0).logical_and_(local.lt(matrix.size(0)));
   const at::Tensor rows = at::embedding(matrix, local.clamp(0, matrix.size(0) - 1));
   return reduce_from_tensor_parallel(weights, rows * own.unsqueeze(1));

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/weights.h"
+#include "model/model.h"
 
 namespace dpo::model {
 
@@ -23,7 +23,7 @@ void all_reduce_over_tensor_group(const BlockWeights& weights, const at::Tensor&
 std::optional<std::int64_t> first_vocabulary_row(const BlockWeights& weights, std::int64_t vocabulary);
 
 // Embeddings of tokens, where ranks shard the vocabulary.
-at::Tensor embed_tokens(const BlockWeights& weights, std::string_view name, const at::Tensor& tokens,
+at::Tensor embed_tokens(const BlockWeights& weights, std::string_view name, const Context& context,
                         std::int64_t vocabulary);
 
 // The log-sum-exp over the whole vocabulary from those over every rank's shard, in place.

@@ -8,6 +8,7 @@
 #include "ops/attention.h"
 #include "ops/fp8.h"
 #include "ops/head_rows.h"
+#include "ops/row_sums.h"
 #include "ops/small_matrix.h"
 #include "ops/split_floats.h"
 
@@ -28,6 +29,9 @@ bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::T
                       std::int64_t first_row, double cap);
 bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap);
+
+// Adds to rows of `to` the sums of rows of `from`.
+bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums);
 
 bool from_small(at::Tensor& into, const SmallMatrix& matrix);
 

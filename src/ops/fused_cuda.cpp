@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/layers.h"
 #include "ops/cuda/tensors.h"
 #include "ops/fused.h"
 #include "ops/small_numbers.h"
@@ -55,12 +56,14 @@ cuda::Nf4Scales nf4_scales_of(const SmallMatrix& matrix) {
   return scales;
 }
 
+bool is_aligned(const at::Tensor& tensor, std::uintptr_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % bytes == 0;
+}
+
 // Whether the rows of a matrix can be read in packs of 16 bytes.
 bool fits_packs(const at::Tensor& matrix) {
-  constexpr std::uintptr_t kPack = 16;
   return matrix.is_cuda() && matrix.scalar_type() == at::kBFloat16 && matrix.is_contiguous() &&
-         matrix.size(1) % kFp8Multiple == 0 &&
-         reinterpret_cast<std::uintptr_t>(matrix.const_data_ptr()) % kPack == 0;
+         matrix.size(1) % kFp8Multiple == 0 && is_aligned(matrix, 16);
 }
 
 Fp8Matrix empty_fp8(const at::Tensor& like, std::int64_t rows, std::int64_t columns) {
@@ -200,6 +203,24 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
   if (!rows || !is_flat_float(lse) || !is_flat_float(scale)) return false;
   cuda::score_rows_backward(logits.mutable_data_ptr(), *rows, lse.const_data_ptr<float>(),
                             scale.const_data_ptr<float>(), Launch(logits));
+  return true;
+}
+
+bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
+  constexpr std::uintptr_t kPack = 32;  // bytes of 8 float32 numbers
+  if (!is_flat(to) || !is_flat(from) || !cuda::supports_row_sums(to.size(1)) || !is_aligned(from, kPack) ||
+      !is_aligned(to, kPack))
+    return false;
+  cuda::add_row_sums({.in_type = *type_of(from),
+                      .out_type = *type_of(to),
+                      .in = from.const_data_ptr(),
+                      .out = to.mutable_data_ptr(),
+                      .width = to.size(1),
+                      .sums = sums.rows.size(0),
+                      .rows = sums.rows.const_data_ptr<std::int32_t>(),
+                      .starts = sums.starts.const_data_ptr<std::int32_t>(),
+                      .places = sums.places.const_data_ptr<std::int32_t>()},
+                     Launch(to));
   return true;
 }
 

@@ -21,6 +21,8 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
   return false;
 }
 
+bool add_row_sums(at::Tensor&, const at::Tensor&, const RowSums&) { return false; }
+
 bool from_small(at::Tensor&, const SmallMatrix&) { return false; }
 
 bool fp8_rows(Fp8Matrix&, const at::Tensor&) { return false; }

@@ -80,6 +80,11 @@ void GradientSum::add(const at::Tensor& gradient) {
   take_overwrite() ? tensor.copy_(gradient) : tensor.add_(gradient);
 }
 
+const at::Tensor& GradientSum::to_add_to() {
+  if (take_overwrite()) tensor.zero_();
+  return tensor;
+}
+
 void GradientSum::add_each(const std::vector<GradientSum*>& sums, const std::vector<at::Tensor>& gradients) {
   std::vector<at::Tensor> replaced, values, added_to, summands;
   for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -18,6 +18,8 @@ struct GradientSum {
   // The same for several different sums of one dtype, by few kernels on a GPU. Of undefined gradients nothing
   // is added.
   static void add_each(const std::vector<GradientSum*>& sums, const std::vector<at::Tensor>& gradients);
+  // The tensor to add to, which is made zero first if the next summand would replace its values.
+  const at::Tensor& to_add_to();
   // Adds a^T b, in one product where the device and the dtypes allow it.
   void add_product(const at::Tensor& a, const at::Tensor& b);
 

@@ -45,6 +45,7 @@ constexpr Rule kRules[] = {
     {"FillFunctor", "copies and fills"},
     {"copy", "copies and fills"},
     {"embedding", "embedding"},
+    {"row_sums", "embedding"},
     {"reduce_kernel", "sums"},
     {"add", "additions"},
 };

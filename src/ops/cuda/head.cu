@@ -1,12 +1,12 @@
 // Log-softmax of rows of logits at their targets, and its gradient: a block for each row, which is read once.
 #include <type_traits>
 
-#include "ops/cuda/launch.cuh"
+#include "ops/cuda/sums.cuh"
 
 namespace dpo::cuda {
 namespace {
 
-constexpr int kRowThreads = 512, kWarp = 32;
+constexpr int kRowThreads = 512;
 constexpr float kInfinity = __builtin_huge_valf();
 
 // Calls action(column, pack) for all of a row, in 16-byte packs where the row is aligned.

@@ -112,6 +112,20 @@ struct AddThree {
 };
 void add_three(const AddThree& call, Stream stream);
 
+// Adds to row rows[i] of `out` the rows places[starts[i]], ..., places[starts[i + 1] - 1] of `in`, in this
+// order. The rows of both are `width` wide and aligned to 32 bytes.
+struct RowSums {
+  Type in_type = Type::float32, out_type = Type::float32;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::int64_t width = 0, sums = 0;
+  const std::int32_t* rows = nullptr;    // [sums], all different
+  const std::int32_t* starts = nullptr;  // [sums + 1]
+  const std::int32_t* places = nullptr;
+};
+bool supports_row_sums(std::int64_t width);
+void add_row_sums(const RowSums& call, Stream stream);
+
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 
 // Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
