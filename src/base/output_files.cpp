@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -135,6 +136,22 @@ void check_absent(const fs::path& path) {
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
   if (!fs::is_directory(parent, none))
     throw UserError(fmt::format("cannot create {}: there is no folder {}", path.string(), parent.string()));
+}
+
+void check_replaceable(const fs::path& path, std::string_view mark) {
+  std::error_code none;
+  if (!fs::exists(fs::symlink_status(path, none))) return;
+  if (fs::is_directory(path, none))
+    throw UserError(fmt::format("{} is a folder, expected a file", path.string()));
+  if (fs::is_regular_file(path, none)) {
+    constexpr std::size_t kBeginning = 4096;
+    std::string beginning(kBeginning, '\0');
+    std::ifstream in(path, std::ios::binary);
+    in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+    beginning.resize(static_cast<std::size_t>(in.gcount()));
+    if (fs::is_empty(path, none) || beginning.find(mark) != std::string::npos) return;
+  }
+  throw UserError(fmt::format("{} exists; choose another path, or remove it", path.string()));
 }
 
 SharedFile::SharedFile(fs::path path, std::uint64_t size) : path_(std::move(path)) {

@@ -94,6 +94,7 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
 }
 
 int run_data(const DataArguments& arguments) {
+  if (!arguments.lengths_file.empty()) check_replaceable(arguments.lengths_file, data::kLengthsMark);
   const config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
   const hub::Listener listener = shown_downloads();

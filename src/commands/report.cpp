@@ -16,6 +16,7 @@
 #include "commands/run_facts.h"
 #include "config/text.h"
 #include "report/chart.h"
+#include "report/page.h"
 #include "report/run_report.h"
 
 namespace dpo::commands {
@@ -77,16 +78,15 @@ int run_report(const ReportArguments& arguments) {
   if (runs.size() > report::kMostCurves)
     throw UserError(
         fmt::format("{} runs given, but a page compares at most {}", runs.size(), report::kMostCurves));
-  std::vector<report::RunSource> sources;
-  for (const fs::path& run : runs) {
-    require_run(run);
-    sources.push_back(source_of(run));
-  }
-  name_apart(sources);
-  const bool one = sources.size() == 1;
+  for (const fs::path& run : runs) require_run(run);
+  const bool one = runs.size() == 1;
   const fs::path file = !arguments.output.empty() ? fs::path(arguments.output)
                         : one                     ? runs.front() / kReport
                                                   : fs::path("comparison.html");
+  check_replaceable(file, report::kPageMark);
+  std::vector<report::RunSource> sources;
+  for (const fs::path& run : runs) sources.push_back(source_of(run));
+  name_apart(sources);
   write_file(file, one ? report::run_page(sources.front()) : report::comparison_page(sources));
   fmt::print("{}\n", file.string());
   return 0;

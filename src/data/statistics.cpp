@@ -103,14 +103,13 @@ std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, con
   return fmt::format(
       "# Token counts of {}, before truncation: the mean of each twentieth of the prompts (of the responses, "
       "with\n"
-      "# their end-of-text token) of the train split, from the shortest to the longest. Made by 'dpo data "
-      "--lengths'.\n"
+      "# their end-of-text token) of the train split, from the shortest to the longest. {}\n"
       "train: {{prompts: {}, pairs: {}, rankings: {}, ranked: {}{}}}\n"
       "test: {{prompts: {}, pairs: {}{}}}\n"
       "prompt: [{}]\n"
       "response: [{}]\n"
       "longest: {{prompt: {}, response: {}, ranking: {}}}\n",
-      names, train_sizes.prompts, train_sizes.pairs, train_sizes.rankings, train_sizes.ranked,
+      names, kLengthsMark, train_sizes.prompts, train_sizes.pairs, train_sizes.rankings, train_sizes.ranked,
       labels(train_sizes, true), test_sizes.prompts, test_sizes.pairs, labels(test_sizes, false),
       list(lengths.prompt.parts), list(lengths.response.parts), lengths.prompt.longest,
       lengths.response.longest, train_sizes.longest_ranking);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/examples.h"
@@ -45,6 +46,9 @@ struct SplitSizes {
 };
 
 SplitSizes sizes_of(const Examples& examples);
+
+// Near the beginning of every file that `dpo data --lengths` wrote.
+constexpr std::string_view kLengthsMark = "Made by 'dpo data --lengths'.";
 
 // The two splits as a file of configs/lengths, for plan.lengths=FILE. `test`: null for runs without
 // evaluation.

@@ -77,6 +77,7 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
 }  // namespace
 
 int run_bench_device(const commands::BenchDeviceArguments& arguments) {
+  if (!arguments.output.empty()) check_replaceable(arguments.output, plan::kDeviceMark);
   const std::vector<Gpu> gpus = list_gpus();
   hardware::Processor processor = hardware::find_processor();
   processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those that LibTorch uses
@@ -91,6 +92,7 @@ int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed)
     throw UserError(fmt::format("cannot create {}: {}", path.parent_path().string(), failed.message()));
+  check_replaceable(path, plan::kDeviceMark);  // the user's own figures may have this name
   write_file(path, made.text);
   print_measured(gpus.empty() ? processor.name : gpus.front().name, measured, path, arguments.json);
   if (arguments.output.empty())

@@ -137,8 +137,7 @@ std::string giga(double rate) { return fmt::format("{:.4g}", rate / 1e9); }
 
 // The measurements as comments; the figures below them are derived from these.
 std::string measured_comment(const std::string& device, const Measured& m, const std::string& day) {
-  std::string text =
-      fmt::format("# {}, measured by 'dpo bench device' on {}.\n# Large matrix products: ", device, day);
+  std::string text = fmt::format("# {}, {} {}.\n# Large matrix products: ", device, kDeviceMark, day);
   if (m.bf16) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.bf16));
   text += fmt::format("{} in float32.\n", tera(m.fp32));
   if (m.from_host && m.to_host)

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "hardware/gpus.h"
 #include "hardware/processor.h"
@@ -82,6 +83,7 @@ struct DeviceFile {
   std::string name;
   std::string text;
 };
+constexpr std::string_view kDeviceMark = "measured by 'dpo bench device' on";  // near the beginning of each
 DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& measured, const std::string& day);
 DeviceFile describe_measured(const hardware::Processor& processor, const Measured& measured,
                              const std::string& day);

@@ -122,14 +122,14 @@ std::string Page::to_html() const {
     links += fmt::format("<a href=\"#part-{}\">{}</a>\n", i + 1, escape(headings_[i]));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-      "{}; "
+      "<meta http-equiv=\"Content-Security-Policy\" {}{}; "
       "script-src {}; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<h1>{}</h1>\n<nav aria-label=\"parts of this page\">{}</nav>\n<main>\n{}</main>\n<script>{}</script>\n"
       "</body>\n</html>\n",
-      hash_of(kStyle), hash_of(kScript), escape(title_), kStyle, escape(title_), links, body_, kScript);
+      kPageMark, hash_of(kStyle), hash_of(kScript), escape(title_), kStyle, escape(title_), links, body_,
+      kScript);
 }
 
 }  // namespace dpo::report

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/chart.h"
@@ -33,6 +34,9 @@ struct Quote {
   std::string text;
   Tone tone = Tone::plain;
 };
+
+// Near the beginning of every page: its policy.
+constexpr std::string_view kPageMark = "content=\"default-src 'none'; img-src data:; style-src ";
 
 // An HTML page, built part by part. It is one file without external resources; all text is escaped. Its only
 // script, which shows the values of charts, is our own: the page's policy names the script's hash, so that a

@@ -75,6 +75,13 @@ class Hardware(TinyRuns):
         other = self.folder / "mine.yaml"
         self.check(self.dpo("bench", "device", "--output", other, **hidden))
         self.assertEqual(self.plan("--device", other)["resolved"]["device_figures"], str(other))
+        # What it wrote is replaced, nothing else.
+        self.check(self.dpo("bench", "device", "--output", other, **hidden))
+        other.write_text("mine\n")
+        refused = self.dpo("bench", "device", "--output", other, **hidden)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"{other} exists; choose another path, or remove it", refused.stderr)
+        self.assertEqual(other.read_text(), "mine\n")
 
     def test_auto_computes_in_the_faster_type(self):
         hidden = {"CUDA_VISIBLE_DEVICES": "", "config": "none"}

@@ -66,6 +66,16 @@ class OwnData(TinyRuns):
         self.check(away)
         self.assertIn("nobody/has-this is not on this machine", " ".join(away.stdout.split()))
 
+    def test_lengths_are_not_written_over_other_files(self):
+        file = self.rows("lengths.jsonl", 100)
+        before = file.read_text()
+        refused = self.dpo("data", file, "--lengths", str(file))
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.stderr, f"error: {file} exists; choose another path, or remove it\n")
+        self.assertEqual(file.read_text(), before)
+        for _ in range(2):  # its own file is written again
+            self.check(self.dpo("data", file, "--lengths", str(self.folder / "lengths.yaml")))
+
     def test_rules_are_judged_again_when_the_data_is_known(self):
         """Rows whose responses are equal are counted, and dropped when they are tokenized: few updates are left."""
         file = self.rows("equal.jsonl", 200, rejected=lambda i: "Ā", chosen=lambda i: "ā" if i % 5 == 0 else "Ā")

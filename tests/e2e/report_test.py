@@ -178,6 +178,13 @@ class Reports(ReportRuns):
         self.assertEqual(set(page.charts()["loss, held out"]), {f"{self.folder.name}/one", "other/one"})
         self.assertNotIn(str(self.folder), page.source)
         self.assertFalse((self.folder / "one/report.html").exists())
+        data = self.folder / "pairs.jsonl"
+        data.write_text("{}\n")
+        for runs in (["one"], ["one", "two"]):
+            refused = self.dpo("report", *runs, "--output", "pairs.jsonl", status=1)
+            self.assertIn("pairs.jsonl exists; choose another path, or remove it", refused.stderr)
+            self.report(*runs, "--output", "both.html")  # a page is written again
+        self.assertEqual(data.read_text(), "{}\n")
         self.assertIn("9 runs given, but a page compares at most 8", self.dpo("report", *["one"] * 9, status=1).stderr)
 
 

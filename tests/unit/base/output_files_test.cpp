@@ -41,6 +41,30 @@ TEST(AtomicFile, MadeByManyThreadsHasTheUsualPermissions) {
   fs::remove_all(folder);
 }
 
+TEST(CheckReplaceable, AllowsOnlyWhatThisProgramWrote) {
+  const fs::path folder = fs::path(testing::TempDir()) / "dpo_replaceable_test";
+  fs::create_directories(folder);
+  const fs::path file = folder / "file";
+  const auto check = [&] { return problem_of([&] { check_replaceable(file, "made by us"); }); };
+  const std::string refusal = file.string() + " exists; choose another path, or remove it";
+  EXPECT_EQ(check(), "done") << "it does not exist";
+  write_file(file, "");
+  EXPECT_EQ(check(), "done") << "nothing is lost";
+  write_file(file, "# numbers, made by us\n");
+  EXPECT_EQ(check(), "done");
+  write_file(file, "{\"prompt\": \"p\"}\n");
+  EXPECT_EQ(check(), refusal);
+  write_file(file, std::string(4096, 'x') + "made by us");
+  EXPECT_EQ(check(), refusal) << "not at its beginning";
+  fs::remove(file);
+  fs::create_symlink("missing", file);
+  EXPECT_EQ(check(), refusal);
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_EQ(check(), file.string() + " is a folder, expected a file");
+  fs::remove_all(folder);
+}
+
 TEST(SharedFile, IsWrittenBySeveralAtPlacesOfTheirOwn) {
   const auto path = fs::path(testing::TempDir()) / "dpo_shared_file_test";
   fs::remove(path);
