@@ -52,6 +52,17 @@ jinja::Value value_of(const std::string& json, std::size_t response) {
   }
 }
 
+// A role that every template either writes or refuses.
+bool has_common_role(const jinja::Value& message) {
+  const std::string_view role = role_of(message);
+  return role == "user" || role == "assistant" || role == "system";
+}
+
+bool has_text(const jinja::Value& message) {
+  const jinja::Value* const content = message.find("content");
+  return content && content->is_string() && !content->string().empty();
+}
+
 bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
 
 // Whether a message says nothing: no text, no parts, no tool calls, no reasoning.
@@ -131,7 +142,7 @@ std::string ChatTokenizer::key() const {
   const std::string* const with_tools = template_.source_with_tools();
   hash.add(fmt::format("{}\n{}\n{}\n{}\n", template_.source(), with_tools ? *with_tools : "", tools_json_,
                        kwargs_));
-  return fmt::format("chat 2 {} train_on {} keep_system {} max_length {} {}\n", to_hex(hash.finish()),
+  return fmt::format("chat 3 {} train_on {} keep_system {} max_length {} {}\n", to_hex(hash.finish()),
                      config::name_of(train_on_), keep_system_, max_length_, max_prompt_length_);
 }
 
@@ -171,9 +182,30 @@ text::RenderedChat ChatTokenizer::render(const Chat& chat, Values messages, bool
   }
 }
 
+// Many templates write nothing for a role that they do not know: the turn would be lost silently.
+void ChatTokenizer::check_roles(const Chat& chat, const Values& response, std::size_t index) const {
+  if (std::ranges::all_of(chat.messages, has_common_role) && std::ranges::all_of(response, has_common_role))
+    return;
+  const Values messages = joined(chat.messages, response);
+  const jinja::Value variables = variables_of(chat, messages, false);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::string_view role = role_of(messages[i]);
+    const bool is_first = positions_of(role, messages).front() == i;  // each role is tried once
+    if (has_common_role(messages[i]) || !has_text(messages[i]) || !is_first) continue;
+    if (!text::writes_content(template_, variables, i))
+      throw ChatError(
+          fmt::format("the chat template writes nothing of message {}, whose role is '{}'; expected "
+                      "a role that it knows, such as system, user, assistant or tool",
+                      i + 1, config::shown(std::string(role))),
+          index);
+  }
+}
+
 std::string ChatTokenizer::render_prompt(const std::string& prompt) const {
   const Chat chat = parse(prompt);
-  return render(chat, chat.messages, true, 0).text;
+  text::RenderedChat rendered = render(chat, chat.messages, true, 0);
+  check_roles(chat, {}, 0);
+  return std::move(rendered.text);
 }
 
 ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector<Values>& responses) const {
@@ -204,6 +236,7 @@ std::vector<TokenizedText> ChatTokenizer::tokenize(const PromptText& prompt) con
   for (const std::string& response : prompt.responses)
     responses.push_back(value_of(response, responses.size()).items());
   Encoded encoded = encode(chat, responses);
+  for (std::size_t r = 0; r < responses.size(); ++r) check_roles(chat, responses[r], r);
   const bool dropped = drop_turns(chat, responses, encoded);
   std::vector<TokenizedText> texts = finish(chat, responses, std::move(encoded));
   if (dropped) texts[0].flags |= kTurnsDropped;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,22 +23,38 @@ bool is_message(const Value& value) {
 }
 
 // ShareGPT's names of roles, and the templates'.
+using RoleName = std::pair<std::string_view, std::string_view>;
+constexpr std::array<RoleName, 10> kRoles = {{{"human", "user"},
+                                              {"user", "user"},
+                                              {"gpt", "assistant"},
+                                              {"chatgpt", "assistant"},
+                                              {"assistant", "assistant"},
+                                              {"system", "system"},
+                                              {"developer", "developer"},
+                                              {"tool", "tool"},
+                                              {"observation", "tool"},
+                                              {"function", "tool"}}};
+
+// Files write names of roles in any case, templates in small letters only.
+const RoleName* find_role(std::string_view name) {
+  const auto is_same = [](char x, char y) { return std::tolower(static_cast<unsigned char>(x)) == y; };
+  const auto found = std::ranges::find_if(
+      kRoles, [&](const RoleName& role) { return std::ranges::equal(name, role.first, is_same); });
+  return found == kRoles.end() ? nullptr : &*found;
+}
+
 std::string role_from(const std::string& from) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles = {
-      {{"human", "user"},
-       {"user", "user"},
-       {"gpt", "assistant"},
-       {"chatgpt", "assistant"},
-       {"assistant", "assistant"},
-       {"system", "system"},
-       {"tool", "tool"},
-       {"observation", "tool"},
-       {"function", "tool"}}};
-  const auto found = std::ranges::find(kRoles, from, &std::pair<std::string_view, std::string_view>::first);
-  if (found == kRoles.end())
-    throw BadRow(
-        fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
-  return std::string(found->second);
+  if (const RoleName* const found = find_role(from)) return std::string(found->second);
+  throw BadRow(
+      fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
+}
+
+// A name of the templates in their letters. Some files have ShareGPT's names of roles and the templates'
+// names of keys; templates may know observation and function. Of others the template decides (chat.cpp).
+std::string template_role(const std::string& role) {
+  const RoleName* const found = find_role(role);
+  if (!found) return role;
+  return std::string(found->second == "tool" ? found->first : found->second);
 }
 
 std::string names_of(const Value& object) {
@@ -71,8 +88,7 @@ Value with_role(const Value& message, std::string_view column) {
   for (std::size_t i = 0; i < made.names.size(); ++i) {
     std::string& name = made.names[i];
     std::string& text = made.items[i].text;
-    // Some files have ShareGPT's names of roles and the templates' names of keys.
-    if (name == "role" && (text == "human" || text == "gpt")) text = role_from(text);
+    if (name == "role") text = template_role(text);
     if (has_role) continue;
     if (name == "value") name = "content";
     if (name != "from") continue;

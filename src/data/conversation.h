@@ -21,7 +21,7 @@ bool is_messages(const Value& value);
 std::string shape_of(const Value& value);
 
 // The messages of such a value; ShareGPT's become {role, content}, with user and assistant for human
-// and gpt. Others are a BadRow.
+// and gpt, and known roles in small letters. Others are a BadRow.
 Messages messages_of(const Value& value, std::string_view column);
 
 Value make_message(std::string role, std::string content);

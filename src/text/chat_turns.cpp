@@ -97,6 +97,12 @@ std::size_t start_of_turn(const ChatTemplate& chat_template, const Value& variab
   return common_length(chat.text, chat_template.render(first_messages(variables, message, true)).text);
 }
 
+bool writes_content(const ChatTemplate& chat_template, const Value& variables, std::size_t message) try {
+  return around_content(chat_template, variables, message).has_value();
+} catch (const TemplateError&) {
+  return true;  // what refuses another content reads it
+}
+
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const Value& variables,
                                       const RenderedChat& chat, std::size_t first) {
   if (chat.marked) return chat.generated;

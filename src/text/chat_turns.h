@@ -23,6 +23,9 @@ std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const j
 std::size_t start_of_turn(const ChatTemplate& chat_template, const jinja::Value& variables,
                           const RenderedChat& chat, std::size_t message);
 
+// Whether the template, which renders `variables`, writes the content of a message, which is a text.
+bool writes_content(const ChatTemplate& chat_template, const jinja::Value& variables, std::size_t message);
+
 struct TrainedTokens {
   std::vector<Token> ids;
   std::vector<int> mask;  // 1 for what is trained on

@@ -133,6 +133,34 @@ TEST_F(Chats, MayHaveSeveralMarksInAMessage) {
   EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > (t|a$<user>r$<assistant>)t(|)b$");
 }
 
+TEST_F(Chats, LoseNoTurnOfAnUnknownRole) {
+  const std::string answer = "[" + message("assistant", "a") + "]";
+  const auto prompt_of = [](const char* role) {
+    return fmt::format(R"({{"messages": [{}, {}]}})", message("user", "q"), message(role, "n"));
+  };
+  EXPECT_EQ(tokenize(prompt_of("narrator"), {answer}), "<user>q$<narrator>n$<assistant> > a$");
+  set_template(
+      "{%- for m in messages -%}{%- if m.role in ['user', 'assistant', 'tool'] -%}"
+      "<{{ m.role }}>{{ m.content }}{{ eos_token }}{%- endif -%}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(tokenize(prompt_of("tool"), {answer}), "<user>q$<tool>n$<assistant> > a$");
+  const auto refused = [&](const std::string& prompt, const std::vector<std::string>& responses,
+                           const std::string& why, std::size_t response) {
+    try {
+      tokenize(prompt, responses);
+      FAIL() << why;
+    } catch (const ChatError& error) {
+      EXPECT_EQ(error.what(), "the chat template writes nothing of message " + why +
+                                  "; expected a role that it knows, such as system, user, assistant or tool");
+      EXPECT_EQ(error.response, response);
+    }
+  };
+  refused(prompt_of("narrator"), {answer}, "2, whose role is 'narrator'", 0);
+  refused(kPrompt, {answer, "[" + message("narrator", "n") + ", " + message("assistant", "a") + "]"},
+          "2, whose role is 'narrator'", 1);
+  EXPECT_THROW(ChatTokenizer(config_, *tokenizer_).render_prompt(prompt_of("narrator")), ChatError);
+}
+
 TEST_F(Chats, EndWithASpecialToken) {
   set_template(
       "{%- for m in messages -%}[{{ m.role }}] {{ m.content }}\n{%- endfor -%}"

@@ -168,6 +168,18 @@ TEST_F(Conversations, MayHaveTheRolesOfShareGpt) {
   }
 }
 
+// Templates know roles in small letters only; one that is not known is theirs to judge.
+TEST_F(Conversations, MayHaveRolesInAnyCase) {
+  EXPECT_EQ(read(R"({"messages": [{"role": "System", "content": "s"}, {"role": "User", "content": "q"}, )"
+                 R"({"role": "ASSISTANT", "content": "a"}]})"),
+            R"(chat {"messages": [system:s, user:q]} > [assistant:a] alone)");
+  EXPECT_EQ(read(R"({"conversations": [{"from": "Human", "value": "q"}, {"from": "GPT", "value": "a"}]})"),
+            R"(chat {"messages": [user:q]} > [assistant:a] alone)");
+  EXPECT_EQ(read(R"({"prompt": [{"role": "Human", "content": "q"}, {"role": "Function", "content": "1"}, )"
+                 R"({"role": "iPython", "content": "2"}], "chosen": "a", "rejected": "b"})"),
+            R"(chat {"messages": [user:q, function:1, iPython:2]} > [assistant:a] [assistant:b] 0>1)");
+}
+
 TEST_F(Conversations, ThatAreNoneAreRefused) {
   const auto refused = [&](const std::string& json, const std::string& why) {
     EXPECT_NE(read(json).find(why), std::string::npos) << json << "\n" << read(json);
@@ -175,7 +187,7 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
   refused(R"({"messages": [{"role": "user", "content": "q"}]})",
           "no message of the 'assistant' after one of the 'user'; its roles are: user");
   refused(R"({"messages": [{"role": "User", "content": "q"}, {"role": "Bot", "content": "a"}]})",
-          "no message of the 'assistant' after one of the 'user'; its roles are: User, Bot");
+          "no message of the 'assistant' after one of the 'user'; its roles are: user, Bot");
   refused(
       R"({"messages": [{"role": "user", "value": "q"}]})",
       "'messages' contains a message with the keys role, value, expected 'role' and 'content', or 'from' and "
