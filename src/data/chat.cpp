@@ -14,6 +14,7 @@
 #include "data/token_cache.h"
 #include "data/token_file.h"
 #include "text/chat_turns.h"
+#include "text/jinja/python.h"
 
 namespace dpo::data {
 namespace {
@@ -61,6 +62,36 @@ bool has_common_role(const jinja::Value& message) {
 bool has_text(const jinja::Value& message) {
   const jinja::Value* const content = message.find("content");
   return content && content->is_string() && !content->string().empty();
+}
+
+// What the content of a message is instead of a text; empty if it is one.
+std::string_view odd_content(const jinja::Value& message) {
+  const jinja::Value* const content = message.find("content");
+  if (!content) return "missing";
+  if (content->is_string()) return "";
+  return content->is_none() ? "null" : content->is_sequence() ? "a list of parts" : "an object or a number";
+}
+
+// The text that a template writes for a list that it takes for a text.
+bool writes_list(const std::string& text, const jinja::Value& message) {
+  const jinja::Value* const content = message.find("content");
+  return content && content->is_sequence() && !content->items().empty() &&
+         text.find(jinja::repr(*content)) != std::string::npos;
+}
+
+jinja::Value with_empty_text(const jinja::Value& message) {
+  jinja::Dict changed = message.dict();
+  changed.set("content", "");
+  return changed;
+}
+
+std::string unread_content(const Values& messages, std::size_t i) {
+  const bool is_list = messages[i].find("content") && messages[i].find("content")->is_sequence();
+  return fmt::format(
+      "the chat template does not read message {}, whose role is '{}': its 'content' is {}, expected a "
+      "string{}",
+      i + 1, config::shown(std::string(role_of(messages[i]))), odd_content(messages[i]),
+      is_list ? "; join the texts of its parts" : "");
 }
 
 bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
@@ -173,13 +204,41 @@ jinja::Value ChatTokenizer::variables_of(const Chat& chat, Values messages, bool
   return variables;
 }
 
-text::RenderedChat ChatTokenizer::render(const Chat& chat, Values messages, bool answer_follows,
+text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& messages, bool answer_follows,
                                          std::size_t response) const {
   try {
-    return template_.render(variables_of(chat, std::move(messages), answer_follows));
+    text::RenderedChat rendered = template_.render(variables_of(chat, messages, answer_follows));
+    for (std::size_t i = 0; i < messages.size(); ++i)
+      if (writes_list(rendered.text, messages[i])) throw ChatError(unread_content(messages, i), response);
+    return rendered;
   } catch (const text::TemplateError& error) {
+    if (const auto unread = unread_message(chat, messages, answer_follows))
+      throw ChatError(unread_content(messages, *unread), response);
     throw ChatError(fmt::format("the chat template refuses this conversation: {}", error.what()), response);
   }
+}
+
+// The message whose content, no text, is why a conversation is refused; nullopt if it is another reason.
+std::optional<std::size_t> ChatTokenizer::unread_message(const Chat& chat, const Values& messages,
+                                                         bool answer_follows) const {
+  const auto renders = [&](const Values& tried) {
+    try {
+      template_.render(variables_of(chat, tried, answer_follows));
+      return true;
+    } catch (const text::TemplateError&) {
+      return false;
+    }
+  };
+  Values texts = messages;
+  for (jinja::Value& message : texts)
+    if (!odd_content(message).empty()) message = with_empty_text(message);
+  if (!renders(texts)) return std::nullopt;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    Values with_one = texts;
+    with_one[i] = messages[i];
+    if (!renders(with_one)) return i;
+  }
+  return std::nullopt;
 }
 
 // Many templates write nothing for a role that they do not know: the turn would be lost silently.

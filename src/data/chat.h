@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -55,8 +56,10 @@ class ChatTokenizer {
 
   Chat parse(const std::string& prompt) const;
   text::jinja::Value variables_of(const Chat& chat, text::jinja::Values messages, bool answer_follows) const;
-  text::RenderedChat render(const Chat& chat, text::jinja::Values messages, bool answer_follows,
+  text::RenderedChat render(const Chat& chat, const text::jinja::Values& messages, bool answer_follows,
                             std::size_t response) const;
+  std::optional<std::size_t> unread_message(const Chat& chat, const text::jinja::Values& messages,
+                                            bool answer_follows) const;
   Encoded encode(const Chat& chat, const std::vector<text::jinja::Values>& responses) const;
   std::vector<TokenizedText> finish(const Chat& chat, const std::vector<text::jinja::Values>& responses,
                                     Encoded encoded) const;

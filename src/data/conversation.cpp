@@ -73,6 +73,16 @@ Value without_nulls(const Value& message) {
   return kept;
 }
 
+// A content of one text part, as files for models of images and text have it, is that text.
+void join_part(Value& content) {
+  if (content.kind != Value::Kind::List || content.items.size() != 1) return;
+  const Value* const type = content.items[0].find("type");
+  const Value* const text = content.items[0].find("text");
+  if (!is_text(type) || type->text != "text" || !is_text(text)) return;
+  Value joined = *text;
+  content = std::move(joined);
+}
+
 Value with_role(const Value& message, std::string_view column) {
   if (!is_message(message))
     throw BadRow(fmt::format("'{}' contains {}, expected messages with 'role' and 'content'",
@@ -89,6 +99,7 @@ Value with_role(const Value& message, std::string_view column) {
     std::string& name = made.names[i];
     std::string& text = made.items[i].text;
     if (name == "role") text = template_role(text);
+    if (name == "content") join_part(made.items[i]);
     if (has_role) continue;
     if (name == "value") name = "content";
     if (name != "from") continue;

@@ -77,6 +77,9 @@ TEST_F(Chats, BecomeThePromptAndWhatFollows) {
 }
 
 TEST_F(Chats, AreEmptyOnlyIfTheySayNothing) {
+  set_template(
+      "{{ messages[0].content }}{{ eos_token }}{%- if messages[1] %}{{ messages[1].content | tojson }}{% "
+      "endif -%}");
   for (const char* said :
        {R"("content": [{"type": "text", "text": "a"}])", R"("content": "", "tool_calls": [{}])",
         R"("content": null, "reasoning_content": "hm")"}) {
@@ -159,6 +162,43 @@ TEST_F(Chats, LoseNoTurnOfAnUnknownRole) {
   refused(kPrompt, {answer, "[" + message("narrator", "n") + ", " + message("assistant", "a") + "]"},
           "2, whose role is 'narrator'", 1);
   EXPECT_THROW(ChatTokenizer(config_, *tokenizer_).render_prompt(prompt_of("narrator")), ChatError);
+}
+
+TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
+  const auto problem = [&](const std::string& first, const std::string& more = "") {
+    try {
+      return tokenize(R"({"messages": [{"role": "user", )" + first + "}" + more + "]}",
+                      {"[" + message("assistant", "a") + "]"});
+    } catch (const ChatError& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::string parts = R"("content": [{"type": "text", "text": "p"}, {"type": "text", "text": "q"}])";
+  const auto refused = [](const std::string& what) {
+    return "the chat template does not read message 1, whose role is 'user': its 'content' is " + what;
+  };
+  const std::string call =
+      R"(, {"role": "assistant", "content": null, "tool_calls": [{}]}, {"role": "tool", "content": "1"})";
+  EXPECT_EQ(problem(parts), refused("a list of parts, expected a string; join the texts of its parts"))
+      << "it would write the list as Python does";
+  set_template(
+      "{%- for m in messages -%}{%- if m.tool_calls -%}{% set said = 'call' %}{%- else -%}{% set said = "
+      "m.content %}"
+      "{%- endif -%}{{ '<' + m.role + '>' + said + eos_token }}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(problem(R"("content": "q")", call), "<user>q$<assistant>call$<tool>1$<assistant> > a$");
+  EXPECT_EQ(problem(parts, call), refused("a list of parts, expected a string; join the texts of its parts"));
+  EXPECT_EQ(problem(R"("content": null)", call), refused("null, expected a string"));
+  EXPECT_EQ(problem(R"("name": "n")"), refused("missing, expected a string"));
+  EXPECT_EQ(problem(R"("content": 3)"), refused("an object or a number, expected a string"));
+  // A template that reads lists has them, and what it refuses for other reasons is in its own words.
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>{%- for part in m.content -%}{{ part.text or part }}{%- endfor "
+      "-%}"
+      "{{ eos_token }}{%- endfor -%}{%- if messages | length > 2 %}{{ raise_exception('long') }}{% endif -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(problem(parts), "<user>pq$<assistant> > a$");
+  EXPECT_NE(problem(parts, call).find("refuses this conversation"), std::string::npos);
 }
 
 TEST_F(Chats, EndWithASpecialToken) {

@@ -168,6 +168,22 @@ TEST_F(Conversations, MayHaveTheRolesOfShareGpt) {
   }
 }
 
+TEST_F(Conversations, MayHaveTextsInAPart) {
+  EXPECT_EQ(
+      read(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "q", "image": null}]}, )"
+           R"({"role": "assistant", "content": [{"text": "a", "type": "text"}]}]})"),
+      R"(chat {"messages": [user:q]} > [assistant:a] alone)");
+  // The template judges others.
+  const std::string image = R"({"role": "user", "content": [{"type": "image", "text": "x"}]})";
+  const std::string two =
+      R"({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]})";
+  for (const std::string& message : {image, two}) {
+    const std::string shown =
+        read(fmt::format(R"({{"prompt": [{}], "chosen": "a", "rejected": "b"}})", message));
+    EXPECT_NE(shown.find(R"("content": [{"type": ")"), std::string::npos) << shown;
+  }
+}
+
 // Templates know roles in small letters only; one that is not known is theirs to judge.
 TEST_F(Conversations, MayHaveRolesInAnyCase) {
   EXPECT_EQ(read(R"({"messages": [{"role": "System", "content": "s"}, {"role": "User", "content": "q"}, )"
