@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "commands/fetch.h"
 #include "commands/progress.h"
 #include "config/evaluation.h"
+#include "data/chat.h"
 #include "data/report.h"
 #include "data/tokenizer_folder.h"
 #include "plan/gather_inputs.h"
@@ -83,6 +85,10 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
   if (!arguments.split.empty()) names = {arguments.split};
   for (const std::string& name : names)
     splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
+  const bool has_chats =
+      std::ranges::any_of(splits, [](const data::SplitReport& split) { return split.examples.has_chats(); });
+  if (const std::string note = data::unused_template_note(config, has_chats); !note.empty())
+    print_notes({note});
   if (!arguments.lengths_file.empty()) {
     if (!arguments.split.empty()) throw UserError("--lengths needs both splits: remove --split");
     const data::Examples* const tested = splits.size() > 1 ? &splits[1].examples : nullptr;

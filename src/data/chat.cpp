@@ -13,6 +13,7 @@
 #include "data/chat_parts.h"
 #include "data/token_cache.h"
 #include "data/token_file.h"
+#include "data/tokenizer_folder.h"
 #include "text/chat_turns.h"
 #include "text/jinja/python.h"
 
@@ -146,6 +147,13 @@ std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::s
 }
 
 }  // namespace
+
+std::string unused_template_note(const config::RunConfig& config, bool has_chats) try {
+  if (has_chats || !text::find_chat_template(tokenizer_folder(config))) return "";
+  return "the data are plain text: the model's chat template is not used";
+} catch (const UserError&) {
+  return "";  // a template that cannot be read is not used either
+}
 
 ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer)
     : tokenizer_(&tokenizer),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -100,6 +101,7 @@ class Examples {
   const Label* label_of(const ExampleOrigin& origin) const;
   const TokenFile& tokens(std::uint32_t source) const { return files_[source]; }
   const Source& source(std::uint32_t source) const { return sources_[source]; }
+  bool has_chats() const { return std::ranges::any_of(sources_, &Source::chat); }
   const std::vector<SourceCounts>& counts() const { return counts_; }
 
  private:

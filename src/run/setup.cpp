@@ -41,22 +41,10 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   return examples;
 }
 
-bool has_conversations(const data::Examples& examples) {
-  for (std::uint32_t i = 0; i < examples.counts().size(); ++i)
-    if (examples.source(i).chat) return true;
-  return false;
-}
-
-bool has_chat_template(const config::RunConfig& config) try {
-  return text::find_chat_template(data::tokenizer_folder(config)).has_value();
-} catch (const UserError&) {
-  return true;  // one that cannot be read
-}
-
 // The tokens that end a response; of conversations also the end of a turn, and their template.
 void add_ends(RunData& data) {
   data.ends = {data::end_of_text(data.tokenizer)};
-  if (!has_conversations(data.train) && !(data.test && has_conversations(*data.test))) return;
+  if (!data.train.has_chats() && !(data.test && data.test->has_chats())) return;
   const data::ChatTokenizer chat(data.config, data.tokenizer);
   if (const auto token = data::end_of_turn(chat, data.tokenizer).token) data.ends.push_back(*token);
   data.template_files = text::files_of(chat.chat_template());
@@ -90,8 +78,8 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
                {},
                {}};
   add_ends(data);
-  if (data.template_files.empty() && has_chat_template(config))
-    listener.say("note: the data are plain text: the model's chat template is not used");
+  const std::string unused = data::unused_template_note(config, !data.template_files.empty());
+  if (!unused.empty()) listener.say("note: " + unused);
   return data;
 }
 

@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 
-from tiny_run import PROGRAM, TinyRuns, main
+from tiny_run import PROGRAM, TinyRuns, main, make_tokenizer
 
 
 class OwnData(TinyRuns):
@@ -65,6 +65,19 @@ class OwnData(TinyRuns):
         away = plan("datasets=[nobody/has-this]")
         self.check(away)
         self.assertIn("nobody/has-this is not on this machine", " ".join(away.stdout.split()))
+
+    def test_a_template_that_plain_text_does_not_use_is_named(self):
+        folder = self.folder / "instruct"
+        folder.mkdir()
+        make_tokenizer(folder)
+        (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
+        file = self.rows("plain.jsonl", 100)
+        told = "note: the data are plain text: the model's chat template is not used\n"
+        for words in (["data"], ["train", f"local_run_dir={self.folder / 'plain'}", "n_examples=8"]):
+            done = self.dpo(words[0], file, f"model.tokenizer_name_or_path={folder}", *words[1:])
+            self.check(done)
+            self.assertEqual(done.stderr.count(told), 1, done.stderr)
+        self.assertNotIn(told, self.dpo("data", file).stderr)
 
     def test_lengths_are_not_written_over_other_files(self):
         file = self.rows("lengths.jsonl", 100)
