@@ -192,6 +192,22 @@ void refuse_address(const std::string& name) {
                       : fmt::format("'{}', or ", config::shown(name.substr(at + kDataSets.size())))));
 }
 
+// "; did you mean 'FOLDER/NAME'?" for a file whose name is close even without its extensions, which make
+// strangers look alike; or empty.
+std::string did_you_mean_file(const fs::path& path, const fs::path& folder) {
+  const auto without_extensions = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  const std::string name = path.filename().string();
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string other = entry.path().filename().string();
+    if (nearest_name(without_extensions(name), {without_extensions(other)})) names.push_back(other);
+  }
+  const auto near = nearest_name(name, names);
+  return near ? fmt::format("; did you mean '{}'?", config::shown((path.parent_path() / *near).string()))
+              : "";
+}
+
 [[noreturn]] void fail_missing(const fs::path& path) {
   std::error_code none;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -201,10 +217,7 @@ void refuse_address(const std::string& name) {
   } else if (!fs::is_directory(folder, none)) {
     hint = fmt::format("; there is no folder '{}' either", config::shown(folder.string()));
   } else {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder, none))
-      names.push_back(entry.path().filename().string());
-    hint = did_you_mean(path.filename().string(), names);
+    hint = did_you_mean_file(path, folder);
   }
   throw UserError(fmt::format("datasets: there is no file or folder '{}'{}{}", config::shown(path.string()),
                               path.is_relative() ? fmt::format(" in {}", fs::current_path().string()) : "",

@@ -195,8 +195,10 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
   EXPECT_EQ(problem({"no such file.jsonl"}), "datasets: there is no file or folder 'no such file.jsonl' in " +
                                                  std::filesystem::current_path().string());
   write("f/mine.jsonl", "");
-  EXPECT_TRUE(
-      has(problem({(folder_ / "f/mien.jsonl").string()}), "f/mien.jsonl'; did you mean 'mine.jsonl'?"));
+  EXPECT_TRUE(has(problem({(folder_ / "f/mien.jsonl").string()}),
+                  fmt::format("f/mien.jsonl'; did you mean '{}'?", (folder_ / "f/mine.jsonl").string())));
+  EXPECT_TRUE(problem({(folder_ / "f/wire.jsonl").string()}).ends_with("f/wire.jsonl'"))
+      << "of its 10 characters only the extension is near";
   EXPECT_TRUE(has(problem({(folder_ / "f/*.jsonl").string()}), "wildcards are not expanded"));
   EXPECT_TRUE(has(problem({(folder_ / "g/mine.jsonl").string()}), "g' either"));
   for (const char* const address : {"https://huggingface.co/datasets/me/it", "hf://datasets/me/it"}) {
