@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,9 +29,11 @@ constexpr double kSeTestShare = 0.01;
 constexpr double kDefaultShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
 constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kDefaultShare);  // rows
 
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
 std::int64_t limit_of(const Source& source, const config::RunConfig& config) {
   const auto limit = config.data.limits.find(source.name);
-  return limit == config.data.limits.end() ? std::numeric_limits<std::int64_t>::max() : limit->second;
+  return limit == config.data.limits.end() ? kNoLimit : limit->second;
 }
 
 void read_files(const Source& source, const std::function<bool(Value&& row)>& take, BadRows& bad) {
@@ -117,6 +120,12 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   return rows;
 }
 
+// Rows of a prompt stay together, so a file of few prompts is divided very differently from their share.
+std::string test_rows_of(const Source& source, const SourceTexts& read) {
+  const std::int64_t test = source.split == Split::Test ? read.rows : read.readable - read.rows;
+  return fmt::format(", {} of its {}", with_commas(test), plural(read.readable, "row"));
+}
+
 // The user's own files. In those that have both splits, rows of the other split are skipped.
 SourceTexts read_own_source(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
@@ -139,9 +148,9 @@ SourceTexts read_own_source(const Source& source, const config::RunConfig& confi
   SourceTexts read = finish(std::move(texts), rows, readable, bad);
   check_columns(source, use, read);
   if (!set && share > kDefaultShare)
-    read.notes.push_back(
-        fmt::format("small file: {:.2g} % of its prompts are the test split (data.test_share=0.01 takes 1 %)",
-                    100 * share));
+    read.notes.push_back(fmt::format(
+        "small file: the test split is {:.2g} % of its prompts{} (data.test_share=0.01 takes 1 %)",
+        100 * share, limit < kNoLimit ? "" : test_rows_of(source, read)));
   return read;
 }
 
@@ -194,8 +203,19 @@ std::string why_no_rows(const Source& source) {
   return name + " has only blank lines, an empty list or a line of column names";
 }
 
+std::int64_t count_prompts(const Source& source, const config::RunConfig& config) {
+  BadRows bad(/*skip=*/true);
+  std::set<std::uint64_t> prompts;
+  const auto take = [&](Value&& row) {
+    prompts.insert(read_by_columns(row, config.data.columns, config.data.train_on).split_hash);
+    return true;
+  };
+  read_files(source, take, bad);
+  return static_cast<std::int64_t>(prompts.size());
+}
+
 // Nothing can be read, or all of it belongs to the other split.
-std::string why_empty(const Source& source, const SourceTexts& texts) {
+std::string why_empty(const Source& source, const SourceTexts& texts, const config::RunConfig& config) {
   const bool is_test = source.split == Split::Test;
   const char* const split = is_test ? "test" : "train";
   const std::string first = texts.bad_rows == 0 ? "" : texts.bad_examples.front();
@@ -207,12 +227,17 @@ std::string why_empty(const Source& source, const SourceTexts& texts) {
   const std::string skipped =
       texts.bad_rows == 0 ? ""
                           : fmt::format(" ({} skipped, the first: {})", plural(texts.bad_rows, "row"), first);
-  const char* const remedy =
-      !source.by_hash ? "Give more rows"
-      : is_test       ? "Give more rows, a larger data.test_share, or eval_every=null data.test_share=0"
-                      : "Give more rows, or a smaller data.test_share";
-  return fmt::format("of its {} none fell into the {} split{}. {}", plural(texts.readable, "row"), split,
-                     skipped, remedy);
+  const std::string none =
+      fmt::format("of its {} none fell into the {} split{}", plural(texts.readable, "row"), split, skipped);
+  if (!source.by_hash) return none + ". Give more rows";
+  constexpr const char* kNoTest = "eval_every=null data.test_share=0 to train on all rows without evaluation";
+  constexpr std::int64_t kFewPrompts = 2;  // of so many it is luck if a share divides them
+  const std::int64_t prompts = count_prompts(source, config);
+  if (prompts <= kFewPrompts)
+    return fmt::format("{}: {} {} too few to split by prompt. Give rows with more prompts, or {}", none,
+                       plural(prompts, "prompt"), prompts == 1 ? "is" : "are", kNoTest);
+  return fmt::format("{}. Give more rows, a {} data.test_share, or {}", none, is_test ? "larger" : "smaller",
+                     kNoTest);
 }
 
 }  // namespace
@@ -238,7 +263,8 @@ SourceTexts read_source(const Source& source, const config::RunConfig& config) {
                       : source.format == Source::Format::Columns ? read_own_source(source, config)
                                                                  : read_in_order(source, config);
   if (texts.prompts.empty())
-    throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), why_empty(source, texts)));
+    throw UserError(
+        fmt::format("datasets: '{}': {}", config::shown(source.name), why_empty(source, texts, config)));
   texts.notes.insert(texts.notes.begin(), source.notes.begin(), source.notes.end());
   return texts;
 }

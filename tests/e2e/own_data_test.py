@@ -31,7 +31,7 @@ class OwnData(TinyRuns):
         file = self.rows("few.jsonl", 200)
         sft = self.dpo("train", file, "loss=sft", f"local_run_dir={self.folder / 'few-sft'}")
         self.check(sft)
-        self.assertIn("8 % of its prompts are the test split", sft.stderr)
+        self.assertIn("small file: the test split is 8 % of its prompts, ", sft.stderr)
         self.assertRegex(sft.stderr, r"warning warmup +warmup_steps=150 is not less than the run's \d\d updates")
         dpo = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", f"local_run_dir={self.folder / 'few-dpo'}",
                        f"model.archive={self.folder / 'few-sft' / 'LATEST'}", "data.test_share=0.03")

@@ -107,11 +107,27 @@ TEST_F(Sources, OfASmallFileKeepMoreForTesting) {
   const SourceTexts texts = read_source(test, config_);
   EXPECT_NEAR(static_cast<double>(texts.prompts.size()), 16, 8);
   ASSERT_EQ(texts.notes.size(), 1u);
-  EXPECT_NE(texts.notes[0].find("8 % of its prompts are the test split"), std::string::npos)
-      << texts.notes[0];
+  const auto note = [](std::size_t tested_rows, int share, std::size_t rows) {
+    return fmt::format(
+        "small file: the test split is {} % of its prompts, {} of its {} rows (data.test_share=0.01 "
+        "takes 1 %)",
+        share, tested_rows, rows);
+  };
+  EXPECT_EQ(texts.notes[0], note(texts.prompts.size(), 8, 200));
+  EXPECT_EQ(read_source(find_sources(config_, Split::Train)[0], config_).notes, texts.notes);
   config_.data.test_share = 0.08;  // set explicitly: the same split, without a note
   EXPECT_EQ(read_source(test, config_).prompts.size(), texts.prompts.size());
   EXPECT_TRUE(read_source(test, config_).notes.empty());
+  // All rows of a prompt are in one split, whatever its share.
+  config_.data.test_share.reset();
+  int tested = 0, trained = 0;
+  while (!is_in_test_split(split_hash_of(fmt::format("p{}", tested)), 0.1)) ++tested;
+  while (is_in_test_split(split_hash_of(fmt::format("p{}", trained)), 0.1)) ++trained;
+  lines = line(fmt::format("p{}", trained));
+  for (int i = 0; i < 39; ++i) lines += line(fmt::format("p{}", tested));
+  config_.datasets = {write("few.jsonl", lines).string()};
+  EXPECT_EQ(read_source(find_sources(config_, Split::Train)[0], config_).notes,
+            std::vector<std::string>{note(39, 10, 40)});
 }
 
 TEST_F(Sources, HaveEveryColumnThatIsNamed) {
@@ -227,9 +243,27 @@ TEST_F(Sources, ThatAreNotThereSayHowToGetThem) {
 TEST_F(Sources, WithoutARowForASplitSaySo) {
   config_.datasets = {write("one.jsonl", line("p")).string()};
   config_.data.test_share = 0;
-  const std::string problem = problem_of([&] { prompts(Split::Test); });
-  EXPECT_NE(problem.find("of its 1 row none fell into the test split"), std::string::npos) << problem;
-  EXPECT_NE(problem.find("data.test_share"), std::string::npos);
+  const auto problem = [&](Split split) { return problem_of([&] { prompts(split); }); };
+  const auto expect = [](const std::string& got, const std::string& end) {
+    EXPECT_TRUE(got.ends_with(end)) << got;
+  };
+  // No share divides one prompt, whatever the number of its rows.
+  const std::string no_test = "eval_every=null data.test_share=0 to train on all rows without evaluation";
+  const std::string few = " split: 1 prompt is too few to split by prompt. Give rows with more prompts, or ";
+  expect(problem(Split::Test), "of its 1 row none fell into the test" + few + no_test);
+  config_.datasets = {write("same.jsonl", line("p") + line("p")).string()};
+  config_.data.test_share = 1;
+  expect(problem(Split::Train), "of its 2 rows none fell into the train" + few + no_test);
+  config_.datasets = {write("three.jsonl", line("p") + line("q") + line("r")).string()};
+  expect(problem(Split::Train),
+         "of its 3 rows none fell into the train split. Give more rows, a smaller "
+         "data.test_share, or " +
+             no_test);
+  config_.data.test_share = 0;
+  expect(problem(Split::Test),
+         "of its 3 rows none fell into the test split. Give more rows, a larger "
+         "data.test_share, or " +
+             no_test);
 }
 
 // Neither more rows nor another share would help these.
