@@ -1,8 +1,30 @@
-#include "commands/commands.h"
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <string>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "commands/commands.h"
+
 namespace dpo::commands {
+namespace {
+
+// OUT without .pt is a folder; one with the name of a weights file would surprise.
+std::string problem_of_out(const std::string& out) {
+  std::string type = std::filesystem::path(out).extension().string();
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (type == ".gguf")
+    return fmt::format(
+        "{}: GGUF is not written; convert into a folder, which convert_hf_to_gguf.py of llama.cpp reads",
+        out);
+  for (const char* const weights : {".safetensors", ".bin", ".pth", ".ckpt"})
+    if (type == weights) return fmt::format("{}: expected a folder, or a file NAME.pt", out);
+  return "";
+}
+
+}  // namespace
 
 void describe(CLI::App& command, ConvertArguments& arguments) {
   command.description("write a model's weights in another format or dtype");
@@ -13,7 +35,8 @@ void describe(CLI::App& command, ConvertArguments& arguments) {
   takes_path(command.add_option(
                  "OUT", arguments.out,
                  "new Hugging Face folder, or new file NAME.pt like policy.pt of the original DPO code"))
-      ->required();
+      ->required()
+      ->check(problem_of_out);
   takes_path(
       command.add_option("--config", arguments.config, "config.json for a weights file, or its folder"))
       ->type_name("CONFIG");

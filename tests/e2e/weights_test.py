@@ -74,6 +74,12 @@ class Weights(unittest.TestCase):
         self.expect_failure(["there is no folder"], "convert", self.model, out / "deeper")
         self.assertEqual((self.folder / "policy.pt").read_text(), "mine")
 
+    def test_weights_files_that_are_not_written(self) -> None:
+        for name in ("model.safetensors", "model.bin", "MODEL.BIN"):
+            self.expect_failure([f"{name}: expected a folder, or a file NAME.pt"], "convert", self.model, self.folder / name)
+        self.expect_failure(["model.gguf: GGUF is not written", "convert_hf_to_gguf.py of llama.cpp"],
+                            "convert", self.model, self.folder / "model.gguf")
+
     def test_inputs_that_are_none(self) -> None:
         out = self.folder / "out"
         nowhere = {**os.environ, "HF_HUB_CACHE": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1"}
