@@ -43,8 +43,11 @@ void describe(CLI::App& command, ReportArguments& arguments) {
 void require_run(const fs::path& folder) {
   std::error_code none;
   if (fs::exists(folder / "metrics.jsonl", none)) return;
-  throw UserError(fmt::format("'{}' is not the folder of a run: it has no metrics.jsonl",
-                              config::shown(folder.string())));
+  const fs::path run = (folder / "").parent_path().parent_path();  // "sft" of "sft/LATEST" and "sft/LATEST/"
+  const bool is_inside = !run.empty() && fs::exists(run / "metrics.jsonl", none);
+  throw UserError(fmt::format("'{}' is not the folder of a run: it has no metrics.jsonl{}",
+                              config::shown(folder.string()),
+                              is_inside ? fmt::format("; try '{}'", config::shown(run.string())) : ""));
 }
 
 fs::path whole_path(const fs::path& run) {

@@ -90,7 +90,9 @@ void check_columns(const Source& source, const ColumnUse& use, SourceTexts& text
   for (const std::string& form : use.forms()) texts.notes.push_back("read as " + form);
   if (const std::string problem = use.problem(); !problem.empty())
     throw UserError(fmt::format("datasets: '{}': {}", config::shown(source.name), problem));
-  if (const std::vector<std::string> unused = use.unused(); !unused.empty())
+  std::vector<std::string> unused = use.unused();
+  std::ranges::replace(unused, std::string(), std::string("the one without a name (such as pandas' index)"));
+  if (!unused.empty())
     texts.notes.push_back(fmt::format(
         "unused column{}: {}; data.columns={{prompt: NAME, ...}} maps column names",
         unused.size() == 1 ? "" : "s", config::shown(fmt::format("{}", fmt::join(unused, ", ")))));

@@ -178,6 +178,9 @@ class Reports(ReportRuns):
         self.assertEqual(set(page.charts()["loss, held out"]), {f"{self.folder.name}/one", "other/one"})
         self.assertNotIn(str(self.folder), page.source)
         self.assertFalse((self.folder / "one/report.html").exists())
+        for checkpoint in ("one/samples", "one/samples/"):
+            self.assertEqual(self.dpo("report", checkpoint, status=1).stderr,
+                             f"error: '{checkpoint}' is not the folder of a run: it has no metrics.jsonl; try 'one'\n")
         data = self.folder / "pairs.jsonl"
         data.write_text("{}\n")
         for runs in (["one"], ["one", "two"]):

@@ -130,6 +130,14 @@ TEST_F(Sources, OfASmallFileKeepMoreForTesting) {
             std::vector<std::string>{note(39, 10, 40)});
 }
 
+TEST_F(Sources, MayHaveAColumnWithoutAName) {
+  config_.datasets = {write("a/train.csv", ",prompt,chosen,rejected\n0,a,b,c\n").string()};
+  const std::vector<std::string> notes = read_source(find_sources(config_, Split::Train)[0], config_).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(notes[0].starts_with("unused column: the one without a name (such as pandas' index); "))
+      << notes[0];
+}
+
 TEST_F(Sources, HaveEveryColumnThatIsNamed) {
   config_.datasets = {write("a/train.jsonl",
                             "{\"question\": \"q\", \"system\": \"s\", \"chosen\": \"x y\", "
