@@ -57,7 +57,7 @@ std::string bar_of(const LiveUpdate& last, std::size_t room) {
   constexpr std::size_t kMost = 40;
   if (room < kLeastBar) return "";
   const std::size_t width = std::min(room - kFrame, kMost);
-  const double share = static_cast<double>(last.update) / static_cast<double>(last.updates);
+  const double share = std::min(1.0, static_cast<double>(last.update) / static_cast<double>(last.updates));
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
   return fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %", "", filled, "", width - filled, 100 * share);
 }

@@ -65,6 +65,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
 std::string progress_bar(const std::string& what, double share, const std::string& text,
                          std::size_t columns) {
   constexpr std::size_t kWidth = 20;
+  share = std::clamp(share, 0.0, 1.0);  // a file may be larger than was announced
   const auto filled = static_cast<std::size_t>(share * kWidth);
   const std::string bar =
       fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %  {}", "", filled, "", kWidth - filled, 100 * share, text);

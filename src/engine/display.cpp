@@ -53,7 +53,7 @@ std::string fitted(std::string line, std::size_t width) {
   while (columns_of(line) > width && line.find("   ") < line.find("examples"))
     line.erase(line.find("   "), 1);
   if (columns_of(line) <= width) return line;
-  const std::size_t indent = line.find_first_not_of(" *");
+  const std::size_t indent = std::min(line.find_first_not_of(" *"), line.size());
   return line.substr(0, indent) + wrap_words(std::string_view(line).substr(indent), indent, width);
 }
 
@@ -66,7 +66,7 @@ std::string shown(const Event& event) {
                        : event.kind == Event::Kind::evaluation ? "36"
                                                                : nullptr;
   if (!colour || !terminal.has_colours()) return line;
-  const std::size_t end = line.find(' ');
+  const std::size_t end = std::min(line.find_first_of(" \n"), line.size());
   return fmt::format("\033[{}m{}\033[0m{}", colour, line.substr(0, end), line.substr(end));
 }
 

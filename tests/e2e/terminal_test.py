@@ -155,6 +155,12 @@ class Terminal(TinyRuns):
         for part in ("update 1 of 399 ", "\nMemory", "\nRules\n", "done: 399 updates"):
             self.assertIn(part, log)
 
+    def test_a_terminal_of_a_few_columns(self):
+        for columns in (1, 5):
+            terminal = self.on_terminal(f"narrow-{columns}", columns, "n_examples=80", "max_grad_norm=1e-6")
+            self.assertEqual(terminal.finish(), 0, terminal.shown)
+            self.assertIn("\x1b[36mevaluation\x1b[0m", terminal.shown)
+
     def test_resized_and_stopped(self):
         terminal = self.on_terminal("resized", 200, *ENDLESS)
         self.assertRegex(terminal.read(until=r"\[=* *\] +\d+ %[^\r]* left"), r"update \d+ of 1\d{5}")

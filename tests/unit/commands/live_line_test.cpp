@@ -67,5 +67,12 @@ TEST(ProgressBar, CutsALongNameAtItsBeginning) {
               columns);
 }
 
+TEST(ProgressBar, IsFullAtMost) {
+  EXPECT_EQ(progress_bar("reading", 1.5, "3 of 2", 80), "reading [====================] 100 %  3 of 2");
+  LiveUpdate last = sft();
+  last.update = last.updates + 1;
+  EXPECT_NE(live_line(last, 200).find("=] 100 %"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dpo::commands
