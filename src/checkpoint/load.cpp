@@ -244,13 +244,14 @@ fs::path model_folder(const std::string& name_or_path) {
     throw UserError(
         fmt::format("{} is a file, expected a model's folder or its name ORG/NAME", name_or_path));
   if (!hub::may_be_on_the_hub(name_or_path))
-    throw UserError(
-        fmt::format("there is no folder {}; expected a model's folder or its name ORG/NAME", name_or_path));
-  throw UserError(
-      fmt::format("there is no folder {}, and no model of that name in the Hugging Face cache {}; "
-                  "if it is on the Hugging Face hub, '{}' downloads it",
-                  name_or_path, hub::cache_folder().string(),
-                  hub::fetch_command(hub::RepositoryKind::Model, name_or_path)));
+    throw UserError(fmt::format("there is no {} {}; expected a model's folder or its name ORG/NAME{}",
+                                hub::is_file_name(name_or_path) ? "file" : "folder", name_or_path,
+                                hub::did_you_mean_folder(name_or_path)));
+  throw UserError(fmt::format(
+      "there is no folder {}, and no model of that name in the Hugging Face cache {}; "
+      "if it is on the Hugging Face hub, '{}' downloads it{}",
+      name_or_path, hub::cache_folder().string(),
+      hub::fetch_command(hub::RepositoryKind::Model, name_or_path), hub::did_you_mean_folder(name_or_path)));
 }
 
 LoadedModel open_model(const std::string& name_or_path) {

@@ -210,6 +210,14 @@ fs::path download(const Repository& repository, const Wanted& wanted, const List
   return snapshot;
 }
 
+// The hub could not be asked about a name, which may have been meant as that of a folder.
+std::string not_here(RepositoryKind kind, const std::string& name, const std::string& problem) {
+  if (kind == RepositoryKind::Dataset) return problem + "; or give a file or folder instead of a name";
+  const std::string near = did_you_mean_folder(name);
+  return fmt::format("there is no folder '{}' here{} On the hub: {}", name, near.empty() ? "." : near,
+                     problem);
+}
+
 // A name that is not a file or folder of this machine.
 std::optional<Repository> on_the_hub(RepositoryKind kind, const std::string& name) {
   std::error_code none;
@@ -270,7 +278,7 @@ void fetch_missing(RepositoryKind kind, const std::string& name, const Wanted& w
   try {
     download(*repository, wanted, listener, Follow::cache);
   } catch (const HubUnavailable& error) {
-    if (!is_usable(cached, wanted)) throw;
+    if (!is_usable(cached, wanted)) throw HubUnavailable(not_here(kind, name, error.what()));
     say(fmt::format("{}; {}", error.what(), use_of_cache(*repository, *cached)));
   }
 }

@@ -88,9 +88,8 @@ std::string explain(const http::NetworkError& error, const Repository& repositor
   const std::string host = origin_of(url);
   switch (error.kind) {
     case http::NetworkError::Kind::unreachable:
-      return fmt::format("{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT{}",
-                         describe(repository), host, error.what(),
-                         direction == Direction::download ? ", or give a folder instead of a name" : "");
+      return fmt::format("{}: cannot reach {}: {}; check the network, HTTPS_PROXY and HF_ENDPOINT",
+                         describe(repository), host, error.what());
     case http::NetworkError::Kind::certificate:
       return fmt::format(
           "{}: the certificate of {} is not trusted: {}; if a proxy replaces certificates, "

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
 #include "base/utf8.h"
 #include "http/http.h"
 #include "hub/settings.h"
@@ -27,6 +28,13 @@ bool is_revision(const std::string& text) {
   return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), allowed) &&
          text.front() != '/' && text.back() != '/' && text.find("..") == std::string::npos &&
          text.find("//") == std::string::npos;
+}
+
+bool has_model(const std::filesystem::path& folder) {
+  std::error_code none;
+  constexpr std::array kFiles = {"config.json", "adapter_config.json", "tokenizer.json"};
+  return std::ranges::any_of(kFiles,
+                             [&](const char* file) { return std::filesystem::exists(folder / file, none); });
 }
 
 }  // namespace
@@ -59,16 +67,31 @@ bool is_commit(const std::string& text) {
   return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+bool is_file_name(const std::string& name) {
+  constexpr std::array kEndings = {".json", ".jsonl",       ".csv",  ".parquet", ".txt", ".gz",
+                                   ".zst",  ".zip",         ".pt",   ".pth",     ".bin", ".h5",
+                                   ".gguf", ".safetensors", ".yaml", ".yml",     ".py",  ".model",
+                                   ".tar",  ".arrow",       ".tsv",  ".jinja"};
+  return std::ranges::any_of(kEndings, [&](const char* ending) { return name.ends_with(ending); });
+}
+
+std::string did_you_mean_folder(const std::string& name) {
+  const std::filesystem::path path(name);
+  std::error_code none;
+  const bool has_parent = path.has_parent_path() && std::filesystem::is_directory(path.parent_path(), none);
+  const std::filesystem::path parent = has_parent ? path.parent_path() : "";
+  std::vector<std::string> models;
+  for (const auto& entry : std::filesystem::directory_iterator(has_parent ? parent : ".", none))
+    if (has_model(entry.path())) models.push_back(entry.path().filename().string());
+  const auto near = nearest_name(path.filename().string(), models);
+  return near ? fmt::format("; did you mean '{}'?", (parent / *near).string()) : "";
+}
+
 bool may_be_on_the_hub(const std::string& name) {
-  constexpr std::array kFileEndings = {".json", ".jsonl",       ".csv",  ".parquet", ".txt", ".gz",
-                                       ".zst",  ".zip",         ".pt",   ".pth",     ".bin", ".h5",
-                                       ".gguf", ".safetensors", ".yaml", ".yml",     ".py",  ".model",
-                                       ".tar",  ".arrow",       ".tsv"};
   const auto repository = parse_repository(RepositoryKind::Model, name);
   if (!repository || name.front() == '.') return false;
   const std::string& id = repository->id;
-  const auto ends = [&](const char* ending) { return id.ends_with(ending); };
-  if (std::any_of(kFileEndings.begin(), kFileEndings.end(), ends)) return false;
+  if (is_file_name(id)) return false;
   std::error_code none;
   const std::size_t slash = id.find('/');
   return slash == std::string::npos || !std::filesystem::is_directory(id.substr(0, slash), none);

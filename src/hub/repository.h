@@ -32,6 +32,13 @@ std::string fetch_name(const Repository& repository);
 // Whether a text is the name of a commit: 40 hexadecimal digits.
 bool is_commit(const std::string& text);
 
+// Whether a name ends as those of files do: "x.jsonl".
+bool is_file_name(const std::string& name);
+
+// "; did you mean 'pythia-70m'?", a folder beside it with a model or tokenizer, for a name of which there is
+// no folder; or empty.
+std::string did_you_mean_folder(const std::string& name);
+
 // Whether a name that is not found on this machine may be a repository of the hub: not a path or file name.
 bool may_be_on_the_hub(const std::string& name);
 

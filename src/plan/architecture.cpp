@@ -64,8 +64,9 @@ Architecture find_architecture(const std::string& name_or_path) {
   if (is_built_in(name_or_path)) return built_in_architecture(name_or_path);
   if (!name_or_path.empty() && !hub::may_be_on_the_hub(name_or_path))
     throw UserError(
-        fmt::format("model.name_or_path: there is no folder {}; expected a model folder or a name ORG/NAME",
-                    config::shown(name_or_path)));
+        fmt::format("model.name_or_path: there is no {} {}; expected a model folder or a name ORG/NAME{}",
+                    hub::is_file_name(name_or_path) ? "file" : "folder", config::shown(name_or_path),
+                    hub::did_you_mean_folder(name_or_path)));
   const std::vector<std::string> known = built_in_models();
   throw UserError(fmt::format(
       "model.name_or_path: '{}' not found: it is not a folder with a config.json, not in the "

@@ -1,5 +1,6 @@
 """What a new user reads: --help and its examples, dpo config, the output of a run, errors about paths."""
 
+import json
 import os
 import re
 import shlex
@@ -111,6 +112,19 @@ class Help(TinyRuns):
                                    (["bench", "trian"], "unknown command 'trian'; did you mean 'train'? (see 'dpo bench --help')"),
                                    (["bench", "train", "--update=3"], "did you mean '--updates'? (see 'dpo bench train --help')")):
             self.assertIn(message, self.failure(*arguments))
+
+    def test_a_mistyped_model_folder_is_not_a_problem_of_the_network(self):
+        if any(item["what"] == "libcurl" for item in json.loads(dpo("doctor", "--json").stdout)["missing"]):
+            self.skipTest("built without libcurl")
+        place = {"cwd": self.folder, "env": {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"}}
+        for command in (["tokenize"], ["render"], ["sample"], ["plan", "exp_name=x"]):
+            for name, hint in (("modle", "; did you mean 'model'? On the hub"), ("runs/model", "; did you mean 'model'? On the hub"),
+                               ("nosuch", ". On the hub")):
+                text = self.failure(*command, f"model.name_or_path={name}" if command[0] == "plan" else name, input="", **place)
+                self.assertIn(f"error: there is no folder '{name}' here{hint}: model '{name}': cannot reach http://127.0.0.1:9: ", text)
+        self.assertNotIn("folder", self.failure("fetch", "nosuch", **place))
+        self.assertIn("cannot read nosuch.jinja", self.failure("render", "nosuch.jinja", input="", **place))
+        self.assertIn("there is no file nosuch.json; expected a model's folder", self.failure("sample", "nosuch.json", input="", **place))
 
     def test_config_lists_and_explains(self):
         done = dpo("config")

@@ -70,13 +70,24 @@ TEST_F(Cache, TellsNamesOfTheHubFromFiles) {
   for (const char* name : {"gpt2", "EleutherAI/pythia-2.8b", "meta-llama/Llama-3.1-8B"})
     EXPECT_TRUE(may_be_on_the_hub(name)) << name;
   for (const char* name :
-       {"nosuch.json", "my/pairs.jsonl", "policy.pt", "./model", "../model", "/a/b", "a/b/c"})
+       {"nosuch.json", "nosuch.jinja", "my/pairs.jsonl", "policy.pt", "./model", "../model", "/a/b", "a/b/c"})
     EXPECT_FALSE(may_be_on_the_hub(name)) << name;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::create_directories(folder_ / "runs");
   std::filesystem::current_path(folder_);
   EXPECT_FALSE(may_be_on_the_hub("runs/sft"));  // a folder of this machine
   std::filesystem::current_path(before);
+}
+
+TEST_F(Cache, SuggestsAFolderBeside) {
+  write("models/pythia-70m/config.json", "{}");
+  write("models/other/README.md", "");
+  EXPECT_EQ(did_you_mean_folder((folder_ / "models/pythia-70").string()),
+            "; did you mean '" + (folder_ / "models/pythia-70m").string() + "'?");
+  EXPECT_EQ(did_you_mean_folder((folder_ / "models/othr").string()), "");
+  EXPECT_EQ(did_you_mean_folder((folder_ / "nosuch").string()), "");
+  EXPECT_TRUE(is_file_name("x.jinja"));
+  EXPECT_FALSE(is_file_name("pythia-2.8b"));
 }
 
 TEST_F(Cache, IsWhereTheVariablesSay) {
