@@ -20,6 +20,7 @@
 #include "base/terminal.h"
 #include "base/user_path.h"
 #include "config/explain.h"
+#include "config/key_hints.h"
 
 namespace dpo::commands {
 namespace {
@@ -72,6 +73,58 @@ void check_command(const CLI::App& program, std::span<const std::string> argumen
   check_command(*program.get_subcommand(name), arguments.subspan(1));
 }
 
+std::vector<std::string> long_options(const CLI::App& command) {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  return options;
+}
+
+// What an unknown option was meant to be; `next` is the argument after it.
+std::string hint_for_option(const CLI::App& command, const std::string& option, const std::string& next) {
+  const std::string name = option.substr(0, option.find('='));
+  const std::vector<std::string> options = long_options(command);
+  const bool lacks_dash = std::ranges::find(options, "-" + name) != options.end();
+  const bool is_value = !next.starts_with("-") && next.find('=') == next.npos;
+  if (command.get_allow_extras() && !lacks_dash)  // it takes KEY=VALUE
+    if (const std::string hint = config::did_you_mean_key_of_option(option, is_value ? next : "");
+        !hint.empty())
+      return hint;
+  return did_you_mean(name, options);
+}
+
+std::vector<std::string> unknown_options(const CLI::App& command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].starts_with("-"))
+      problems.push_back(fmt::format(
+          "unknown option '{}'{} (see '{} --help')", arguments[i],
+          hint_for_option(command, arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : ""),
+          full_name(command)));
+  return problems;
+}
+
+// The arguments that the command which was given does not have, in CLI11's words "not expected".
+[[noreturn]] void refuse_arguments(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const std::vector<std::string> arguments = command->remaining();
+  std::vector<std::string> problems = unknown_options(*command, arguments);
+  if (problems.empty())  // else they may be values of those
+    for (const std::string& argument : arguments)
+      problems.push_back(
+          fmt::format("unexpected argument '{}' (see '{} --help')", argument, full_name(*command)));
+  throw UserError(problems);
+}
+
+// "--config: At Most 1 required but received 2"
+std::string explain_mismatch(const std::string& what, const std::string& command) {
+  const std::size_t at = what.find(": At Most 1 required");
+  return at == what.npos
+             ? what
+             : fmt::format("{} is given more than once (see 'dpo {} --help')", what.substr(0, at), command);
+}
+
 int parse_and_run(CLI::App& program, const Action& action, const std::vector<std::string>& arguments) {
   check_command(program, arguments);
   try {
@@ -82,11 +135,22 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
     std::string what = error.what();
     if (const std::size_t at = what.find(": "); at != std::string::npos) what = what.substr(at + 2);
     throw UserError(fmt::format("invalid value: {} (see 'dpo {} --help')", what, arguments.front()));
+  } catch (const CLI::ExtrasError&) {
+    refuse_arguments(program);
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw UserError(explain_mismatch(error.what(), arguments.front()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw UserError(error.what());
   }
   return action();
+}
+
+// A configuration file, given without --config.
+bool is_yaml_file(const std::string& argument) {
+  std::error_code none;
+  return (argument.ends_with(".yaml") || argument.ends_with(".yml")) &&
+         std::filesystem::is_regular_file(argument, none);
 }
 
 // Adds commands, one of which is required.
@@ -163,21 +227,14 @@ CLI::Option* takes_path(CLI::Option* option) {
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {
-  std::vector<std::string> options;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-  std::vector<std::string> problems;
-  std::vector<std::string> overrides;
-  for (const std::string& argument : command.remaining()) {
-    if (argument.starts_with("-"))
-      problems.push_back(fmt::format("unknown option '{}'{} (see '{} --help')", argument,
-                                     did_you_mean(argument.substr(0, argument.find('=')), options),
-                                     full_name(command)));
-    else
-      overrides.push_back(argument);
-  }
+  const std::vector<std::string> arguments = command.remaining();
+  std::vector<std::string> problems = unknown_options(command, arguments);
+  if (problems.empty())  // else they may be values of those
+    for (const std::string& argument : arguments)
+      if (is_yaml_file(argument))
+        problems.push_back(fmt::format("{0} is a file: write --config {0}", argument));
   if (!problems.empty()) throw UserError(problems);
-  return overrides;
+  return arguments;
 }
 
 void print_notes(const std::vector<std::string>& notes) {

@@ -27,6 +27,11 @@ std::optional<std::string> only_key(const std::function<bool(const std::string& 
   return found;
 }
 
+// In whatever section.
+std::optional<std::string> key_with_last_part(std::string_view name) {
+  return only_key([&](const std::string& ours) { return last_part(ours) == name; });
+}
+
 }  // namespace
 
 const std::vector<OtherName>& other_names() {
@@ -130,10 +135,28 @@ std::string did_you_mean_key(std::string_view key) {
       other != other_names().end())
     return fmt::format("; it is called '{}' here{}{}", other->ours, other->difference.empty() ? "" : ", ",
                        other->difference);
-  auto found = only_key([&](const std::string& ours) { return last_part(ours) == name; });  // in some section
+  auto found = key_with_last_part(name);
   if (!found) found = only_key([&](const std::string& ours) { return ours.starts_with(key); });
   if (found) return fmt::format("; did you mean '{}'?", *found);
   return did_you_mean(key, all_keys());
+}
+
+std::string did_you_mean_key_of_option(std::string_view option, std::string_view value) {
+  option.remove_prefix(std::min(option.find_first_not_of('-'), option.size()));
+  const std::size_t equals = option.find('=');
+  if (equals != option.npos) value = option.substr(equals + 1);
+  std::string name(option.substr(0, equals));
+  std::ranges::replace(name, '-', '_');
+  constexpr std::string_view kHow = "KEY=VALUE, without dashes";
+  std::optional<std::string> key;
+  if (const auto other = std::ranges::find(other_names(), name, &OtherName::theirs);
+      other == other_names().end())
+    key = find_field(name) ? name : key_with_last_part(name);
+  else if (other->difference.empty())
+    key = other->ours;
+  else
+    return fmt::format("{}; keys are written {}", did_you_mean_key(name), kHow);
+  return key ? fmt::format("; write {}={} ({})", *key, value.empty() ? "VALUE" : value, kHow) : "";
 }
 
 }  // namespace dpo::config

@@ -19,4 +19,8 @@ const std::vector<OtherName>& other_names();
 // has another one, or is that of another trainer; otherwise empty.
 std::string did_you_mean_key(std::string_view key);
 
+// The same for an option of a command line, --learning_rate or --lr=1e-5, that other programs have: "; write
+// lr=1e-5". `value`: what may be its value, or empty.
+std::string did_you_mean_key_of_option(std::string_view option, std::string_view value);
+
 }  // namespace dpo::config

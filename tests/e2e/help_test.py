@@ -96,6 +96,7 @@ class Help(TinyRuns):
     def test_messages_fit_what_was_given(self):
         plan = ["plan", f"model.name_or_path={self.folder / 'model'}", "exp_name=e", "max_length=64", "max_prompt_length=32"]
         file = self.folder / "pairs.jsonl"
+        (self.folder / "my.yml").write_text("lr: 1e-6\n")
         unwrapped = lambda text: re.sub(r"\s+", " ", text)
         self.assertIn("cannot create the run folder /proc/x: /proc is not on a disk",
                       unwrapped(self.failure(*plan, "local_run_dir=/proc/x")))
@@ -107,6 +108,15 @@ class Help(TinyRuns):
             self.assertIn("there is no f", text)
             self.assertNotIn("dpo fetch", text)
         for arguments, message in ((["plan", "--gpus", "x"], "invalid value: --gpus = x (see 'dpo plan --help')"),
+                                   (["train", "--learning_rate", "1e-5", "--lr=2"],
+                                    "unknown option '--learning_rate'; write lr=1e-5 (KEY=VALUE, without dashes) (see 'dpo train --help')"),
+                                   (["train", self.folder / "my.yml"], f"{self.folder}/my.yml is a file: write --config {self.folder}/my.yml"),
+                                   (["sample", "m", "--max_new_tokens", "3"],
+                                    "unknown option '--max_new_tokens'; did you mean '--max-new-tokens'? (see 'dpo sample --help')"),
+                                   (["plan", "-gpus", "3"], "unknown option '-gpus'; did you mean '--gpus'?"),
+                                   (["doctor", "x"], "unexpected argument 'x' (see 'dpo doctor --help')"),
+                                   (["bench", "device", "--jsn"], "did you mean '--json'? (see 'dpo bench device --help')"),
+                                   (["plan", "--config", "a", "--config", "b"], "--config is given more than once (see 'dpo plan --help')"),
                                    (["--gpus"], "unknown option '--gpus' (see 'dpo --help')"),
                                    (["bench"], "no command given, expected one of train, device (see 'dpo bench --help')"),
                                    (["bench", "trian"], "unknown command 'trian'; did you mean 'train'? (see 'dpo bench --help')"),

@@ -56,6 +56,21 @@ TEST(Schema, KnowsWhichKeyWasMeant) {
       "; it is called 'n_examples' here, and counts examples instead of updates: max_steps * batch_size");
 }
 
+TEST(Schema, KnowsWhichKeyAnOptionWasMeantToBe) {
+  EXPECT_EQ(did_you_mean_key_of_option("--learning_rate", "1e-5"),
+            "; write lr=1e-5 (KEY=VALUE, without dashes)");
+  EXPECT_EQ(did_you_mean_key_of_option("--beta=0.1", "x"),
+            "; write loss.beta=0.1 (KEY=VALUE, without dashes)");
+  EXPECT_EQ(did_you_mean_key_of_option("--lr", ""), "; write lr=VALUE (KEY=VALUE, without dashes)");
+  EXPECT_EQ(did_you_mean_key_of_option("--adam-epsilon=1", ""),
+            "; write optimizer_eps=1 (KEY=VALUE, without dashes)");
+  EXPECT_EQ(
+      did_you_mean_key_of_option("--num-train-epochs", "2"),
+      "; it is called 'n_epochs' here, and is a whole number; keys are written KEY=VALUE, without dashes");
+  EXPECT_EQ(did_you_mean_key_of_option("--name", "x"), "");  // of several sections
+  EXPECT_EQ(did_you_mean_key_of_option("--verbos", ""), "");
+}
+
 TEST(Schema, EveryDefaultIsValidOrMustBeSet) {
   for (const Field& field : schema()) {
     RunConfig config;
