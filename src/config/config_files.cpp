@@ -79,6 +79,13 @@ const std::map<std::string, Document>& built_in_presets() {
   return presets;
 }
 
+std::string hint_for_preset(const std::string& group, const std::string& name,
+                            const std::vector<std::string>& names) {
+  if (group == "loss" && name == "sigmoid") return "; TRL's sigmoid is loss=dpo";
+  return did_you_mean(name, names) +
+         (group == "model" ? "; a folder or a Hugging Face name is model.name_or_path=NAME" : "");
+}
+
 }  // namespace
 
 ConfigFiles::ConfigFiles(std::vector<fs::path> folders) : folders_(std::move(folders)) {
@@ -134,10 +141,9 @@ Node ConfigFiles::preset(const std::string& group, const std::string& name, cons
                          Path& above) const {
   const std::vector<std::string> names = presets(group);
   if (!has_preset(group, name))
-    throw UserError(
-        fmt::format("{}: there is no preset '{}', expected one of {} ({}){}{}", group, shown(name),
-                    fmt::join(names, ", "), origin.phrase(), did_you_mean(name, names),
-                    group == "model" ? "; a folder or a Hugging Face name is model.name_or_path=NAME" : ""));
+    throw UserError(fmt::format("{}: there is no preset '{}', expected one of {} ({}){}", group, shown(name),
+                                fmt::join(names, ", "), origin.phrase(),
+                                hint_for_preset(group, name, names)));
   if (std::find(above.begin(), above.end(), name) != above.end())
     throw UserError(
         fmt::format("{}: the preset '{}' builds on itself ({})", group, shown(name), origin.phrase()));

@@ -12,6 +12,18 @@
 namespace dpo::config {
 namespace {
 
+// Said of several names.
+constexpr std::string_view kAttention =
+    "the fastest attention is chosen for each batch; there is nothing to set";
+constexpr std::string_view kPacking = "sequences are always packed; there is nothing to set";
+constexpr std::string_view kTestSplit =
+    "a test split belongs to a data set: a file named test beside train, or data.test_share of the prompts";
+constexpr std::string_view kEvaluations =
+    "and is the number of examples between evaluations, or null for none";
+constexpr std::string_view kUploads = "'dpo push RUN ORG/NAME' uploads a finished run";
+constexpr std::string_view kDevices =
+    "CUDA_VISIBLE_DEVICES=0,1 before the command chooses GPUs (of a plan, --gpus and --device)";
+
 std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
 }
@@ -41,15 +53,25 @@ const std::vector<OtherName>& other_names() {
       {"model_name", "model.name_or_path"},
       {"base_model", "model.name_or_path"},
       {"tokenizer_name", "model.tokenizer_name_or_path"},
+      {"tokenizer", "model.tokenizer_name_or_path"},
+      {"template", "chat_template", "and is the model's own unless it is set"},
       {"torch_dtype", "model.policy_dtype"},
       {"dtype", "model.policy_dtype"},
       {"bf16", "model.fsdp_policy_mp", "and takes a dtype: model.fsdp_policy_mp=bfloat16"},
+      {"pure_bf16", "model.policy_dtype", "and takes a dtype: model.policy_dtype=bfloat16"},
       {"fp16", "model.fsdp_policy_mp", "and takes a dtype; of 16 bits only bfloat16 can be trained in"},
       // On what.
       {"dataset_name", "datasets", "and is a list: datasets=[ORG/NAME]"},
       {"dataset", "datasets", "and is a list: datasets=[my.jsonl]"},
       {"train_file", "datasets", "and is a list: datasets=[my.jsonl]"},
       {"data_files", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"test_file", "", kTestSplit},
+      {"eval_dataset", "", kTestSplit},
+      {"max_completion_length", "",
+       "responses have what prompts leave of max_length; max_prompt_length limits prompts"},
+      {"truncation_mode", "", "the data decides which end of a long prompt is kept; there is nothing to set"},
+      {"packing", "", kPacking},
+      {"sample_packing", "", kPacking},
       {"max_seq_length", "max_length"},
       {"max_seq_len", "max_length"},
       {"model_max_length", "max_length"},
@@ -71,6 +93,9 @@ const std::vector<OtherName>& other_names() {
        "gradient_accumulation_steps"},
       {"per_device_eval_batch_size", "eval_batch_size", "and counts examples on all devices"},
       {"gradient_checkpointing", "activation_checkpointing"},
+      {"flash_attn", "", kAttention},
+      {"flash_attention", "", kAttention},
+      {"attn_implementation", "", kAttention},
       // The optimizer.
       {"learning_rate", "lr"},
       {"lr_scheduler_type", "lr_schedule", "and is constant, linear or cosine"},
@@ -84,8 +109,14 @@ const std::vector<OtherName>& other_names() {
       {"gradient_clipping", "max_grad_norm"},
       // The loss.
       {"loss_type", "loss.name", "and is chosen with its settings: loss=dpo (TRL's sigmoid), loss=ipo, ..."},
+      {"pref_loss", "loss.name",
+       "and is chosen with its settings: loss=dpo (LLaMA-Factory's sigmoid), loss=ipo, ..."},
+      {"rl", "loss.name", "and is chosen with its settings: loss=dpo, loss=ipo, ..."},
+      {"stage", "loss.name", "and is chosen with its settings: loss=sft, then loss=dpo"},
+      {"pref_beta", "loss.beta"},
       {"f_divergence_type", "loss.divergence"},
       {"rpo_alpha", "loss.alpha"},
+      {"pref_ftx", "loss.alpha"},
       {"ld_alpha", "loss.length_alpha"},
       {"simpo_gamma", "loss.gamma"},
       {"ref_model", "model.archive", "which policy and reference both start from"},
@@ -96,22 +127,33 @@ const std::vector<OtherName>& other_names() {
       {"peft", "adapter.name", "and is chosen with its settings: adapter=lora"},
       {"use_lora", "adapter.name", "and is chosen with its settings: adapter=lora"},
       {"lora", "adapter.name", "and is chosen with its settings: adapter=lora"},
+      {"finetuning_type", "adapter.name",
+       "and is chosen with its settings: adapter=lora, or adapter=none for all weights"},
       {"lora_r", "adapter.r"},
       {"rank", "adapter.r"},
       {"lora_rank", "adapter.r"},
       {"lora_alpha", "adapter.alpha"},
       {"lora_dropout", "adapter.dropout"},
       {"lora_target_modules", "adapter.targets"},
+      {"lora_target", "adapter.targets"},
       {"lora_modules_to_save", "adapter.modules_to_save"},
       {"use_dora", "adapter.dora"},
       {"use_rslora", "adapter.rslora"},
       {"load_in_4bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=nf4"},
+      {"quantization_bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=nf4"},
       {"load_in_8bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=int8"},
       // Files and reports.
       {"output_dir", "local_run_dir"},
       {"overwrite_output_dir", "overwrite"},
       {"run_name", "exp_name"},
       {"resume_from_checkpoint", "resume"},
+      {"eval_strategy", "eval_every", kEvaluations},
+      {"evaluation_strategy", "eval_every", kEvaluations},
+      {"save_strategy", "save_every",
+       "and is the number of examples between checkpoints, or null for those of eval_every"},
+      {"generate_during_eval", "sample_during_eval"},
+      {"push_to_hub", "", kUploads},
+      {"hub_model_id", "", kUploads},
       {"eval_steps", "eval_every", "and counts examples instead of updates: eval_steps * batch_size"},
       {"save_steps", "save_every", "and counts examples instead of updates: save_steps * batch_size"},
       {"save_total_limit", "keep_last"},
@@ -124,6 +166,9 @@ const std::vector<OtherName>& other_names() {
       // Several devices.
       {"fsdp", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
       {"deepspeed", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
+      {"n_gpus", "", kDevices},
+      {"gpus", "", kDevices},
+      {"device", "", kDevices},
       {"tensor_parallel_size", "mesh.tensor", "with trainer=TensorParallelTrainer"},
   };
   return names;
@@ -133,8 +178,9 @@ std::string did_you_mean_key(std::string_view key) {
   const std::string_view name = last_part(key);
   if (const auto other = std::ranges::find(other_names(), name, &OtherName::theirs);
       other != other_names().end())
-    return fmt::format("; it is called '{}' here{}{}", other->ours, other->difference.empty() ? "" : ", ",
-                       other->difference);
+    return other->ours.empty() ? fmt::format("; {}", other->difference)
+                               : fmt::format("; it is called '{}' here{}{}", other->ours,
+                                             other->difference.empty() ? "" : ", ", other->difference);
   auto found = key_with_last_part(name);
   if (!found) found = only_key([&](const std::string& ours) { return ours.starts_with(key); });
   if (found) return fmt::format("; did you mean '{}'?", *found);
@@ -152,6 +198,8 @@ std::string did_you_mean_key_of_option(std::string_view option, std::string_view
   if (const auto other = std::ranges::find(other_names(), name, &OtherName::theirs);
       other == other_names().end())
     key = find_field(name) ? name : key_with_last_part(name);
+  else if (other->ours.empty())
+    return did_you_mean_key(name);
   else if (other->difference.empty())
     key = other->ours;
   else

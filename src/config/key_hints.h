@@ -6,13 +6,14 @@
 
 namespace dpo::config {
 
-// A key of other trainers (transformers, TRL, peft, axolotl), and ours.
+// A key of other trainers (transformers, TRL, peft, axolotl, LLaMA-Factory), and ours, if there is one: else
+// `difference` says why there is nothing to set.
 struct OtherName {
   std::string_view theirs, ours;
   std::string_view difference = {};  // in meaning or values, as the rest of the sentence
 };
 
-// Those that have an equal here and another name.
+// Those that have an equal here and another name, or need none.
 const std::vector<OtherName>& other_names();
 
 // "; did you mean 'loss.beta'?", "; it is called 'lr' here", for a key that is misspelt, lacks its section,
