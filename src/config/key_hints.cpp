@@ -146,7 +146,7 @@ const std::vector<OtherName>& other_names() {
       {"output_dir", "local_run_dir"},
       {"overwrite_output_dir", "overwrite"},
       {"run_name", "exp_name"},
-      {"resume_from_checkpoint", "resume"},
+      {"resume_from_checkpoint", "resume", "and is auto or a folder: resume=auto"},
       {"eval_strategy", "eval_every", kEvaluations},
       {"evaluation_strategy", "eval_every", kEvaluations},
       {"save_strategy", "save_every",

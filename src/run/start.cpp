@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/shell.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
 #include "run/folder.h"
@@ -153,6 +154,14 @@ void require_same_folder(const config::RunConfig& config, const fs::path& run) {
                   *config.resume, run.string(), *config.local_run_dir, (run / kLatest).string()));
 }
 
+std::string hint_without_checkpoint(const fs::path& folder) {
+  std::error_code none;
+  if (!trace_of_run(folder) && !fs::exists(folder / RunLock::kName, none))
+    return "; it is not the folder of a run";
+  return fmt::format("; {} instead of resume renames the old run, and starts again",
+                     shell_command({"local_run_dir=" + folder.string(), "overwrite=true"}));
+}
+
 // `folder`: of a run, or one of its checkpoints.
 Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   if (is_complete(folder)) {
@@ -171,10 +180,8 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
     start.notes.push_back(incomplete + " is not complete and is ignored");
   if (start.checkpoint) return start;
   if (*config.resume != "auto")
-    throw UserError(
-        fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it; "
-                    "overwrite=true instead of resume renames that folder and starts again",
-                    folder.string(), kMarker));
+    throw UserError(fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it{}",
+                                folder.string(), kMarker, hint_without_checkpoint(folder)));
   start.replaces = had_checkpoints(folder);
   start.replaces ? require_inputs_elsewhere(folder, config) : require_own_folder(folder);
   return start;
@@ -196,7 +203,9 @@ Start find_start(const config::RunConfig& config) {
   }
   if (!fs::is_directory(asked))
     throw UserError(
-        fmt::format("resume={}: no such folder; give a run folder or one of its step-N", asked.string()));
+        fmt::format("resume={}: no such folder; give a run folder, one of its step-N, or resume=auto for the "
+                    "newest run of exp_name",
+                    asked.string()));
   Start start = resume_from(fs::canonical(asked), config);
   require_same_folder(config, start.folder);
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());

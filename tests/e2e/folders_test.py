@@ -101,6 +101,17 @@ class Folders(TinyRuns):
         self.assertEqual(sorted(path.name for path in (run / "eval").iterdir()), ["step-0.jsonl", "step-40.jsonl"])
         self.assertEqual(sorted(path.name for path in run.glob("*tmp*")), ["config.yaml.tmp", "notes.tmp"])  # not ours
 
+    def test_what_has_no_checkpoint_is_not_resumed(self):
+        self.refused(self.train(self.folder / "true", "resume=true"), "resume=true: no such folder", "resume=auto")
+        done = self.refused(self.train(self.folder / "true", f"resume={self.folder / 'model'}"), "it is not the folder of a run")
+        self.assertNotIn("overwrite", done.stderr)
+        run = self.run_of("hollow", "eval_every=40")
+        (run / "step-40" / "COMPLETE").unlink()
+        words = f"local_run_dir={run} overwrite=true"
+        self.refused(self.train(run, *SHORT, f"resume={run}"), f"; {words} instead of resume renames the old run")
+        self.check(self.train(run, *SHORT, *words.split()))
+        self.assertTrue((self.folder / "hollow.old-1" / "metrics.jsonl").exists())
+
     def test_links_and_old_checkpoints_after_the_end(self):
         """A process may end after its last checkpoint is complete, and before links and old checkpoints follow."""
         words = (*SHORT, "n_examples=80", "eval_every=40", "lr=1e-30", "best_metric=rewards_eval/accuracies")  # always 0

@@ -146,6 +146,7 @@ const BadWords kBadWords[] = {
     {{"loss=sigmoid"}, {"loss: there is no preset 'sigmoid'", "; TRL's sigmoid is loss=dpo"}},
     {{"pref_ftx=1", "packing=true"},
      {"it is called 'loss.alpha' here", "(command line: packing=true); sequences are always packed"}},
+    {{"resume_from_checkpoint=true"}, {"it is called 'resume' here, and is auto or a folder: resume=auto"}},
     {{"loss=koto"}, {"loss: there is no preset 'koto', expected one of aot, apo_down, "}},
     {{"model=../loss/dpo"}, {"model: there is no preset '../loss/dpo'"}},
     {{"loss=null"}, {"loss: got null, expected the name of one preset (command line: loss=null)"}},
