@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include "base/user_path.h"
 #include "config/explain.h"
 #include "config/key_hints.h"
+#include "config/text.h"
 
 namespace dpo::commands {
 namespace {
@@ -224,6 +226,19 @@ void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help
 CLI::Option* takes_path(CLI::Option* option) {
   if (option->get_positional()) option->type_name("");  // the help shows its name alone
   return option->transform(expand_home);
+}
+
+CLI::Option* at_least_one(CLI::Option* option) {
+  return option->check(
+      [](const std::string& text) {
+        std::int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool is_whole = error == std::errc() && end == text.data() + text.size();
+        return is_whole && value >= 1
+                   ? ""
+                   : fmt::format("expected a whole number of at least 1, got {}", config::shown(text));
+      },
+      "");
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {

@@ -62,6 +62,9 @@ void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help
 // Expands ~/ at the start of an option's value, which the shell does not do in --option=~/x.
 CLI::Option* takes_path(CLI::Option* option);
 
+// Refuses what is not a whole number of at least 1.
+CLI::Option* at_least_one(CLI::Option* option);
+
 // Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 

@@ -120,11 +120,10 @@ void describe(CLI::App& command, DataArguments& arguments) {
         "dpo data datasets=[pairs.jsonl] model.tokenizer_name_or_path=MODEL --order 3"},
        "MODEL is a folder with a tokenizer, or a model name ORG/NAME on the Hugging Face hub."});
   const auto json = command.add_flag("--json", arguments.json, "print one JSON object");
-  command
-      .add_option("--order", arguments.order,
-                  "print the first N examples in training order as JSON lines (prompt, chosen, rejected)")
+  at_least_one(command.add_option(
+                   "--order", arguments.order,
+                   "print the first N examples in training order as JSON lines (prompt, chosen, rejected)"))
       ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
       ->excludes(json);
   command.add_flag("--tokens", arguments.tokens, "with --order: also print token ids")->needs("--order");
   command.add_option("--split", arguments.split, "only this split (default: both; train with --order)")

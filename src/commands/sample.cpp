@@ -57,21 +57,17 @@ void describe(CLI::App& command, SampleArguments& arguments) {
   describe(command, arguments.model);
   describe_prompts(command, arguments);
   describe_chat(command, arguments);
-  command
-      .add_option("--max-new-tokens", arguments.max_new_tokens,
-                  "maximum number of tokens to generate (default: 256)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+  at_least_one(command.add_option("--max-new-tokens", arguments.max_new_tokens,
+                                  "maximum number of tokens to generate (default: 256)"))
+      ->type_name("N");
   describe_choice(command, arguments);
-  command.add_option("--samples", arguments.samples, "samples per prompt (default: 1)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+  at_least_one(command.add_option("--samples", arguments.samples, "samples per prompt (default: 1)"))
+      ->type_name("N");
   command.add_option("--stop", arguments.stops, "stop before this string (repeatable)")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  command.add_option("--batch", arguments.batch, "batch size, in samples (default: 32)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+  at_least_one(command.add_option("--batch", arguments.batch, "batch size, in samples (default: 32)"))
+      ->type_name("N");
   command.add_flag("--json", arguments.json,
                    R"(print a line {"prompt", "sample", "text", "tokens", "finish"} for each sample; )"
                    R"(with --chat also "messages", answer included)");

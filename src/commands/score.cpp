@@ -18,11 +18,11 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
       ->type_name("MODEL");
   command.add_option("--beta", arguments.beta, "rewards are BETA * (logp - reference logp) (default: 0.1)")
       ->type_name("BETA");
-  command.add_option("--batch-tokens", arguments.batch_tokens, "batch size, in tokens (default: 8192)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+  at_least_one(
+      command.add_option("--batch-tokens", arguments.batch_tokens, "batch size, in tokens (default: 8192)"))
+      ->type_name("N");
   const auto limit = [&](const char* name, std::optional<std::int64_t>& value, const char* help) {
-    return command.add_option(name, value, help)->type_name("N")->check(CLI::PositiveNumber.description(""));
+    return at_least_one(command.add_option(name, value, help))->type_name("N");
   };
   CLI::Option* const length = limit("--max-length", arguments.max_length,
                                     "truncate prompt and response to N tokens together, as training does "
