@@ -1,5 +1,8 @@
 #include "plan/yaml_file.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,6 +24,20 @@ bool read_number(const Node& node, double least, double& value) {
   return config::convert(node, value) && value >= least && value <= kLargestFigure;
 }
 
+bool begins_with(const std::string& name, const std::string& beginning) {
+  return name.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), name.begin(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+// "a100" is nearer to "h100", but meant a100-40gb or a100-80gb.
+std::string hint_for_name(const std::string& name, std::vector<std::string> names) {
+  const std::string near = did_you_mean(name, names);
+  std::erase_if(names, [&](const std::string& known) { return !begins_with(known, name); });
+  return name.empty() || names.empty() ? near
+                                       : fmt::format("; did you mean '{}'?", fmt::join(names, "' or '"));
+}
+
 }  // namespace
 
 YamlFile::YamlFile(const std::string& folder, const std::string& name) {
@@ -34,7 +51,7 @@ YamlFile::YamlFile(const std::string& folder, const std::string& name) {
   } else {
     const auto names = config::assets_in(folder);
     throw UserError(fmt::format("no {} named '{}' (built in: {}; or give a YAML file){}", folder, name,
-                                fmt::join(names, ", "), did_you_mean(name, names)));
+                                fmt::join(names, ", "), hint_for_name(name, names)));
   }
   root_ = config::read_yaml(text, origin_);
 }
