@@ -151,6 +151,11 @@ Check<double> above(double bound) {
   return {fmt::format("a number > {}", bound), [=](const double& value) { return value > bound; }};
 }
 
+Check<double> above_to(double bound, double most) {
+  return {fmt::format("a number > {} and <= {}", bound, most),
+          [=](const double& value) { return value > bound && value <= most; }};
+}
+
 Check<double> not_below(double bound) {
   return {fmt::format("a number >= {}", bound), [=](const double& value) { return value >= bound; }};
 }

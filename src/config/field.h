@@ -160,6 +160,7 @@ Check<RecomputedLayers> recomputed_layers();
 Check<std::int64_t> at_least(std::int64_t least);
 Check<std::int64_t> between(std::int64_t least, std::int64_t most);
 Check<double> above(double bound);
+Check<double> above_to(double bound, double most);
 Check<double> not_below(double bound);
 Check<double> from_to_below(double least, double bound);
 Check<double> from_to(double least, double most);

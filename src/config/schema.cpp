@@ -15,6 +15,8 @@ constexpr std::int64_t kLargestNumpySeed = 4294967295;
 // Far beyond any run, and small enough that products of two counts stay exact.
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 
+constexpr double kLargestRate = 1e38;  // that float32 holds
+
 Check<std::int64_t> count_from(std::int64_t least) { return between(least, kLargestCount); }
 
 Check<std::string> run_name() {
@@ -56,7 +58,7 @@ std::vector<Field> run_fields() {
             "Samples to generate per evaluation."),
       field("do_first_eval", &R::do_first_eval, "true", yes_or_no(),
             "Evaluate once before the first update, unless eval_every is null."),
-      field("lr", &R::lr, "5e-7", above(0), "Learning rate after warm-up."),
+      field("lr", &R::lr, "5e-7", above_to(0, kLargestRate), "Learning rate after warm-up."),
       field("gradient_accumulation_steps", &R::gradient_accumulation_steps, "1", count_from(1),
             "Microbatches per update; more of them need less memory."),
       field("max_grad_norm", &R::max_grad_norm, "10.0", above(0),

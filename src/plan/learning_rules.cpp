@@ -277,7 +277,11 @@ std::optional<Finding> known_settings(const Facts& f) {
   if (f.run.batch_size < 8 || f.run.batch_size > 2048)
     add(fmt::format("batch_size={} is {} (usual: 32 to 128)", f.run.batch_size,
                     f.run.batch_size < 8 ? "small" : "large"));
-  return far.empty() ? ok(id, "no unusual learning rate, beta or batch size") : hint(id, far);
+  if (far.empty()) return ok(id, "no unusual learning rate, beta or batch size");
+  // SGD, without division by the size of gradients, may need such a rate.
+  constexpr double kFarTooLarge = 1000;
+  const bool diverges = f.run.lr > kFarTooLarge * most && f.run.optimizer != config::Optimizer::SGD;
+  return diverges ? warning(id, far) : hint(id, far);
 }
 
 }  // namespace dpo::plan

@@ -82,7 +82,7 @@ const BadWords kBadWords[] = {
     {{"datasets=[[hh]]"}, {"datasets: got [[hh]], expected a list of one or more data sets"}},
     {{"model.name_or_path=[a]"}, {"model.name_or_path: got [a], expected a folder or a Hugging Face name"}},
     {{"wandb=5"}, {"wandb: got 5, expected a map of keys (command line: wandb=5)"}},
-    {{"+lr.x=2"}, {"lr: got {x: 2}, expected a number > 0 (command line: +lr.x=2)"}},
+    {{"+lr.x=2"}, {"lr: got {x: 2}, expected a number > 0 and <= 1e+38 (command line: +lr.x=2)"}},
     // Ranges.
     {{"batch_size=0"},
      {"batch_size: got 0, expected a whole number from 1 to 1000000000 (command line: batch_size=0)"}},
@@ -93,6 +93,7 @@ const BadWords kBadWords[] = {
     {{"lr=0"}, {"lr: got 0, expected a number > 0"}},
     {{"lr=nan"}, {"lr: got nan, expected a number > 0"}},
     {{"lr=inf"}, {"lr: got inf, expected a number > 0"}},
+    {{"lr=1e308"}, {"lr: got 1e+308, expected a number > 0 and <= 1e+38"}},
     {{"lr=1e999"}, {"lr: got 1e999, expected a number > 0"}},
     {{"minimum_log_interval_secs=-1"}, {"minimum_log_interval_secs: got -1, expected a number >= 0"}},
     {{"datasets=[]"}, {"datasets: got [], expected a list of one or more data sets"}},
@@ -247,7 +248,7 @@ const BadFile kBadFiles[] = {
     {"batch_size: x\n", {"batch_size: got 'x', expected a whole number from 1 to 1000000000 (FILE:1)"}},
     {"\n\nbatch_size: '8'\n", {"batch_size: got '8'", "(FILE:3); write it without quotes"}},
     {"batch_size: yes\n", {"batch_size: got true, expected a whole number from 1 to 1000000000 (FILE:1)"}},
-    {"lr: 1e999\n", {"lr: got 1e999, expected a number > 0 (FILE:1)"}},
+    {"lr: 1e999\n", {"lr: got 1e999, expected a number > 0 and <= 1e+38 (FILE:1)"}},
     {"model: pythia28\n",
      {"model: got 'pythia28', expected a map of keys (FILE:1); to choose a preset write 'defaults: [_self_, "
       "model: NAME]'"}},

@@ -46,7 +46,7 @@ TEST(Keys, TheMainOnesAreTen) {
 
 TEST(Explain, AKey) {
   EXPECT_EQ(explained("lr"),
-            "lr\n  Learning rate after warm-up.\n  type     a number > 0\n  default  5e-7\n"
+            "lr\n  Learning rate after warm-up.\n  type     a number > 0 and <= 1e+38\n  default  5e-7\n"
             "  now      the default\n");
   expect_has(explained("lr", {"lr=3e-6"}), "  now      3e-06 (command line: lr=3e-6)\n");
   expect_has(explained("trainer"), "  type     one of BasicTrainer, FSDPTrainer, TensorParallelTrainer\n");

@@ -230,7 +230,15 @@ TEST(Warmup, EndsBeforeTheRun) {
                  "no update: batch_size=200000 is more than");
 }
 
-TEST(KnownSettings, AreHintsOnly) {
+TEST(KnownSettings, WarnOfALearningRateThatCannotWork) {
+  const std::string line = "model=pythia28 batch_size=32 lr=";
+  expect_finding(line + "1", "known-settings", Verdict::warning, "lr=1 is outside 1e-07 to 5e-05");
+  expect_finding(line + "1e-2", "known-settings", Verdict::hint, "");
+  expect_finding(line + "1 optimizer=SGD", "known-settings", Verdict::hint, "");
+  expect_finding(kDpo + "batch_size=32 lr=1e-2", "known-settings", Verdict::warning, "lr=0.01 is outside");
+}
+
+TEST(KnownSettings, AreHintsOtherwise) {
   expect_finding("model=pythia28 batch_size=32 lr=1e-4 adapter=lora", "known-settings", Verdict::ok, "");
   expect_finding("model=pythia28 batch_size=32 lr=5e-7 adapter=lora", "known-settings", Verdict::hint,
                  "where LoRA with loss=sft is known to work (usual: 1e-4 to 2e-4)");

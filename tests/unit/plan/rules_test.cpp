@@ -50,7 +50,7 @@ TEST(BatchPerGpu, CountsGroupsOfAMesh) {
 }
 
 TEST(Strict, MakesWarningsErrorsAndLeavesHints) {
-  const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=8 --gpus 8 lr=1 ";
+  const std::string line = "model=pythia28 trainer=FSDPTrainer batch_size=8 --gpus 8 lr=1e-2 ";
   EXPECT_TRUE(plan_of(line).passes());
   const Plan strict = plan_of(line + "plan.strict=true");
   EXPECT_FALSE(strict.passes());
