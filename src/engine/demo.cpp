@@ -147,10 +147,15 @@ class Demonstration {
   int run(const char* name, const char* folder, const std::vector<std::string>& arguments,
           demo::Stage& stage) {
     say(fmt::format("\n{}\n{}", name, command_of(arguments)));
-    const int status = train(arguments);
-    if (status != 0) return status;
-    stage.replies = sample(folder_ / folder / kLatest, results_.requests, seed_);
-    return stop_requested() ? kStopped : 0;
+    int status = train(arguments);
+    if (status == 0) stage.replies = sample(folder_ / folder / kLatest, results_.requests, seed_);
+    if (status == 0 && stop_requested()) status = kStopped;
+    if (status == kStopped)
+      say(
+          fmt::format("'dpo demo' starts again from the beginning; the 'dpo train' above with {} continues "
+                      "that run alone",
+                      shell_command({"resume=" + (folder_ / folder).string()})));
+    return status;
   }
 
   const fs::path folder_;

@@ -11,7 +11,7 @@ import subprocess
 import termios
 import time
 
-from tiny_run import STOPPED, TRAINING_FAILED, TinyRuns, main
+from tiny_run import PROGRAM, STOPPED, TRAINING_FAILED, TinyRuns, main
 
 LABELS = ["train", "data", "how", "needs", "writes"]
 ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")
@@ -175,6 +175,16 @@ class Terminal(TinyRuns):
         rows = [row for row in terminal.screen.rows if row]
         self.assertRegex(" ".join(rows[-4:]), r"stopped by a signal after update \d+ of 1\d{5}; resume=")
         self.assertNotRegex(rows[-1], LIVE)
+
+    def test_a_demonstration_is_not_resumed(self):
+        folder = self.folder / "a demo"
+        terminal = OnTerminal([PROGRAM, "demo", "--dir", folder], 200)
+        self.addCleanup(terminal.process.kill)
+        terminal.read(until=LIVE)
+        terminal.type("\x03")
+        self.assertEqual(terminal.finish(), STOPPED, terminal.shown)
+        self.assertIn(f"'dpo demo' starts again from the beginning; the 'dpo train' above with 'resume={folder}/sft' continues that run alone",
+                      terminal.shown)
 
     def test_an_error_leaves_nothing(self):
         terminal = self.on_terminal("failed", 80, *DIVERGING)
