@@ -135,9 +135,9 @@ Node section(std::string name, Node values) {
   return wrapped;
 }
 
-// A section written as a plain value in a file would hide what the presets say.
-void check_sections(const Node& values, Problems& problems) {
-  for (const Node& child : values.children) {
+// A section written as a plain value in a file would hide what the presets say. It is Broken once reported.
+void check_sections(Node& values, Problems& problems) {
+  for (Node& child : values.children) {
     if (!is_section(child.name) || child.kind == Kind::Map) continue;
     const std::string remedy =
         is_group(child.name)
@@ -145,6 +145,7 @@ void check_sections(const Node& values, Problems& problems) {
             : "";
     problems.push_back(fmt::format("{}: got {}, expected a map of keys ({}){}", child.name, shown(child),
                                    child.origin.phrase(), remedy));
+    child.kind = Kind::Broken;
   }
 }
 

@@ -166,6 +166,9 @@ int run_score(const commands::ScoreArguments& arguments) {
   const text::Tokenizer tokenizer = load_tokenizer(arguments.model);
   const std::vector<data::PromptLine> lines =
       data::read_responses(arguments.file, commands::pairs_of("--columns", arguments.columns));
+  if (lines.empty())
+    throw UserError(
+        fmt::format("{}: there are no rows in it", arguments.file == "-" ? "stdin" : arguments.file));
   const std::vector<TokenizedLine> tokenized = tokenize(lines, tokenizer, arguments);
   const std::vector<data::Example> examples = examples_of(tokenized, lines, arguments);
   check_lengths(examples, lines, arguments.model);

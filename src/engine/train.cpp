@@ -133,8 +133,9 @@ Event end_event(const run::PreparedRun& prepared, const run::RunFolder& folder, 
 std::string stopped_line(const run::PreparedRun& prepared, const fs::path& folder) {
   const std::string stopped = fmt::format("stopped by a signal after update {} of {}; ",
                                           prepared.run_state.updates, prepared.training.size());
-  return stopped + (prepared.config.debug ? "debug=true: nothing was saved"
-                                          : fmt::format("resume={} continues from here", folder.string()));
+  return stopped + (prepared.config.debug
+                        ? "debug=true: nothing was saved"
+                        : shell_command({"resume=" + folder.string()}) + " continues from here");
 }
 
 // The run itself. Returns the exit status.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
+#include "base/shell.h"
 #include "base/terminal.h"
 #include "plan/output.h"
 
@@ -269,8 +270,8 @@ std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths,
                           name_of(plan.resolved.optimizer), recomputed_text(plan, in)));
   line("needs", needs_text(plan, in, paths));
   line("writes", plan.resolved.debug ? paths.folder + ", without checkpoints (debug=true)"
-                                     : fmt::format("{}; Ctrl-C saves and stops, resume={} continues",
-                                                   paths.folder, paths.folder));
+                                     : fmt::format("{}; Ctrl-C saves and stops, {} continues", paths.folder,
+                                                   shell_command({"resume=" + paths.folder})));
   return out;
 }
 

@@ -66,8 +66,9 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& trace) {
   std::vector<std::string> ignored;
-  const std::string resume =
-      newest_checkpoint(folder, ignored) ? fmt::format("resume={} resumes it, ", folder.string()) : "";
+  const std::string resume = newest_checkpoint(folder, ignored)
+                                 ? shell_command({"resume=" + folder.string()}) + " resumes it, "
+                                 : "";
   throw UserError(fmt::format(
       "{} already contains a run ({}), which was not changed: {}another local_run_dir starts a new one "
       "elsewhere, overwrite=true renames the old run and starts again",
@@ -106,6 +107,12 @@ void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& c
           fmt::format("{}={} is in {}, which would be renamed to make room for the new run: give another "
                       "local_run_dir, or move the old run yourself",
                       key, value, folder.string()));
+  const std::string whole = fs::weakly_canonical(folder, none).string();
+  if (is_inside(fs::current_path(none), folder))
+    throw UserError(
+        fmt::format("{}: dpo was started in that folder, which would be renamed to make room for "
+                    "the new run: start it in another one, with {}",
+                    whole, shell_command({"local_run_dir=" + whole})));
 }
 
 // A folder in which no run has started may have files of the user's that a run would write over.
@@ -158,8 +165,8 @@ std::string hint_without_checkpoint(const fs::path& folder) {
   std::error_code none;
   if (!trace_of_run(folder) && !fs::exists(folder / RunLock::kName, none))
     return "; it is not the folder of a run";
-  return fmt::format("; {} instead of resume renames the old run, and starts again",
-                     shell_command({"local_run_dir=" + folder.string(), "overwrite=true"}));
+  return fmt::format("; {} overwrite=true instead of resume renames the old run, and starts again",
+                     shell_command({"local_run_dir=" + folder.string()}));
 }
 
 // `folder`: of a run, or one of its checkpoints.

@@ -5,11 +5,12 @@ Also: damage is found and named, what has diverged is not saved, and exit status
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import unittest
 
-from tiny_run import CONFIG, TinyRuns, main
+from tiny_run import CONFIG, TRAINING_FAILED, TinyRuns, main
 
 SHORT = ("n_examples=40", "eval_every=20")
 
@@ -52,6 +53,19 @@ class Folders(TinyRuns):
                      "another local_run_dir")
         self.assertEqual(contents(run), before)
         self.refused(self.train(self.folder / "model", *SHORT), "has a file config.json", "a folder of its own")
+
+    def test_the_folder_in_which_a_command_is_started_is_not_renamed(self):
+        run = self.run_of("started-here")
+        self.refused(self.train(".", *SHORT, "overwrite=true", cwd=run), f"start it in another one, with local_run_dir={run}")
+        spaced = self.run_of("sp ace")
+        self.refused(self.train("sp ace", *SHORT, cwd=self.folder), "'resume=sp ace' resumes it")
+        self.assertIn(f"Ctrl-C saves and stops, 'resume={spaced}' continues", self.train(spaced, *SHORT, f"resume={spaced}").stderr)
+
+    def test_a_limit_on_the_size_of_files_is_as_a_full_disk(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        run = self.folder / "limited"
+        self.refused(self.train(run, *SHORT, preexec_fn=limit), "File too large", status=TRAINING_FAILED)
+        self.assertEqual(list(run.glob("*.tmp*")), [])
 
     def test_files_of_the_user_are_not_replaced(self):
         for name in ("config.yaml", "report.html", "log.txt"):

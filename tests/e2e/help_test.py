@@ -96,6 +96,7 @@ class Help(TinyRuns):
     def test_messages_fit_what_was_given(self):
         plan = ["plan", f"model.name_or_path={self.folder / 'model'}", "exp_name=e", "max_length=64", "max_prompt_length=32"]
         file = self.folder / "pairs.jsonl"
+        (self.folder / "empty.jsonl").write_text("")
         (self.folder / "my.yml").write_text("lr: 1e-6\n")
         unwrapped = lambda text: re.sub(r"\s+", " ", text)
         self.assertIn("cannot create the run folder /proc/x: /proc is not on a disk",
@@ -115,6 +116,7 @@ class Help(TinyRuns):
                                     "unknown option '--max_new_tokens'; did you mean '--max-new-tokens'? (see 'dpo sample --help')"),
                                    (["sample", "m", "--samples", "0"], "--samples: expected a whole number of at least 1, got 0"),
                                    (["score", "m", "f", "--batch-tokens", "1.5"], "expected a whole number of at least 1, got 1.5"),
+                                   (["score", self.folder / "model", self.folder / "empty.jsonl"], "empty.jsonl: there are no rows in it"),
                                    (["data", "--order", "x"], "--order: expected a whole number of at least 1, got x"),
                                    (["plan", "-gpus", "3"], "unknown option '-gpus'; did you mean '--gpus'?"),
                                    (["doctor", "x"], "unexpected argument 'x' (see 'dpo doctor --help')"),

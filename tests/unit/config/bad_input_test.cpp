@@ -287,6 +287,13 @@ TEST(BadInput, Files) {
   }
 }
 
+TEST(BadInput, ASectionThatIsAValueIsReportedOnce) {
+  const TempFolder folder;
+  const std::string problems = problems_of({{"exp_name=e"}, folder.write("bad.yaml", "loss: dpo\n"), {}});
+  EXPECT_EQ(problems.find("expected a map of keys"), problems.rfind("expected a map of keys")) << problems;
+  EXPECT_NE(problems.find("to choose a preset write"), std::string::npos) << problems;
+}
+
 TEST(BadInput, FilesAndFoldersThatAreNotThere) {
   const TempFolder folder;
   const std::string missing = (folder.path() / "missing.yaml").string();
