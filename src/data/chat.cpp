@@ -54,16 +54,12 @@ jinja::Value value_of(const std::string& json, std::size_t response) {
   }
 }
 
-// A role that every template either writes or refuses.
-bool has_common_role(const jinja::Value& message) {
-  const std::string_view role = role_of(message);
-  return role == "user" || role == "assistant" || role == "system";
+std::string trimmed(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \n\t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
 }
 
-bool has_text(const jinja::Value& message) {
-  const jinja::Value* const content = message.find("content");
-  return content && content->is_string() && !content->string().empty();
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 // What the content of a message is instead of a text; empty if it is one.
 std::string_view odd_content(const jinja::Value& message) {
@@ -73,11 +69,42 @@ std::string_view odd_content(const jinja::Value& message) {
   return content->is_none() ? "null" : content->is_sequence() ? "a list of parts" : "an object or a number";
 }
 
-// The text that a template writes for a list that it takes for a text.
-bool writes_list(const std::string& text, const jinja::Value& message) {
+// Without what was thought before it, which templates leave out of earlier answers.
+std::string said_in(const std::string& text) {
+  constexpr std::string_view kEnd = "</think>";
+  const std::size_t at = text.rfind(kEnd);
+  return trimmed(at == text.npos ? text : text.substr(at + kEnd.size()));
+}
+
+// Whether a template that wrote `text` has read a list of parts: all their texts, and none as Python writes
+// what is no text.
+bool reads_parts(const std::string& text, const jinja::Value& parts) {
+  if (std::ranges::any_of(parts.items(), &jinja::Value::is_dict) && contains(text, jinja::repr(parts)))
+    return false;
+  return std::ranges::all_of(parts.items(), [&](const jinja::Value& part) {
+    const jinja::Value* const said = part.is_dict() ? part.find("text") : nullptr;
+    return !said || !said->is_string() || contains(text, said_in(said->string()));
+  });
+}
+
+// The same of a message's content. That of a user is never null: many templates would write an empty turn.
+bool reads_content(const std::string& text, const jinja::Value& message) {
   const jinja::Value* const content = message.find("content");
-  return content && content->is_sequence() && !content->items().empty() &&
-         text.find(jinja::repr(*content)) != std::string::npos;
+  if (!content || content->is_none()) return role_of(message) != "user";
+  return !content->is_sequence() || reads_parts(text, *content);
+}
+
+// Whether a template that wrote `text` may have left out a message, since not all know its role. The first
+// message of the system is exempt: some leave it out on purpose where the assistant has the last word.
+bool may_be_left_out(const std::string& text, const Values& messages, std::size_t i) {
+  constexpr std::size_t kLong = 16;  // letters, which are not in `text` by chance
+  const std::string_view role = role_of(messages[i]);
+  const jinja::Value* const content = messages[i].find("content");
+  if (role == "user" || role == "assistant" || (role == "system" && i == 0) || !content ||
+      !content->is_string())
+    return false;
+  const std::string said = trimmed(content->string());
+  return !said.empty() && (said.size() < kLong || !contains(text, said));
 }
 
 jinja::Value with_empty_text(const jinja::Value& message) {
@@ -122,11 +149,6 @@ std::size_t common_tokens(const std::vector<Token>& a, const std::vector<Token>&
 std::string start_of(std::string_view text) {
   constexpr std::size_t kShown = 200;
   return config::shown(std::string(text.substr(0, kShown)) + (text.size() > kShown ? "..." : ""));
-}
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \n\t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
 }
 
 // What of [begin, end) lies outside the ascending ranges, counted from `begin`.
@@ -216,8 +238,7 @@ text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& message
                                          std::size_t response) const {
   try {
     text::RenderedChat rendered = template_.render(variables_of(chat, messages, answer_follows));
-    for (std::size_t i = 0; i < messages.size(); ++i)
-      if (writes_list(rendered.text, messages[i])) throw ChatError(unread_content(messages, i), response);
+    check_written(chat, messages, answer_follows, rendered.text, response);
     return rendered;
   } catch (const text::TemplateError& error) {
     if (const auto unread = unread_message(chat, messages, answer_follows))
@@ -249,30 +270,23 @@ std::optional<std::size_t> ChatTokenizer::unread_message(const Chat& chat, const
   return std::nullopt;
 }
 
-// Many templates write nothing for a role that they do not know: the turn would be lost silently.
-void ChatTokenizer::check_roles(const Chat& chat, const Values& response, std::size_t index) const {
-  if (std::ranges::all_of(chat.messages, has_common_role) && std::ranges::all_of(response, has_common_role))
-    return;
-  const Values messages = joined(chat.messages, response);
-  const jinja::Value variables = variables_of(chat, messages, false);
+// Many templates write nothing of what they do not know: it would be lost silently.
+void ChatTokenizer::check_written(const Chat& chat, const Values& messages, bool answer_follows,
+                                  const std::string& text, std::size_t response) const {
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    const std::string_view role = role_of(messages[i]);
-    const bool is_first = positions_of(role, messages).front() == i;  // each role is tried once
-    if (has_common_role(messages[i]) || !has_text(messages[i]) || !is_first) continue;
-    if (!text::writes_content(template_, variables, i))
-      throw ChatError(
-          fmt::format("the chat template writes nothing of message {}, whose role is '{}'; expected "
-                      "a role that it knows, such as system, user, assistant or tool",
-                      i + 1, config::shown(std::string(role))),
-          index);
+    if (!reads_content(text, messages[i])) throw ChatError(unread_content(messages, i), response);
+    if (may_be_left_out(text, messages, i) &&
+        !text::writes_content(template_, variables_of(chat, messages, answer_follows), i))
+      throw ChatError(fmt::format("the chat template writes nothing of message {}, whose role is '{}'; "
+                                  "expected a role that it knows there, such as user or assistant",
+                                  i + 1, config::shown(std::string(role_of(messages[i])))),
+                      response);
   }
 }
 
 std::string ChatTokenizer::render_prompt(const std::string& prompt) const {
   const Chat chat = parse(prompt);
-  text::RenderedChat rendered = render(chat, chat.messages, true, 0);
-  check_roles(chat, {}, 0);
-  return std::move(rendered.text);
+  return render(chat, chat.messages, true, 0).text;
 }
 
 ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector<Values>& responses) const {
@@ -303,7 +317,6 @@ std::vector<TokenizedText> ChatTokenizer::tokenize(const PromptText& prompt) con
   for (const std::string& response : prompt.responses)
     responses.push_back(value_of(response, responses.size()).items());
   Encoded encoded = encode(chat, responses);
-  for (std::size_t r = 0; r < responses.size(); ++r) check_roles(chat, responses[r], r);
   const bool dropped = drop_turns(chat, responses, encoded);
   std::vector<TokenizedText> texts = finish(chat, responses, std::move(encoded));
   if (dropped) texts[0].flags |= kTurnsDropped;

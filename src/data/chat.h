@@ -68,7 +68,8 @@ class ChatTokenizer {
                                     Encoded encoded) const;
   std::vector<TokenRange> scored(const Chat& chat, const text::jinja::Values& response,
                                  const Encoded& encoded, std::size_t index) const;
-  void check_roles(const Chat& chat, const text::jinja::Values& response, std::size_t index) const;
+  void check_written(const Chat& chat, const text::jinja::Values& messages, bool answer_follows,
+                     const std::string& text, std::size_t response) const;
   bool ends_turn(std::span<const Token> tokens) const;
   bool drop_turns(Chat& chat, std::vector<text::jinja::Values>& responses, Encoded& encoded) const;
   std::size_t begin_of_turns(const text::jinja::Values& messages) const;

@@ -99,10 +99,9 @@ Value with_role(const Value& message, std::string_view column) {
     std::string& name = made.names[i];
     std::string& text = made.items[i].text;
     if (name == "role") text = template_role(text);
+    if (!has_role && name == "value") name = "content";
     if (name == "content") join_part(made.items[i]);
-    if (has_role) continue;
-    if (name == "value") name = "content";
-    if (name != "from") continue;
+    if (has_role || name != "from") continue;
     name = "role";
     text = role_from(text);
   }

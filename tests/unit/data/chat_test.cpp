@@ -154,7 +154,7 @@ TEST_F(Chats, LoseNoTurnOfAnUnknownRole) {
       FAIL() << why;
     } catch (const ChatError& error) {
       EXPECT_EQ(error.what(), "the chat template writes nothing of message " + why +
-                                  "; expected a role that it knows, such as system, user, assistant or tool");
+                                  "; expected a role that it knows there, such as user or assistant");
       EXPECT_EQ(error.response, response);
     }
   };
@@ -162,6 +162,17 @@ TEST_F(Chats, LoseNoTurnOfAnUnknownRole) {
   refused(kPrompt, {answer, "[" + message("narrator", "n") + ", " + message("assistant", "a") + "]"},
           "2, whose role is 'narrator'", 1);
   EXPECT_THROW(ChatTokenizer(config_, *tokenizer_).render_prompt(prompt_of("narrator")), ChatError);
+  // A template may write the first message of a role only.
+  set_template(
+      "{%- for m in messages -%}{%- if m.role != 'system' or loop.first -%}"
+      "<{{ m.role }}>{{ m.content }}{{ eos_token }}{%- endif -%}{%- endfor -%}"
+      "{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  const auto system = [](const char* first, const char* second) {
+    return fmt::format(R"({{"messages": [{}, {}, {}]}})", message("system", first), message("user", "q"),
+                       message("system", second));
+  };
+  refused(system("s", "t"), {answer}, "3, whose role is 'system'", 0);
+  EXPECT_EQ(tokenize(system("s", ""), {answer}), "<system>s$<user>q$<assistant> > a$");
 }
 
 TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
@@ -199,6 +210,18 @@ TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
       "{%- if add_generation_prompt %}<assistant>{% endif -%}");
   EXPECT_EQ(problem(parts), "<user>pq$<assistant> > a$");
   EXPECT_NE(problem(parts, call).find("refuses this conversation"), std::string::npos);
+  // One that takes lists for no text writes nothing of them.
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>{{ m.content if m.content is string else '' }}{{ eos_token }}"
+      "{%- endfor -%}{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(problem(parts), refused("a list of parts, expected a string; join the texts of its parts"));
+  EXPECT_EQ(problem(R"("name": "n")"), refused("missing, expected a string"));
+  // What a tool returned may be a list of other things.
+  set_template(
+      "{%- for m in messages -%}<{{ m.role }}>{{ m.content if m.content is string else m.content | tojson }}"
+      "{{ eos_token }}{%- endfor -%}{%- if add_generation_prompt %}<assistant>{% endif -%}");
+  EXPECT_EQ(problem(R"("content": "q")", R"(, {"role": "tool", "content": [12, 15]})"),
+            "<user>q$<tool>[12, 15]$<assistant> > a$");
 }
 
 TEST_F(Chats, EndWithASpecialToken) {

@@ -173,6 +173,9 @@ TEST_F(Conversations, MayHaveTextsInAPart) {
       read(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "q", "image": null}]}, )"
            R"({"role": "assistant", "content": [{"text": "a", "type": "text"}]}]})"),
       R"(chat {"messages": [user:q]} > [assistant:a] alone)");
+  EXPECT_EQ(read(R"({"conversations": [{"from": "human", "value": [{"type": "text", "text": "q"}]}, )"
+                 R"({"from": "gpt", "value": "a"}]})"),
+            R"(chat {"messages": [user:q]} > [assistant:a] alone)");
   // The template judges others.
   const std::string image = R"({"role": "user", "content": [{"type": "image", "text": "x"}]})";
   const std::string two =
