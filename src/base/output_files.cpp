@@ -144,7 +144,7 @@ void check_replaceable(const fs::path& path, std::string_view mark) {
   if (fs::is_directory(path, none))
     throw UserError(fmt::format("{} is a folder, expected a file", path.string()));
   if (fs::is_regular_file(path, none)) {
-    constexpr std::size_t kBeginning = 4096;
+    constexpr std::size_t kBeginning = 1 << 16;
     std::string beginning(kBeginning, '\0');
     std::ifstream in(path, std::ios::binary);
     in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));

@@ -61,7 +61,7 @@ std::filesystem::path move_aside(const std::filesystem::path& path);
 void check_absent(const std::filesystem::path& path);
 
 // A UserError if `path` exists and is neither an empty file nor one that this program wrote as the same kind:
-// such files have `mark` in their first 4 KiB.
+// such files have `mark` in their first 64 KiB.
 void check_replaceable(const std::filesystem::path& path, std::string_view mark);
 
 // A file that several processes write at once, each at its own offsets. Failures (a full disk) are

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -184,6 +185,7 @@ Command make_group(std::string name, std::string help, std::vector<Command> comm
 int run_program(CLI::App& program, const std::vector<Command>& commands,
                 const std::vector<std::string>& arguments) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond 'ulimit -f' a write then fails, as it does on a full disk
   program.set_help_flag("-h,--help", "print this help and exit");
   const auto formatter = program.get_formatter();
   formatter->label("SUBCOMMAND", "COMMAND");

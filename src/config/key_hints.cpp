@@ -197,7 +197,7 @@ std::string did_you_mean_key_of_option(std::string_view option, std::string_view
   std::optional<std::string> key;
   if (const auto other = std::ranges::find(other_names(), name, &OtherName::theirs);
       other == other_names().end())
-    key = find_field(name) ? name : key_with_last_part(name);
+    key = find_field(name) || is_group(name) ? name : key_with_last_part(name);
   else if (other->ours.empty())
     return did_you_mean_key(name);
   else if (other->difference.empty())

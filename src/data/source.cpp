@@ -205,15 +205,16 @@ std::string why_no_rows(const Source& source) {
   return name + " has only blank lines, an empty list or a line of column names";
 }
 
-std::int64_t count_prompts(const Source& source, const config::RunConfig& config) {
+// Up to one more than `most`.
+std::size_t count_prompts(const Source& source, const config::RunConfig& config, std::size_t most) {
   BadRows bad(/*skip=*/true);
   std::set<std::uint64_t> prompts;
   const auto take = [&](Value&& row) {
     prompts.insert(read_by_columns(row, config.data.columns, config.data.train_on).split_hash);
-    return true;
+    return prompts.size() <= most;
   };
   read_files(source, take, bad);
-  return static_cast<std::int64_t>(prompts.size());
+  return prompts.size();
 }
 
 // Nothing can be read, or all of it belongs to the other split.
@@ -233,8 +234,8 @@ std::string why_empty(const Source& source, const SourceTexts& texts, const conf
       fmt::format("of its {} none fell into the {} split{}", plural(texts.readable, "row"), split, skipped);
   if (!source.by_hash) return none + ". Give more rows";
   constexpr const char* kNoTest = "eval_every=null data.test_share=0 to train on all rows without evaluation";
-  constexpr std::int64_t kFewPrompts = 2;  // of so many it is luck if a share divides them
-  const std::int64_t prompts = count_prompts(source, config);
+  constexpr std::size_t kFewPrompts = 2;  // of so many it is luck if a share divides them
+  const std::size_t prompts = count_prompts(source, config, kFewPrompts);
   if (prompts <= kFewPrompts)
     return fmt::format("{}: {} {} too few to split by prompt. Give rows with more prompts, or {}", none,
                        plural(prompts, "prompt"), prompts == 1 ? "is" : "are", kNoTest);

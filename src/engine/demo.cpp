@@ -147,15 +147,16 @@ class Demonstration {
   int run(const char* name, const char* folder, const std::vector<std::string>& arguments,
           demo::Stage& stage) {
     say(fmt::format("\n{}\n{}", name, command_of(arguments)));
-    int status = train(arguments);
+    const int status = train(arguments);
     if (status == 0) stage.replies = sample(folder_ / folder / kLatest, results_.requests, seed_);
-    if (status == 0 && stop_requested()) status = kStopped;
-    if (status == kStopped)
-      say(
-          fmt::format("'dpo demo' starts again from the beginning; the 'dpo train' above with {} continues "
-                      "that run alone",
-                      shell_command({"resume=" + (folder_ / folder).string()})));
-    return status;
+    const bool is_stopped = status == kStopped || (status == 0 && stop_requested());
+    if (is_stopped) {
+      const bool has_saved = status == kStopped && fs::exists(folder_ / folder / kLatest);
+      const std::string resume = shell_command({"resume=" + (folder_ / folder).string()});
+      say("'dpo demo' starts again from the beginning" +
+          (has_saved ? fmt::format("; the 'dpo train' above with {} continues that run alone", resume) : ""));
+    }
+    return is_stopped ? kStopped : status;
   }
 
   const fs::path folder_;

@@ -1,6 +1,5 @@
 // dpo-engine: the commands that compute, linked with LibTorch. `dpo` starts it; see commands/engine.h.
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 
 #include <ATen/Parallel.h>
@@ -12,8 +11,6 @@
 int main(int argc, char** argv) {
   using namespace dpo::commands;
   using namespace dpo::engine;
-  // Beyond 'ulimit -f' a write then fails, as it does on a full disk.
-  std::signal(SIGXFSZ, SIG_IGN);
   // LibTorch then asks for huge pages: a step allocates and frees gigabytes, and small pages cost a fifth of
   // its time on a CPU. Read at the first allocation.
   ::setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0);

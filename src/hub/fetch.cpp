@@ -284,9 +284,12 @@ void fetch_missing(RepositoryKind kind, const std::string& name, const Wanted& w
 }
 
 Commits find_commits(std::span<const Target> targets, Commits known, const Listener& listener) {
-  for (const Target& target : targets)
-    if (const auto repository = on_the_hub(target.kind, target.name))
-      add_commits(known, *repository, target.wanted, listener);
+  for (const Target& target : targets) try {
+      if (const auto repository = on_the_hub(target.kind, target.name))
+        add_commits(known, *repository, target.wanted, listener);
+    } catch (const HubUnavailable& error) {
+      throw HubUnavailable(not_here(target.kind, target.name, error.what()));
+    }
   return known;
 }
 

@@ -76,14 +76,16 @@ bool is_file_name(const std::string& name) {
 }
 
 std::string did_you_mean_folder(const std::string& name) {
-  const std::filesystem::path path(name);
+  const std::filesystem::path path(name.substr(0, name.find_last_not_of('/') + 1));
   std::error_code none;
-  const bool has_parent = path.has_parent_path() && std::filesystem::is_directory(path.parent_path(), none);
-  const std::filesystem::path parent = has_parent ? path.parent_path() : "";
+  const bool has_folder = path.has_parent_path() && std::filesystem::is_directory(path.parent_path(), none);
+  const std::filesystem::path parent = has_folder ? path.parent_path() : "";
   std::vector<std::string> models;
-  for (const auto& entry : std::filesystem::directory_iterator(has_parent ? parent : ".", none))
+  for (const auto& entry : std::filesystem::directory_iterator(has_folder ? parent : ".", none))
     if (has_model(entry.path())) models.push_back(entry.path().filename().string());
-  const auto near = nearest_name(path.filename().string(), models);
+  auto near = nearest_name(path.filename().string(), models);
+  // ORG/NAME may well be right: then only NAME itself was meant.
+  if (path.has_parent_path() && !has_folder && near != path.filename().string()) near.reset();
   return near ? fmt::format("; did you mean '{}'?", (parent / *near).string()) : "";
 }
 

@@ -193,7 +193,8 @@ double update_bytes(const Workload& w) {
   return to_double(largest) * (w.precision.weights == 4 ? 8 : 12);
 }
 
-// The gradient of an embedding from autograd, for all rows of it, before it is added to the sums.
+// The gradient of an embedding from autograd, for all rows of it, before it is added to the sums: on a CPU,
+// with ranks, and in a build without our kernels, of which a plan does not know.
 double embedding_gradient_bytes(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
   if (w.mesh.shard > 1 || !has_tensor(trained, trained.embedding_name)) return 0;  // else of gathered blocks

@@ -163,8 +163,11 @@ void require_same_folder(const config::RunConfig& config, const fs::path& run) {
 
 std::string hint_without_checkpoint(const fs::path& folder) {
   std::error_code none;
-  if (!trace_of_run(folder) && !fs::exists(folder / RunLock::kName, none))
-    return "; it is not the folder of a run";
+  if (step_of(folder))
+    return fmt::format("; a checkpoint whose saving did not end: {} continues from the newest complete one",
+                       shell_command({"resume=" + folder.parent_path().string()}));
+  if (!trace_of_run(folder))
+    return fs::exists(folder / RunLock::kName, none) ? "" : "; it is not the folder of a run";
   return fmt::format("; {} overwrite=true instead of resume renames the old run, and starts again",
                      shell_command({"local_run_dir=" + folder.string()}));
 }

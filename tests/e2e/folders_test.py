@@ -121,6 +121,7 @@ class Folders(TinyRuns):
         self.assertNotIn("overwrite", done.stderr)
         run = self.run_of("hollow", "eval_every=40")
         (run / "step-40" / "COMPLETE").unlink()
+        self.refused(self.train(run, *SHORT, f"resume={run / 'step-40'}"), f"saving did not end: resume={run} continues")
         words = f"local_run_dir={run} overwrite=true"
         self.refused(self.train(run, *SHORT, f"resume={run}"), f"; {words} instead of resume renames the old run")
         self.check(self.train(run, *SHORT, *words.split()))

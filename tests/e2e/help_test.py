@@ -132,10 +132,10 @@ class Help(TinyRuns):
         if any(item["what"] == "libcurl" for item in json.loads(dpo("doctor", "--json").stdout)["missing"]):
             self.skipTest("built without libcurl")
         place = {"cwd": self.folder, "env": {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"}}
-        for command in (["tokenize"], ["render"], ["sample"], ["plan", "exp_name=x"]):
+        for command in (["tokenize"], ["render"], ["sample"], ["plan", "exp_name=x"], ["train", "exp_name=x", "datasets=[pairs.jsonl]"]):
             for name, hint in (("modle", "; did you mean 'model'? On the hub"), ("runs/model", "; did you mean 'model'? On the hub"),
                                ("nosuch", ". On the hub")):
-                text = self.failure(*command, f"model.name_or_path={name}" if command[0] == "plan" else name, input="", **place)
+                text = self.failure(*command, f"model.name_or_path={name}" if "exp_name=x" in command else name, input="", **place)
                 self.assertIn(f"error: there is no folder '{name}' here{hint}: model '{name}': cannot reach http://127.0.0.1:9: ", text)
         self.assertNotIn("folder", self.failure("fetch", "nosuch", **place))
         self.assertIn("cannot read nosuch.jinja", self.failure("render", "nosuch.jinja", input="", **place))

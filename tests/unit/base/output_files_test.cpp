@@ -54,7 +54,7 @@ TEST(CheckReplaceable, AllowsOnlyWhatThisProgramWrote) {
   EXPECT_EQ(check(), "done");
   write_file(file, "{\"prompt\": \"p\"}\n");
   EXPECT_EQ(check(), refusal);
-  write_file(file, std::string(4096, 'x') + "made by us");
+  write_file(file, std::string(1 << 16, 'x') + "made by us");
   EXPECT_EQ(check(), refusal) << "not at its beginning";
   fs::remove(file);
   fs::create_symlink("missing", file);

@@ -78,6 +78,7 @@ TEST(Schema, KnowsWhichKeyAnOptionWasMeantToBe) {
   EXPECT_EQ(
       did_you_mean_key_of_option("--num-train-epochs", "2"),
       "; it is called 'n_epochs' here, and is a whole number; keys are written KEY=VALUE, without dashes");
+  EXPECT_EQ(did_you_mean_key_of_option("--loss", "dpo"), "; write loss=dpo (KEY=VALUE, without dashes)");
   EXPECT_EQ(did_you_mean_key_of_option("--name", "x"), "");  // of several sections
   EXPECT_EQ(did_you_mean_key_of_option("--verbos", ""), "");
 }

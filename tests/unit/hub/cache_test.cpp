@@ -86,6 +86,15 @@ TEST_F(Cache, SuggestsAFolderBeside) {
             "; did you mean '" + (folder_ / "models/pythia-70m").string() + "'?");
   EXPECT_EQ(did_you_mean_folder((folder_ / "models/othr").string()), "");
   EXPECT_EQ(did_you_mean_folder((folder_ / "nosuch").string()), "");
+  EXPECT_EQ(did_you_mean_folder((folder_ / "models/pythia-70/").string()),
+            "; did you mean '" + (folder_ / "models/pythia-70m").string() + "'?");
+  // ORG/NAME may be right: only NAME itself is meant instead.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / "models");
+  EXPECT_EQ(did_you_mean_folder("EleutherAI/pythia-70m"), "; did you mean 'pythia-70m'?");
+  EXPECT_EQ(did_you_mean_folder("EleutherAI/pythia-70"), "");
+  EXPECT_EQ(did_you_mean_folder("pythia-70"), "; did you mean 'pythia-70m'?");
+  std::filesystem::current_path(before);
   EXPECT_TRUE(is_file_name("x.jinja"));
   EXPECT_FALSE(is_file_name("pythia-2.8b"));
 }

@@ -376,16 +376,16 @@ TEST(ForestAttention, TilesHaveAllPairs) {
   }
 }
 
-// One sequence of 1,000 tokens: its last tile of queries meets the most keys, its first tile of keys the most
-// queries. Tiles with less than half as much work come later.
+// After a short tree a sequence of 1,100 tokens: its last tile of queries meets the most keys, its first tile
+// of keys the most queries. Tiles with less than half as much work come later.
 TEST(ForestAttention, TilesWithMuchWorkComeFirst) {
-  const TreeTiles made = make_tree_tiles({0, 100, 1100}, {0, 1000}, {0, 100});
+  const TreeTiles made = make_tree_tiles({0, 10, 110, 130, 1130}, {0, 20, 1020}, {0, 10, 110});
   const auto work_of_queries = [](const cuda::TreeTile& tile) {
     return tile.shared_end + tile.number + 1 - tile.own_begin;
   };
   const auto work_of_keys = [](const cuda::TreeTile& tile) { return tile.last + 1 - tile.number; };
   const auto check = [](std::span<const cuda::TreeTile> tiles, const auto& work) {
-    ASSERT_EQ(tiles.size(), 18U);
+    ASSERT_EQ(tiles.size(), 19U);
     for (std::size_t i = 1; i < tiles.size(); ++i) EXPECT_LT(work(tiles[i]), 2 * work(tiles[i - 1])) << i;
     EXPECT_GE(2 * work(tiles.front()), 18);
     EXPECT_EQ(work(tiles.back()), 1);
