@@ -1,11 +1,8 @@
 #include "ops/forest_attention.h"
 
-#include <array>
 #include <cmath>
 #include <random>
-#include <span>
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -16,72 +13,15 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "ops/cuda/trees.h"
 #include "ops/devices.h"
 #include "ops/fused.h"
 #include "ops/fused_trees.h"
 #include "ops/qkv.h"
 #include "unit/ops/compare.h"
+#include "unit/ops/random_forest.h"
 
 namespace dpo::ops {
 namespace {
-
-struct Forest {
-  std::shared_ptr<const ForestLayout> layout;
-  at::Tensor allowed;  // bool [tokens, tokens]: what the query of a row may look at
-};
-
-// Trees of 0 to 8 responses; some forests have no prompts. A prompt has up to 12 tokens and a response up to
-// 20, or `stretch` times as many; some have none, and some about 16, 32 or 64, as the kernels' tiles have.
-Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch, std::int64_t window) {
-  const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
-  const auto draw_length = [&](int most) {
-    constexpr std::array kEdges{15, 16, 17, 31, 32, 33, 63, 64, 65};
-    switch (draw(0, 7)) {
-      case 0: return 0;
-      case 1: return 1;
-      case 2: return kEdges[static_cast<std::size_t>(draw(0, kEdges.size() - 1))];
-      default: return draw(1, most * stretch);
-    }
-  };
-  const bool has_prompts = draw(0, 5) > 0;
-  std::vector<std::int32_t> prompts{0}, branches{0}, sequences{0};
-  std::vector<std::vector<std::int32_t>> responses;
-  for (int t = 0; t < trees; ++t) {
-    prompts.push_back(prompts.back() + (has_prompts ? draw_length(12) : 0));
-    sequences.push_back(prompts.back());
-    responses.emplace_back();
-    for (int r = draw(0, 8); r > 0; --r) responses.back().push_back(draw_length(20));
-  }
-  for (const auto& of_tree : responses) {
-    branches.push_back(branches.back());
-    for (const std::int32_t length : of_tree) {
-      branches.back() += length;
-      sequences.push_back(sequences.back() + length);
-    }
-  }
-  at::Tensor allowed = at::zeros({sequences.back(), sequences.back()}, at::kBool);
-  at::Tensor positions = at::zeros({sequences.back()}, at::kLong);
-  std::int64_t sequence = trees;
-  for (std::size_t i = 0; i + 1 < sequences.size(); ++i)
-    for (std::int32_t q = sequences[i]; q < sequences[i + 1]; ++q) {
-      allowed[q].narrow(0, sequences[i], q - sequences[i] + 1).fill_(true);
-      positions[q] = q - sequences[i];
-    }
-  for (std::size_t t = 0; t < responses.size(); ++t)
-    for (std::size_t r = 0; r < responses[t].size(); ++r, ++sequence)
-      for (std::int32_t q = sequences[static_cast<std::size_t>(sequence)];
-           q < sequences[static_cast<std::size_t>(sequence) + 1]; ++q) {
-        allowed[q].narrow(0, prompts[t], prompts[t + 1] - prompts[t]).fill_(true);
-        positions[q] += prompts[t + 1] - prompts[t];
-      }
-  ForestLayout layout = make_layout(sequences, branches, prompts, device);
-  if (window > 0) {
-    layout.window = make_window(layout, window);
-    allowed = allowed.logical_and(positions.unsqueeze(1) - positions.unsqueeze(0) < window);
-  }
-  return {std::make_shared<const ForestLayout>(std::move(layout)), allowed.to(device)};
-}
 
 at::Tensor dense_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& allowed, const AttentionOptions& options) {
@@ -330,69 +270,6 @@ TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
 }
 
 TEST_F(TreeKernels, DoNothingForAnEmptyForest) { check_empty(at::kCUDA, at::kBFloat16, 64); }
-
-std::span<const cuda::TreeTile> tiles_in(const std::vector<std::int32_t>& numbers) {
-  return {reinterpret_cast<const cuda::TreeTile*>(numbers.data()),
-          numbers.size() * sizeof(std::int32_t) / sizeof(cuda::TreeTile)};
-}
-
-// Calls action(own, other) for each token of a tile with each token of its tree, by their numbers.
-template <class Action>
-void for_each_pair(const cuda::TreeTile& tile, const Action& action) {
-  const std::int32_t first = tile.number * cuda::kTreeTile;
-  for (std::int32_t own = first; own < std::min(first + cuda::kTreeTile, tile.tokens); ++own)
-    for (std::int32_t other = 0; other < tile.tokens; ++other) action(own, other);
-}
-
-std::int32_t token_in(const cuda::TreeTile& tile, std::int32_t number) {
-  return number < tile.prompt_tokens ? tile.prompt + number : tile.responses + number - tile.prompt_tokens;
-}
-
-// Every pair of a query and a key that it sees is in a tile of each.
-TEST(ForestAttention, TilesHaveAllPairs) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    const auto [layout, allowed] = random_forest(random, at::kCPU, 4, 1 + static_cast<int>(seed) % 15, 0);
-    const TreeTiles made =
-        make_tree_tiles(layout->sequences.starts, layout->branches.starts, layout->prompts.starts);
-    const at::Tensor found = at::zeros_like(allowed), seen = at::zeros_like(allowed);
-    auto found_pairs = found.accessor<bool, 2>(), seen_pairs = seen.accessor<bool, 2>();
-    for (const cuda::TreeTile& tile : tiles_in(made.query_tiles))
-      for_each_pair(tile, [&](std::int32_t own, std::int32_t other) {
-        const std::int32_t other_tile = other / cuda::kTreeTile;
-        const std::int32_t start = made.starts[static_cast<std::size_t>(token_in(tile, own))];
-        if (other <= own && (other < tile.prompt_tokens || other >= start) &&
-            (other_tile < tile.shared_end || (other_tile >= tile.own_begin && other_tile <= tile.number)))
-          found_pairs[token_in(tile, own)][token_in(tile, other)] = true;
-      });
-    for (const cuda::TreeTile& tile : tiles_in(made.key_tiles))
-      for_each_pair(tile, [&](std::int32_t own, std::int32_t other) {
-        const std::int32_t other_tile = other / cuda::kTreeTile;
-        if (other_tile >= tile.number && other_tile <= tile.last)
-          seen_pairs[token_in(tile, other)][token_in(tile, own)] = true;
-      });
-    EXPECT_TRUE(at::equal(found, allowed)) << "seed " << seed;
-    EXPECT_TRUE(at::equal(seen.logical_and(allowed), allowed)) << "seed " << seed;
-  }
-}
-
-// After a short tree a sequence of 1,100 tokens: its last tile of queries meets the most keys, its first tile
-// of keys the most queries. Tiles with less than half as much work come later.
-TEST(ForestAttention, TilesWithMuchWorkComeFirst) {
-  const TreeTiles made = make_tree_tiles({0, 10, 110, 130, 1130}, {0, 20, 1020}, {0, 10, 110});
-  const auto work_of_queries = [](const cuda::TreeTile& tile) {
-    return tile.shared_end + tile.number + 1 - tile.own_begin;
-  };
-  const auto work_of_keys = [](const cuda::TreeTile& tile) { return tile.last + 1 - tile.number; };
-  const auto check = [](std::span<const cuda::TreeTile> tiles, const auto& work) {
-    ASSERT_EQ(tiles.size(), 19U);
-    for (std::size_t i = 1; i < tiles.size(); ++i) EXPECT_LT(work(tiles[i]), 2 * work(tiles[i - 1])) << i;
-    EXPECT_GE(2 * work(tiles.front()), 18);
-    EXPECT_EQ(work(tiles.back()), 1);
-  };
-  check(tiles_in(made.query_tiles), work_of_queries);
-  check(tiles_in(made.key_tiles), work_of_keys);
-}
 
 // Long enough that gradients are sums over many tiles, those of keys and values over four heads too.
 TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
