@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
-// Compiles a function for several instruction sets; the machine's best is chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// Compiles a function for several instruction sets; the machine's best is chosen when the program starts: by
+// code that GCC instruments for the thread sanitizer, which is not loaded yet.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define DPO_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define DPO_FOR_EACH_CPU
