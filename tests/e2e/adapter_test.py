@@ -187,13 +187,16 @@ class Adapters(TinyRuns):
             self.assertEqual(list(values), [bits_of_bfloat16(number) for number in exact[name]], name)
 
     def test_a_run_writes_its_merged_model(self):
-        run, words = self.folder / "merges", [*LORA, "adapter.merge_on_save=true"]
+        # With LORA's learning rate activations grow to thousands, and rounding moves a score by up to 1e-3.
+        run, words = self.folder / "merges", [*LORA[:2], "lr=1e-3", "n_examples=160", "adapter.merge_on_save=true"]
+        plain = self.scores(self.folder / "model")
         for more in ([], [f"resume={run}", "n_examples=200"]):  # a resumed run replaces it
             done = self.train(run, *words, *more)
             self.check(done)
             self.assertIn(f"merged       {run / 'merged'}", done.stderr)
-            found = self.scores(run / "merged")
-            for one, other in zip(found, self.scores(self.folder / "model", "--adapter", run / "LATEST")):
+            found, expected = self.scores(run / "merged"), self.scores(self.folder / "model", "--adapter", run / "LATEST")
+            self.assertGreater(max(abs(a - b) for a, b in zip(plain, expected)), 0.05)
+            for one, other in zip(found, expected):
                 self.assertAlmostEqual(one, other, delta=1e-3)
         self.check(self.train(self.folder / "unsaved", *words, "debug=true"))
 
