@@ -88,10 +88,13 @@ bool reads_parts(const std::string& text, const jinja::Value& parts) {
 }
 
 // The same of a message's content. That of a user is never null: many templates would write an empty turn.
+// What a tool returned may be anything, and may be written as JSON.
 bool reads_content(const std::string& text, const jinja::Value& message) {
+  const std::string_view role = role_of(message);
   const jinja::Value* const content = message.find("content");
-  if (!content || content->is_none()) return role_of(message) != "user";
-  return !content->is_sequence() || reads_parts(text, *content);
+  if (!content || content->is_none()) return role != "user";
+  const bool is_said = role == "user" || role == "assistant" || role == "system";
+  return !is_said || !content->is_sequence() || reads_parts(text, *content);
 }
 
 // Whether a template that wrote `text` may have left out a message, since not all know its role. The first

@@ -222,6 +222,10 @@ TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
       "{{ eos_token }}{%- endfor -%}{%- if add_generation_prompt %}<assistant>{% endif -%}");
   EXPECT_EQ(problem(R"("content": "q")", R"(, {"role": "tool", "content": [12, 15]})"),
             "<user>q$<tool>[12, 15]$<assistant> > a$");
+  EXPECT_EQ(
+      problem(R"("content": "q")", R"(, {"role": "tool", "content": [{"text": "x\ny"}, {"text": "z"}]})")
+          .find("does not read"),
+      std::string::npos);
 }
 
 TEST_F(Chats, EndWithASpecialToken) {
