@@ -16,9 +16,19 @@
 
 namespace dpo::config {
 
+// Whether a key decides the numbers that a run trains. Every key must say it: from it follow the run's
+// identity, which a checkpoint is compared by when it is resumed, and which changes a plan may suggest to a
+// resumed run.
+enum class Effect {
+  none,      // the same numbers, except for the order of sums
+  result,    // other numbers with another value
+  indirect,  // other numbers only through what the identity has instead: data, tokenizer, weights, updates
+};
+
 // One key of the configuration, bound to its member of RunConfig.
 struct Field {
-  std::string key;           // "model.archive"
+  std::string key;  // "model.archive"
+  Effect effect{};
   std::string default_text;  // as YAML; ???: required
   std::string expected;      // "a whole number >= 1"
   std::string help;
@@ -114,10 +124,11 @@ template <class Member>
 using CheckOf = Check<typename Nullable<Member>::Value>;
 
 template <class Member, class Access>
-Field make_field(std::string key, Access access, std::string default_text, CheckOf<Member> check,
-                 std::string help) {
+Field make_field(std::string key, Access access, Effect effect, std::string default_text,
+                 CheckOf<Member> check, std::string help) {
   Field field;
   field.key = std::move(key);
+  field.effect = effect;
   field.default_text = std::move(default_text);
   field.nullable = Nullable<Member>::value;
   using Value = typename Nullable<Member>::Value;
@@ -134,18 +145,18 @@ Field make_field(std::string key, Access access, std::string default_text, Check
 }
 
 template <class Member>
-Field field(std::string key, Member RunConfig::*member, std::string default_text, CheckOf<Member> check,
-            std::string help) {
+Field field(std::string key, Member RunConfig::*member, Effect effect, std::string default_text,
+            CheckOf<Member> check, std::string help) {
   const auto access = [member](auto& config) -> auto& { return config.*member; };
-  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check),
+  return make_field<Member>(std::move(key), access, effect, std::move(default_text), std::move(check),
                             std::move(help));
 }
 
 template <class Section, class Member>
-Field field(std::string key, Section RunConfig::*section, Member Section::*member, std::string default_text,
-            CheckOf<Member> check, std::string help) {
+Field field(std::string key, Section RunConfig::*section, Member Section::*member, Effect effect,
+            std::string default_text, CheckOf<Member> check, std::string help) {
   const auto access = [ section, member ](auto& config) -> auto& { return (config.*section).*member; };
-  return make_field<Member>(std::move(key), access, std::move(default_text), std::move(check),
+  return make_field<Member>(std::move(key), access, effect, std::move(default_text), std::move(check),
                             std::move(help));
 }
 

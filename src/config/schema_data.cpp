@@ -11,15 +11,15 @@ std::vector<Field> data_fields() {
   const Check<std::string> dataset = path("a data set");
   const Check<BadExamplePolicy> policy = one_of(all_choices<BadExamplePolicy>());
   return {
-      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, "null", folder,
+      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, Effect::indirect, "null", folder,
             "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
-      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, "null", folder,
+      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, Effect::indirect, "null", folder,
             "Folder with the files of stanfordnlp/SHP; null: the Hugging Face cache."),
       field(
-          "dataset_paths.se", kPaths, &DatasetPaths::se, "null", folder,
+          "dataset_paths.se", kPaths, &DatasetPaths::se, Effect::indirect, "null", folder,
           "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
       field(
-          "data.columns", kData, &D::columns, "{}",
+          "data.columns", kData, &D::columns, Effect::indirect, "{}",
           map_of("a map of columns such as {prompt: question, chosen: good}",
                  one_of({"prompt", "chosen", "rejected", "responses", "scores", "ranking", "weight", "margin",
                          "completion", "label", "text", "messages", "system", "question", "tools",
@@ -28,35 +28,37 @@ std::vector<Field> data_fields() {
           "Names of columns in your own files, where they are not the usual ones (docs/data.md lists them); "
           "{margin: none} ignores that column."),
       field(
-          "data.weights", kData, &D::weights, "{}",
+          "data.weights", kData, &D::weights, Effect::indirect, "{}",
           map_of("a map of numbers >= 0 such as {hh: 2}", dataset, not_below(0)),
           "How often a data set's prompts appear in an epoch of training: 2 is twice, 0.5 every other one."),
-      field("data.limits", kData, &D::limits, "{}",
+      field("data.limits", kData, &D::limits, Effect::indirect, "{}",
             map_of("a map of whole numbers >= 1 such as {hh: 1000}", dataset, at_least(1)),
             "Maximum rows to read of each split of a data set, from the start of its files."),
-      field("data.test_share", kData, &D::test_share, "null", from_to_below(0, 1),
+      field("data.test_share", kData, &D::test_share, Effect::indirect, "null", from_to_below(0, 1),
             "Share of prompts held out for testing, for your own files without train and test splits; null: "
             "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
-      field("data.train_on", kData, &D::train_on, "assistant", one_of(all_choices<TrainOn>()),
+      field("data.train_on", kData, &D::train_on, Effect::indirect, "assistant",
+            one_of(all_choices<TrainOn>()),
             "What is trained on in a conversation: assistant: all that the assistant says in the response "
             "(in SFT: "
             "in the whole conversation); last: only its last turn."),
-      field("data.keep_system", kData, &D::keep_system, "true", yes_or_no(),
+      field("data.keep_system", kData, &D::keep_system, Effect::indirect, "true", yes_or_no(),
             "Keep the system message of a conversation when its first turns are dropped because it is too "
             "long."),
-      field("data.tools", kData, &D::tools, "null", path("a JSON file"),
+      field("data.tools", kData, &D::tools, Effect::indirect, "null", path("a JSON file"),
             "JSON file with a list of tools for the chat template, for conversations without a column "
             "'tools'."),
-      field("data.on_error", kData, &D::on_error, "fail", one_of(all_choices<BadRowPolicy>()),
+      field("data.on_error", kData, &D::on_error, Effect::indirect, "fail",
+            one_of(all_choices<BadRowPolicy>()),
             "What to do with a row that cannot be read: fail, or skip and count it."),
       field(
-          "data.eos_in_text", kData, &D::eos_in_text, "drop", policy,
+          "data.eos_in_text", kData, &D::eos_in_text, Effect::indirect, "drop", policy,
           "Examples whose text contains the end-of-text token (an error in direct-preference-optimization)."),
-      field("data.empty_response", kData, &D::empty_response, "drop", policy,
+      field("data.empty_response", kData, &D::empty_response, Effect::indirect, "drop", policy,
             "Examples with an empty response."),
-      field("data.equal_responses", kData, &D::equal_responses, "drop", policy,
+      field("data.equal_responses", kData, &D::equal_responses, Effect::indirect, "drop", policy,
             "Pairs whose responses are equal after truncation."),
-      field("data.no_room", kData, &D::no_room, "drop", policy,
+      field("data.no_room", kData, &D::no_room, Effect::indirect, "drop", policy,
             "Examples whose prompt leaves no room for a response within max_length."),
   };
 }

@@ -8,18 +8,12 @@
 #include <fmt/format.h>
 
 #include "config/compose.h"
+#include "config/schema.h"
 
 namespace dpo::plan {
 namespace {
 
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
-
-// What decides about the numbers of a run, of the keys that savings and remedies change.
-constexpr std::string_view kFixedKeys[] = {
-    "adapter",           "adapter.base_dtype", "batch_size",        "fp8",
-    "max_grad_norm",     "max_length",         "optimizer",         "optimizer_betas",
-    "optimizer_state",   "optimizer_eps",      "max_prompt_length", "model.fsdp_policy_mp",
-    "model.policy_dtype"};
 
 std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -147,7 +141,8 @@ Saving lora_of(const config::RunConfig& run) {
 bool may_change(const config::RunConfig& run, const Overrides& overrides) {
   if (!run.resume || *run.resume == "auto") return true;  // which may find nothing to resume
   return std::ranges::none_of(overrides, [](const std::string& override_text) {
-    return std::ranges::find(kFixedKeys, key_of(override_text)) != std::end(kFixedKeys);
+    const config::Field* field = config::find_field(key_of(override_text));
+    return field ? field->effect == config::Effect::result : config::is_group(key_of(override_text));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "data/examples.h"
@@ -13,11 +14,14 @@ namespace dpo::run {
 // another run. "null" stands for what the run does not have.
 using Identity = std::map<std::string, std::string>;
 
-// `updates`: of the whole run; a decaying learning rate depends on it.
+// The keys whose effect is config::Effect::result, with their values.
+Identity identity_of_keys(const config::RunConfig& config);
+
+// The keys, tokenizer and data. `updates`: of the whole run; a decaying learning rate depends on it.
 Identity identity_of(const config::RunConfig& config, const std::string& tokenizer,
                      const data::Examples& train, std::int64_t updates);
 // Of the reference; see shard::fingerprint_of.
-Identity identity_of_reference(const std::string& dtype, const std::string& fingerprint);
+Identity identity_of_reference(const std::string& fingerprint);
 
 // Of the frozen model of a run with an adapter, which its checkpoints do not contain.
 Identity identity_of_base(const std::string& fingerprint);
@@ -27,7 +31,9 @@ Identity identity_of_base(const std::string& fingerprint);
 void check_base_weights(const Identity& saved, const std::string& fingerprint,
                         const config::RunConfig& config, const std::filesystem::path& adapter);
 
-// A UserError with every difference, saved and now. What `now` does not name is not compared.
-void check_identity(const Identity& saved, const Identity& now, const std::filesystem::path& checkpoint);
+// A UserError with every difference, saved and now. What `now` does not name is not compared, and a value
+// that was not saved counts as the default. Returns notes about what an older checkpoint cannot tell.
+std::vector<std::string> check_identity(const Identity& saved, const Identity& now,
+                                        const std::filesystem::path& checkpoint);
 
 }  // namespace dpo::run

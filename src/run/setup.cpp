@@ -97,9 +97,13 @@ void check_same_on_ranks(const Identity& own, comm::Group& all) {
                   comm::host_name(), line(text), line(first)));
 }
 
+void say_notes(const std::vector<std::string>& notes, const train::Listener& listener) {
+  for (const std::string& note : notes) listener.say("note: " + note);
+}
+
 // The state of the checkpoint, or of a new run. The reference's identity is not known yet.
 RunState initial_run_state(const RunData& data, const std::optional<fs::path>& checkpoint,
-                           const shard::Mesh& mesh) {
+                           const shard::Mesh& mesh, const train::Listener& listener) {
   const auto updates = static_cast<std::int64_t>(data.training.size());
   const Identity now = identity_of(data.config, data.tokenizer.fingerprint(), data.train, updates);
   check_same_on_ranks(now, *mesh.all);
@@ -107,7 +111,7 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   if (checkpoint) {
     if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
     run_state = read_run_state(*checkpoint);
-    check_identity(run_state.identity, now, *checkpoint);
+    say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
   }
   if (run_state.updates > updates)
     throw UserError(fmt::format(
@@ -120,12 +124,9 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
 
 // A checkpoint records the reference of its run, and the model that its adapter is of.
 void check_frozen(const std::optional<FrozenModel>& reference, const std::optional<AdaptedModel>& adapted,
-                  const config::RunConfig& config, const std::optional<fs::path>& checkpoint,
-                  RunState& run_state) {
+                  const std::optional<fs::path>& checkpoint, RunState& run_state) {
   Identity now = adapted ? identity_of_base(adapted->fingerprint) : Identity{};
-  if (reference)
-    now.merge(identity_of_reference(checkpoint::name_of_scalar(train::reference_dtype(config)),
-                                    reference->fingerprint));
+  if (reference) now.merge(identity_of_reference(reference->fingerprint));
   if (checkpoint) check_identity(run_state.identity, now, *checkpoint);
   for (const auto& [key, value] : now) run_state.identity[key] = value;
 }
@@ -166,13 +167,13 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   const config::RunConfig& config = data.config;
   train::check_margins(data.train, train::loss_options(config.loss));
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
-  RunState run_state = initial_run_state(data, checkpoint, mesh);
+  RunState run_state = initial_run_state(data, checkpoint, mesh, listener);
   // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
   // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;
   const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);
-  check_frozen(frozen, adapted, config, checkpoint, run_state);
+  check_frozen(frozen, adapted, checkpoint, run_state);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
   checkpoint::LoadedModel loaded =
