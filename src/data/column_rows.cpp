@@ -198,8 +198,10 @@ Messages whole_conversation(const Answer& answer) {
 // A question, with what it is about.
 Messages question_of(const Columns& columns, const Value& question) {
   const Value* const input = columns.find("input");
-  if (!input || input->kind == Value::Kind::Null || input->text.empty())
-    return turns_of(question, columns.name_of("question"), "user");
+  if (input && input->kind != Value::Kind::Null && input->kind != Value::Kind::Text)
+    throw BadRow(fmt::format("'{}' is {}, expected a string", config::shown(columns.name_of("input")),
+                             input->kind_name()));
+  if (!input || input->text.empty()) return turns_of(question, columns.name_of("question"), "user");
   if (question.kind != Value::Kind::Text)
     throw BadRow(fmt::format("'{}' is {}, expected a string beside 'input'",
                              config::shown(columns.name_of("question")), question.kind_name()));

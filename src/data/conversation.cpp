@@ -98,6 +98,11 @@ Value with_role(const Value& message, std::string_view column) {
   for (std::size_t i = 0; i < made.names.size(); ++i) {
     std::string& name = made.names[i];
     std::string& text = made.items[i].text;
+    if (const Value* const other = made.items[i].find_other())
+      throw BadRow(
+          fmt::format("'{}' has a message whose '{}' is {}{}, expected text, numbers, lists or objects",
+                      config::shown(column), config::shown(name),
+                      other == &made.items[i] ? "" : "or contains ", other->kind_name()));
     if (name == "role") text = template_role(text);
     if (!has_role && name == "value") name = "content";
     if (name == "content") join_part(made.items[i]);
@@ -168,6 +173,8 @@ void append_member(std::string& json, const Value* value, Value::Kind expected, 
     value = &parsed;
   }
   if (value->kind == Value::Kind::Null) return;
+  if (const Value* const other = value->find_other(); other && value->kind == expected)
+    throw BadRow(fmt::format("'{}' contains {}, expected what JSON can write", column, other->kind_name()));
   if (value->kind != expected)
     throw BadRow(fmt::format("'{}' is {}, expected {}", column, value->kind_name(),
                              expected == Value::Kind::List ? "a list" : "an object"));

@@ -91,8 +91,9 @@ Messages conversation_of(const Columns& columns) {
   const Value* const value = columns.find(ours);
   if (!value) throw BadRow("expected 'prompt' or 'messages'");
   Messages messages;
-  if (const Value* const system = columns.find("system"); system && !system->text.empty())
-    messages.push_back(make_message("system", system->text));
+  if (const Value* const system = columns.find("system"); system && system->kind != Value::Kind::Null)
+    if (const std::string& text = text_of(columns.row(), columns.name_of("system")); !text.empty())
+      messages.push_back(make_message("system", text));
   if (value->kind == Value::Kind::Text) {
     messages.push_back(make_message("user", value->text));
     return messages;

@@ -77,6 +77,7 @@ void append_json(std::string& out, const Value& value) {
       else
         out += value.text;
       return;
+    case Value::Kind::Other: throw BadRow(fmt::format("the row contains {}", value.kind_name()));
     case Value::Kind::List:
     case Value::Kind::Map: break;
   }
@@ -106,8 +107,16 @@ std::string_view Value::kind_name() const {
     case Kind::Text: return "a string";
     case Kind::List: return "a list";
     case Kind::Map: return "an object";
+    case Kind::Other: return text;
   }
   return "";
+}
+
+const Value* Value::find_other() const {
+  if (kind == Kind::Other) return this;
+  for (const Value& item : items)
+    if (const Value* const other = item.find_other()) return other;
+  return nullptr;
 }
 
 void BadRows::add(const fs::path& file, std::int64_t line, const std::string& what) {

@@ -13,16 +13,19 @@ namespace dpo::data {
 
 // A value of a row, from any kind of file.
 struct Value {
-  enum class Kind { Null, Bool, Number, Text, List, Map };
+  enum class Kind { Null, Bool, Number, Text, List, Map, Other };
 
   Kind kind = Kind::Null;
-  std::string text;                // of a Text; of a Number, as JSON writes it (empty: as Python would)
+  std::string
+      text;  // of a Text; of a Number, as JSON writes it (empty: as Python would); of an Other, its name
   double number = 0;               // of a Number; of a Bool, 0 or 1
   std::vector<std::string> names;  // of a Map's items
   std::vector<Value> items;        // of a List or a Map
 
   static Value of(std::string text) { return {Kind::Text, std::move(text), 0, {}, {}}; }
   static Value of(double number) { return {Kind::Number, {}, number, {}, {}}; }
+  // A value that no part of an example can be, such as an image: only a column that is not used may have it.
+  static Value of_other(std::string name) { return {Kind::Other, std::move(name), 0, {}, {}}; }
   static Value of_flag(bool flag) { return {Kind::Bool, {}, flag ? 1.0 : 0.0, {}, {}}; }
   // A number with its digits: integers stay integers, and large ones exact.
   static Value of(double number, std::string digits) {
@@ -36,9 +39,12 @@ struct Value {
 
   // "a string", "a list": for messages.
   std::string_view kind_name() const;
+
+  // The first Other in it or itself; null if there is none.
+  const Value* find_other() const;
 };
 
-// Adds a value as JSON on one line.
+// Adds a value as JSON on one line. An Other is a BadRow.
 void append_json(std::string& out, const Value& value);
 
 // What is wrong with one row; the reader of the file adds the line.

@@ -43,13 +43,33 @@ std::shared_ptr<arrow::Array> records() {
       .ValueOrDie();
 }
 
+// Kinds of columns that are read as text and numbers: a dictionary, bytes, a decimal, a time and a map.
+std::shared_ptr<arrow::Table> odd_columns(const std::shared_ptr<arrow::Array>& texts) {
+  const auto cast_of = [](const std::shared_ptr<arrow::Array>& array, const auto& type) {
+    return arrow::MakeArray(array->data()->Copy())->View(type).ValueOrDie();
+  };
+  const auto numbers = column<arrow::Int64Builder>(std::vector<std::int64_t>{1, -2, 3});
+  const auto indices = column<arrow::Int32Builder>(std::vector<int>{0, 1, 0});
+  const auto offsets = column<arrow::Int32Builder>(std::vector<int>{0, 1, 2, 3});
+  const auto coded = arrow::DictionaryArray::FromArrays(indices, texts).ValueOrDie();
+  const auto map = arrow::MapArray::FromArrays(offsets, texts, numbers).ValueOrDie();
+  return arrow::Table::Make(
+      arrow::schema({arrow::field("prompt", coded->type()), arrow::field("chosen", arrow::binary()),
+                     arrow::field("rejected", arrow::timestamp(arrow::TimeUnit::MICRO)),
+                     arrow::field("map", map->type())}),
+      {coded, cast_of(texts, arrow::binary()), cast_of(numbers, arrow::timestamp(arrow::TimeUnit::MICRO)),
+       map});
+}
+
 std::string file_of(const std::shared_ptr<arrow::Table>& table, arrow::Compression::type compression,
                     bool dictionary) {
   const auto sink = arrow::io::BufferOutputStream::Create().ValueOrDie();
   ::parquet::WriterProperties::Builder properties;
   properties.compression(compression);
   if (!dictionary) properties.disable_dictionary();
-  if (!::parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), sink, 2, properties.build()).ok())
+  const auto stored = ::parquet::ArrowWriterProperties::Builder().store_schema()->build();
+  if (!::parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), sink, 2, properties.build(), stored)
+           .ok())
     fail("WriteTable");
   return sink->Finish().ValueOrDie()->ToString();
 }
@@ -67,7 +87,7 @@ std::vector<std::string> seeds() {
                                                         arrow::field("turns", records()->type())}),
                                          {texts("q"), lists(), records()});
   std::vector<std::string> files;
-  for (const auto& table : {pairs, nested})
+  for (const auto& table : {pairs, nested, odd_columns(texts("q"))})
     for (const bool dictionary : {false, true}) {
       files.push_back(file_of(table, arrow::Compression::UNCOMPRESSED, dictionary));
       files.push_back(file_of(table, arrow::Compression::ZSTD, dictionary));
