@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parse_json.h"
 #include "base/shell.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
@@ -207,8 +208,7 @@ report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
 
 report::CardRun read_run(const fs::path& run, const fs::path& checkpoint, const std::string& base_model,
                          const std::string& exp_name, std::vector<std::string>& notes) {
-  const json state =
-      json::parse(read_text_file(checkpoint / "state" / "run.json", "the state of the run"), nullptr, false);
+  const json state = parse_json(read_text_file(checkpoint / "state" / "run.json", "the state of the run"));
   const auto count = [&](const char* name) {
     return state.is_object() && state.contains(name) && state[name].is_number_integer()
                ? state[name].get<std::int64_t>()

@@ -9,6 +9,7 @@
 #include "base/exit_status.h"
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/parse_json.h"
 #include "base/shell.h"
 #include "base/stop.h"
 #include "base/terminal.h"
@@ -75,7 +76,7 @@ hub::Commits commits_of(const run::Start& start) try {
   const fs::path file = start.folder / "plan.json";
   std::error_code none;
   if (!start.checkpoint || !fs::exists(file, none)) return {};
-  const auto plan = nlohmann::json::parse(read_text_file(file, "the plan of the run"), nullptr, false);
+  const auto plan = parse_json(read_text_file(file, "the plan of the run"));
   return plan.is_object() ? plan.value("commits", hub::Commits{}) : hub::Commits{};
 } catch (const nlohmann::json::exception&) {
   return {};

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parse_json.h"
 #include "base/utf8.h"
 
 namespace dpo::hub {
@@ -77,7 +78,7 @@ std::optional<int> asked_to_wait(const http::Answer& answer) {
 }  // namespace
 
 std::string parse_commit(std::string_view text, const std::string& origin) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   const std::string commit = answer.is_object() ? text_of(answer, "sha") : "";
   if (!is_commit(commit))
     throw UserError(
@@ -88,7 +89,7 @@ std::string parse_commit(std::string_view text, const std::string& origin) {
 }
 
 std::vector<HubFile> parse_tree(std::string_view text, const std::string& origin) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   if (!answer.is_array())
     throw UserError(
         fmt::format("{}: not an answer of a Hugging Face hub: no list of files; check "
@@ -101,7 +102,7 @@ std::vector<HubFile> parse_tree(std::string_view text, const std::string& origin
 }
 
 std::optional<std::vector<HubFile>> parse_cached_tree(std::string_view text) {
-  const json tree = json::parse(text, nullptr, false);
+  const json tree = parse_json(text);
   if (!tree.is_object() || tree.value("format_version", json()) != 1) return std::nullopt;
   const auto listed = tree.find("files");
   if (listed == tree.end() || !listed->is_object()) return std::nullopt;

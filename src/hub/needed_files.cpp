@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/parse_json.h"
 #include "base/utf8.h"
 
 namespace dpo::hub {
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, 12> kSmallFiles = {"config.json",        
 
 // The files that an index of weights names. What is wrong with it is reported when the weights are read.
 std::set<std::string> files_of_index(const std::string& text) {
-  const auto index = nlohmann::json::parse(text, nullptr, false);
+  const auto index = parse_json(text);
   std::set<std::string> files;
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) return files;
   for (const auto& [tensor, file] : index["weight_map"].items())

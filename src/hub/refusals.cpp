@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/parse_json.h"
 #include "hub/answers.h"
 #include "hub/settings.h"
 
@@ -50,7 +51,7 @@ std::string describe(const Repository& repository) {
 std::string reason_of(const http::Answer& answer) {
   const std::string message = answer.header("x-error-message");
   if (!message.empty()) return message;
-  const auto body = nlohmann::json::parse(answer.body, nullptr, false);
+  const auto body = parse_json(answer.body);
   for (const char* name : {"error", "message"})
     if (body.is_object() && body.contains(name) && body[name].is_string()) return body[name];
   return "";

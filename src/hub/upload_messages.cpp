@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "hub/repository.h"
 
 namespace dpo::hub {
@@ -107,7 +108,7 @@ std::string print_new_repository(const std::string& owner, const std::string& na
 }
 
 std::string visibility_in(std::string_view text) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   if (!answer.is_object() || !answer.contains("private") || !answer["private"].is_boolean()) return "";
   return answer["private"] ? "private" : "public";
 }
@@ -120,7 +121,7 @@ std::string print_preupload(const std::vector<Announced>& files) {
 }
 
 std::map<std::string, Wish> parse_preupload(std::string_view text, const std::string& origin) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   std::map<std::string, Wish> wishes;
   for (const json& item : list_in(answer, "files", origin)) {
     const std::string mode = member(item, "uploadMode");
@@ -143,7 +144,7 @@ std::string print_batch(const std::vector<LargeObject>& objects, const std::stri
 
 UploadPlaces parse_batch(std::string_view text, const std::vector<LargeObject>& objects,
                          const std::string& origin) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   UploadPlaces found;
   const json& answers = list_in(answer, "objects", origin);
   found.transfer = member(answer, "transfer");
@@ -184,13 +185,13 @@ std::string print_commit(const std::string& summary, const std::string& parent,
 }
 
 Commit parse_new_commit(std::string_view text, const std::string& origin) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   if (!answer.is_object() || !is_commit(member(answer, "commitOid"))) throw not_a_hub(origin, "no commit");
   return {member(answer, "commitOid"), member(answer, "commitUrl")};
 }
 
 Account parse_account(std::string_view text) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = parse_json(text);
   Account account;
   if (!answer.is_object()) return account;
   account.name = member(answer, "name");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/parse_json.h"
 #include "base/utf8.h"
 
 namespace dpo::report {
@@ -27,7 +28,7 @@ std::ifstream open_file(const fs::path& file) {
 void for_objects(const fs::path& file, const std::function<bool(const json&)>& use) {
   std::ifstream lines = open_file(file);
   for (std::string line; std::getline(lines, line);)
-    if (const json object = json::parse(line, nullptr, false); object.is_object() && !use(object)) return;
+    if (const json object = parse_json(line); object.is_object() && !use(object)) return;
 }
 
 std::string text_at(const json& object, const char* name) {
@@ -181,7 +182,7 @@ LogFacts read_log(const fs::path& file) {
 json read_object(const fs::path& file) {
   std::ifstream text = open_file(file);
   if (!text.is_open()) return {};
-  json object = json::parse(text, nullptr, false);
+  json object = parse_json(std::string(std::istreambuf_iterator<char>(text), {}));
   return object.is_object() ? object : json();
 }
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/parse_json.h"
+
 namespace dpo::run {
 namespace {
 
@@ -95,7 +97,7 @@ std::vector<std::string> to_json_lines(std::span<const Sample> policy, std::span
 }
 
 std::optional<Sample> parse_sample(std::string_view line) {
-  const auto object = nlohmann::json::parse(line, nullptr, false);
+  const auto object = parse_json(line);
   if (!object.is_object()) return std::nullopt;
   const auto at = [&](const char* name) { return object.value(name, nlohmann::json()); };
   const auto prompt = at("prompt"), text = at("policy"), tokens = at("policy_tokens"),

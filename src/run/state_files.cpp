@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parse_json.h"
 #include "base/sha256.h"
 #include "config/text.h"
 
@@ -59,8 +60,6 @@ class Object {
   const std::string& origin_;
 };
 
-json parsed(std::string_view text) { return json::parse(text.begin(), text.end(), nullptr, false); }
-
 std::string digest_of(const json& files) {
   Sha256 sum;
   sum.add(files.dump());
@@ -87,7 +86,7 @@ std::string text_of(const RunState& run_state) {
 }
 
 RunState parse_run_state(std::string_view text, const std::string& origin) {
-  const json value = parsed(text);
+  const json value = parse_json(text);
   const Object object(value, origin);
   RunState run_state;
   run_state.updates = object.count("updates", 0);
@@ -111,7 +110,7 @@ std::string text_of(const Marker& marker) {
 }
 
 Marker parse_marker(std::string_view text, const std::string& origin) {
-  const json value = parsed(text);
+  const json value = parse_json(text);
   const Object object(value, origin);
   const Object files = object.object("files");
   Marker marker;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "report/chart.h"
 #include "report/style.h"
 #include "serve/page_files.h"
@@ -112,7 +113,7 @@ std::string_view page_file(std::string_view name) {
 }
 
 Prompt prompt_of(const std::string& body) {
-  const json given = json::parse(body, nullptr, false);
+  const json given = parse_json(body);
   if (!given.is_object()) throw UserError("expected a JSON object");
   const auto get = [&]<class Value>(const char* name, Value fallback) {
     try {

@@ -11,8 +11,6 @@
 namespace dpo::text {
 namespace {
 
-constexpr std::size_t kDeepest = 64;
-
 // A value in messages: one short printable line.
 std::string summary(const nlohmann::json& value) {
   if (value.is_object() && value.contains("type"))
@@ -21,26 +19,6 @@ std::string summary(const nlohmann::json& value) {
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() > 80 ? text.substr(0, 77) + "..." : text;
-}
-
-// Parsing is not recursive, but code that walks the value may be.
-std::size_t nesting_of(const std::string& text) {
-  std::size_t deepest = 0, depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
 }
 
 }  // namespace
@@ -113,8 +91,9 @@ bool JsonField::flag_or(const std::string& name, bool fallback) const {
 }
 
 JsonFile::JsonFile(const std::string& text, const std::string& file) : file_(file) {
-  if (nesting_of(text) > kDeepest)
-    throw UserError(fmt::format("{}: nested deeper than {} levels; not a tokenizer file", file, kDeepest));
+  if (is_nested_deeply(text))
+    throw UserError(
+        fmt::format("{}: nested deeper than {} levels; not a tokenizer file", file, kDeepestJson));
   try {
     value_ = std::make_unique<const nlohmann::json>(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception&) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/parse_json.h"
 #include "base/utf8.h"
 
 namespace dpo::track {
@@ -60,7 +61,7 @@ http::Headers headers_for_mlflow() {
 }
 
 ordered_json json_of_answer(const std::string& body) {
-  ordered_json json = ordered_json::parse(body, nullptr, /*allow_exceptions=*/false);
+  ordered_json json = parse_json<ordered_json>(body);
   return json.is_object() ? json : ordered_json::object();
 }
 

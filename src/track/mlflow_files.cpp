@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/parse_json.h"
 #include "base/utf8.h"
 
 namespace dpo::track {
@@ -56,7 +57,7 @@ void for_lines(std::string_view lines, Call call) {
 
 // An empty object if the line is damaged.
 ordered_json parse_line(std::string_view line) {
-  ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ordered_json json = parse_json<ordered_json>(line);
   return json.is_object() ? json : ordered_json::object();
 }
 

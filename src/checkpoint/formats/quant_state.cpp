@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -68,7 +69,7 @@ class StateReader {
 }  // namespace
 
 QuantState parse_quant_state(std::string_view text, const std::string& origin) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = parse_json(text);
   const StateReader in(object, origin);
   if (!object.is_object()) in.fail("it is not a JSON object");
   in.require("quant_type", "nf4");

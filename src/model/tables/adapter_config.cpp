@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 
 namespace dpo::model {
 namespace {
@@ -29,6 +30,7 @@ constexpr const char* kUnsupported[] = {"lora_bias",
 class Reader {
  public:
   Reader(std::string_view text, std::string origin) : origin_(std::move(origin)) {
+    if (is_nested_deeply(text)) fail(fmt::format("nested deeper than {} levels", kDeepestJson));
     object_ = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!object_.is_object()) fail("not a JSON object");
   }

@@ -1,5 +1,8 @@
 #include "model/tables/config_object.h"
 
+#include <fmt/format.h>
+
+#include "base/json_problem.h"
 #include "base/nearest.h"
 #include "model/tables/config_reader.h"
 
@@ -87,7 +90,11 @@ Family family_of(const json& object, const std::string& origin) {
 }
 
 json parse_config_object(std::string_view config_json, const std::string& origin) {
-  json object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  json object;
+  if (is_nested_deeply(config_json))
+    ConfigReader(object, origin)
+        .fail(fmt::format("nested deeper than {} levels; not a model's configuration", kDeepestJson));
+  object = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) ConfigReader(object, origin).fail("not a JSON object");
   if (has_images(object)) {
     const auto text = object.find("text_config");

@@ -72,6 +72,17 @@ TEST(JsonProblem, SaysWhere) {
   EXPECT_FALSE(json_problem("[1,]", "file")->ends_early);
 }
 
+TEST(JsonNesting, CountsListsAndObjectsOutsideOfStrings) {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_FALSE(is_nested_deeply(nested(kDeepestJson)));
+  EXPECT_TRUE(is_nested_deeply(nested(kDeepestJson + 1)));
+  EXPECT_TRUE(is_nested_deeply("{\"a\": " + std::string(1 << 20, '{')));
+  EXPECT_FALSE(is_nested_deeply("[\"\\\"" + nested(1000) + "\", \"" + nested(1000) + "\"]"));
+  std::string flat = "[";
+  for (int i = 0; i < 1000; ++i) flat += "[],";
+  EXPECT_FALSE(is_nested_deeply(flat + "{}]"));
+}
+
 TEST(JsonProblem, ShowsAPieceOfALongLine) {
   const std::string words(100, 'w');
   const auto problem = json_problem("{\"a\": \"" + words + "\", \"b\" 1, \"c\": \"" + words + "\"}", "line");

@@ -80,6 +80,16 @@ TEST(AdapterConfig, SeparatesTheRevisionOfItsModel) {
   }
 }
 
+TEST(AdapterConfig, IsNotNestedDeeply) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  try {
+    parse_adapter_config(R"({"peft_type": )" + deep + "}", "adapter_config.json");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "adapter_config.json: nested deeper than 64 levels");
+  }
+}
+
 TEST(AdapterConfig, RefusesWhatWouldGiveOtherNumbers) {
   const auto problem_of = [](const std::string& key, const std::string& value) {
     auto object = nlohmann::json::parse(kPeft);

@@ -27,6 +27,17 @@ class RunFiles : public testing::Test {
   const fs::path folder_ = fs::path(testing::TempDir()) / "dpo_report_run_files";
 };
 
+// Copying such a value would overflow the stack, and end a server that shows the run.
+TEST_F(RunFiles, AreNotNestedDeeply) {
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_TRUE(read_object(write("plan.json", "{\"a\": " + deep + "}")).is_null());
+  EXPECT_TRUE(read_evaluation(write("step-0.jsonl",
+                                    "{\"example\": 3, \"loss\": 0.5, \"logps\": [-1, -2], "
+                                    "\"rewards\": [1, 0.5], \"other\": " +
+                                        deep + "}\n"))
+                  .empty());
+}
+
 TEST_F(RunFiles, EvaluationsSkipWhatIsDamaged) {
   const auto examples =
       read_evaluation(write("step-0.jsonl",

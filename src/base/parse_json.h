@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_problem.h"
+
+namespace dpo {
+
+// The value in a text of somebody else; discarded (no object, no list) if it is not JSON or is_nested_deeply.
+template <class Json = nlohmann::json>
+Json parse_json(std::string_view text) {
+  if (is_nested_deeply(text)) return Json(nlohmann::detail::value_t::discarded);
+  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+}  // namespace dpo
