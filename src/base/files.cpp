@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 #include "base/user_path.h"
 
 namespace dpo {
@@ -53,6 +54,7 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     throw UserError(fmt::format("{}: {} is a folder, expected a file", what, path.string()));
+  check_regular(path, what);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) {
@@ -87,7 +89,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, const std::string& wha
   const auto fail = [&](const std::string& why) {
     throw UserError(fmt::format("{}: cannot read {}: {}", what, path.string(), why));
   };
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("not a regular file");
@@ -112,7 +114,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 PositionedFile::PositionedFile(std::filesystem::path path, std::string what)
-    : path_(std::move(path)), what_(std::move(what)), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(std::move(path)), what_(std::move(what)) {
+  check_regular(path_, what_);
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw UserError(fmt::format("{}: cannot read {}: {}", what_, path_.string(), std::strerror(errno)));
 }

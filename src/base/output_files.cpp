@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace dpo {
 namespace {
@@ -167,7 +168,7 @@ SharedFile::SharedFile(fs::path path, std::uint64_t size) : path_(std::move(path
 SharedFile::SharedFile(fs::path path) : path_(std::move(path)) { open(0); }
 
 void SharedFile::open(int flags) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+  descriptor_ = open_to_write(path_, O_WRONLY | flags, Owner::anyone);
   if (descriptor_ < 0) fail("opening");
 }
 

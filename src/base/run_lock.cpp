@@ -10,12 +10,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace dpo {
 
 RunLock::RunLock(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kName;
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = open_to_write(file, O_RDWR | O_CREAT, Owner::anyone);
   if (descriptor_ < 0)
     throw UserError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;

@@ -10,6 +10,7 @@
 #include <openssl/evp.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace dpo {
 
@@ -44,6 +45,7 @@ std::string to_hex(std::span<const std::byte> bytes) {
 }
 
 Sha256::Sum sha256_of_file(const std::filesystem::path& path) {
+  check_regular(path, "reading");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));

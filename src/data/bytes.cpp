@@ -14,6 +14,7 @@
 #include <zstd.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace dpo::data {
 namespace {
@@ -31,7 +32,9 @@ constexpr std::uint64_t kAlwaysAllowed = 64u << 20;
 
 class PlainReader : public ByteReader {
  public:
-  explicit PlainReader(const fs::path& file) : path_(file), file_(std::fopen(file.c_str(), "rb")) {
+  explicit PlainReader(const fs::path& file) : path_(file) {
+    check_regular(file, "data");
+    file_ = std::fopen(file.c_str(), "rb");
     if (!file_) fail(path_, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
   ~PlainReader() override { std::fclose(file_); }
@@ -50,7 +53,7 @@ class PlainReader : public ByteReader {
 
  private:
   fs::path path_;
-  std::FILE* file_;
+  std::FILE* file_ = nullptr;
 };
 
 // What the two kinds of compression share: a buffer of compressed bytes, and the limit of their expansion.

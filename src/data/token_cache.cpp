@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 #include "base/output_files.h"
 #include "base/parallel.h"
 #include "config/text.h"
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 // the later file replaces an equal one.
 class Lock {
  public:
-  explicit Lock(const fs::path& path) : descriptor_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
+  explicit Lock(const fs::path& path) : descriptor_(open_to_write(path, O_CREAT | O_RDWR, Owner::anyone)) {
     while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
     }
   }

@@ -1,11 +1,11 @@
 #include "demo/runs.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/output_files.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
 
@@ -62,11 +62,13 @@ void claim_folder(const fs::path& folder) {
        {"conversations", "preferences", "blank", "model", "cache", "sft", "dpo", "report.html"})
     if (ours) fs::remove_all(folder / made, failed);
   fs::create_directories(folder, failed);
-  std::ofstream(folder / kMarker)
-      << "written by 'dpo demo', which replaces its earlier results in this folder\n";
-  if (!fs::exists(folder / kMarker, failed))
+  try {
+    write_file(folder / kMarker,
+               "written by 'dpo demo', which replaces its earlier results in this folder\n");
+  } catch (const UserError&) {
     throw UserError(
         fmt::format("{}: cannot be created or written; choose another folder: dpo demo --dir DIR", name));
+  }
 }
 
 std::vector<std::string> sft_arguments(const fs::path& folder) {

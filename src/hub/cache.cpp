@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/open_file.h"
 #include "base/output_files.h"
 
 namespace dpo::hub {
@@ -119,7 +120,7 @@ void link_blob(const Repository& repository, const std::string& commit, const st
 BlobLock::BlobLock(const Repository& repository, const std::string& etag, const std::function<void()>& wait) {
   const fs::path path = cache_folder() / ".locks" / folder_name(repository) / (etag + ".lock");
   make_folder(path.parent_path());
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
+  descriptor_ = open_to_write(path, O_RDWR | O_CREAT, Owner::anyone);
   if (descriptor_ < 0)
     throw UserError(
         fmt::format("Hugging Face cache: cannot open {}: {}", path.string(), std::strerror(errno)));

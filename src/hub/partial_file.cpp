@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/open_file.h"
 #include "base/stop.h"
 
 namespace dpo::hub {
@@ -52,6 +53,13 @@ bool may_be_in_use(const fs::path& file, const std::string& host, const std::str
   return failed || fs::file_time_type::clock::now() - written < kLongestWait;
 }
 
+// In a cache that several users share, each of them can give such a name to a link.
+bool is_own_file(const fs::path& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
+         found.st_uid == ::geteuid();
+}
+
 }  // namespace
 
 std::optional<fs::path> find_partial(const fs::path& blob) {
@@ -63,6 +71,7 @@ std::optional<fs::path> find_partial(const fs::path& blob) {
     const std::size_t random = name.rfind('-');
     const std::size_t process = random == name.npos ? name.npos : name.rfind('-', random - 1);
     if (process == name.npos || process < prefix.size()) continue;  // the Python client's
+    if (!is_own_file(at->path())) continue;
     if (!may_be_in_use(at->path(), name.substr(prefix.size(), process - prefix.size()),
                        name.substr(process + 1, random - process - 1)))
       return at->path();
@@ -83,12 +92,12 @@ PartialFile::~PartialFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// Of several processes that want it, one can rename it. A file of another user is not used.
+// Only one of several processes that want it can rename it.
 void PartialFile::open_leftover() {
   const auto found = find_partial(blob_);
   if (!found || ::access(found->c_str(), R_OK | W_OK) != 0) return;
   if (::rename(found->c_str(), path_.c_str()) != 0) return;
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  descriptor_ = open_to_write(path_, O_RDWR, Owner::this_user);
   if (descriptor_ >= 0) read();
 }
 

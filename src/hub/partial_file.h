@@ -10,6 +10,7 @@
 namespace dpo::hub {
 
 // What is left of an interrupted download of `blob`, next to it, and no process writes any more.
+// Files of other users and links are not used.
 std::optional<std::filesystem::path> find_partial(const std::filesystem::path& blob);
 
 // A download on disk: always the beginning of the content, so that it can be continued whatever ended it.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <random>
 #include <set>
@@ -58,9 +59,10 @@ class StatusFiles {
       write(name, message);
       return true;
     } catch (const std::exception&) {
-      const int descriptor = ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-      if (descriptor >= 0) ::close(descriptor);
-      return descriptor >= 0;
+      const int descriptor = ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor < 0) return errno == EEXIST;
+      ::close(descriptor);
+      return true;
     }
   }
 

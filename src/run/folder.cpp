@@ -64,11 +64,6 @@ void remove_later_evaluations(const fs::path& run, std::int64_t evaluated) {
   }
 }
 
-bool add_line(std::ofstream& file, const std::string& line) {
-  file.clear();
-  return static_cast<bool>(file << line + "\n" << std::flush);
-}
-
 bool try_to_write(const fs::path& path, const std::string& lines) {
   try {
     write_lines(path, lines);
@@ -121,7 +116,7 @@ RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::functi
   if (is_continued) remove_later_evaluations(path_, run_state.evaluated);
   metrics_.emplace(file, is_continued ? lines_until(read_metrics(file), run_state) : "");
   if (!metrics_->is_written()) throw UserError(fmt::format("cannot write {}", file.string()));
-  log_.open(path_ / "log.txt", std::ios::app);
+  log_.emplace(path_ / "log.txt");
 }
 
 void RunFolder::start_trackers(const config::RunConfig& config, std::string config_json) {
@@ -143,7 +138,7 @@ void RunFolder::start_trackers(const config::RunConfig& config, std::string conf
 
 bool RunFolder::log(const std::string& line) {
   if (!writes_) return true;
-  return add_line(log_, fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+  return log_->add(fmt::format("{:%Y-%m-%d %H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
 }
 
 bool RunFolder::add_metrics(const Metrics& metrics) {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "base/open_file.h"
 #include "base/run_lock.h"
 #include "config/run_config.h"
 #include "run/metrics.h"
@@ -66,7 +66,7 @@ class RunFolder {
   std::optional<RunLock> lock_;
   std::int64_t examples_ = 0, evaluated_ = -1;  // of the checkpoint that the run is resumed from
   std::optional<track::AppendFile> metrics_;
-  std::ofstream log_;
+  std::optional<LineFile> log_;
   track::Trackers trackers_;
   std::function<void(const std::filesystem::path&)> report_;
 };

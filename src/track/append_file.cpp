@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/open_file.h"
 #include "base/output_files.h"
 
 namespace dpo::track {
@@ -45,10 +46,10 @@ void AppendFile::create() {
   try {
     std::filesystem::create_directories(path_.parent_path());
     write_file(path_, unwritten_);
+    descriptor_ = open_to_write(path_, O_WRONLY, Owner::anyone);
   } catch (const std::exception&) {
     return;
   }
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) return;
   written_ = unwritten_.size();
   unwritten_.clear();

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "unit/full_disk.h"
 
 namespace dpo {
 namespace {
@@ -82,8 +83,15 @@ TEST(SharedFile, IsWrittenBySeveralAtPlacesOfTheirOwn) {
 TEST(SharedFile, NamesWhatFails) {
   EXPECT_EQ(problem_of([] { SharedFile("/no/such/file"); }),
             "opening /no/such/file failed: No such file or directory");
-  SharedFile full("/dev/full");
-  EXPECT_EQ(problem_of([&] { full.write(0, "x"); }), "writing /dev/full failed: No space left on device");
+  const fs::path file = fs::path(testing::TempDir()) / "dpo_shared_file_test";
+  fs::remove(file);
+  {
+    SharedFile full(file, 1);
+    fill_disk_of(file);
+    EXPECT_EQ(problem_of([&] { full.write(0, "x"); }),
+              "writing " + file.string() + " failed: No space left on device");
+  }
+  fs::remove(file);
 }
 
 }  // namespace

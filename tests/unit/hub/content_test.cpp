@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +14,7 @@
 #include "base/files.h"
 #include "hub/content_hash.h"
 #include "hub/partial_file.h"
+#include "unit/full_disk.h"
 
 namespace dpo::hub {
 namespace {
@@ -100,8 +102,8 @@ TEST_F(Partial, ThatCannotBeWrittenSaysWhatToDo) {
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("HF_HUB_CACHE=DIR"), std::string::npos);
   }
-  fs::create_symlink("/dev/full", leftover(this_host()));
   PartialFile full(blob(), kGitSum, 6);
+  fill_disk_of(full.path());
   try {
     full.append("hel");
     FAIL();
@@ -110,6 +112,44 @@ TEST_F(Partial, ThatCannotBeWrittenSaysWhatToDo) {
               std::string::npos)
         << error.what();
   }
+}
+
+// In a cache that users share, another one may have given a leftover's name to anything.
+class PartialOfOthers : public Partial {
+ protected:
+  PartialOfOthers() { std::ofstream(mine()) << "mine"; }
+  fs::path mine() const { return folder_ / "mine"; }
+
+  void expect_new_file() const {
+    EXPECT_EQ(find_partial(blob()), std::nullopt);
+    PartialFile file(blob(), kSha256Sum, 6);
+    EXPECT_EQ(file.size(), 0);
+    file.append(kHello);
+    file.finish();
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(blob())));
+    EXPECT_EQ(read_text_file(blob(), "test"), kHello);
+    EXPECT_EQ(read_text_file(mine(), "test"), "mine") << "nothing is appended to it";
+  }
+};
+
+TEST_F(PartialOfOthers, AreNotUsedIfTheyAreLinks) {
+  fs::create_symlink(mine(), leftover(this_host()));
+  expect_new_file();
+  fs::remove(leftover(this_host()));
+  fs::create_hard_link(mine(), leftover(this_host()));
+  expect_new_file();
+}
+
+TEST_F(PartialOfOthers, AreNotWaitedForIfTheyArePipes) {
+  ASSERT_EQ(::mkfifo(leftover(this_host()).c_str(), 0666), 0);
+  expect_new_file();
+}
+
+TEST_F(PartialOfOthers, AreNotContinued) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  std::ofstream(leftover(this_host())) << "hal";
+  ASSERT_EQ(::chown(leftover(this_host()).c_str(), 12345, 12345), 0);
+  expect_new_file();
 }
 
 }  // namespace
