@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/stop.h"
 #include "base/user_path.h"
@@ -13,6 +17,7 @@
 #include "commands/fetch.h"
 #include "commands/run_facts.h"
 #include "config/text.h"
+#include "data/end_of_turn.h"
 #include "hub/needed_files.h"
 #include "hub/push.h"
 
@@ -62,8 +67,7 @@ Model find_model(const PushArguments& arguments) {
 nlohmann::json files_in_marker(const fs::path& folder) {
   std::error_code none;
   if (!fs::exists(folder / "COMPLETE", none)) return {};
-  const auto marker =
-      nlohmann::json::parse(read_text_file(folder / "COMPLETE", "a checkpoint's marker"), nullptr, false);
+  const auto marker = parse_json(read_text_file(folder / "COMPLETE", "a checkpoint's marker"));
   return marker.is_object() && marker.contains("files") ? marker["files"] : nlohmann::json();
 }
 
@@ -77,25 +81,58 @@ std::vector<hub::HubFile> files_in(const fs::path& folder) {
   return files;
 }
 
-// Writes config.json and tokenizer_config.json without the name of the folder that the model was loaded from,
-// which versions of transformers put there.
-void remove_origin(hub::LocalFile& file) {
+// The text of a file that may be changed; nullopt if it is not the one in the marker, which push() reports.
+std::optional<std::string> intact_text(const hub::LocalFile& file) {
   std::string text = read_text_file(file.file, "the model's configuration", std::size_t{1} << 30);
   Sha256 hash;
   hash.add(text);
-  const bool is_damaged = !file.sha256.empty() && to_hex(hash.finish()) != file.sha256;
-  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (is_damaged || !json.is_object()) return;  // push() says so
-  if (json.erase("_name_or_path") + json.erase("name_or_path") == 0) return;
-  text = json.dump(2) + "\n";
+  if (!file.sha256.empty() && to_hex(hash.finish()) != file.sha256) return std::nullopt;
+  return text;
+}
+
+hub::LocalFile text_file(const std::string& path, std::string text) {
   const auto size = static_cast<std::int64_t>(text.size());
-  file = {.path = file.path, .text = std::move(text), .size = size};
+  return {.path = path, .text = std::move(text), .size = size};
+}
+
+// Writes config.json and tokenizer_config.json without the name of the folder that the model was loaded from,
+// which versions of transformers put there.
+void remove_origin(hub::LocalFile& file) {
+  const auto text = intact_text(file);
+  auto json = parse_json<nlohmann::ordered_json>(text.value_or(""));
+  if (!json.is_object() || json.erase("_name_or_path") + json.erase("name_or_path") == 0) return;
+  file = text_file(file.path, json.dump(2) + "\n");
+}
+
+// Makes generation stop where the chat template, if there is one, ends an answer.
+void add_answer_ends(std::vector<hub::LocalFile>& files, const fs::path& folder,
+                     std::vector<std::string>& notes) {
+  std::string problem;
+  const auto ends = data::answer_ends(folder, problem);
+  if (!problem.empty())
+    notes.push_back(fmt::format("{} is pushed as it is, since it is not known how an answer ends: {}",
+                                text::kGenerationConfig, problem));
+  if (!ends) return;
+  const auto found = std::ranges::find(files, text::kGenerationConfig, &hub::LocalFile::path);
+  const auto before = found == files.end() ? "" : intact_text(*found);
+  if (!before) return;
+  std::error_code none;
+  const fs::path config = folder / "config.json";
+  const std::string after = text::with_ends(
+      *before, fs::exists(config, none) ? read_text_file(config, "the model's configuration") : "", *ends);
+  if (after == *before) return;
+  notes.push_back(
+      fmt::format("{} is pushed with eos_token_id [{}], so that generation stops at the end of a turn",
+                  text::kGenerationConfig, fmt::join(text::eos_ids(after), ", ")));
+  if (found == files.end())
+    files.push_back(text_file(text::kGenerationConfig, after));
+  else
+    *found = text_file(text::kGenerationConfig, after);
 }
 
 // Writes adapter_config.json with the name on the hub of the adapter's model. Others cannot use a folder.
 void name_base(hub::LocalFile& file, const std::string& base_model) {
-  auto json =
-      nlohmann::ordered_json::parse(read_text_file(file.file, "the adapter's configuration"), nullptr, false);
+  auto json = parse_json<nlohmann::ordered_json>(read_text_file(file.file, "the adapter's configuration"));
   if (!json.is_object()) throw UserError(fmt::format("{}: not a JSON object", file.file.string()));
   constexpr const char* kBase = "base_model_name_or_path";
   const std::string base =
@@ -108,8 +145,7 @@ void name_base(hub::LocalFile& file, const std::string& base_model) {
                     "--base-model ORG/NAME names it on the hub; or 'dpo merge {} {} OUT' makes a whole model",
                     base, base, file.file.parent_path().string()));
   json[kBase] = base_model;
-  const std::string text = json.dump(2) + "\n";
-  file = {.path = file.path, .text = text, .size = static_cast<std::int64_t>(text.size())};
+  file = text_file(file.path, json.dump(2) + "\n");
 }
 
 // The files of the model or adapter, and no others: not the optimizer's state, nothing of the run.
@@ -163,8 +199,7 @@ hub::LocalFile card_of(const PushArguments& arguments, const hub::Repository& re
                       model.folder.string()));
     text = report::model_card(facts);
   }
-  const auto size = static_cast<std::int64_t>(text.size());
-  return {.path = "README.md", .text = std::move(text), .size = size};
+  return text_file("README.md", std::move(text));
 }
 
 hub::Repository repository_of(const PushArguments& arguments) {
@@ -229,6 +264,7 @@ int run_push(const PushArguments& arguments) {
   const Model model = find_model(arguments);
   std::vector<hub::LocalFile> files = model_files(model.folder, arguments.base_model);
   std::vector<std::string> notes;
+  add_answer_ends(files, model.folder, notes);
   files.push_back(card_of(arguments, repository, model, notes));
   print_notes(notes);
   std::int64_t all = 0;

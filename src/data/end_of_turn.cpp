@@ -1,5 +1,10 @@
 #include "data/end_of_turn.h"
 
+#include <limits>
+
+#include "base/error.h"
+#include "data/token_cache.h"
+
 namespace dpo::data {
 namespace {
 
@@ -35,6 +40,24 @@ EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenize
     answer = text.find(kAnswer);
   }
   return {};
+}
+
+text::AnswerEnds answer_ends(const ChatTokenizer& chat, const text::Tokenizer& tokenizer) {
+  text::AnswerEnds ends{{end_of_text(tokenizer)}, tokenizer.pad()};
+  if (const auto token = end_of_turn(chat, tokenizer).token; token && *token != ends.tokens.front())
+    ends.tokens.push_back(*token);
+  return ends;
+}
+
+std::optional<text::AnswerEnds> answer_ends(const std::filesystem::path& folder, std::string& problem) try {
+  if (!text::find_chat_template(folder)) return std::nullopt;
+  const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  config::RunConfig settings;
+  settings.max_length = std::numeric_limits<std::int64_t>::max();
+  return answer_ends(ChatTokenizer(settings, tokenizer), tokenizer);
+} catch (const UserError& error) {
+  problem = error.what();
+  return std::nullopt;
 }
 
 }  // namespace dpo::data

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "data/chat.h"
+#include "text/generation_config.h"
 
 namespace dpo::data {
 
@@ -15,5 +17,12 @@ struct EndOfTurn {
 
 // Of the template's own rendering of an answer; nothing if it refuses the example.
 EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenizer);
+
+// The tokens at which an answer of conversations ends: the end of text and the end of turn.
+text::AnswerEnds answer_ends(const ChatTokenizer& chat, const text::Tokenizer& tokenizer);
+
+// The same in a model's folder. Nullopt if it has no tokenizer with a chat template, or one that cannot be
+// used; then `problem` says why.
+std::optional<text::AnswerEnds> answer_ends(const std::filesystem::path& folder, std::string& problem);
 
 }  // namespace dpo::data

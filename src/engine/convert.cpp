@@ -48,13 +48,15 @@ int run_convert(const commands::ConvertArguments& arguments) {
   const Input input = input_of(arguments);
   const at::ScalarType dtype = dtype_to_write(arguments, input);
   handle_stop_signals();
-  const checkpoint::LoadedModel model =
+  checkpoint::LoadedModel model =
       checkpoint::load_model(input.config, dtype, at::kCPU, input.weights, shown_progress("reading"));
   print_weight_notes(model);
-  if (fs::path(arguments.out).extension() == ".pt")
+  if (fs::path(arguments.out).extension() == ".pt") {
     checkpoint::save_policy(arguments.out, model, shown_progress("writing"));
-  else
+  } else {
+    add_answer_ends(model, model.folder);
     checkpoint::save_model(arguments.out, model, arguments.shard_bytes, shown_progress("writing"));
+  }
   fmt::print("{}: {}\n", arguments.out, summary_of(model));
   return 0;
 }

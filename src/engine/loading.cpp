@@ -8,7 +8,7 @@
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -19,6 +19,7 @@
 #include "checkpoint/read_tensors.h"
 #include "commands/fetch.h"
 #include "commands/progress.h"
+#include "data/end_of_turn.h"
 #include "ops/devices.h"
 #include "plan/device.h"
 
@@ -40,16 +41,11 @@ at::ScalarType dtype_of(const commands::ModelArguments& arguments, at::Device de
   return bf16 ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
 }
 
-// "eos_token_id" of a JSON file: an id or a list of ids. None if the file or the key is missing.
+// The "eos_token_id" of a JSON file. Empty if the file or the key is missing.
 std::vector<text::Token> eos_of(const fs::path& file) {
   std::error_code none;
   if (!fs::exists(file, none)) return {};
-  const auto object = nlohmann::json::parse(read_text_file(file, "the model's tokens"), nullptr, false);
-  const auto value = object.is_object() ? object.value("eos_token_id", nlohmann::json()) : nlohmann::json();
-  std::vector<text::Token> ids;
-  for (const auto& id : value.is_array() ? value : nlohmann::json::array({value}))
-    if (id.is_number_unsigned()) ids.push_back(id.get<text::Token>());
-  return ids;
+  return text::eos_ids(read_text_file(file, "the model's tokens"));
 }
 
 }  // namespace
@@ -81,6 +77,25 @@ std::string summary_of(const checkpoint::LoadedModel& model) {
 void print_weight_notes(const checkpoint::LoadedModel& model) {
   const auto of_config = static_cast<std::ptrdiff_t>(model.config.settings.notes.size());
   commands::print_notes({model.notes.begin() + of_config, model.notes.end()});
+}
+
+void add_answer_ends(checkpoint::LoadedModel& model, const fs::path& tokenizer) {
+  std::string problem;
+  const auto ends = data::answer_ends(tokenizer, problem);
+  if (!problem.empty())
+    commands::print_notes({fmt::format("{} is unchanged, since it is not known how an answer ends: {}",
+                                       text::kGenerationConfig, problem)});
+  if (!ends) return;
+  const auto found = model.other_files.find(text::kGenerationConfig);
+  const std::string before = found == model.other_files.end() ? "" : found->second;
+  std::string after = text::with_ends(before, model.config_json, *ends);
+  if (after == before) return;
+  if (text::eos_ids(after) != text::eos_ids(before))
+    commands::print_notes(
+        {fmt::format("{}: eos_token_id is [{}] now, so that generation stops at the end of "
+                     "a turn",
+                     text::kGenerationConfig, fmt::join(text::eos_ids(after), ", "))});
+  model.other_files[text::kGenerationConfig] = std::move(after);
 }
 
 void fetch_models(const commands::ModelArguments& arguments) {
@@ -161,9 +176,15 @@ model::ModelConfig read_config(const commands::ModelArguments& arguments) {
 std::vector<text::Token> end_tokens(const commands::ModelArguments& arguments,
                                     const text::Tokenizer& tokenizer) {
   const fs::path config = config_of(arguments.model);
-  std::vector<text::Token> ids = eos_of(config.parent_path() / "generation_config.json");
+  std::vector<text::Token> ids = eos_of(config.parent_path() / text::kGenerationConfig);
   if (ids.empty()) ids = eos_of(config);
-  if (const auto eos = tokenizer.eos(); eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
+  if (!arguments.adapter.empty())
+    for (const text::Token id :
+         eos_of(checkpoint::adapter_folder(arguments.adapter) / text::kGenerationConfig))
+      ids.push_back(id);
+  if (const auto eos = tokenizer.eos()) ids.push_back(*eos);
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
   return ids;
 }
 

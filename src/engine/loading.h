@@ -21,6 +21,10 @@ at::ScalarType scalar_type_named(const std::string& name);  // float32, bfloat16
 // "GPT-2, 124,439,808 parameters, float32, 498 MB"
 std::string summary_of(const checkpoint::LoadedModel& model);
 
+// If the tokenizer's folder has a chat template, makes generation stop where it ends an answer
+// (generation_config.json), with a note.
+void add_answer_ends(checkpoint::LoadedModel& model, const std::filesystem::path& tokenizer);
+
 // The notes about a model's weights, without those about settings that training ignores.
 void print_weight_notes(const checkpoint::LoadedModel& model);
 
@@ -49,7 +53,7 @@ ReadyModel load_ready_model(const commands::ModelArguments& arguments);
 // The model's config.json alone.
 model::ModelConfig read_config(const commands::ModelArguments& arguments);
 
-// The end-of-text tokens that the model's files and the tokenizer name.
+// The end-of-text tokens that the files of the model and of its adapter and the tokenizer name.
 std::vector<text::Token> end_tokens(const commands::ModelArguments& arguments,
                                     const text::Tokenizer& tokenizer);
 

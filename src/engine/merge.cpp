@@ -133,7 +133,9 @@ checkpoint::LoadedModel merge(const std::string& name, const fs::path& folder, c
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)
     model.weights.blocks[i] =
         model::block_views(adapted.merged(i).flat.to(written), model.table.blocks[i], {});
-  if (checkpoint::has_tokenizer(folder)) checkpoint::use_tokenizer(model, folder);
+  const bool has_own = checkpoint::has_tokenizer(folder);
+  if (has_own) checkpoint::use_tokenizer(model, folder);
+  add_answer_ends(model, has_own ? folder : model.folder);
   checkpoint::save_model(out, model, kShardBytes, shown_progress("writing"));
   return model;
 }

@@ -46,7 +46,8 @@ void add_ends(RunData& data) {
   data.ends = {data::end_of_text(data.tokenizer)};
   if (!data.train.has_chats() && !(data.test && data.test->has_chats())) return;
   const data::ChatTokenizer chat(data.config, data.tokenizer);
-  if (const auto token = data::end_of_turn(chat, data.tokenizer).token) data.ends.push_back(*token);
+  data.answer_ends = data::answer_ends(chat, data.tokenizer);
+  data.ends = data.answer_ends->tokens;
   data.template_files = text::files_of(chat.chat_template());
 }
 
@@ -75,6 +76,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
                std::move(test),
                std::move(training),
                std::move(evaluation),
+               {},
                {},
                {}};
   add_ends(data);
@@ -152,6 +154,18 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
 }
 
+// The files of a checkpoint by which other programs talk with the model as it was trained.
+void set_other_files(checkpoint::LoadedModel& loaded, const RunData& data) {
+  if (data.config.model.tokenizer_name_or_path) checkpoint::use_tokenizer(loaded, data.tokenizer.folder());
+  if (!data.answer_ends) return;
+  // The model's own templates may include one for tools, which the chosen one replaces too.
+  std::erase_if(loaded.other_files,
+                [](const auto& file) { return file.first.starts_with("additional_chat_templates/"); });
+  for (const auto& [name, text] : data.template_files) loaded.other_files[name] = text;
+  std::string& generation = loaded.other_files[text::kGenerationConfig];
+  generation = text::with_ends(generation, loaded.config_json, *data.answer_ends);
+}
+
 }  // namespace
 
 PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
@@ -179,7 +193,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   checkpoint::LoadedModel loaded =
       adapted ? adapted->loaded : load_policy(data, checkpoint, mesh, devices, listener);
   for (const std::string& note : loaded.notes) listener.say(note);
-  for (const auto& [name, text] : data.template_files) loaded.other_files[name] = text;
+  set_other_files(loaded, data);
   train::TrainState state =
       adapted ? train::make_train_state(config, mesh, model::make_model(loaded.config, adapted->table()),
                                         initial_adapter(*adapted, checkpoint, config, mesh),

@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "run/samples.h"
 #include "run/snapshot.h"
+#include "text/generation_config.h"
 #include "text/tokenizer.h"
 #include "train/batches.h"
 #include "train/events.h"
@@ -31,8 +32,9 @@ struct RunData {
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
   std::vector<data::Token> ends;  // tokens that end a response
-  std::map<std::string, std::string>
-      template_files;  // for checkpoints: what conversations were rendered with
+  // Of runs on conversations, for checkpoints: how answers end, and what they were rendered with.
+  std::optional<text::AnswerEnds> answer_ends;
+  std::map<std::string, std::string> template_files;
 };
 
 // Everything that is loaded before the first update.

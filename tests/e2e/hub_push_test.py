@@ -27,7 +27,7 @@ class Pushes(OnTheHub):
         super().setUp()
         self.environment["HF_TOKEN"] = TOKEN
         self.run_folder = self.folder / "secret" / "run"
-        self.model = MODEL | {"chat_template.jinja": "{{ messages }}"}
+        self.model = MODEL | {"chat_template.jinja": "{{ messages }}", "generation_config.json": '{"eos_token_id": 1}'}
         self.write_run({**self.model, **WHOLE})
 
     def write_run(self, files, examples=320):
@@ -90,6 +90,20 @@ class Contents(Pushes):
         self.assertIn("org/it has all of it already", done.stderr)
         self.assertEqual(self.sent(), [])
         self.assertFalse([path for _, _, path, _ in self.hub.log if "/commit/" in path or "create" in path])
+
+    def test_generation_stops_at_the_end_of_an_answer(self):
+        files = {**self.model, **WHOLE}
+        del files["generation_config.json"]
+        (self.run_folder / "LATEST" / "generation_config.json").unlink()
+        for file, pushed in ((None, {"eos_token_id": [1]}), ({"eos_token_id": 0, "top_p": 0.5}, {"eos_token_id": [0, 1], "top_p": 0.5})):
+            self.write_run(files | ({"generation_config.json": json.dumps(file)} if file else {}))
+            done = self.push()
+            self.assertIn(f"generation_config.json is pushed with eos_token_id {pushed['eos_token_id']}", " ".join(done.stderr.split()))
+            self.assertEqual(json.loads(self.on_the_hub()["generation_config.json"]), pushed)
+        self.write_run(self.model | WHOLE | {"chat_template.jinja": "{% not a template"})
+        self.assertIn("generation_config.json is pushed as it is, since it is not known how an answer ends:",
+                      " ".join(self.push().stderr.split()))
+        self.assertEqual(self.on_the_hub()["generation_config.json"], b'{"eos_token_id": 1}')
 
     def test_python_downloads_it(self):
         self.push()

@@ -1,0 +1,28 @@
+// generation_config.json, which tells transformers and vLLM at which tokens generation stops.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace dpo::text {
+
+inline constexpr const char* kGenerationConfig = "generation_config.json";
+
+// How an answer ends, and what fills up a batch of them.
+struct AnswerEnds {
+  std::vector<Token> tokens;
+  std::optional<Token> pad;
+};
+
+// The "eos_token_id" of a JSON text: an id or a list of ids. Empty if it has none.
+std::vector<Token> eos_ids(const std::string& json);
+
+// The file's text with these ends added to its own, and with the padding token if it names none. `file` is
+// empty, or not JSON, if the model has none; transformers then reads `config`, the model's config.json. A
+// file that has all of it is returned as it is.
+std::string with_ends(const std::string& file, const std::string& config, const AnswerEnds& ends);
+
+}  // namespace dpo::text
