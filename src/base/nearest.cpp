@@ -9,8 +9,9 @@
 namespace dpo {
 namespace {
 
-// Edits (insert, delete, replace, swap of neighbours) between two names, case ignored.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+// Edits (insert, delete, replace, swap of neighbours) between two names, case ignored. A letter that is
+// replaced costs `replacement` edits.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t replacement) {
   const auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
   };
@@ -19,7 +20,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     next[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1)});
+      next[j] =
+          std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : replacement)});
       if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
         next[j] = std::min(next[j], before[j - 2] + 1);
     }
@@ -29,15 +31,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Its digits are the version or size that a name stands for: qwen3_5 is no misspelt qwen3.
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  for (const char c : name)
+    if (std::isdigit(static_cast<unsigned char>(c))) digits += c;
+  return digits;
+}
+
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   constexpr std::size_t kLongestName = 100;  // a pasted page of text resembles no name
   if (name.empty() || name.size() > kLongestName) return std::nullopt;
+  constexpr std::size_t kShortName = 4;  // with another letter it is another name: grpo and orpo
+  constexpr std::size_t kLettersPerEdit = 4;
+  const std::size_t replacement = name.size() <= kShortName ? 2 : 1;
   std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
+  std::size_t best_distance = std::max<std::size_t>(1, name.size() / kLettersPerEdit) + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(name, candidate);
+    if (digits_of(candidate) != digits_of(name)) continue;
+    const std::size_t distance = edit_distance(name, candidate, replacement);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

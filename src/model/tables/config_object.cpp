@@ -1,9 +1,6 @@
 #include "model/tables/config_object.h"
 
-#include <fmt/format.h>
-
 #include "base/json_problem.h"
-#include "base/nearest.h"
 #include "model/tables/config_reader.h"
 
 namespace dpo::model {
@@ -78,15 +75,15 @@ Family family_of(const json& object, const std::string& origin) {
   const auto it = object.find("model_type");
   if (it == object.end() || !it->is_string()) in.fail("'model_type' is missing or not a string");
   const std::string type = it->get<std::string>();
-  std::vector<std::string> known;
+  std::string list;
   for (const Family family : all_families()) {
     if (type == info_of(family).model_type) return family;
-    known.emplace_back(info_of(family).model_type);
+    list += (list.empty() ? "" : ", ") + std::string(info_of(family).model_type);
   }
-  std::string list;
-  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  in.fail(fmt::format("model_type '{}' is not supported (supported: {}){}", type, list,
-                      did_you_mean(type, known)));
+  // No similar name is offered: the file says truly what its weights are, and must not be edited.
+  in.fail(fmt::format(
+      "model_type '{}' is not supported (supported: {}); choose a model of one of these architectures", type,
+      list));
 }
 
 json parse_config_object(std::string_view config_json, const std::string& origin) {

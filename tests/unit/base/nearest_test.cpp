@@ -21,6 +21,19 @@ TEST(NearestName, SuggestsNothingForStrangers) {
   EXPECT_EQ(nearest_name(std::string(100'000, 'x'), kKeys), std::nullopt);
 }
 
+TEST(NearestName, OffersOnlyWhatCanBeMeant) {
+  // Another version or size is not a slip of the keyboard.
+  EXPECT_EQ(nearest_name("qwen3_5", {"qwen3", "qwen2"}), std::nullopt);
+  EXPECT_EQ(nearest_name("gemma3-12b", {"gemma3-1b", "gemma3-4b"}), std::nullopt);
+  EXPECT_EQ(nearest_name("gpt2xl", {"gpt2-xl"}), "gpt2-xl");
+  // Nor is a short name with another letter, though a missing, doubled or swapped one is.
+  for (const char* other : {"grpo", "ppo", "kpo"})
+    EXPECT_EQ(nearest_name(other, {"orpo", "cpo", "ipo", "dpo"}), std::nullopt) << other;
+  for (const char* slip : {"dop", "dppo", "do"}) EXPECT_EQ(nearest_name(slip, {"dpo", "kto"}), "dpo") << slip;
+  EXPECT_EQ(nearest_name("export", {"report"}), std::nullopt);
+  EXPECT_EQ(nearest_name("reprot", {"report"}), "report");
+}
+
 TEST(DidYouMean, EndsAMessageOrIsEmpty) {
   EXPECT_EQ(did_you_mean("betaa", kKeys), "; did you mean 'beta'?");
   EXPECT_EQ(did_you_mean("quantization", kKeys), "");

@@ -124,7 +124,7 @@ TEST(Match, SettlesTiedHeads) {
 TEST(Match, ListsEveryDifference) {
   const auto table = model::tensor_table(shape(false));
   auto stored = stored_of(table);
-  named(stored, "transformer.h.0.ln_1.weight").name = "transformer.h.0.ln_l.weight";
+  named(stored, "transformer.h.0.ln_1.weight").name = "transformer.h.0.lm_1.weight";
   named(stored, "transformer.wpe.weight").shape = {8, 16};
   named(stored, "lm_head.weight").dtype = Dtype::I8;
   std::erase_if(stored, [](const StoredTensor& t) { return t.name == "transformer.ln_f.bias"; });
@@ -136,9 +136,9 @@ TEST(Match, ListsEveryDifference) {
           "file: tensor 'lm_head.weight' has the dtype I8, expected F64, F32, F16 or BF16: of quantized "
           "weights only bitsandbytes' nf4 and int8 are supported",
           "file: the model's tensor 'transformer.h.0.ln_1.weight' is missing; is it "
-          "'transformer.h.0.ln_l.weight' in the file?",
+          "'transformer.h.0.lm_1.weight' in the file?",
           "file: the model's tensor 'transformer.ln_f.bias' is missing",
-          "file: the model has no tensor 'transformer.h.0.ln_l.weight'; did you mean "
+          "file: the model has no tensor 'transformer.h.0.lm_1.weight'; did you mean "
           "'transformer.h.0.ln_1.weight'?",
           "file: the model has no tensor 'v_head.summary.weight'"}));
 }

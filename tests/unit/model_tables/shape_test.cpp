@@ -58,7 +58,7 @@ TEST(Shape, SaysWhichFileAndKeyIsWrong) {
       {"{\"a\": ", "not a JSON object"},
       {"{}", "'model_type' is missing"},
       {R"({"model_type": 3})", "'model_type' is missing or not a string"},
-      {R"({"model_type": "lama"})", "did you mean 'llama'?"},
+      {R"({"model_type": "qwen3_5"})", "olmoe); choose a model of one of these architectures"},
       {R"({"model_type": "bert"})", "supported: gpt2, gpt_neox"},
       {R"({"model_type": "llama"})", "'num_hidden_layers' is missing"},
       {R"({"model_type": "gpt2", "n_layer": "two"})", "'n_layer' is \"two\", expected a whole number"},

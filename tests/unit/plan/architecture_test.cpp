@@ -61,11 +61,11 @@ TEST_F(Architectures, ARefThatIsNoCommitIsNotFollowed) {
 
 TEST_F(Architectures, ThatAreUnknownSayWhereWasLooked) {
   try {
-    find_architecture("EleutherAI/pythia-2.7b");
+    find_architecture("EleutherAI/pyhtia-2.8b");
     FAIL();
   } catch (const UserError& error) {
     const std::string message = error.what();
-    EXPECT_NE(message.find("model.name_or_path: 'EleutherAI/pythia-2.7b' not found"), std::string::npos);
+    EXPECT_NE(message.find("model.name_or_path: 'EleutherAI/pyhtia-2.8b' not found"), std::string::npos);
     EXPECT_NE(message.find(folder_.string()), std::string::npos);
     EXPECT_NE(message.find("did you mean 'EleutherAI/pythia-2.8b'?"), std::string::npos);
   }
