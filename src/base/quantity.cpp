@@ -9,6 +9,8 @@
 namespace dpo {
 namespace {
 
+constexpr double kMinute = 60, kHour = 3600, kDay = 86400;  // seconds
+
 // The number in the largest unit that leaves 1 or more of it after rounding.
 template <std::size_t Count>
 std::string scaled(double number, double step, const std::array<const char*, Count>& units) {
@@ -44,15 +46,23 @@ std::string file_size(std::int64_t bytes) {
 std::string memory_size(double bytes) { return scaled(bytes, 1024, std::array{"B", "KiB", "MiB", "GiB"}); }
 
 std::string rough_duration(double seconds) {
-  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
   if (seconds < 1.5 * kMinute) return fmt::format("{:.0f} s", std::max(1.0, seconds));
   if (seconds < 1.5 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
   if (seconds < 2 * kDay) return fmt::format("{:.1f} h", seconds / kHour);
   return fmt::format("{:.1f} days", seconds / kDay);
 }
 
+std::string exact_duration(double seconds) {
+  constexpr double kFew = 9.95;  // of a unit, of which a decimal is shown
+  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1000);
+  if (seconds < kFew) return fmt::format("{:.1f} s", seconds);
+  if (seconds >= 1.5 * kMinute && seconds < kFew * kMinute)
+    return fmt::format("{:.1f} min", seconds / kMinute);
+  return rough_duration(seconds);
+}
+
 std::string plural(std::int64_t count, std::string noun) {
-  return fmt::format("{} {}{}", with_commas(count), noun, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", with_commas(count), noun, count == 1 ? "" : noun.ends_with('s') ? "es" : "s");
 }
 
 }  // namespace dpo

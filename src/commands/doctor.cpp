@@ -37,20 +37,20 @@ std::string bfloat16_text(const std::string& kind) {
 std::string limit_text(const json& cpu) {
   if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
     return "";
-  return fmt::format("; this process is limited, the machine has {} threads and {}",
-                     cpu["machine_threads"].get<int>(), gib(cpu["machine_memory_bytes"]));
+  return fmt::format("; this process is limited, the machine has {} and {}",
+                     plural(cpu["machine_threads"].get<int>(), "thread"), gib(cpu["machine_memory_bytes"]));
 }
 
 std::string libtorch_row(const json& libtorch) {
   if (!libtorch["found"].get<bool>()) return row("LibTorch", "not usable");
   const std::string version = libtorch["version"].get<std::string>();
   const std::string tested = libtorch["tested_version"].get<std::string>();
-  return row("LibTorch",
-             fmt::format("{}{}, CPU kernels {}, {} threads, {} CUDA, in {}", version,
-                         version == tested ? "" : fmt::format(" (tested with {})", tested),
-                         libtorch["cpu_instructions"].get<std::string>(), libtorch["threads"].get<int>(),
-                         libtorch["cuda_part"].get<bool>() ? "with" : "without",
-                         libtorch["folder"].get<std::string>()));
+  return row("LibTorch", fmt::format("{}{}, CPU kernels {}, {}, {} CUDA, in {}", version,
+                                     version == tested ? "" : fmt::format(" (tested with {})", tested),
+                                     libtorch["cpu_instructions"].get<std::string>(),
+                                     plural(libtorch["threads"].get<int>(), "thread"),
+                                     libtorch["cuda_part"].get<bool>() ? "with" : "without",
+                                     libtorch["folder"].get<std::string>()));
 }
 
 }  // namespace
@@ -59,10 +59,11 @@ std::string doctor_text(const json& report) {
   const json& cpu = report["cpu"];
   std::string text = row("dpo", report["version"].get<std::string>());
   text +=
-      row("CPU", fmt::format("{}, {} cores, {} threads, {} memory ({} available), bfloat16 {}{}",
-                             text_or(cpu["model"], "unknown model"), cpu["cores"].get<int>(),
-                             cpu["threads"].get<int>(), gib(cpu["memory_bytes"]), gib(cpu["available_bytes"]),
-                             bfloat16_text(cpu["bfloat16"].get<std::string>()), limit_text(cpu)));
+      row("CPU", fmt::format("{}, {}, {}, {} memory ({} available), bfloat16 {}{}",
+                             text_or(cpu["model"], "unknown model"), plural(cpu["cores"].get<int>(), "core"),
+                             plural(cpu["threads"].get<int>(), "thread"), gib(cpu["memory_bytes"]),
+                             gib(cpu["available_bytes"]), bfloat16_text(cpu["bfloat16"].get<std::string>()),
+                             limit_text(cpu)));
   for (const json& gpu : report["gpus"]) {
     text += row("GPU", fmt::format("{}, {}, compute capability {}{}", gpu["name"].get<std::string>(),
                                    gib(gpu["memory_bytes"]), gpu["compute_capability"].get<std::string>(),

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/parse_json.h"
+#include "base/quantity.h"
 #include "base/shell.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
@@ -133,7 +134,8 @@ Settings settings_of(const config::RunConfig& run, const Settings& changed, std:
   const auto add = [&](const char* name, const std::string& value) { settings.emplace_back(name, value); };
   add("optimizer", name_of(run.optimizer));
   add("learning rate", fmt::format("{}", run.lr));
-  add("schedule", fmt::format("{}, {} updates of warm-up", name_of(run.lr_schedule), run.warmup_steps));
+  add("schedule",
+      fmt::format("{}, {} of warm-up", name_of(run.lr_schedule), plural(run.warmup_steps, "update")));
   add("batch size", fmt::format("{}", run.batch_size));
   if (updates > 0) {
     add("examples", fmt::format("{}", examples));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "config/key_hints.h"
 #include "config/schema.h"
 
@@ -24,7 +25,8 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
   const Path path = split_path(key), above(path.begin(), path.end() - 1);
   const Node* const list = find_node(tree, above);
   if (list && list->kind == Kind::List)
-    fail(change, fmt::format("index out of range, the list has {} value(s)", list->children.size()),
+    fail(change,
+         fmt::format("index out of range, the list has {}", plural(std::ssize(list->children), "value")),
          fmt::format("; write the whole list: {}=[...]", join_path(above)));
   const Field* const map = find_field(join_path(above));
   if (map && map->default_text == "{}" && change.value && change.value->is_scalar())

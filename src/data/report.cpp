@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "config/evaluation.h"
 #include "data/token_view.h"
@@ -37,7 +38,9 @@ std::string tail(const std::string& text, std::size_t length) {
   return "..." + text.substr(begin);
 }
 
-std::string cut_mark(std::size_t cut) { return cut == 0 ? "" : fmt::format("[{} tokens cut]", cut); }
+std::string tokens_text(std::size_t count) { return plural(static_cast<std::int64_t>(count), "token"); }
+
+std::string cut_mark(std::size_t cut) { return cut == 0 ? "" : fmt::format("[{} cut]", tokens_text(cut)); }
 
 // An example, and how many tokens truncation removed.
 struct Shown {
@@ -68,12 +71,12 @@ std::string example_text(const Shown& shown, const text::Tokenizer& tokenizer) {
   const Example& example = shown.example;
   const std::string cut = cut_mark(shown.prompt_cut);
   const std::string prompt = tail(escaped(tokenizer.decode(example.prompt)), kPromptWidth);
-  std::string text = fmt::format("  {}, prompt of {} tokens:\n", shown.source, example.prompt.size());
+  std::string text = fmt::format("  {}, prompt of {}:\n", shown.source, tokens_text(example.prompt.size()));
   for (std::size_t r = 0; r < example.responses.size(); ++r) {
     const std::string response = head(escaped(tokenizer.decode(example.responses[r])), kResponseWidth);
-    text += fmt::format("    {}{}{} | {}{}  ({} tokens)\n", shown.keeps_end ? cut : "", prompt,
+    text += fmt::format("    {}{}{} | {}{}  ({})\n", shown.keeps_end ? cut : "", prompt,
                         shown.keeps_end ? "" : cut, response, cut_mark(shown.response_cuts[r]),
-                        example.responses[r].size());
+                        tokens_text(example.responses[r].size()));
   }
   return text;
 }
@@ -97,14 +100,14 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 std::string counts_text(const SourceCounts& c, ExampleKind kind) {
-  std::string text = fmt::format("  {}: {} rows", c.name, c.rows);
+  std::string text = fmt::format("  {}: {}", c.name, plural(c.rows, "row"));
   if (c.bad_rows > 0) text += fmt::format(" ({} more cannot be read)", c.bad_rows);
-  text += fmt::format(", {} prompts, ", c.prompts);
-  text += kind == ExampleKind::Ranking ? fmt::format("{} rankings of {} responses", c.rankings, c.ranked)
-                                       : fmt::format("{} pairs", c.pairs);
-  if (c.labels > 0) text += fmt::format(", {} labelled responses ({} good)", c.labels, c.desirable);
-  text += "; ";
-  text += fmt::format("{} examples\n", c.examples);
+  text += fmt::format(", {}, ", plural(c.prompts, "prompt"));
+  text += kind == ExampleKind::Ranking
+              ? fmt::format("{} of {}", plural(c.rankings, "ranking"), plural(c.ranked, "response"))
+              : plural(c.pairs, "pair");
+  if (c.labels > 0) text += fmt::format(", {} ({} good)", plural(c.labels, "labelled response"), c.desirable);
+  text += fmt::format("; {}\n", plural(c.examples, "example"));
   if (c.weighted + c.with_margin > 0)
     text += fmt::format("    with a weight: {}, with a margin: {}\n", c.weighted, c.with_margin);
   for (std::size_t i = 0; i < kDropReasons; ++i)
@@ -240,9 +243,9 @@ std::string packing_text(const SplitReport& split) {
   const PackingStatistics& p = split.packing;
   if (p.examples == 0) return fmt::format("  fewer examples than a batch of {}\n", split.batch_size);
   return fmt::format(
-      "  batches of {}: {} tokens to compute for {} examples; padding and repeated prompts would make it "
+      "  batches of {}: {} to compute for {}; padding and repeated prompts would make it "
       "{:.1f} times that\n",
-      split.batch_size, p.computed, p.examples, p.times_saved());
+      split.batch_size, plural(p.computed, "token"), plural(p.examples, "example"), p.times_saved());
 }
 
 OrderedJson packing_json(const SplitReport& split) {

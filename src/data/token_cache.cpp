@@ -12,6 +12,7 @@
 #include "base/open_file.h"
 #include "base/output_files.h"
 #include "base/parallel.h"
+#include "base/quantity.h"
 #include "config/text.h"
 #include "data/chat.h"
 #include "data/loader.h"
@@ -158,8 +159,8 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
 
 void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<std::string>& notes) {
   if (texts.bad_rows == 0) return;
-  notes.push_back(fmt::format("{}: {} row(s) that cannot be read were skipped; the first:",
-                              config::shown(source.name), texts.bad_rows));
+  notes.push_back(fmt::format("{}: skipped {} that cannot be read; the first:", config::shown(source.name),
+                              plural(texts.bad_rows, "row")));
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
 }
 

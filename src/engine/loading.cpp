@@ -143,8 +143,8 @@ at::Device device_named(const std::string& name) {
   }
   if (!obstacle.empty()) throw UserError(fmt::format("--device {}: {}; or use --device cpu", name, obstacle));
   if (index >= gpus)
-    throw UserError(fmt::format("--device {}: this machine has {} GPU(s), numbered from 0 (see 'dpo doctor')",
-                                name, gpus));
+    throw UserError(fmt::format("--device {}: this machine has {}, numbered from 0 (see 'dpo doctor')", name,
+                                plural(gpus, "GPU")));
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
@@ -15,7 +16,7 @@ struct Interval {
 };
 
 Finding in_whole_batches(const Interval& i, std::int64_t batch) {
-  if (i.asked % batch == 0) return ok(i.id, fmt::format("every {} examples", i.asked));
+  if (i.asked % batch == 0) return ok(i.id, "every " + plural(i.asked, "example"));
   if (i.asked < batch) {
     Finding finding = error(i.id, fmt::format("{}={} is less than batch_size={}: it rounds down to 0, and {}",
                                               i.key, i.asked, batch, i.if_zero));

@@ -43,8 +43,8 @@ void take_processor(Machine& machine, const hardware::Gpus& gpus) {
                     gpus.found.empty() ? "" : gpus.found.front().name + " is not used, ", gpus.obstacle);
   if (processor.cores < processor.machine_cores || processor.memory < processor.machine_memory)
     machine.notes.push_back(fmt::format(
-        "this process may use {:.3g} of the machine's {} cores and {} of its {} (CPU affinity, cgroups)",
-        processor.cores, processor.machine_cores, memory_size(processor.memory),
+        "this process may use {:.3g} of the machine's {} and {} of its {} (CPU affinity, cgroups)",
+        processor.cores, plural(processor.machine_cores, "core"), memory_size(processor.memory),
         memory_size(processor.machine_memory)));
 }
 

@@ -35,15 +35,6 @@ class Paint {
   bool colours_;
 };
 
-std::string duration(double hours) {
-  const double seconds = hours * 3600;
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1000);
-  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
-  if (hours < 2) return fmt::format("{:.0f} min", hours * 60);
-  if (hours < 72) return fmt::format("{:.1f} h", hours);
-  return fmt::format("{:.1f} days", hours / 24);
-}
-
 std::string rate(double per_second) {
   return per_second < 0.1 ? fmt::format("{:.2g}", per_second) : fmt::format("{:.1f}", per_second);
 }
@@ -135,37 +126,39 @@ std::string memory_text(const Plan& plan, const Paint& paint) {
 
 std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
   const Timing& t = plan.timing;
-  const std::string unit = std::string(unit_of(plan.resolved.loss, in.lengths).name) + "s";
+  const std::string unit = unit_of(plan.resolved.loss, in.lengths).name;
   std::string out = "\n" + paint.bold("Time") + "\n";
   const auto line = [&out](const char* name, const std::string& text) {
     out += fmt::format("  {:<20} {}\n", name, text);
   };
   const std::string exchange =
-      t.gradient_reduction > 0 ? fmt::format(", gradient reduction {}", duration(t.gradient_reduction / 3600))
+      t.gradient_reduction > 0 ? fmt::format(", gradient reduction {}", exact_duration(t.gradient_reduction))
                                : "";
   line("update", fmt::format("{}: {} x {} of compute and communication{}, optimizer {}",
-                             duration(t.update / 3600), plan.resolved.gradient_accumulation_steps,
-                             duration(t.microbatch.elapsed / 3600), exchange, duration(t.optimizer / 3600)));
+                             exact_duration(t.update), plan.resolved.gradient_accumulation_steps,
+                             exact_duration(t.microbatch.elapsed), exchange, exact_duration(t.optimizer)));
   if (t.microbatch.communication > 0)
     line("per microbatch",
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
-                     duration(t.microbatch.compute / 3600), duration(t.microbatch.communication / 3600),
+                     exact_duration(t.microbatch.compute), exact_duration(t.microbatch.communication),
                      100 * t.microbatch.communication / t.microbatch.compute));
-  line("speed", fmt::format("{} {}/s, {:.0f} tokens/s, MFU {:.0f} %", rate(t.examples_per_second), unit,
+  line("speed", fmt::format("{} {}s/s, {:.0f} tokens/s, MFU {:.0f} %", rate(t.examples_per_second), unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =
       plan.resolved.eval_every ? plural(t.evaluations, "evaluation") : "no evaluation";
-  line("run", fmt::format("{} over {} {}, {}, {}: {}", plural(t.updates, "update"), with_commas(t.examples),
-                          unit, evaluations, plural(t.checkpoints, "checkpoint"), duration(t.total_hours())));
+  line("run",
+       fmt::format("{} over {}, {}, {}: {}", plural(t.updates, "update"), plural(t.examples, unit),
+                   evaluations, plural(t.checkpoints, "checkpoint"), rough_duration(t.total_hours() * 3600)));
   if (t.reference_hours > 0)
-    line("reference", duration(t.reference_hours) + " of that: its scores are computed once, at the start");
-  const auto amount = [](double value, double least, const char* small, const std::string& text) {
-    return value == 0 ? "unknown" : value < least ? small : text;
-  };
-  line("energy and cost",
-       fmt::format("{}, {}",
-                   amount(t.energy_kwh, 0.1, "less than 0.1 kWh", fmt::format("{:.1f} kWh", t.energy_kwh)),
-                   amount(t.cost_usd, 1, "less than 1 USD", fmt::format("about {:.0f} USD", t.cost_usd))));
+    line("reference",
+         rough_duration(t.reference_hours * 3600) + " of that: its scores are computed once, at the start");
+  // 0: the device's file does not have its power, or its price.
+  std::vector<std::string> known;
+  if (t.energy_kwh > 0)
+    known.push_back(t.energy_kwh < 0.1 ? "less than 0.1 kWh" : fmt::format("{:.1f} kWh", t.energy_kwh));
+  if (t.cost_usd > 0)
+    known.push_back(t.cost_usd < 1 ? "less than 1 USD" : fmt::format("about {:.0f} USD", t.cost_usd));
+  if (!known.empty()) line("energy and cost", fmt::format("{}", fmt::join(known, ", ")));
   return out;
 }
 
@@ -193,9 +186,10 @@ std::string data_text(const Plan& plan, const Inputs& in) {
 
 std::string needs_text(const Plan& plan, const Inputs& in, const RunPaths& paths) {
   const Timing& t = plan.timing;
-  std::string text = fmt::format(
-      "{} of {}{}, about {}{}, ", memory_size(plan.memory.total()), memory_size(plan.memory.available),
-      place_of_memory(plan), duration(t.total_hours()), paths.checkpoint.empty() ? "" : " for the whole run");
+  std::string text = fmt::format("{} of {}{}, about {}{}, ", memory_size(plan.memory.total()),
+                                 memory_size(plan.memory.available), place_of_memory(plan),
+                                 rough_duration(t.total_hours() * 3600),
+                                 paths.checkpoint.empty() ? "" : " for the whole run");
   text += plan.resolved.eval_every
               ? fmt::format("{} of {}", plural(t.evaluations, "evaluation"),
                             plural(evaluation_of(in).examples, unit_of(plan.resolved.loss, in.lengths).name))
@@ -218,7 +212,7 @@ std::string largest_text(const LargestModel& model, const Paint& paint) {
                             memory_size(plan.memory.available), place_of_memory(plan)));
   line("speed",
        fmt::format("{} {}s/s, {} per update", rate(plan.timing.examples_per_second),
-                   unit_of(plan.resolved.loss, model.in.lengths).name, duration(plan.timing.update / 3600)));
+                   unit_of(plan.resolved.loss, model.in.lengths).name, exact_duration(plan.timing.update)));
   line("costs", model.fit.costs.empty() ? "time and rounding only" : model.fit.costs);
   line("add", fmt::format("model.name_or_path={} {}", name, fmt::join(model.fit.overrides, " ")));
   return out;
@@ -286,8 +280,8 @@ std::string to_text(const Fit& fit, const Plan& before) {
                                                           errors.size() == 1 ? "is" : "are");
   if (fit.overrides.empty()) return fmt::format("\nFastest that fits{}: this plan.\n", mended);
   std::string out = fmt::format("\nFastest that fits{}: {} per update instead of {}; add\n  {}\n", mended,
-                                duration(fit.plan.timing.update / 3600),
-                                duration(before.timing.update / 3600), fmt::join(fit.overrides, " "));
+                                exact_duration(fit.plan.timing.update), exact_duration(before.timing.update),
+                                fmt::join(fit.overrides, " "));
   if (!fit.costs.empty()) out += "  " + wrap_words("which costs: " + fit.costs, 2, kWidth) + "\n";
   return out;
 }

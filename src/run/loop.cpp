@@ -131,9 +131,10 @@ class TrainingLoop {
             ? "No update was made yet: the weights or the reference already produce NaN or infinity"
             : fmt::format("The policy has diverged and was not saved{}. Try a lower lr", last_good());
     throw train::TrainingFailure(
-        fmt::format("evaluation after {} examples: loss or log-probability of {} of {} examples is NaN or "
+        fmt::format("evaluation after {}: loss or log-probability of {} of {} is NaN or "
                     "infinite (first: example {}). {}",
-                    run_.run_state.examples, culprits.size(), records.size(), culprits.front(), why));
+                    plural(run_.run_state.examples, "example"), culprits.size(),
+                    plural(std::ssize(records), "example"), culprits.front(), why));
   }
 
   // The same for the weights, which the last update may have broken. A sum with a term that is not finite is
@@ -143,10 +144,10 @@ class TrainingLoop {
     for (const model::BlockWeights& block : run_.state.policy.stored().blocks)
       finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
     if (shard::max_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
-    throw train::TrainingFailure(fmt::format(
-        "after {} examples the weights of the policy are NaN or infinite. It has diverged and was not "
-        "saved{}. Try a lower lr",
-        run_.run_state.examples, last_good()));
+    throw train::TrainingFailure(
+        fmt::format("after {} the weights of the policy are NaN or infinite. It has diverged and was not "
+                    "saved{}. Try a lower lr",
+                    plural(run_.run_state.examples, "example"), last_good()));
   }
 
   std::string last_good() const {

@@ -175,8 +175,9 @@ std::string RunLog::update_name(std::int64_t update) const {
 // "update 36 of 400      1152 examples  loss 10.2273  norm 5.35  lr 0.002  212.1 examples/s"
 std::string RunLog::progress_line(const std::string& what, const Metrics& metrics, const std::string& stage,
                                   const RunState& run_state) const {
-  std::string line = fmt::format("{:<{}} {:>8} examples  loss {:.4f}", what, update_name(updates_).size(),
-                                 run_state.examples, value_of(metrics, "loss/" + stage));
+  std::string line =
+      fmt::format("{:<{}} {:>8} {:<8}  loss {:.4f}", what, update_name(updates_).size(), run_state.examples,
+                  run_state.examples == 1 ? "example" : "examples", value_of(metrics, "loss/" + stage));
   const double accuracy = value_of(metrics, "rewards_" + stage + "/accuracies");
   if (!std::isnan(accuracy))
     line += fmt::format("  accuracy {:.3f}  margin {:+.3f}", accuracy,

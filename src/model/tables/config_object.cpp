@@ -1,5 +1,7 @@
 #include "model/tables/config_object.h"
 
+#include <fmt/format.h>
+
 #include "base/json_problem.h"
 #include "model/tables/config_reader.h"
 

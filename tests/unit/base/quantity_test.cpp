@@ -10,6 +10,8 @@ TEST(Quantity, Counts) {
   EXPECT_EQ(with_commas(-487424), "-487,424");
   EXPECT_EQ(plural(1, "update"), "1 update");
   EXPECT_EQ(plural(1000, "update"), "1,000 updates");
+  EXPECT_EQ(plural(1, "process"), "1 process");
+  EXPECT_EQ(plural(2, "process"), "2 processes");
   EXPECT_EQ(short_count(8000), "8,000");
   EXPECT_EQ(short_count(487'424), "487k");
   EXPECT_EQ(short_count(999'999), "1.00M");
@@ -37,6 +39,11 @@ TEST(Quantity, Durations) {
   EXPECT_EQ(rough_duration(170), "3 min");
   EXPECT_EQ(rough_duration(9000), "2.5 h");
   EXPECT_EQ(rough_duration(4.1 * 86400), "4.1 days");
+  EXPECT_EQ(exact_duration(0.0153), "15 ms");
+  EXPECT_EQ(exact_duration(2.46), "2.5 s");
+  EXPECT_EQ(exact_duration(105.5), "1.8 min");
+  for (const double seconds : {10.0, 40.2, 700.0, 9000.0})  // one rule for what a person waits for
+    EXPECT_EQ(exact_duration(seconds), rough_duration(seconds));
 }
 
 }  // namespace

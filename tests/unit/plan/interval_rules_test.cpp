@@ -11,7 +11,7 @@ TEST(EvalEvery, IsRoundedDownToAMultipleOfTheBatch) {
                  "eval_every=20000 is not a multiple of batch_size=64: rounded down to 19968");
   EXPECT_EQ(plan_of(line + "batch_size=64").resolved.eval_every, 19'968);
   EXPECT_TRUE(plan_of(kReferenceSft).passes());  // 64 and 20,000 too: only a warning
-  expect_finding(line + "batch_size=32", "eval-every", Verdict::ok, "every 20000 examples");
+  expect_finding(line + "batch_size=32", "eval-every", Verdict::ok, "every 20,000 examples");
   expect_finding("model=pythia28 batch_size=64 eval_every=63", "eval-every", Verdict::error,
                  "eval_every=63 is less than batch_size=64: it rounds down to 0");
 }
@@ -39,7 +39,7 @@ TEST(SaveEvery, IsThatOfEvaluationsUnlessItIsSet) {
   EXPECT_EQ(plan_of(line + "6400").resolved.save_every, 6400);
   EXPECT_EQ(plan_of(line + "6400").resolved.eval_every, 19'968);
   EXPECT_EQ(plan_of(line + "6400 eval_every=null").resolved.save_every, 6400);
-  expect_finding(line + "6400", "save-every", Verdict::ok, "every 6400 examples");
+  expect_finding(line + "6400", "save-every", Verdict::ok, "every 6,400 examples");
   expect_finding(line + "6500", "save-every", Verdict::warning,
                  "save_every=6500 is not a multiple of batch_size=64: rounded down to 6464");
   expect_finding(line + "63", "save-every", Verdict::error,
