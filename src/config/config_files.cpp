@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/nearest.h"
 #include "config/assets.h"
 #include "config/schema.h"
+#include "config/value_hints.h"
 #include "config/yaml_reader.h"
 
 namespace dpo::config {
@@ -81,8 +81,7 @@ const std::map<std::string, Document>& built_in_presets() {
 
 std::string hint_for_preset(const std::string& group, const std::string& name,
                             const std::vector<std::string>& names) {
-  if (group == "loss" && name == "sigmoid") return "; TRL's sigmoid is loss=dpo";
-  return did_you_mean(name, names) +
+  return hint_for_value(group + ".name", name, names) +
          (group == "model" ? "; a folder or a Hugging Face name is model.name_or_path=NAME" : "");
 }
 

@@ -18,6 +18,16 @@ constexpr std::string_view kAttention =
 constexpr std::string_view kPacking = "sequences are always packed; there is nothing to set";
 constexpr std::string_view kTestSplit =
     "a test split belongs to a data set: a file named test beside train, or data.test_share of the prompts";
+constexpr std::string_view kPartOfHub =
+    "a part of a data set on the hub is written after its name: datasets=[ORG/NAME:PART]; splits are found "
+    "by "
+    "the names of files";
+constexpr std::string_view kNoCode = "code of a repository is never run; there is nothing to set";
+constexpr std::string_view kLoading =
+    "data is read and tokenized once, before training; there is nothing to set";
+constexpr std::string_view kCompiled = "all kernels are compiled with the program; there is nothing to set";
+constexpr std::string_view kMasked =
+    "only responses are trained on; data.train_on says which turns of a conversation";
 constexpr std::string_view kEvaluations =
     "and is the number of examples between evaluations, or null for none";
 constexpr std::string_view kUploads = "'dpo push RUN ORG/NAME' uploads a finished run";
@@ -63,6 +73,30 @@ const std::vector<OtherName>& other_names() {
       // On what.
       {"dataset_name", "datasets", "and is a list: datasets=[ORG/NAME]"},
       {"dataset", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"dataset_path", "datasets", "and is a list: datasets=[my.jsonl]"},
+      {"dataset_mixture", "datasets",
+       "and is a list: datasets=[one.jsonl,ORG/NAME]; data.weights weights them"},
+      {"interleave_probs", "data.weights", "and is a map of data sets: data.weights={my.jsonl: 2}"},
+      {"dataset_train_split", "", kPartOfHub},
+      {"dataset_test_split", "", kPartOfHub},
+      {"dataset_config", "", kPartOfHub},
+      {"dataset_config_name", "", kPartOfHub},
+      {"dataset_split", "", kPartOfHub},
+      {"dataset_subset", "", kPartOfHub},
+      {"dataset_text_field", "data.columns", "and is a map of columns: data.columns={text: content}"},
+      {"field_messages", "data.columns", "and is a map of columns: data.columns={messages: conversations}"},
+      {"max_samples", "data.limits", "and is a map of data sets: data.limits={my.jsonl: 1000}"},
+      {"max_train_samples", "data.limits", "and is a map of data sets: data.limits={my.jsonl: 1000}"},
+      {"dataset_num_proc", "", kLoading},
+      {"preprocessing_num_workers", "", kLoading},
+      {"dataloader_num_workers", "", kLoading},
+      {"dataloader_pin_memory", "", kLoading},
+      {"streaming", "", kLoading},
+      {"remove_unused_columns", "", "columns that dpo does not know are ignored; there is nothing to set"},
+      {"assistant_only_loss", "", kMasked},
+      {"completion_only_loss", "", kMasked},
+      {"train_on_inputs", "", kMasked},
+      {"mask_history", "data.train_on", "and is last: data.train_on=last"},
       {"train_file", "datasets", "and is a list: datasets=[my.jsonl]"},
       {"data_files", "datasets", "and is a list: datasets=[my.jsonl]"},
       {"test_file", "", kTestSplit},
@@ -71,6 +105,10 @@ const std::vector<OtherName>& other_names() {
        "responses have what prompts leave of max_length; max_prompt_length limits prompts"},
       {"truncation_mode", "", "the data decides which end of a long prompt is kept; there is nothing to set"},
       {"packing", "", kPacking},
+      {"padding_free", "", kPacking},
+      {"pad_to_sequence_len", "", kPacking},
+      {"padding_side", "", kPacking},
+      {"group_by_length", "", kPacking},
       {"sample_packing", "", kPacking},
       {"max_seq_length", "max_length"},
       {"max_seq_len", "max_length"},
@@ -93,6 +131,14 @@ const std::vector<OtherName>& other_names() {
        "gradient_accumulation_steps"},
       {"per_device_eval_batch_size", "eval_batch_size", "and counts examples on all devices"},
       {"gradient_checkpointing", "activation_checkpointing"},
+      {"use_gradient_checkpointing", "activation_checkpointing"},
+      {"enable_activation_checkpointing", "activation_checkpointing"},
+      {"auto_find_batch_size", "", "'dpo plan ... --fit' finds the settings with which a batch fits"},
+      {"torch_compile", "", kCompiled},
+      {"compile", "", kCompiled},
+      {"use_liger_kernel", "", kCompiled},
+      {"trust_remote_code", "", kNoCode},
+      {"random_state", "seed"},
       {"flash_attn", "", kAttention},
       {"flash_attention", "", kAttention},
       {"attn_implementation", "", kAttention},
@@ -107,6 +153,8 @@ const std::vector<OtherName>& other_names() {
       {"adam_beta2", "optimizer_betas", "and has both: optimizer_betas=[0.9,0.999]"},
       {"adam_epsilon", "optimizer_eps"},
       {"gradient_clipping", "max_grad_norm"},
+      {"max_norm", "max_grad_norm"},
+      {"clip_grad_norm", "max_grad_norm"},
       // The loss.
       {"loss_type", "loss.name", "and is chosen with its settings: loss=dpo (TRL's sigmoid), loss=ipo, ..."},
       {"pref_loss", "loss.name",
@@ -114,6 +162,11 @@ const std::vector<OtherName>& other_names() {
       {"rl", "loss.name", "and is chosen with its settings: loss=dpo, loss=ipo, ..."},
       {"stage", "loss.name", "and is chosen with its settings: loss=sft, then loss=dpo"},
       {"pref_beta", "loss.beta"},
+      {"dpo_beta", "loss.beta"},
+      {"rl_beta", "loss.beta"},
+      {"orpo_alpha", "loss.beta"},
+      {"kto_desirable_weight", "loss.desirable_weight"},
+      {"kto_undesirable_weight", "loss.undesirable_weight"},
       {"f_divergence_type", "loss.divergence"},
       {"rpo_alpha", "loss.alpha"},
       {"pref_ftx", "loss.alpha"},
@@ -137,6 +190,8 @@ const std::vector<OtherName>& other_names() {
       {"lora_target_modules", "adapter.targets"},
       {"lora_target", "adapter.targets"},
       {"lora_modules_to_save", "adapter.modules_to_save"},
+      {"target_modules", "adapter.targets"},
+      {"lora_target_linear", "adapter.targets", "and is a list: adapter.targets=[all-linear]"},
       {"use_dora", "adapter.dora"},
       {"use_rslora", "adapter.rslora"},
       {"load_in_4bit", "adapter.base_dtype", "and takes a dtype: adapter=lora adapter.base_dtype=nf4"},
@@ -145,6 +200,16 @@ const std::vector<OtherName>& other_names() {
       // Files and reports.
       {"output_dir", "local_run_dir"},
       {"overwrite_output_dir", "overwrite"},
+      {"logging_dir", "tensorboard", "and is true or false; the files are in RUN/tensorboard"},
+      {"metric_for_best_model", "best_metric", "and is loss/eval, rewards_eval/accuracies or another"},
+      {"load_best_model_at_end", "best_metric",
+       "which points RUN/BEST at the best checkpoint: best_metric=loss/eval"},
+      {"greater_is_better", "best_metric", "and knows which values are better"},
+      {"disable_tqdm", "", "--quiet prints only warnings and errors"},
+      {"eval_on_start", "do_first_eval"},
+      {"evals_per_epoch", "eval_every", "and is the number of examples between evaluations"},
+      {"saves_per_epoch", "save_every", "and is the number of examples between checkpoints"},
+      {"save_only_model", "", "checkpoints hold all that a run needs to continue; keep_last limits them"},
       {"run_name", "exp_name"},
       {"resume_from_checkpoint", "resume", "and is auto or a folder: resume=auto"},
       {"eval_strategy", "eval_every", kEvaluations},
@@ -161,11 +226,16 @@ const std::vector<OtherName>& other_names() {
        "and is the time between two logged updates, in seconds"},
       {"report_to", "wandb.enabled",
        "for Weights & Biases; tensorboard=true and mlflow.tracking_uri=URL are the others"},
+      {"wandb_name", "exp_name"},
       {"wandb_project", "wandb.project"},
       {"wandb_entity", "wandb.entity"},
       // Several devices.
       {"fsdp", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
       {"deepspeed", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
+      {"fsdp_config", "trainer", "and is chosen by name: trainer=FSDPTrainer"},
+      {"ddp_timeout", "rank_timeout_secs"},
+      {"ddp_find_unused_parameters", "",
+       "gradients are reduced as they are complete; there is nothing to set"},
       {"n_gpus", "", kDevices},
       {"gpus", "", kDevices},
       {"device", "", kDevices},

@@ -10,6 +10,7 @@
 #include "config/key_hints.h"
 #include "config/scalar.h"
 #include "config/schema.h"
+#include "config/value_hints.h"
 
 namespace dpo::config {
 namespace {
@@ -60,7 +61,7 @@ std::string hint(const Field& field, const Node& node) {
   const bool turns_off = node.text == "off" || node.text == "no" || node.text == "false";
   if (field.nullable && (is_none || (turns_off && !field.expected.starts_with("true"))))
     return "; write null";
-  if (!field.choices.empty() && node.is_scalar()) return did_you_mean(node.text, field.choices);
+  if (!field.choices.empty() && node.is_scalar()) return hint_for_value(field.key, node.text, field.choices);
   if (!field.names.empty() && node.kind == Kind::Map) return unknown_names(field, node);
   if (field.expected.starts_with("a list") && node.kind == Kind::Text && !node.text.empty() && !is_none)
     return node.text.starts_with('[') ? "; write it without quotes"

@@ -58,6 +58,19 @@ TEST(Schema, KnowsWhichKeyWasMeant) {
 }
 
 TEST(Schema, KnowsWhatOthersSetAndNothingHereNeeds) {
+  EXPECT_EQ(did_you_mean_key("metric_for_best_model"),
+            "; it is called 'best_metric' here, and is loss/eval, rewards_eval/accuracies or another");
+  EXPECT_EQ(did_you_mean_key("load_best_model_at_end"),
+            "; it is called 'best_metric' here, which points RUN/BEST at the best checkpoint: "
+            "best_metric=loss/eval");
+  EXPECT_EQ(
+      did_you_mean_key("dataset_mixture"),
+      "; it is called 'datasets' here, and is a list: datasets=[one.jsonl,ORG/NAME]; data.weights weights "
+      "them");
+  EXPECT_EQ(
+      did_you_mean_key("dataset_train_split"),
+      "; a part of a data set on the hub is written after its name: datasets=[ORG/NAME:PART]; splits are "
+      "found by the names of files");
   EXPECT_EQ(did_you_mean_key("rl"),
             "; it is called 'loss.name' here, and is chosen with its settings: loss=dpo, loss=ipo, ...");
   EXPECT_EQ(did_you_mean_key("max_completion_length"),
