@@ -21,42 +21,24 @@
 #include "base/stop.h"
 #include "base/terminal.h"
 #include "base/user_path.h"
-#include "config/explain.h"
+#include "commands/help.h"
 #include "config/key_hints.h"
 #include "config/text.h"
+#include "config/value_hints.h"
 
 namespace dpo::commands {
 namespace {
-
-// For CLI11 KEY=VALUE are unknown extra arguments, so it does not show them.
-class UsageWithKeys : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App* command, std::string name) const override {
-    constexpr std::string_view kOptions = "[OPTIONS]";
-    std::string usage = CLI::Formatter::make_usage(command, std::move(name));
-    if (const std::size_t at = usage.find(kOptions); at != std::string::npos)
-      usage.insert(at + kOptions.size(), " [KEY=VALUE ...]");
-    return usage;
-  }
-};
-
-std::string help_of_keys(const RunHelp& help) {
-  std::string out =
-      "Set configuration keys with KEY=VALUE, as in Hydra: lr=1e-6, loss.beta=0.1, datasets=[hh,my.jsonl],\n"
-      "model=pythia28 (a preset). Quote [ ] and { } if your shell expands them.\n"
-      "\nMain keys and their defaults:\n" +
-      config::main_keys_text() +
-      "'dpo config' lists all keys (as does docs/configuration.md), 'dpo config KEY' explains one.\n"
-      "\nExamples:\n";
-  for (const std::string& example : help.examples) out += "  " + example + "\n";
-  if (!help.notes.empty()) out += "\n" + help.notes;
-  return out;
-}
 
 // "dpo bench train"
 std::string full_name(const CLI::App& command) {
   const CLI::App* const parent = command.get_parent();
   return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
+}
+
+std::string hint_for_unknown(const CLI::App& program, const std::string& name,
+                             const std::vector<std::string>& commands) {
+  const std::string known = program.get_parent() ? "" : hint_for_command(name);
+  return known.empty() ? did_you_mean(name, commands) : known;
 }
 
 // CLI11 would only say that a subcommand is required.
@@ -72,7 +54,7 @@ void check_command(const CLI::App& program, std::span<const std::string> argumen
   if (std::ranges::find(commands, name) == commands.end())
     throw UserError(fmt::format("unknown {} '{}'{} (see '{} --help')",
                                 name.starts_with("-") ? "option" : "command", name,
-                                did_you_mean(name, commands), full_name(program)));
+                                hint_for_unknown(program, name, commands), full_name(program)));
   check_command(*program.get_subcommand(name), arguments.subspan(1));
 }
 
@@ -128,6 +110,22 @@ std::string explain_mismatch(const std::string& what, const std::string& command
              : fmt::format("{} is given more than once (see 'dpo {} --help')", what.substr(0, at), command);
 }
 
+// "--tokens requires --order": CLI11's words between two options.
+std::string in_plain_words(const std::string& what, std::string_view words, std::string_view plain) {
+  const std::size_t at = what.find(words);
+  return at == what.npos
+             ? what
+             : fmt::format(fmt::runtime(plain), what.substr(0, at), what.substr(at + words.size()));
+}
+
+// 'dpo help COMMAND' is 'dpo COMMAND --help'.
+std::vector<std::string> without_help(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.emplace_back("--help");
+  return arguments;
+}
+
 int parse_and_run(CLI::App& program, const Action& action, const std::vector<std::string>& arguments) {
   check_command(program, arguments);
   try {
@@ -142,11 +140,23 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
     refuse_arguments(program);
   } catch (const CLI::ArgumentMismatch& error) {
     throw UserError(explain_mismatch(error.what(), arguments.front()));
+  } catch (const CLI::ExcludesError& error) {
+    throw UserError(in_plain_words(error.what(), " excludes ", "{} cannot be given together with {}"));
+  } catch (const CLI::RequiresError& error) {
+    throw UserError(in_plain_words(error.what(), " requires ", "{} is given without {}, which it needs"));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw UserError(error.what());
   }
   return action();
+}
+
+int act(CLI::App& program, const Action& action, std::vector<std::string> arguments,
+        const std::vector<std::string>& first_steps) {
+  if (!arguments.empty() || first_steps.empty())
+    return parse_and_run(program, action, without_help(std::move(arguments)));
+  fmt::print("{}", first_screen(program, first_steps));
+  return 0;
 }
 
 // A configuration file, given without --config.
@@ -164,7 +174,9 @@ Action add_commands(CLI::App& parent, const std::vector<Command>& commands) {
     actions[&added] = command.add(added);
   }
   parent.require_subcommand(1);
-  parent.footer(fmt::format("'{} COMMAND --help' explains a command.", full_name(parent)));
+  const std::string name = full_name(parent);
+  parent.footer(parent.get_parent() ? fmt::format("'{} COMMAND --help' explains a command.", name)
+                                    : fmt::format("'{} help COMMAND' explains a command.", name));
   return [&parent, actions] { return actions.at(parent.get_subcommands().front())(); };
 }
 
@@ -182,16 +194,14 @@ Command make_group(std::string name, std::string help, std::vector<Command> comm
           }};
 }
 
-int run_program(CLI::App& program, const std::vector<Command>& commands,
-                const std::vector<std::string>& arguments) {
+int run_program(CLI::App& program, const std::vector<Command>& commands, std::vector<std::string> arguments,
+                const std::vector<std::string>& first_steps) {
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond 'ulimit -f' a write then fails, as it does on a full disk
   program.set_help_flag("-h,--help", "print this help and exit");
-  const auto formatter = program.get_formatter();
-  formatter->label("SUBCOMMAND", "COMMAND");
-  formatter->label("REQUIRED", "");  // the usage line shows it
+  program.formatter(help_format(/*takes_keys=*/false));
   try {
-    const int status = parse_and_run(program, add_commands(program, commands), arguments);
+    const int status = act(program, add_commands(program, commands), std::move(arguments), first_steps);
     // What is still in the buffer was not written yet; a full disk shows only then.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     print_error(fmt::format("cannot write all of the output ({})", std::strerror(errno)));
@@ -221,7 +231,7 @@ void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help
       ->allow_extra_args(false);
   // Not a positional option, since CLI11 would split [a,b].
   command.allow_extras();
-  command.formatter(std::make_shared<UsageWithKeys>());
+  command.formatter(help_format(/*takes_keys=*/true));
   command.footer([help = std::move(help)] { return help_of_keys(help); });
 }
 
@@ -241,6 +251,18 @@ CLI::Option* at_least_one(CLI::Option* option) {
                    : fmt::format("expected a whole number of at least 1, got {}", config::shown(text));
       },
       "");
+}
+
+CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& names) {
+  return option->type_name(fmt::format("{}", fmt::join(names, "|")))
+      ->check(
+          [names, key = option->get_name()](const std::string& text) {
+            return std::ranges::find(names, text) != names.end()
+                       ? ""
+                       : fmt::format("expected one of {}, got {}{}", fmt::join(names, ", "),
+                                     config::shown(text), config::hint_for_value(key, text, names));
+          },
+          "");
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {
@@ -265,9 +287,7 @@ void print_error(const std::string& message) {
 }
 
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {
-  command.add_option("--dtype", dtype, help)
-      ->type_name("float32|bfloat16|float16")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}).description(""));
+  takes_one_of(command.add_option("--dtype", dtype, help), {"float32", "bfloat16", "float16"});
 }
 
 }  // namespace dpo::commands

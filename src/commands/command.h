@@ -46,17 +46,19 @@ Command make_command(std::string name, Run run) {
 Command make_group(std::string name, std::string help, std::vector<Command> commands);
 
 // All of main(): parses the arguments, runs the command and prints errors. Returns the exit status.
-int run_program(CLI::App& program, const std::vector<Command>& commands,
-                const std::vector<std::string>& arguments);
+// `first_steps`: the commands that a program shows which is called without one; if empty, that is an error.
+int run_program(CLI::App& program, const std::vector<Command>& commands, std::vector<std::string> arguments,
+                const std::vector<std::string>& first_steps = {});
 
 // The end of the help of a command that takes a run's configuration.
 struct RunHelp {
   std::vector<std::string> examples;  // commands that run as they are, in a folder with their files
   std::string notes = {};
+  bool shows_keys = false;  // the main keys, which one page has for all
 };
 
 // The arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir. The
-// help then ends with how to set keys, the main ones, and where all are listed.
+// help then ends with how to set keys, and where they are listed.
 void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help);
 
 // Expands ~/ at the start of an option's value, which the shell does not do in --option=~/x.
@@ -64,6 +66,9 @@ CLI::Option* takes_path(CLI::Option* option);
 
 // Refuses what is not a whole number of at least 1.
 CLI::Option* at_least_one(CLI::Option* option);
+
+// Refuses what is none of these names, which the help then shows.
+CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& names);
 
 // Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);

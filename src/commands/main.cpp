@@ -30,5 +30,5 @@ int main(int argc, char** argv) {
        make_group("bench", kBenchHelp,
                   {make_command<BenchTrainArguments>("train", engine),
                    make_command<BenchDeviceArguments>("device", engine)})},
-      arguments);
+      arguments, /*first_steps=*/{"demo", "data", "plan", "train", "serve", "sample"});
 }

@@ -31,11 +31,10 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
                                            "truncate the prompt to N tokens if --max-length is exceeded");
   length->needs(prompt_length);
   prompt_length->needs(length);
-  command
-      .add_option("--truncation", arguments.truncation,
-                  "which part of a long prompt to keep (default: keep_start; keep_end for conversations)")
-      ->type_name("keep_start|keep_end")
-      ->check(CLI::IsMember({"keep_start", "keep_end"}).description(""));
+  takes_one_of(command.add_option(
+                   "--truncation", arguments.truncation,
+                   "which part of a long prompt to keep (default: keep_start; keep_end for conversations)"),
+               {"keep_start", "keep_end"});
   command
       .add_option("--columns", arguments.columns,
                   "name of a column in FILE, such as prompt=question; none ignores it (repeatable)")

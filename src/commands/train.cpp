@@ -26,7 +26,7 @@ constexpr const char* kNotes =
 
 void describe(CLI::App& command, TrainArguments& arguments) {
   command.description("train a model: SFT or preference optimization");
-  add_run_arguments(command, arguments.request, {{kSft, kDpo}, kNotes});
+  add_run_arguments(command, arguments.request, {{kSft, kDpo}, kNotes, /*shows_keys=*/true});
   CLI::Option* const quiet = command.add_flag("--quiet", arguments.quiet, "print only warnings and errors");
   command.add_flag("--verbose", arguments.verbose, "print the whole plan")->excludes(quiet);
   command.add_flag("--json-log", arguments.json_log,
