@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -215,6 +216,7 @@ void Sampler::generate_all(const std::vector<Prompt>& prompts) {
 
 // Each line is a prompt, until the end of input (Ctrl-D).
 void prompt_user(Sampler& sampler) {
+  fmt::print(stderr, "Each line is a prompt; Ctrl-D ends. With --chat you talk with the model instead.\n");
   std::string line;
   for (;;) {
     fmt::print(stderr, "prompt> ");
@@ -224,16 +226,35 @@ void prompt_user(Sampler& sampler) {
   fmt::print(stderr, "\n");
 }
 
-// Each line is a message of the user, until the end of input.
+constexpr const char* kChatHelp =
+    "Each line is a message. /reset starts a new conversation, /exit or Ctrl-D ends, /help shows this.\n";
+
+// Answers a line that is a command of the chat: a slash and one word of letters. False if it is a message.
+bool obey(const std::string& line, ordered_json& messages) {
+  if (line.size() < 2 || line[0] != '/' ||
+      !std::all_of(line.begin() + 1, line.end(), [](unsigned char c) { return std::isalpha(c) != 0; }))
+    return false;
+  if (line == "/reset") {
+    messages.clear();
+    fmt::print(stderr, "note: this is a new conversation\n");
+  } else if (line == "/help") {
+    fmt::print(stderr, "{}", kChatHelp);
+  } else {
+    fmt::print(stderr, "note: there is no command {}. {}", line, kChatHelp);
+  }
+  return true;
+}
+
+// Each line is a message of the user or a command, until the end of input.
 void talk(Sampler& sampler, const Chat& chat) {
   ordered_json messages = ordered_json::array();
+  fmt::print(stderr, "{}", kChatHelp);
   std::string line;
   for (;;) {
     fmt::print(stderr, "you> ");
     if (!std::getline(std::cin, line)) break;
     if (line == "/exit") return;
-    if (line == "/reset") messages.clear();
-    if (line.empty() || line == "/reset") continue;
+    if (line.empty() || obey(line, messages)) continue;
     messages.push_back(message("user", line));
     try {
       const Answer answer = sampler.answer(chat.prompt({{"messages", messages}}));

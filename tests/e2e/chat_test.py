@@ -202,7 +202,11 @@ class Chat(unittest.TestCase):
                         "{% endfor %}{% if messages|selectattr('role', 'equalto', 'user')|list|length > 2 %}"
                         "{{ raise_exception('too many turns, the last answer was ' ~ messages[-2].content) }}{% endif %}")
         talk = Terminal("sample", self.model, "--chat", "--greedy", "--chat-template", file)
-        talk.read_until("you> ")
+        commands = "/reset starts a new conversation, /exit or Ctrl-D ends, /help shows this."
+        self.assertIn(commands, talk.read_until("you> "))
+        for name, shown in (("/help", commands), ("/quit", f"note: there is no command /quit. Each line is a message. {commands}")):
+            talk.type(name + "\n")
+            self.assertIn(shown, talk.read_until("you> "))
         for text in ("one", "two"):
             talk.type(text + "\n")
             self.assertEqual(talk.read_until("you> "), f"{text}\r\nHi there\r\n")
@@ -237,8 +241,8 @@ class Chat(unittest.TestCase):
                           self.failure("sample", self.model, "--prompts", self.lines("refused.jsonl", [row])))
         self.assertIn("'prompt' is a number", self.failure("sample", self.model, "--chat", "--prompts",
                                                            self.lines("refused.jsonl", [{"prompt": 3}])))
-        self.assertIn("--system requires --chat", self.failure("sample", self.model, "--system", "a", "--prompt", "a"))
-        self.assertIn("--special excludes --chat", self.failure("sample", self.model, "--chat", "--special", "--prompt", "a"))
+        self.assertIn("--system is given without --chat, which it needs", self.failure("sample", self.model, "--system", "a", "--prompt", "a"))
+        self.assertIn("--special cannot be given together with --chat", self.failure("sample", self.model, "--chat", "--special", "--prompt", "a"))
 
     def test_scores_equal_those_of_transformers(self):
         for template, name in (("Qwen-Qwen2.5-7B-Instruct", "gpt-neox"), ("meta-llama-Llama-3.1-8B-Instruct", "llama")):
