@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <set>
 
 #include <fmt/format.h>
@@ -6,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/fetch.h"
 #include "commands/progress.h"
@@ -77,6 +80,38 @@ int print_order(const DataArguments& arguments, const config::RunConfig& config)
   return 0;
 }
 
+// Rows of a split whose data sets have no example left, and what dropped them.
+std::string drops_text(const data::SplitReport& split) {
+  std::int64_t rows = 0, bad = 0;
+  std::array<std::int64_t, data::kDropReasons> dropped{};
+  for (const data::SourceCounts& counts : split.examples.counts()) {
+    rows += counts.rows;
+    bad += counts.bad_rows;
+    for (std::size_t i = 0; i < data::kDropReasons; ++i) dropped[i] += counts.dropped[i];
+  }
+  std::string text = fmt::format("{} read", plural(rows, "row"));
+  if (bad > 0) text += fmt::format(", {} cannot be read", with_commas(bad));
+  std::string keep;
+  for (std::size_t i = 0; i < data::kDropReasons; ++i) {
+    if (dropped[i] == 0) continue;
+    text += fmt::format(", {} dropped by data.{}", plural(dropped[i], "example"), data::kDropReasonKeys[i]);
+    const bool is_long = static_cast<data::DropReason>(i) == data::DropReason::NoRoom;
+    keep +=
+        fmt::format("{}{}", keep.empty() ? "; try " : " or ",
+                    is_long ? "a larger max_length" : fmt::format("data.{}=keep", data::kDropReasonKeys[i]));
+  }
+  return text + keep;
+}
+
+// No run can use a split without examples.
+void require_examples(const std::vector<data::SplitReport>& splits) {
+  std::vector<std::string> problems;
+  for (const data::SplitReport& split : splits)
+    if (split.examples.size() == 0)
+      problems.push_back(fmt::format("the {} split has no example left: {}", split.name, drops_text(split)));
+  if (!problems.empty()) throw UserError(problems);
+}
+
 int print_report(const DataArguments& arguments, const config::RunConfig& config) {
   SplitLoader loader(config);
   std::vector<data::SplitReport> splits;
@@ -96,6 +131,8 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
   }
   fmt::print("{}", arguments.json ? data::to_json(splits, loader.tokenizer())
                                   : data::to_text(splits, loader.tokenizer()));
+  std::fflush(stdout);  // the report comes before the error
+  require_examples(splits);
   return 0;
 }
 
@@ -125,10 +162,10 @@ void describe(CLI::App& command, DataArguments& arguments) {
                    "print the first N examples in training order as JSON lines (prompt, chosen, rejected)"))
       ->type_name("N")
       ->excludes(json);
-  command.add_flag("--tokens", arguments.tokens, "with --order: also print token ids")->needs("--order");
-  command.add_option("--split", arguments.split, "only this split (default: both; train with --order)")
-      ->type_name("train|test")
-      ->check(CLI::IsMember({"train", "test"}).description(""));
+  command.add_flag("--tokens", arguments.tokens, "also print token ids")->needs("--order");
+  takes_one_of(
+      command.add_option("--split", arguments.split, "only this split (default: both; train with --order)"),
+      {"train", "test"});
   takes_path(command.add_option("--lengths", arguments.lengths_file,
                                 "write length statistics to FILE, for 'dpo plan plan.lengths=FILE'"))
       ->type_name("FILE");

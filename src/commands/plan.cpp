@@ -51,6 +51,7 @@ int print_plan(const PlanArguments& arguments) {
   print_notes(counted.notes);
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
   const plan::Plan plan = plan::make_plan(in);
+  if (!arguments.json) plan::require_full_batch(plan);
   std::optional<plan::Fit> fit;
   if (arguments.fit) fit = plan::find_fastest(in);
   if (arguments.json) {

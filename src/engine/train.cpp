@@ -311,6 +311,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   judged.in.commits = commits;
   judged.plan = plan::make_plan(judged.in);
   world.all->barrier();  // no rank tokenizes while another one still counts
+  plan::require_full_batch(judged.plan);
   if (first) display.show_plan(judged.plan, judged.in, start);
   log += "\n" + plan::to_text(judged.plan, judged.in, /*colours=*/false);
   agree_on_plan(judged.plan, *world.all);

@@ -30,18 +30,6 @@ UsualBeta usual_beta(const config::LossConfig& loss) {
   return {loss.name, 0.01, 1, "0.1 to 0.5"};
 }
 
-Finding no_update(const Facts& f, const char* id) {
-  const ExampleUnit unit = unit_of(f.run.loss, f.w.in.lengths);
-  if (unit.in_epoch == 0)
-    return error(id, "no update: all rows were dropped; 'dpo data' with the same arguments shows why");
-  Finding finding = error(id, fmt::format("no update: batch_size={} is more than the data's {}",
-                                          f.run.batch_size, plural(unit.in_epoch, unit.name)));
-  const std::int64_t divisor = f.run.gradient_accumulation_steps * f.w.mesh.data_ranks();
-  if (const std::int64_t size = nearest_multiples(unit.in_epoch, divisor).below; size > 0)
-    finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "the largest that the data fills"});
-  return finding;
-}
-
 }  // namespace
 
 std::optional<Finding> prompt_room(const Facts& f) {
@@ -179,7 +167,8 @@ std::optional<Finding> label_balance(const Facts& f) {
   if (!loss::is_unpaired({.name = f.run.loss.name}) || known.train_labels == 0) return std::nullopt;
   const double good = to_double(known.train_pairs + known.train_desirable);
   const double bad = to_double(known.train_pairs + known.train_labels - known.train_desirable);
-  const std::string counts = fmt::format("{:.0f} good and {:.0f} bad responses", good, bad);
+  const std::string counts =
+      fmt::format("{:.0f} good and {:.0f} bad response{}", good, bad, bad == 1 ? "" : "s");
   if (good == 0 || bad == 0)
     return warning(id, fmt::format("{}: loss={} learns from both{}", counts, name_of(f.run.loss.name),
                                    bad == 0 ? "; loss=sft imitates good ones" : ""));
@@ -222,11 +211,29 @@ std::optional<Finding> lengths(const Facts& f) {
                   fmt::join(f.w.in.unmeasured, ", "), known.name, count, tokens));
 }
 
+std::optional<Finding> full_batch(const Facts& f) {
+  constexpr const char* id = kFullBatch;
+  if (f.plan.timing.updates > 0) return std::nullopt;
+  const ExampleUnit unit = unit_of(f.run.loss, f.w.in.lengths);
+  if (unit.in_epoch == 0)
+    return error(
+        id, fmt::format("the data has no {} for training: all rows were dropped; 'dpo data' with the same "
+                        "arguments shows why",
+                        unit.name));
+  Finding finding =
+      error(id, fmt::format("batch_size={} is more than the data's {}, so there would be no update",
+                            f.run.batch_size, plural(unit.in_epoch, unit.name)));
+  const std::int64_t divisor = f.run.gradient_accumulation_steps * f.w.mesh.data_ranks();
+  if (const std::int64_t size = nearest_multiples(unit.in_epoch, divisor).below; size > 0)
+    finding.remedies.push_back({{fmt::format("batch_size={}", size)}, "the largest that the data fills"});
+  return finding;
+}
+
 std::optional<Finding> warmup(const Facts& f) {
   constexpr const char* id = "warmup";
-  if (f.plan.timing.updates == 0) return no_update(f, id);
+  if (f.plan.timing.updates == 0) return std::nullopt;  // full_batch reports it
   if (f.run.warmup_steps < f.plan.timing.updates)
-    return ok(id, fmt::format("{} of {} updates", f.run.warmup_steps, f.plan.timing.updates));
+    return ok(id, fmt::format("{} of {}", f.run.warmup_steps, plural(f.plan.timing.updates, "update")));
   Finding finding =
       warning(id, fmt::format("warmup_steps={} is not less than the run's {}: the learning rate never "
                               "reaches lr={}",

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/error.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
@@ -101,6 +103,15 @@ const Finding* Plan::find(std::string_view id) const {
   const auto it =
       std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.id == id; });
   return it == findings.end() ? nullptr : &*it;
+}
+
+void require_full_batch(const Plan& plan) {
+  const Finding* const finding = plan.find(kFullBatch);
+  if (!finding || finding->verdict != Verdict::error) return;
+  std::string problem = finding->message;
+  for (const Remedy& remedy : finding->remedies)
+    problem += fmt::format("; try {} ({})", fmt::join(remedy.overrides, " "), remedy.reason);
+  throw UserError(problem);
 }
 
 Plan assess(const Inputs& in) {

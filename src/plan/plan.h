@@ -55,6 +55,10 @@ struct Plan {
   const Finding* find(std::string_view id) const;
 };
 
+// The rule that the data fills a batch. Without an update nothing else of a plan has a meaning.
+inline constexpr const char* kFullBatch = "batch-size";
+void require_full_batch(const Plan& plan);
+
 // Memory, time and rules, without remedies. Remedies and the search call it for every candidate.
 Plan assess(const Inputs& in);
 

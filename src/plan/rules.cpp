@@ -139,13 +139,13 @@ Multiples nearest_multiples(std::int64_t value, std::int64_t unit) {
 std::vector<Finding> check_rules(const Workload& w, const Plan& plan) {
   const Facts facts{w, plan, w.in.run, w.machine};
   std::vector<Finding> findings;
-  for (Rule* const rule : {batch_per_gpu, tokens_per_gpu,  batch_divides,   accumulation, heads_divide,
-                           tensor_links,  optimizer_split, unused_gpus,     precision,    fp8,
-                           spread,        idle_gpus,       memory,          gradients,    offload,
-                           disk,          host_memory,     eval_every,      save_every,   best_metric,
-                           eval_batch,    prompt_room,     context,         loss_scale,   adapter,
-                           base_dtype,    experts,         reference_model, mismatched,   label_balance,
-                           lengths,       warmup,          known_settings})
+  for (Rule* const rule : {full_batch,    batch_per_gpu, tokens_per_gpu,  batch_divides,   accumulation,
+                           heads_divide,  tensor_links,  optimizer_split, unused_gpus,     precision,
+                           fp8,           spread,        idle_gpus,       memory,          gradients,
+                           offload,       disk,          host_memory,     eval_every,      save_every,
+                           best_metric,   eval_batch,    prompt_room,     context,         loss_scale,
+                           adapter,       base_dtype,    experts,         reference_model, mismatched,
+                           label_balance, lengths,       warmup,          known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (w.in.run.plan.strict)
     for (Finding& finding : findings)

@@ -32,13 +32,83 @@ class Help(TinyRuns):
     def test_help_shows_keys_and_where_to_find_more(self):
         for command in (["train"], ["plan"], ["bench", "train"], ["data"], ["config"]):
             text = dpo(*command, "--help").stdout
-            for part in (f"dpo {' '.join(command)} [OPTIONS] [KEY=VALUE ...]", "'dpo config'", "docs/configuration.md",
-                         "lr                  5e-7", "datasets            [hh]"):
+            for part in (f"dpo {' '.join(command)} [OPTIONS] [KEY=VALUE ...]", "'dpo config'", "docs/configuration.md"):
                 self.assertIn(part, text)
+            # One page has the main keys, and the others say which.
+            self.assertEqual(re.findall(r"(?m)^  (lr|datasets) {2,}", text), ["datasets", "lr"] if command == ["train"] else [])
+            self.assertEqual("'dpo help train' shows the main keys" in text, command != ["train"])
             self.assertGreaterEqual(len(examples_of(text)), 2)
         for command in examples_of(dpo("plan", "--help").stdout):
             done = dpo(*command[1:])
             self.assertIn("Largest models" if "--largest" in command else "Memory", done.stdout, done.stderr)
+
+    def test_without_a_command_the_first_ones_are_shown(self):
+        done = dpo()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = re.findall(r"(?m)^  dpo (\w+) +(\S.*)$", done.stdout)
+        self.assertEqual([name for name, _ in shown], ["demo", "data", "plan", "train", "serve", "sample"])
+        everything = dpo("--help").stdout
+        for name, text in shown:
+            self.assertRegex(everything, rf"(?m)^  {name} +{re.escape(text)}$")
+        self.assertIn("'dpo help' lists all commands", done.stdout)
+        self.assertEqual(dpo("help").stdout, everything)
+
+    def test_help_is_a_command(self):
+        for command in (["train"], ["sample"], ["bench"], ["bench", "device"]):
+            done = dpo("help", *command)
+            self.assertEqual((done.returncode, done.stdout), (0, dpo(*command, "--help").stdout))
+        self.assertIn("unknown command 'trian'; did you mean 'train'?", self.failure("help", "trian"))
+        self.assertIn("unknown command 'lr'; 'dpo config lr' explains the key", self.failure("help", "lr"))
+
+    def test_help_is_in_plain_words_and_fits_a_screen(self):
+        commands = [[name] for name in re.findall(r"(?m)^  (\w+) {2,}\S", dpo("--help").stdout.split("Commands:")[1])]
+        self.assertGreater(len(commands), 15)
+        for command in [*(each for each in commands if each != ["bench"]), ["bench", "train"], ["bench", "device"]]:
+            text = dpo(*command, "--help").stdout
+            for word in ("Excludes", "Needs:", "Positionals"):
+                self.assertNotIn(word, text)
+            for line in text.splitlines():
+                self.assertLessEqual(len(line), 110, line)
+        sample = re.sub(r"\s+", " ", dpo("sample", "--help").stdout)
+        for part in ("Arguments: MODEL", "system message of conversations that have none (only with --chat)",
+                     "messages of a conversation (not with --special)"):
+            self.assertIn(part, sample)
+
+    def test_commands_of_other_trainers(self):
+        for name, answer in (("chat", "'dpo sample MODEL --chat' talks with a model"), ("eval", "'dpo score MODEL FILE'"),
+                             ("resume", "'dpo train resume=RUN' continues a run"), ("export", "'dpo merge' writes a model"),
+                             ("kto", "'dpo train loss=kto' trains with it"), ("webui", "'dpo serve' shows runs")):
+            text = self.failure(name)
+            self.assertIn(f"unknown command '{name}'; ", text)
+            self.assertIn(answer, text)
+        self.assertIn("unknown command 'reprot'; did you mean 'report'?", self.failure("reprot"))
+        self.assertIn("unknown command 'sing' (see", self.failure("sing"))
+
+    def test_a_batch_that_the_data_does_not_fill_is_a_short_error(self):
+        arguments = [f"model.name_or_path={self.folder / 'model'}", f"datasets=[{self.folder / 'pairs.jsonl'}]", "exp_name=e",
+                     "max_length=64", "max_prompt_length=32", "batch_size=100000", "eval_every=null"]
+        for command in ("plan", "train"):
+            done = dpo(command, *arguments, f"local_run_dir={self.folder / 'none'}")
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"\A(note: .*\n)*error: batch_size=100000 is more than the data's \d+ examples, so there would be "
+                                          r"no update; try batch_size=\d+ \(the largest that the data fills\)\n\Z")
+            self.assertFalse((self.folder / "none").exists())
+        report = json.loads(dpo("plan", *arguments, "--json").stdout)
+        self.assertEqual(report["rules"][0]["id"], "batch-size")
+
+    def test_data_without_an_example_left_is_an_error(self):
+        file = self.folder / "equal.jsonl"
+        file.write_text('{"prompt": "\u0100", "chosen": "\u0101", "rejected": "\u0101"}\n')
+        data = ["data", f"datasets=[{file}]", f"model.tokenizer_name_or_path={self.folder / 'model'}", "loss=dpo", "eval_every=null"]
+        for more in ([], ["--json"]):
+            done = dpo(*data, *more)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertTrue(done.stdout)
+            self.assertIn("error: the train split has no example left: 1 row read, 1 example dropped by data.equal_responses; "
+                          "try data.equal_responses=keep\n", done.stderr)
+        kept = dpo(*data, "data.equal_responses=keep")
+        self.assertEqual(kept.returncode, 0, kept.stderr)
+        self.assertIn("1 row, 1 prompt, 1 pair; 1 example\n", kept.stdout)
 
     def test_the_examples_of_train_work_and_list_the_files_of_the_run(self):
         runs = []
@@ -114,6 +184,10 @@ class Help(TinyRuns):
                                    (["train", self.folder / "my.yml"], f"{self.folder}/my.yml is a file: write --config {self.folder}/my.yml"),
                                    (["sample", "m", "--max_new_tokens", "3"],
                                     "unknown option '--max_new_tokens'; did you mean '--max-new-tokens'? (see 'dpo sample --help')"),
+                                   (["sample", "m", "--dtype", "bf16"],
+                                    "--dtype: expected one of float32, bfloat16, float16, got bf16; write --dtype=bfloat16"),
+                                   (["train", "--quiet", "--verbose"], "error: --quiet cannot be given together with --verbose\n"),
+                                   (["data", "--tokens"], "error: --tokens is given without --order, which it needs\n"),
                                    (["sample", "m", "--samples", "0"], "--samples: expected a whole number of at least 1, got 0"),
                                    (["score", "m", "f", "--batch-tokens", "1.5"], "expected a whole number of at least 1, got 1.5"),
                                    (["score", self.folder / "model", self.folder / "empty.jsonl"], "empty.jsonl: there are no rows in it"),

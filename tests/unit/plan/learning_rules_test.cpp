@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -197,8 +198,9 @@ TEST(AssumedLengths, CauseWarningsOnly) {
   const std::string large =
       "model=pythia28 datasets=[mine.jsonl] batch_size=200000 eval_every=200000 "
       "gradient_accumulation_steps=200000 ";
-  EXPECT_EQ(verdict_of(plan_of(large), "warmup"), Verdict::warning);
-  EXPECT_EQ(verdict_of(plan_of(large + "datasets=[hh]"), "warmup"), Verdict::error);
+  EXPECT_EQ(verdict_of(plan_of(large), "batch-size"), Verdict::warning);
+  EXPECT_NO_THROW(require_full_batch(plan_of(large)));
+  EXPECT_EQ(verdict_of(plan_of(large + "datasets=[hh]"), "batch-size"), Verdict::error);
   // plan.strict does not apply to what is a guess.
   const std::string strict =
       "model=pythia28 datasets=[mine.jsonl] n_examples=null warmup_steps=100000 plan.strict=true ";
@@ -225,9 +227,26 @@ TEST(SmallData, IsNoticed) {
 TEST(Warmup, EndsBeforeTheRun) {
   expect_finding("model=pythia28 n_examples=400", "warmup", Verdict::warning,
                  "not less than the run's 100 updates");
-  expect_finding("model=pythia28", "warmup", Verdict::ok, "150 of 40200 updates");
-  expect_finding("model=pythia28 batch_size=200000 eval_every=200000", "warmup", Verdict::error,
-                 "no update: batch_size=200000 is more than");
+  expect_finding("model=pythia28", "warmup", Verdict::ok, "150 of 40,200 updates");
+}
+
+TEST(FullBatch, IsTheFirstFindingAndAnErrorOfItsOwn) {
+  const Plan plan = plan_with("model=pythia28 batch_size=64", counted(12, 3));
+  EXPECT_EQ(plan.findings.front().id, kFullBatch);
+  EXPECT_EQ(plan.find("warmup"), nullptr);
+  try {
+    require_full_batch(plan);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "batch_size=64 is more than the data's 12 examples, so there would be no update; try "
+                 "batch_size=12 (the largest that the data fills)");
+  }
+  EXPECT_EQ(plan_with("model=pythia28 batch_size=12", counted(12, 3)).find(kFullBatch), nullptr);
+  EXPECT_NE(plan_with("model=pythia28 batch_size=1 eval_batch_size=1", counted(1, 1))
+                .find("warmup")
+                ->message.find("not less than the run's 1 update:"),
+            std::string::npos);
 }
 
 TEST(KnownSettings, WarnOfALearningRateThatCannotWork) {
