@@ -24,12 +24,32 @@ ProgressLine::~ProgressLine() {
   if (is_shown_) Terminal::get().clear();
 }
 
+// On a terminal several times a second. In a pipe the end of work is shown if its beginning was.
+bool ProgressLine::is_due(Clock::time_point now, bool ends) {
+  using namespace std::chrono_literals;
+  constexpr Clock::duration kBetweenBars = 100ms, kFirstLine = 5s, kBetweenLines = 60s;
+  if (Terminal::get().has_live_line()) return (ends && is_shown_) || now - shown_ >= kBetweenBars;
+  const auto last = lines_.find(what_);
+  const bool is_time =
+      now - start_ >= kFirstLine && (last == lines_.end() || now - last->second >= kBetweenLines);
+  if (is_time) lines_[what_] = now;
+  return is_time || (ends && printed_);
+}
+
+std::string ProgressLine::text_of(std::int64_t done, std::int64_t all, const std::string& unit,
+                                  double seconds) const {
+  if (unit != "bytes" || done == all || done <= first_)
+    return fmt::format("{}, {}", amount(done, all, unit), rough_duration(seconds));
+  const double rate = static_cast<double>(done - first_) / seconds;
+  return fmt::format("{}, {}/s, {} left", amount(done, all, unit), file_size(std::llround(rate)),
+                     rough_duration(static_cast<double>(all - done) / rate));
+}
+
 void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t all,
                         const std::string& unit) {
-  using std::chrono::milliseconds;
-  constexpr milliseconds kBetweenBars{100}, kBetweenLines{5000}, kWorthKeeping{1000};
+  constexpr std::chrono::seconds kWorthKeeping{1};
   Terminal& terminal = Terminal::get();
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   if (what != what_ || done < done_) {  // other work
     what_ = what;
     start_ = shown_ = now;
@@ -39,17 +59,10 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   done_ = done;
   const bool ends = done == all;
   if (ends) done_ = all + 1;  // the same work may come again
-  const auto between = terminal.has_live_line() ? kBetweenBars : kBetweenLines;
-  if (now - shown_ < between && !(ends && (printed_ || is_shown_))) return;
+  if (!is_due(now, ends)) return;
   shown_ = now;
   printed_ = true;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  std::string text = fmt::format("{}, {:.0f} s", amount(done, all, unit), seconds);
-  if (unit == "bytes" && !ends && done > first_) {
-    const double rate = static_cast<double>(done - first_) / seconds;
-    text = fmt::format("{}, {}/s, {} left", amount(done, all, unit), file_size(std::llround(rate)),
-                       rough_duration(static_cast<double>(all - done) / rate));
-  }
+  const std::string text = text_of(done, all, unit, std::chrono::duration<double>(now - start_).count());
   if (!terminal.has_live_line()) return terminal.print(fmt::format("{}: {}", what, text));
   const auto bar = [&](std::size_t columns) {
     return progress_bar(what, all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all), text,

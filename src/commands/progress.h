@@ -3,15 +3,21 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
 namespace dpo::commands {
 
-// Progress of long work on stderr: a bar on a terminal, a line every few seconds in a pipe. Quick work shows
-// nothing.
+// Progress of long work on stderr: a bar on a terminal; in a pipe a line after a few seconds, and then one a
+// minute, however often the same work comes again. Quick work shows nothing.
 class ProgressLine {
  public:
-  ProgressLine() = default;
+  using Clock = std::chrono::steady_clock;
+
+  // `now` tells the time.
+  explicit ProgressLine(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -20,13 +26,16 @@ class ProgressLine {
   void show(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  bool is_due(Clock::time_point now, bool ends);
+  std::string text_of(std::int64_t done, std::int64_t all, const std::string& unit, double seconds) const;
 
+  const std::function<Clock::time_point()> now_;
   bool is_shown_ = false;  // the live line is this bar
   std::string what_;
   std::int64_t done_ = 0, first_ = 0;
   bool printed_ = false;  // a line of this work was printed to a pipe
   Clock::time_point start_, shown_;
+  std::map<std::string, Clock::time_point> lines_;  // the last line of each kind of work, in a pipe
 };
 
 // "reading weights [=====     ]  50 %  1.0 GB of 2.0 GB, 3 s". A long name is cut at its beginning.
