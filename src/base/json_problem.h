@@ -25,7 +25,7 @@ std::optional<JsonProblem> json_problem(std::string_view text, std::string_view 
 // "not valid JSON at line 3, column 7: found ...; near '...'", and whether it may be cut off
 std::string why_not_json(std::string_view text);
 
-// Whether lists and objects are nested more than kDeepestJson levels deep, which no file of a model is.
+// Returns whether lists and objects are nested deeper than kDeepestJson levels, as in no file of a model.
 // Parsing is not recursive, but copying and writing a value are, and would overflow the stack.
 inline constexpr std::size_t kDeepestJson = 64;
 bool is_nested_deeply(std::string_view json);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Why a file is not written to; null if it may be.
+// Returns why a file must not be written to; null if it may be.
 const char* objection(const struct stat& found, Owner owner) {
   if (S_ISLNK(found.st_mode)) return "is a symbolic link";
   if (!S_ISREG(found.st_mode)) return "is not a regular file";
@@ -32,7 +32,7 @@ void check(const fs::path& path, const struct stat& found, Owner owner) {
 }  // namespace
 
 int open_to_write(const fs::path& path, int flags, Owner owner) {
-  // Without waiting for the other end of a pipe.
+  // O_NONBLOCK, since opening a pipe would wait for its other end.
   constexpr int kAlways = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int descriptor = ::open(path.c_str(), flags | kAlways, 0666);
   const int reason = errno;

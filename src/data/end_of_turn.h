@@ -18,11 +18,11 @@ struct EndOfTurn {
 // Of the template's own rendering of an answer; nothing if it refuses the example.
 EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenizer);
 
-// The tokens at which an answer of conversations ends: the end of text and the end of turn.
+// Returns the tokens that end an answer in conversations: the end of text and the end of turn.
 text::AnswerEnds answer_ends(const ChatTokenizer& chat, const text::Tokenizer& tokenizer);
 
-// The same in a model's folder. Nullopt if it has no tokenizer with a chat template, or one that cannot be
-// used; then `problem` says why.
+// Returns those of the tokenizer and chat template in a model's folder; nullopt if it has none, or none that
+// can be used. Then `problem` says why.
 std::optional<text::AnswerEnds> answer_ends(const std::filesystem::path& folder, std::string& problem);
 
 }  // namespace dpo::data

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/open_file.h"
 #include "base/quantity.h"
 
 namespace dpo::run {
@@ -22,8 +23,10 @@ double seconds_since(RunLog::Clock::time_point start) {
 // The samples of an evaluation that the run has kept; none if it did not sample.
 std::vector<Sample> read_samples(const std::filesystem::path& run, double examples) {
   std::vector<Sample> samples;
-  std::ifstream file(run / "samples" / fmt::format("step-{:.0f}.jsonl", examples));
-  for (std::string line; std::getline(file, line);)
+  const std::filesystem::path file = run / "samples" / fmt::format("step-{:.0f}.jsonl", examples);
+  check_regular(file, "the samples of the run");
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);)
     if (auto sample = parse_sample(line)) samples.push_back(std::move(*sample));
   return samples;
 }

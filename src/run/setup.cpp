@@ -154,7 +154,7 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
 }
 
-// The files of a checkpoint by which other programs talk with the model as it was trained.
+// Sets the files of a checkpoint by which other programs talk with the model as it was trained.
 void set_other_files(checkpoint::LoadedModel& loaded, const RunData& data) {
   if (data.config.model.tokenizer_name_or_path) checkpoint::use_tokenizer(loaded, data.tokenizer.folder());
   if (!data.answer_ends) return;

@@ -32,7 +32,7 @@ struct RunData {
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
   std::vector<data::Token> ends;  // tokens that end a response
-  // Of runs on conversations, for checkpoints: how answers end, and what they were rendered with.
+  // How answers end, and what they were rendered with: for the checkpoints of a run on conversations.
   std::optional<text::AnswerEnds> answer_ends;
   std::map<std::string, std::string> template_files;
 };

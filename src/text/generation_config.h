@@ -11,7 +11,7 @@ namespace dpo::text {
 
 inline constexpr const char* kGenerationConfig = "generation_config.json";
 
-// How an answer ends, and what fills up a batch of them.
+// The tokens that end an answer, and the one that pads a batch.
 struct AnswerEnds {
   std::vector<Token> tokens;
   std::optional<Token> pad;
