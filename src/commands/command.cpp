@@ -121,7 +121,7 @@ std::string in_plain_words(const std::string& what, std::string_view words, std:
 // 'dpo help COMMAND' is 'dpo COMMAND --help'.
 std::vector<std::string> without_help(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "help") return arguments;
-  arguments.erase(arguments.begin());
+  std::erase(arguments, "help");  // 'dpo help help' too
   arguments.emplace_back("--help");
   return arguments;
 }

@@ -51,7 +51,8 @@ class Help(TinyRuns):
         for name, text in shown:
             self.assertRegex(everything, rf"(?m)^  {name} +{re.escape(text)}$")
         self.assertIn("'dpo help' lists all commands", done.stdout)
-        self.assertEqual(dpo("help").stdout, everything)
+        for arguments in (["help"], ["help", "help"]):
+            self.assertEqual(dpo(*arguments).stdout, everything)
 
     def test_help_is_a_command(self):
         for command in (["train"], ["sample"], ["bench"], ["bench", "device"]):
