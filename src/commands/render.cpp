@@ -93,12 +93,11 @@ void describe(CLI::App& command, RenderArguments& arguments) {
   command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")
       ->type_name("N");
   command.footer(
-      "Each line of stdin is an object: {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], "
-      "\"add_generation_prompt\": true}.\nOther keys (tools, documents, enable_thinking, ...) are variables "
-      "of the "
-      "template. Each line of stdout is the text as a\nJSON string, or {\"error\": ...}. The exit status is "
-      "1 if a "
-      "line had an error.");
+      "Each line of stdin is an object:\n"
+      "  {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"add_generation_prompt\": true}\n"
+      "Other keys (tools, documents, enable_thinking, ...) are variables of the template. Each line of "
+      "stdout\n"
+      "is the text as a JSON string, or {\"error\": ...}. The exit status is 1 if a line had an error.");
 }
 
 }  // namespace

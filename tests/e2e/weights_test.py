@@ -87,7 +87,7 @@ class Weights(unittest.TestCase):
                             "convert", "org/model", out, env=nowhere)
         self.expect_failure(["--config must name the config.json"], "convert", self.model / "model.safetensors", out)
         self.expect_failure(["there is no folder /no/such"], "convert", "/no/such", out)
-        self.expect_failure(["int8 not in"], "convert", self.model, out, "--dtype", "int8")
+        self.expect_failure(["expected one of float32, bfloat16, float16, got int8"], "convert", self.model, out, "--dtype", "int8")
         self.expect_failure(["--shard-size"], "convert", self.model, out, "--shard-size", "0")
         self.expect_failure(["--shard-size"], "convert", self.model, out, "--shard-size", "big")
         self.expect_failure(["OUT is required"], "convert", self.model)

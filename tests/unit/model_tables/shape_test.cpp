@@ -68,7 +68,7 @@ TEST(Shape, SaysWhichFileAndKeyIsWrong) {
       {llama + R"(, "tie_word_embeddings": "yes"})",
        "'tie_word_embeddings' is \"yes\", expected true or false"},
       {R"({"model_type": "gpt2", "n_layer": )" + std::string(100'000, '[') + std::string(100'000, ']') + "}",
-       "'n_layer' is a list, expected a whole number"},
+       "nested deeper than 64 levels; not a model's configuration"},
       {llama + R"(, "num_hidden_layers": 5000})", "5000 layers are more than the 4096"},
       {llama + R"(, "num_key_value_heads": 3})", "4 attention heads cannot share 3 key/value heads"},
       {llama + R"(, "num_attention_heads": 5})", "a hidden size of 64 cannot be split over 5 heads"},
