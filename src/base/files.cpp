@@ -89,7 +89,8 @@ MappedFile::MappedFile(const std::filesystem::path& path, const std::string& wha
   const auto fail = [&](const std::string& why) {
     throw UserError(fmt::format("{}: cannot read {}: {}", what, path.string(), why));
   };
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  check_regular(path, what);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("not a regular file");

@@ -49,6 +49,7 @@ int open_to_write(const fs::path& path, int flags, Owner owner) {
     ::close(descriptor);
     throw;
   }
+  ::fcntl(descriptor, F_SETFL, flags & O_APPEND);  // some file systems have a meaning for O_NONBLOCK
   return descriptor;
 }
 
