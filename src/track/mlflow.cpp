@@ -56,6 +56,14 @@ std::string page_of(const MlflowRun& run) {
   return fmt::format("{}/#/experiments/{}/runs/{}", run.uri, run.experiment_id, run.id);
 }
 
+std::string first_note(const MlflowSettings& settings) {
+  return fmt::format(
+      "MLflow: metrics, the configuration and samples (prompts and responses, with sample_during_eval) are "
+      "sent to {} ({})",
+      settings.uri.substr(0, settings.uri.find('/', settings.uri.find("://") + 3)),
+      settings.from_environment ? "MLFLOW_TRACKING_URI" : "mlflow.tracking_uri");
+}
+
 class Mlflow : public Tracker {
  public:
   // `last`: the last row before the run was resumed. `known`: rows in the queue that the run may log again.
@@ -65,16 +73,9 @@ class Mlflow : public Tracker {
         last_(std::move(last)),
         known_(std::move(known)),
         end_(file_.written()),
+        notes_{first_note(*settings.mlflow)},
         sender_(settings.folder, run, &cancelled_),
-        thread_([this] { send_all(); }) {
-    const std::string& uri = settings.mlflow->uri;
-    const std::lock_guard lock(mutex_);
-    notes_.push_back(fmt::format(
-        "MLflow: metrics, the configuration and samples (prompts and responses, with sample_during_eval) are "
-        "sent to {} ({})",
-        uri.substr(0, uri.find('/', uri.find("://") + 3)),
-        settings.mlflow->from_environment ? "MLFLOW_TRACKING_URI" : "mlflow.tracking_uri"));
-  }
+        thread_([this] { send_all(); }) {}
 
   ~Mlflow() override {
     cancelled_ = true;
@@ -221,7 +222,7 @@ class Mlflow : public Tracker {
   // Of the thread, while it runs.
   std::optional<RunLock> lock_;
   MlflowSender sender_;
-  std::thread thread_;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 import unittest
 from pathlib import Path
 
@@ -16,37 +16,37 @@ from mlflow_server import TestServer
 PROGRAM = os.environ["DPO_PROGRAM"]
 PROBE = os.environ["DPO_MLFLOW_PROBE"]
 KEPT = ("PATH", "HOME", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TMPDIR")
-NOT_DELAYED = 0.5  # seconds that logging may take, on a busy machine
+SHORT, LONG = 100, 3_600_000  # milliseconds that a run waits at its end for a server that does not answer, and for one that does
 
 
 class Probe:
     """A program that logs like a run."""
 
-    def __init__(self, folder, url, **variables):
+    def __init__(self, folder, url, finish=LONG, **variables):
         self.folder = folder
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-        self.process = subprocess.Popen([PROBE, folder], env=environment | {"MLFLOW_TRACKING_URI": url} | variables,
+        self.process = subprocess.Popen([PROBE, folder, str(finish)], env=environment | {"MLFLOW_TRACKING_URI": url} | variables,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.notes = []
 
     def do(self, line):
-        """Returns how long it took."""
         print(line, file=self.process.stdin, flush=True)
         while (answer := self.process.stdout.readline()).startswith("note: "):
             self.notes.append(answer)
-        return float(answer)
+        assert answer == "done\n", answer
 
     def log(self, *steps):
         for step in steps:
-            seconds = self.do(f"update {step} {1 / (1 + step)}")
-            assert seconds < NOT_DELAYED, seconds
+            self.do(f"update {step} {1 / (1 + step)}")
 
     def wait_for(self, condition):
-        for _ in range(200):
-            if condition():
-                return
+        while not condition():
             self.do("sleep 0.05")
-        raise AssertionError(f"it did not happen; notes: {self.notes}")
+
+    def wait_until_sent(self):
+        """Until the run knows that the server has all that was logged."""
+        state, queue = self.folder / "mlflow/run.json", self.folder / "mlflow/queue.jsonl"
+        self.wait_for(lambda: json.loads(state.read_text())["sent"] == queue.stat().st_size)
 
     def close(self, how=None):
         if self.process.poll() is None:
@@ -76,11 +76,12 @@ class Failures(unittest.TestCase):
 
     def serve(self, **options):
         server = TestServer(**options)
+        self.addCleanup(server.reserved.close)
         self.addCleanup(server.stop)
         return server
 
-    def start(self, name, url, *history, **variables):
-        probe = Probe(self.folder / name, url, **variables)
+    def start(self, name, url, *history, **options):
+        probe = Probe(self.folder / name, url, **options)
         self.addCleanup(probe.close, signal.SIGKILL)
         for line in (*history, "open"):
             probe.do(line)
@@ -91,13 +92,13 @@ class Failures(unittest.TestCase):
         return [(step, value) for step, name, value in server.metrics if name == "loss/train"]
 
     def test_down_at_the_start_and_back_later(self):
-        server = TestServer()
+        server = self.serve()
         server.stop()
         run = self.start("down", server.url)
         run.log(4, 8)
         run.wait_for(lambda: run.notes)
         self.assertIn(f"warning: MLflow at {server.url}: Couldn't connect to server; training continues", run.notes[0])
-        server = self.serve(port=server.server_port)
+        server = self.serve(before=server)
         run.log(12)
         run.wait_for(lambda: len(self.sent(server)) == 3)
         run.do("finish 0")
@@ -105,14 +106,15 @@ class Failures(unittest.TestCase):
         self.assertEqual((len(run.notes), server.params["loss.beta"], server.statuses), (1, "0.1", ["FINISHED"]))
 
     def test_down_in_the_middle_and_at_the_end(self):
-        server = TestServer()
+        server = self.serve()
         run = self.start("middle", server.url)
         run.log(4, 8)
-        run.wait_for(lambda: len(self.sent(server)) == 2)
+        run.wait_until_sent()
         server.stop()
         first = self.sent(server)
+        self.assertEqual(first, losses(4, 8))
         run.log(*range(12, 4000, 4))
-        self.assertLess(run.do("finish 0"), 2)
+        run.do("finish 0")
         self.assertRegex(run.notes[-1], rf"\d+ values were not sent: 'dpo track {run.folder}' sends them")
         remaining = 2 * len(range(12, 4000, 4))
         self.assertIn(f" {remaining} values", run.notes[-1])
@@ -120,7 +122,7 @@ class Failures(unittest.TestCase):
         failed = track(run.folder)
         self.assertEqual(failed.returncode, 1)
         self.assertIn(f"{remaining} values are left to send", failed.stderr)
-        back = self.serve(port=server.server_port)
+        back = self.serve(before=server)
         done = track(run.folder)
         self.assertEqual((done.returncode, done.stderr), (0, f"sent {remaining:,} values\n"))
         self.assertEqual(done.stdout, f"{server.url}/#/experiments/5/runs/run0\n")
@@ -143,18 +145,27 @@ class Failures(unittest.TestCase):
         run.wait_for(lambda: run.notes)
         self.assertIn("HTTP status 503: as the test asked", run.notes[0])
         run.close(signal.SIGKILL)
-        server.fail = lambda path: None
+        server.stop()  # with its last requests
+        server = self.serve(before=server)
         run = self.start("killed", server.url, "history 4 0.2")
         run.log(8, 12, 16)  # after the checkpoint
         run.do("finish 0")
         self.assertEqual(self.sent(server), losses(4, 8, 12, 16))
         self.assertEqual((server.statuses, len(server.runs)), (["RUNNING", "FINISHED"], 1))
 
-    def test_slow(self):
-        server = self.serve(fail=lambda path: time.sleep(30))
-        run = self.start("slow", server.url)
+    def hanging(self):
+        """A function that does not return before the end of the test."""
+        ended = threading.Event()
+        self.addCleanup(ended.set)
+        return lambda: ended.wait() and None
+
+    def test_a_server_that_never_answers(self):
+        """Logging and the end of the run do not wait for it."""
+        hang = self.hanging()
+        server = self.serve(fail=lambda path: hang())
+        run = self.start("slow", server.url, finish=SHORT)
         run.log(*range(4, 400, 4))
-        self.assertLess(run.do("finish 0"), 5)  # the probe waits for 3 s
+        run.do("finish 0")
         self.assertIn("no answer yet; 201 values were not sent", run.notes[-1])
 
     def test_what_the_server_rejects_does_not_keep_the_rest_back(self):
@@ -177,7 +188,7 @@ class Failures(unittest.TestCase):
         self.assertEqual(len(run.notes), 2)
 
     def test_artifacts_that_fail_do_not_keep_metrics_back(self):
-        failures = {"fails": lambda: 500, "hangs": lambda: time.sleep(20)}
+        failures = {"fails": lambda: 500, "hangs": self.hanging()}
         for name, failure in failures.items():
             asked = []
             def fail(path, failure=failure, asked=asked):
@@ -191,7 +202,8 @@ class Failures(unittest.TestCase):
             run.log(4)
             run.wait_for(lambda server=server: self.sent(server))
             run.do("finish 0")
-            self.assertEqual(self.sent(server), losses(4))
+            # A request that a busy machine does not answer within the second is sent again.
+            self.assertEqual(set(self.sent(server)), set(losses(4)))
             self.assertTrue(asked)
             self.assertIn("did not accept the samples of 1 evaluations: artifacts: ", run.notes[-1])
 

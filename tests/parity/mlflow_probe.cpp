@@ -4,9 +4,10 @@
 //   update STEP LOSS, evaluation STEP LOSS, samples STEP TEXT
 //   sleep SECONDS
 //   finish STATUS
-// After each line it prints the notes for the user, and then how long the call took.
+// After each line it prints the notes for the user, and then "done".
 //
-// Usage: mlflow_probe RUN, with MLFLOW_TRACKING_URI and so on in the environment
+// Usage: mlflow_probe RUN MILLISECONDS (the most that 'finish' may wait for the server), with
+// MLFLOW_TRACKING_URI and so on in the environment
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -20,15 +21,14 @@
 namespace {
 
 using namespace dpo::track;
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-Settings settings_of(const std::string& folder) {
+Settings settings_of(const std::string& folder, const char* finish) {
   Settings settings{.folder = folder, .config = R"({"lr": 0.001, "loss": {"name": "dpo", "beta": 0.1}})"};
   settings.mlflow = mlflow_settings(std::nullopt, std::nullopt, "tiny");
   settings.mlflow->interval = milliseconds(20);
   settings.mlflow->retry = settings.mlflow->longest_retry = milliseconds(100);
-  settings.mlflow->finish = milliseconds(3000);
+  settings.mlflow->finish = milliseconds(std::atol(finish));
   return settings;
 }
 
@@ -60,15 +60,13 @@ void obey(const std::string& line, const Settings& settings, std::vector<Row>& h
 
 int main(int, char** argv) try {
   dpo::handle_stop_signals();
-  const Settings settings = settings_of(argv[1]);
+  const Settings settings = settings_of(argv[1], argv[2]);
   std::vector<Row> history;
   Trackers trackers;
   for (std::string line; std::getline(std::cin, line);) {
-    const Clock::time_point start = Clock::now();
     obey(line, settings, history, trackers);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     for (const std::string& note : trackers.notes()) std::cout << "note: " << note << "\n";
-    std::cout << seconds << std::endl;
+    std::cout << "done" << std::endl;
   }
   return 0;
 } catch (const dpo::UserError& error) {

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+HANGS = 900  # seconds; no answer takes as long, also on a machine that is many times slower
 API = "/api/2.0/mlflow/"
 
 
@@ -33,10 +34,10 @@ class RealServer:
 
     def call(self, path, **body):
         request = urllib.request.Request(f"{self.url}{API}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(request, timeout=60))
+        return json.load(urllib.request.urlopen(request, timeout=HANGS))
 
     def get(self, path, **query):
-        return json.load(urllib.request.urlopen(f"{self.url}{API}{path}?{urllib.parse.urlencode(query)}", timeout=60))
+        return json.load(urllib.request.urlopen(f"{self.url}{API}{path}?{urllib.parse.urlencode(query)}", timeout=HANGS))
 
     def runs(self, experiment="direct-preference-optimization"):
         found = self.get("experiments/get-by-name", experiment_name=experiment)["experiment"]
@@ -49,7 +50,7 @@ class RealServer:
 
     def artifact(self, run, path):
         prefix = run["info"]["artifact_uri"].removeprefix("mlflow-artifacts:")
-        return urllib.request.urlopen(f"{self.url}/api/2.0/mlflow-artifacts/artifacts{prefix}/{path}", timeout=60).read()
+        return urllib.request.urlopen(f"{self.url}/api/2.0/mlflow-artifacts/artifacts{prefix}/{path}", timeout=HANGS).read()
 
     def stop(self):
         self.process.terminate()
@@ -58,16 +59,27 @@ class RealServer:
 
 class TestServer(http.server.ThreadingHTTPServer):
     """Speaks as much of the interface as dpo needs, and keeps what it accepts. `fail(path)` may return a status to answer with,
-    or status and code, and may take its time."""
+    or status and code, and may take its time. `before`: a server that was stopped, whose address this one gets."""
 
-    def __init__(self, port=0, fail=lambda path: None):
-        super().__init__(("127.0.0.1", port), Handler)
+    allow_reuse_port = True
+
+    def __init__(self, before=None, fail=lambda path: None):
+        self.reserved = before.reserved if before else self.reserve()
+        super().__init__(self.reserved.getsockname(), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.fail = fail
         self.connections = []
         self.runs, self.metrics, self.params, self.statuses, self.uploads, self.authorization = [], [], {}, [], {}, []
         self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
+
+    @staticmethod
+    def reserve():
+        """A socket that never listens: no other process gets its port while the server is down."""
+        reserved = socket.socket()
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(("127.0.0.1", 0))
+        return reserved
 
     def handle_error(self, *_):
         pass  # the other side may close a connection at any time
