@@ -33,7 +33,7 @@ void write_lines(const fs::path& path, const std::string& lines) {
 }
 
 // The names of folders (NAME.tmp.*) and files (NAME, a dot, six letters, .tmp) while output_files writes
-// them.
+// them, and of the file by which ranks find out whether they see the same folder.
 bool is_unfinished(const std::string& name) {
   constexpr std::array kFolders = {"step-", "merged.tmp."};
   constexpr std::array kFiles = {
@@ -43,7 +43,8 @@ bool is_unfinished(const std::string& name) {
   const auto begins = [&](const char* start) { return name.starts_with(start); };
   const bool is_file = name.ends_with(".tmp") && name.size() > kEnd && name[name.size() - kEnd] == '.' &&
                        std::ranges::any_of(kFiles, begins);
-  return is_file || (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos);
+  return is_file || begins(".start-") ||
+         (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos);
 }
 
 // What a killed process has left.

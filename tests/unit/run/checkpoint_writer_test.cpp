@@ -94,10 +94,12 @@ TEST_F(Checkpoints, AreNotConfusedByWhatAnotherLaunchLeft) {
     fs::create_directories(folder_ / "run" / left);
   for (const char* sign : {"ready", "part-0.done", "part-1.done", "failed"})
     std::ofstream(folder_ / "run" / "step-8.tmp.other.signs" / sign) << "old";
+  std::ofstream(folder_ / "run" / ".start-7799f49c887b0d72") << "";
   EXPECT_EQ(contents_of(save("run", "gpt2", {1, 2, 1})), contents_of(save("clean", "gpt2", {})));
   RunFolder resumed(folder_ / "run", {.examples = 8});
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other"));
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other.signs"));
+  EXPECT_FALSE(fs::exists(folder_ / "run" / ".start-7799f49c887b0d72"));
 }
 
 TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
