@@ -140,12 +140,13 @@ TEST_F(CachedTokens, OfAnotherFormatAreMadeAgain) {
 
 TEST_F(CachedTokens, AreMadeOnce) {
   load();
-  const auto first = fs::last_write_time(files().at(0));
+  const fs::path kept = folder_ / "kept";
+  fs::create_hard_link(files().at(0), kept);  // a file that is written again is another one
   int shown = 0;
   cache_.progress = [&](const std::string&, std::int64_t, std::int64_t) { ++shown; };
   EXPECT_EQ(load().prompts(), 2u);
   EXPECT_EQ(shown, 0);
-  EXPECT_EQ(fs::last_write_time(files().at(0)), first);
+  EXPECT_TRUE(fs::equivalent(files().at(0), kept));
   EXPECT_EQ(files().size(), 1u);
   config_.max_length = 7;  // cuts, but does not change tokens
   load();

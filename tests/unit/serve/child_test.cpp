@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fuzz/temp_folder.h"
+
 namespace dpo::serve {
 namespace {
 
@@ -16,8 +18,14 @@ std::string all_of(Child& child) {
 }
 
 TEST(Children, OutputIsReadInWholeCharacters) {
-  Child child("/bin/sh", {"-c", R"(printf 'a\303'; sleep 0.2; printf '\251b\377')"});
+  const fuzz::TempFolder folder;
+  const std::string file = folder.path() / "go";
+  Child child("/bin/sh", {"-c", "printf 'a\\303'; until [ -e " + file +
+                                    " ]; do sleep 0.01; done; printf '\\251b\\377'"});
   std::string text;
+  while (text.empty()) text = child.read(100ms);
+  EXPECT_EQ(text, "a");  // the first half of a character waits for the second
+  folder.write("go", "");
   while (!child.has_ended()) {
     const std::string piece = child.read(100ms);
     EXPECT_TRUE(piece.empty() || piece.front() != '\251') << piece;
