@@ -16,10 +16,9 @@ from pathlib import Path
 from ranks import main, mpirun, processes_of, run, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-from tiny_run import STOPPED, TinyRuns  # noqa: E402
+from tiny_run import ENDLESS, STOPPED, TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
-ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # a fast machine would finish fewer before the test acts
 
 
 class Start(TinyRuns):
@@ -134,10 +133,10 @@ class Start(TinyRuns):
         self.assertRegex(self.said(), rf"error: rank 2 \(host .*, pid {pids[2]}\) exited without reporting an error")
 
     def test_a_rank_that_is_stopped(self):
-        pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=3"))
+        pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=10"))
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(self.wait_for_end(), 2, self.said())
-        self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) sent no heartbeat for 3 s")
+        self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) sent no heartbeat for 10 s")
 
     def test_the_starting_process_is_killed(self):
         self.begin(self.command("mesh.shard=2", *ENDLESS))

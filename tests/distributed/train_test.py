@@ -6,6 +6,7 @@ Ranks are started by `dpo train` itself, under mpirun.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import tiny_run  # noqa: E402
 from ranks import need_mpirun, processes_of, wait_until  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
-from tiny_run import STOPPED, TRAINING_FAILED, TinyRuns  # noqa: E402
+from tiny_run import ENDLESS, METRICS, STOPPED, TRAINING_FAILED, TinyRuns, disturbed, is_whole  # noqa: E402
 
 TOLERANCE = 1e-5  # relative, float32
 # SGD: optimizers that divide by the gradient's size turn rounding into full updates.
@@ -156,9 +157,27 @@ class Training(Compared):
             self.assertRegex(done.stderr, r"error: update \d+: the loss of example [\d, ]+ is NaN or infinite; .*was not applied")
             self.assertEqual(list(run.glob("step-*")), [])
 
+    def test_nan_keeps_the_last_good_checkpoint(self):
+        """NaN in one row of the data: what was trained before its batch is saved, and nothing after it. The policy is finite, but
+        a weight of the reference is not in float16."""
+        data, run = self.folder / "one-bad-row.jsonl", self.folder / "kept"
+        bad = chr(0x100 + 3)  # the token of spoilt_model
+        rows = [json.loads(line.replace(json.dumps(bad)[1:-1], "a")) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
+        rows = [{name: text.replace("a", chr(0x100)) for name, text in row.items()} for row in rows]
+        rows[300]["chosen"] += bad
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        done = self.train(run, "batch_size=12", "eval_every=null", "save_every=12", "data.test_share=0", f"datasets=[{data}]",
+                          f"model.name_or_path={self.spoilt_model(1e5)}", "model.reference_dtype=float16", *MESHES["2 shards"])
+        self.assertEqual(done.returncode, TRAINING_FAILED, done.stderr)
+        update = int(re.search(r"error: update (\d+): the loss of example \d+ is NaN or infinite; .*was not applied", done.stderr)[1])
+        self.assertGreater(update, 2, done.stderr)
+        self.assertEqual(self.updates(run), list(range(1, update)))
+        self.assertEqual((run / "LATEST").readlink().name, f"step-{12 * (update - 1)}")
+        self.assertTrue(is_whole(run / "LATEST"))
+
     def test_a_signal_stops_in_order(self):
         run = self.folder / "signalled"
-        process = subprocess.Popen(self.train_command(run, "trainer=FSDPTrainer", "mesh.shard=2"), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(self.train_command(run, "trainer=FSDPTrainer", "mesh.shard=2", *ENDLESS), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:
             for line in lines:
                 if line.startswith("update 3 "):
@@ -167,17 +186,18 @@ class Training(Compared):
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
 
     def killed(self, run, *arguments):
-        """A run of four ranks, one of which is killed some updates after its first checkpoint."""
-        mark = f"DPO_TEST_RUN={run.name}"
+        """A run of four ranks, one of which is killed some updates after its first checkpoint: when rank 0 is about to write the
+        metrics of update 14, and waits."""
+        mark, log = f"DPO_TEST_RUN={run.name}", run.with_suffix(".changes")
+        waits = disturbed(run, f"wait-{run}/never", 16, METRICS, log)
         process = subprocess.Popen(self.train_command(run, *SHORT, "n_examples=480", *arguments), stderr=subprocess.PIPE, text=True,
-                                   env=os.environ | dict([mark.split("=")]))
-        said = []
+                                   env=waits | dict([mark.split("=")]))
         with process.stderr as lines:
-            for line in lines:
-                said.append(line)
-                if line.startswith("update 14 "):
-                    rank = lambda pid: b"OMPI_COMM_WORLD_RANK=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-                    os.kill(next(pid for pid in processes_of(mark) if rank(pid)), signal.SIGKILL)
+            said = [next(line for line in lines if line.startswith("update 14 "))]
+            wait_until(lambda: log.read_text().splitlines().count(f"write {run}/metrics.jsonl") == 16, "rank 0 waits")
+            rank = lambda pid: b"OMPI_COMM_WORLD_RANK=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            os.kill(next(pid for pid in processes_of(mark) if rank(pid)), signal.SIGKILL)
+            said += lines
         status = process.wait()
         self.assertNotIn(status, (0, STOPPED))
         self.assertIn("rank 2", "".join(said))

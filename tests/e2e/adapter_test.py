@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import signal
 import struct
 import subprocess
 
-from tiny_run import PROGRAM, STOPPED, TinyRuns, main
+from tiny_run import PROGRAM, TinyRuns, main
 
 LORA = ["adapter=lora", "adapter.r=4", "lr=1e-2", "n_examples=160"]
 
@@ -84,12 +83,7 @@ class Adapters(TinyRuns):
     def test_a_stopped_run_ends_with_the_same_bits(self):
         run = self.folder / "stopped"
         words = [*LORA, "adapter.dropout=0.1"]
-        process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 7 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 8, *words)
         self.check(self.train(run, *words, f"resume={run}"))
         self.assertEqual(self.adapter(run), self.adapter(self.whole))
 

@@ -14,12 +14,13 @@ if not CHROMIUM:
     sys.exit(77)
 
 DESKTOP, PHONE = 1280, 390
+SLOW = 900_000  # milliseconds; nothing takes as long, also on a machine that is many times slower
 # By how many pixels the page can be scrolled sideways.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def start(playwright):
-    return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=SLOW)
 
 
 def skip_unless_it_starts():

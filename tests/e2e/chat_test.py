@@ -7,7 +7,6 @@ import select
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -22,6 +21,8 @@ if not Path(PROGRAM + "-engine").exists() or not (SHARED / "chat_templates").is_
 import torch
 import transformers
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from tiny_run import HANGS
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -95,9 +96,8 @@ class Terminal:
 
     def read_until(self, text):
         """What is shown up to the text, without what was typed before."""
-        end = time.monotonic() + 60
         while text not in self.shown:
-            ready, _, _ = select.select([self.controller], [], [], max(0, end - time.monotonic()))
+            ready, _, _ = select.select([self.controller], [], [], HANGS)
             assert ready, f"no {text!r} in {self.shown!r}"
             try:
                 piece = os.read(self.controller, 4096)
@@ -112,7 +112,7 @@ class Terminal:
         os.write(self.controller, text.encode())
 
     def close(self):
-        status = self.process.wait(timeout=60)
+        status = self.process.wait(timeout=HANGS)
         os.close(self.controller)
         return status
 

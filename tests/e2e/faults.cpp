@@ -1,10 +1,18 @@
 // Loaded before all other libraries (LD_PRELOAD), so that changes of files under one folder fail on demand:
 //   DPO_FAULT_UNDER=FOLDER  the changes that count: writes, fsync, rename, and creating or removing names
+//   DPO_FAULT_MATCH=GLOB    of them those whose line in the log matches; "*" by default
 //   DPO_FAULT_AT=K          the K-th of them, from 1 ...
 //   DPO_FAULT=KIND          ... fails: as a broken disk ("fail"); is the last thing that happens ("last"); is
-//                           half done, if it is a write, and the last thing ("cut"); takes a minute ("wait")
-//   DPO_FAULT_LOG=FILE      every change, a line each
+//                           half done, if it is a write, and the last thing ("cut"); waits until FILE exists
+//                           ("wait-FILE"); begins with a signal to the process ("signal-NUMBER")
+//   DPO_FAULT_LOG=FILE      every change under FOLDER, a line each: "write PATH"
+//   DPO_FAULT_MEMORY=FILE   a line at every change that matches: how many bytes the process has allocated.
+//   The
+//                           memory that it uses says less, since what was freed is kept and used again
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <malloc.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,14 +44,35 @@ std::string path_of(int descriptor) {
   return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "";
 }
 
-void log(const char* what, const std::string& path) {
-  static const std::string file = variable("DPO_FAULT_LOG");
+void append(const std::string& file, std::string line) {
   if (file.empty()) return;
-  const std::string line = std::string(what) + " " + path + "\n";
+  line += "\n";
   const auto log =
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666));
   syscall(SYS_write, log, line.data(), line.size());
   syscall(SYS_close, log);
+}
+
+void log(const std::string& line) {
+  static const std::string file = variable("DPO_FAULT_LOG");
+  append(file, line);
+}
+
+void log_memory() {
+  static const std::string file = variable("DPO_FAULT_MEMORY");
+  if (file.empty()) return;
+  const struct mallinfo2 memory = mallinfo2();
+  append(file, std::to_string(memory.uordblks + memory.hblkhd));
+}
+
+bool matches(const std::string& line) {
+  static const std::string pattern = variable("DPO_FAULT_MATCH");
+  return pattern.empty() || fnmatch(pattern.c_str(), line.c_str(), 0) == 0;
+}
+
+// What follows `name` in the kind of fault; null if it is another kind.
+const char* argument(const std::string& kind, const std::string& name) {
+  return kind.starts_with(name) ? kind.c_str() + name.size() : nullptr;
 }
 
 enum class Fault { none, fail, last, cut };
@@ -53,11 +82,14 @@ Fault next(const char* what, const std::string& path) {
   static const std::string kind = variable("DPO_FAULT");
   static std::atomic<long> count = 0;
   if (!counts(path)) return Fault::none;
-  log(what, path);
+  const std::string line = std::string(what) + " " + path;
+  log(line);
+  if (!matches(line)) return Fault::none;
+  log_memory();
   if (++count != at) return Fault::none;
-  if (kind == "wait")
-    for (timespec left{60, 0}; nanosleep(&left, &left) != 0;) {
-    }
+  if (const char* file = argument(kind, "wait-"))
+    for (timespec pause{0, 10'000'000}; access(file, F_OK) != 0;) nanosleep(&pause, nullptr);
+  if (const char* number = argument(kind, "signal-")) kill(getpid(), std::atoi(number));
   return kind == "fail"   ? Fault::fail
          : kind == "last" ? Fault::last
          : kind == "cut"  ? Fault::cut

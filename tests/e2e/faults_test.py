@@ -5,28 +5,16 @@ short; then the run is resumed and must end with the weights of a run without fa
 the disk, and signals at any moment, also a second one.
 """
 
-import hashlib
-import json
 import os
-import random
+import re
 import signal
 import subprocess
-import sys
 import time
+from pathlib import Path
 
-from tiny_run import STOPPED, TinyRuns, main
+from tiny_run import ENDLESS, STOPPED, TinyRuns, disturbed, is_whole, main
 
-LIBRARY = sys.argv.pop()
 SHORT = ("n_examples=16", "save_every=8", "eval_every=null", "keep_last=1", "batch_size=4", "resume=auto")
-
-
-def is_whole(checkpoint):
-    marker = checkpoint / "COMPLETE"
-    if not marker.exists():
-        return False
-    files = json.loads(marker.read_text())["files"]
-    return all(hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() == file["sha256"]
-               for name, file in files.items())
 
 
 class Faults(TinyRuns):
@@ -38,16 +26,10 @@ class Faults(TinyRuns):
         cls.changes = cls.log_of(cls.folder / "logged")
 
     @classmethod
-    def disturbed(cls, run, kind="", at=0, log="", **options):
-        variables = {"LD_PRELOAD": LIBRARY, "DPO_FAULT_UNDER": str(run), "DPO_FAULT": kind, "DPO_FAULT_AT": str(at),
-                     "DPO_FAULT_LOG": str(log)}
-        return dict(env=os.environ | variables, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, **options)
-
-    @classmethod
-    def log_of(cls, run):
-        log = cls.folder / "changes"
-        done = subprocess.run(cls.train_command(run, *SHORT), **cls.disturbed(run, log=log))
-        assert done.returncode == 0, done.stderr
+    def log_of(cls, run, *words):
+        """The changes of a run without faults."""
+        log = run.with_suffix(".changes")
+        cls.check(cls.train_disturbed(run, (*SHORT, *words), "", 0, log=log))
         return cls.lines_of(log)
 
     @staticmethod
@@ -82,7 +64,7 @@ class Faults(TinyRuns):
 
     def disturb_and_resume(self, kind, at):
         run, log = self.folder / f"{kind}-{at}", self.folder / f"{kind}-{at}.changes"
-        done = subprocess.run(self.train_command(run, *SHORT), **self.disturbed(run, kind, at, log))
+        done = self.train_disturbed(run, SHORT, kind, at, log=log)
         begun = "run folder " in done.stderr
         self.assertIn(done.returncode, (9,) if kind != "fail" else (0, 2) if begun else (0, 1), done.stderr)
         checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
@@ -115,35 +97,88 @@ class Faults(TinyRuns):
         self.assertLess(linked, removed)
         self.assertTrue(any(linked < i < removed for i in synced))
 
-    def test_signals_at_any_moment(self):
-        run, draw = self.folder / "signals", random.Random(3)
-        words = self.train_command(run, "resume=auto", "save_every=40")
-        for _ in range(40):
-            process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-            time.sleep(draw.uniform(0, 1.0))
-            process.send_signal(signal.SIGTERM)
-            _, said = process.communicate()
-            self.assertIn(process.returncode, (0, STOPPED, -signal.SIGTERM), said)  # the last: before main() began
-            if process.returncode == 0:
-                break
-        self.check(self.train(run, "resume=auto", "save_every=40"))
-        whole = self.folder / "signals-whole"
-        self.check(self.train(whole, "save_every=40"))
-        self.assertEqual(self.weights(run), self.weights(whole))
+    @staticmethod
+    def moments(changes, run):
+        """The first change of each kind, such as "write step-N.tmp/model.safetensors", and its number."""
+        found = {}
+        for at, (what, path) in enumerate(changes, 1):
+            name = re.sub(r"\.tmp\.\w{6}\b|\.\w{6}\.tmp$", ".tmp", str(Path(path).relative_to(run)))
+            name = re.sub(r"^(tensorboard|wandb|\.start).*", r"\1", re.sub(r"step-\d+", "step-N", name))
+            if what != "sync":  # a signal then is one before the next change
+                found.setdefault(f"{what} {name}", at)
+        return found
 
-    def test_a_second_signal_while_saving(self):
-        run = self.folder / "second"
-        at = next(i for i, (what, path) in enumerate(self.changes, 1) if what == "sync" and "step-8.tmp" in path)
-        process = subprocess.Popen(self.train_command(run, *SHORT), **self.disturbed(run, "wait", at))
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("saving step-8"):
-                    break
+    def test_signals_at_any_moment(self):
+        """In the first change of each kind. The second checkpoint waits until the first one is complete, so training is not
+        over in any of them, however slow a thread is."""
+        words = (*SHORT, "n_examples=40", "eval_every=8")
+        whole = self.folder / "signals"
+        changes = self.log_of(whole, *words[len(SHORT):])
+        moments = self.moments(changes[:changes.index(["rename", f"{whole}/step-24"])], whole)
+        self.assertLessEqual({"rename config.yaml", "write metrics.jsonl", "rename eval/step-N.jsonl", "rename report.html",
+                              "write step-N.tmp/model.safetensors", "rename step-N", "rename LATEST",
+                              "rename step-N.tmp.removed"}, set(moments))
+        for moment, at in moments.items():
+            with self.subTest(moment=moment):
+                run = self.folder / f"signal-{at}"
+                done = self.train_disturbed(run, words, f"signal-{int(signal.SIGTERM)}", at)
+                self.assertEqual(done.returncode, STOPPED, done.stderr)
+                self.assertTrue(is_whole(run / "LATEST"), done.stderr)
+                self.check(self.train(run, *words))
+                self.assertEqual(self.weights(run), self.weights(whole))
+                self.assertEqual(self.updates(run), self.updates(whole))
+
+    def test_signals_while_a_run_starts(self):
+        """After each line that it prints. Before the first one it may end as a program without handlers does."""
+        for lines in range(10):
+            process = subprocess.Popen(self.train_command(self.folder / f"early-{lines}", *ENDLESS), stderr=subprocess.PIPE,
+                                       stdout=subprocess.DEVNULL, text=True)
+            said = "".join(process.stderr.readline() for _ in range(lines))
             process.send_signal(signal.SIGTERM)
-            time.sleep(2.5)
-            self.assertIsNone(process.poll(), "the first signal waits for the checkpoint")
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(timeout=20), STOPPED)
+            said += process.communicate()[1]
+            self.assertIn(process.returncode, (STOPPED,) if lines else (STOPPED, -signal.SIGTERM), said)
+
+    def wait_for(self, condition):
+        while not condition():
+            time.sleep(0.01)
+
+    def receives(self, process, sent):
+        """Sends a signal and waits until the process has received it."""
+        process.send_signal(sent)
+        pending = lambda: int(re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())[1], 16)
+        self.wait_for(lambda: process.poll() is not None or not pending() & 1 << (sent - 1))
+
+    def saving(self, name, release):
+        """A run whose first checkpoint is not complete before a file exists."""
+        run, log = self.folder / name, self.folder / f"{name}.changes"
+        match = "sync */step-8.tmp.*"
+        process = subprocess.Popen(self.train_command(run, *SHORT), env=disturbed(run, f"wait-{release}", 1, match, log),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        is_held = lambda: log.exists() and any(what == "sync" and "/step-8.tmp." in path for what, path in self.lines_of(log))
+        self.wait_for(lambda: self.assertIsNone(process.poll()) or is_held())
+        return run, process
+
+    def test_the_first_signal_waits_for_the_checkpoint(self):
+        release = self.folder / "release"
+        run, process = self.saving("first", release)
+        self.receives(process, signal.SIGTERM)
+        self.assertIsNone(process.poll())
+        self.assertFalse((run / "step-8").exists())
+        release.touch()
+        self.assertEqual(process.wait(), STOPPED)
+        self.assertTrue(is_whole(run / "LATEST"))
+        self.check(self.train(run, *SHORT))
+        self.assertEqual(self.weights(run), self.weights(self.whole))
+
+    def test_a_second_signal_ends_a_run_that_saves(self):
+        """The disk never answers. Signals that come soon after the first belong to it, so they are repeated until the end."""
+        run, process = self.saving("second", self.folder / "never")
+        while process.poll() is None:
+            self.receives(process, signal.SIGTERM)
+            time.sleep(0.1)
+        self.assertEqual(process.returncode, STOPPED)
+        self.assertFalse((run / "step-8").exists())
         self.check(self.train(run, *SHORT))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 

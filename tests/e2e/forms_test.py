@@ -3,10 +3,9 @@
 import json
 import math
 import random
-import signal
 import subprocess
 
-from tiny_run import PROGRAM, STOPPED, TinyRuns, main
+from tiny_run import PROGRAM, TinyRuns, main
 
 
 class Forms(TinyRuns):
@@ -81,12 +80,7 @@ class Forms(TinyRuns):
         words = self.words("labels", "loss=kto", "eval_every=40")
         whole, run = self.folder / "whole", self.folder / "stopped"
         self.check(self.train(whole, *words))
-        process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 7 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 8, *words)
         rows = self.files["labels"].read_text().splitlines()
         changed = self.folder / "changed.jsonl"
         changed.write_text("\n".join(row.replace("true", "false") for row in rows) + "\n")

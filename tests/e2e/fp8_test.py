@@ -1,10 +1,8 @@
 """Runs with fp8=true: products of layers in 8-bit floats, which a CPU rounds to in the same way and computes in float32."""
 
 import math
-import signal
-import subprocess
 
-from tiny_run import STOPPED, TinyRuns, main
+from tiny_run import TinyRuns, main
 
 BF16 = ["model.fsdp_policy_mp=bfloat16", "n_examples=80", "seed=3"]
 FP8 = [*BF16, "fp8=true"]
@@ -55,12 +53,7 @@ class Fp8(TinyRuns):
 
     def test_a_stopped_run_ends_with_the_same_bits(self):
         run = self.folder / "stopped"
-        process = subprocess.Popen(self.train_command(run, *FP8), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 7 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 8, *FP8)
         done = self.train(run, *BF16, f"resume={run}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("fp8 is true", done.stderr)

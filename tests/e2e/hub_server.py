@@ -33,13 +33,14 @@ class Hub:
         self.log = []           # (server, method, path, headers)
         self.faults = []        # (server, part of the path, answer): each is used once
         self.cut_off = 0        # so many answers of the store end early
-        self.stall = 0          # so many answers of the store stop halfway
+        self.stall = 0          # so many answers of the store stop halfway for ever
+        self.hold = None        # an Event, for which all answers of the store wait halfway
         self.corrupt = set()    # SHA-256 of contents that arrive damaged
         self.ranges = True      # whether the store knows ranges
         self.rate = None        # bytes per second and connection
         self.sizes = {}         # path: a false size
         self.uploads = hub_uploads.Uploads()
-        self.lock = threading.Lock()
+        self.lock, self.closed = threading.Lock(), threading.Event()
         self.hub, self.store = (self._serve(handler) for handler in (HubHandler, StoreHandler))
         if certificate:  # a file with key and certificate
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -56,6 +57,7 @@ class Hub:
         return server
 
     def close(self):
+        self.closed.set()
         for server in (self.hub, self.store):
             server.shutdown()
             server.server_close()
@@ -227,8 +229,12 @@ class StoreHandler(Handler):
             self.close_connection = True
         elif self.world.take("stall"):
             self.answer(status, half, headers, len(data))
-            time.sleep(4)
+            self.world.closed.wait()
             self.close_connection = True
+        elif self.world.hold:
+            self.answer(status, half, headers, len(data))
+            self.world.hold.wait()
+            self.wfile.write(data[len(half):])
         elif self.world.rate:
             self.answer(status, b"", headers, len(data))
             piece = max(1, self.world.rate // 20)

@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from pathlib import Path
 
 from hub_server import TOKEN, Hub
 from on_the_hub import MODEL, OTHERS, SHARDED, SNAPSHOT, OnTheHub, main, noise
-from tiny_run import PROGRAM, STOPPED
+from tiny_run import HANGS, PROGRAM, STOPPED
 
 CHUNK = 8 << 20  # src/hub/download.cpp
 
@@ -156,11 +157,11 @@ class Faults(OnTheHub):
         self.assertIn("has a problem (HTTP status 500): try again later", self.refused("fetch", "org/big"))
 
     def test_an_error_ends_the_waits_of_the_others(self):
-        self.hub.faults = [("hub", "/tokenizer.json", (429, {"Retry-After": "60"})),
+        self.hub.faults = [("hub", "/tokenizer.json", (429, {"Retry-After": "300"})),
                            ("hub", "/resolve/", (404, {"X-Error-Code": "EntryNotFound"}))]
         start = time.monotonic()
         self.assertIn("the file is not on the hub", self.refused("fetch", "org/big"))
-        self.assertLess(time.monotonic() - start, 20)
+        self.assertLess(time.monotonic() - start, 300)
 
     def test_waiting_for_another_process_is_said(self):
         (sha256,) = (name for name, data in self.hub.contents.items() if data == self.data)
@@ -185,7 +186,7 @@ class Faults(OnTheHub):
 
     def test_connections_that_stall(self):
         self.hub.stall = 1
-        self.check(HF_HUB_DOWNLOAD_TIMEOUT="1")
+        self.check(HF_HUB_DOWNLOAD_TIMEOUT="2")
 
     def test_a_store_without_ranges(self):
         self.hub.ranges = False
@@ -204,13 +205,17 @@ class Faults(OnTheHub):
         self.check()
 
     def interrupted(self, send):
-        self.hub.rate = 2 << 20
-        with subprocess.Popen([PROGRAM, "fetch", "org/big"], env=self.environment, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as process:
-            while process.poll() is None and self.partial() < 1 << 20:
+        """The process has a part of the first chunk, and waits for the rest, when it is interrupted."""
+        self.hub.hold = hold = threading.Event()
+        self.addCleanup(hold.set)
+        with subprocess.Popen([PROGRAM, "fetch", "org/big"], env=self.environment | {"HF_HUB_DOWNLOAD_TIMEOUT": str(HANGS)},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            while self.partial() < 1 << 20:
+                self.assertIsNone(process.poll())
                 time.sleep(0.05)
             send(process)
-        self.hub.rate = None
+        self.hub.hold = None
+        hold.set()
         kept = self.partial()
         self.assertGreaterEqual(kept, 1 << 20)
         before = len(self.hub.log)
@@ -283,10 +288,8 @@ class Messages(OnTheHub):
         self.assertEqual(self.fetch("org/it"), self.fetch("org/it", **offline))
 
     def test_unreachable(self):
-        start = time.monotonic()
         message = self.refused("fetch", "org/it", HF_ENDPOINT="http://127.0.0.1:9")
         self.assertIn("cannot reach http://127.0.0.1:9: ", message)
-        self.assertLess(time.monotonic() - start, 5)
         self.assertIn("HF_ENDPOINT=127.0.0.1:9: expected an address that begins with https:// or http://",
                       self.refused("fetch", "org/it", HF_ENDPOINT="127.0.0.1:9"))
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import threading
 import time
 import urllib.parse
 
@@ -13,6 +14,8 @@ WRITE = {"X-Error-Message": "you must use a write token"}
 class Uploads:
     def __init__(self):
         self.rate = None          # bytes per second and connection at which requests are read
+        self.let_through = None   # so many contents are received; the others wait for `hold`
+        self.hold = threading.Event()
         self.part_size = 1 << 40  # larger contents are sent in parts of this size
         self.transfer = None      # instead of basic or multipart
         self.refused = set()      # SHA-256 of contents that are not wanted
@@ -33,6 +36,11 @@ class Uploads:
 
     def receive(self, request):
         """The body of a request; None if it ends early."""
+        if request.command == "PUT" and self.let_through is not None:
+            with request.world.lock:
+                self.let_through -= 1
+            if self.let_through < 0:
+                self.hold.wait()
         left, body = int(request.headers.get("Content-Length", 0)), b""
         while left:
             piece = request.rfile.read(min(left, (self.rate or 1 << 22) // 20 + 1))

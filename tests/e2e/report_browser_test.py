@@ -6,7 +6,7 @@ Screenshots are kept in report-screenshots, next to the program.
 import unittest
 from pathlib import Path
 
-from browser import DESKTOP, OVERFLOW, PHONE, skip_unless_it_starts, start, sync_playwright
+from browser import DESKTOP, OVERFLOW, PHONE, SLOW, skip_unless_it_starts, start, sync_playwright
 from report_runs import HOSTILE, ReportRuns
 from tiny_run import PROGRAM
 
@@ -27,6 +27,7 @@ class Browser(ReportRuns):
         """The page in a new tab. Console messages, dialogs and requests for anything but the file itself are failures at the end."""
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         self.addCleanup(context.close)
+        context.set_default_timeout(SLOW)
         page = context.new_page()
         seen = []
         page.on("console", lambda message: seen.append(f"console: {message.text}"))

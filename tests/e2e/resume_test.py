@@ -10,9 +10,8 @@ import random
 import signal
 import struct
 import subprocess
-import time
 
-from tiny_run import CONFIG, PROGRAM, STOPPED, TinyRuns, main, make_data, make_tokenizer
+from tiny_run import CONFIG, METRICS, PROGRAM, STOPPED, TinyRuns, main, make_data, make_tokenizer
 
 KILLS = 20 if "DPO_TEST_ALL" in os.environ else 6
 
@@ -27,24 +26,22 @@ class Resume(TinyRuns):
     def evaluations(self, run):
         return [(line["counters/examples"], line["loss/eval"]) for line in self.metrics(run) if "loss/eval" in line]
 
-    def kill_after(self, run, updates, seconds):
-        """Kills a run a moment after this many updates: it may be saving, or still starting."""
-        process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                   text=True)
-        with process.stderr as lines:
-            seen = 0
-            while seen < updates:
-                line = lines.readline()
-                self.assertTrue(line, "the run ended by itself")
-                seen += line.startswith("update ")
-            time.sleep(seconds)
-            process.send_signal(signal.SIGKILL)
-        self.assertEqual(process.wait(), -signal.SIGKILL)
+    def killed(self, run, at, match):
+        """Kills a run at the `at`-th change that matches. Returns that change."""
+        log = self.folder / "changes"
+        log.unlink(missing_ok=True)
+        done = self.train_disturbed(run, ["resume=auto"], f"signal-{int(signal.SIGKILL)}", at, match, log=log)
+        self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+        return log.read_text().splitlines()[-1]
 
     def test_killed_many_times(self):
-        run, draw = self.folder / "killed", random.Random(11)
-        for _ in range(KILLS):  # together fewer updates than the run has
-            self.kill_after(run, draw.randint(0, 10), draw.uniform(0, 0.03))
+        """While it starts, trains and saves, in turn; together fewer updates than the run has."""
+        run, draw, hit = self.folder / "killed", random.Random(11), []
+        moments = [("*", 30), (METRICS, 16), ("* */step-*.tmp.*", 60)]  # and up to which change
+        for i in range(KILLS):
+            match, most = moments[i % len(moments)]
+            hit.append(self.killed(run, draw.randint(1, most), match))
+        self.assertTrue(any(change.endswith("/metrics.jsonl") for change in hit) and any("/step-" in change for change in hit), hit)
         self.check(self.train(run, "resume=auto"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
         self.assertEqual(self.updates(run), self.updates(self.whole))
@@ -58,12 +55,7 @@ class Resume(TinyRuns):
 
     def test_a_signal_ends_in_order(self):
         run = self.folder / "stopped"
-        process = subprocess.Popen(self.train_command(run), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 3 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 4)
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
@@ -81,9 +73,9 @@ class Resume(TinyRuns):
         said = ""
         with process.stderr as lines:
             for line in lines:
-                said += line
-                if line.startswith(stop_at):
+                if line.startswith(stop_at) and stop_at not in said:  # once, since a second signal would end it at once
                     process.send_signal(signal.SIGINT)
+                said += line
         self.assertEqual(process.wait(), STOPPED, said)
         return said
 
@@ -105,13 +97,8 @@ class Resume(TinyRuns):
         for ignored, status in ((False, STOPPED), (True, 0)):
             run = self.folder / f"hangup-{ignored}"
             prepare = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
-            process = subprocess.Popen(self.train_command(run, "n_examples=400"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                       text=True, preexec_fn=prepare)
-            with process.stderr as lines:
-                for line in lines:
-                    if line.startswith("update 3 "):
-                        process.send_signal(signal.SIGHUP)
-            self.assertEqual(process.wait(), status)
+            done = self.signalled(run, signal.SIGHUP, 4, "n_examples=400", preexec_fn=prepare)
+            self.assertEqual(done.returncode, status, done.stderr)
             self.assertTrue((run / "LATEST").exists())
         run = self.folder / "unread"
         process = subprocess.Popen(self.train_command(run, "n_examples=100"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -140,12 +127,7 @@ class Resume(TinyRuns):
                      "n_epochs=null", "n_examples=800", "batch_size=16", "lr=3e-3"]
             whole, run = self.folder / f"whole-{state}", self.folder / f"stopped-{state}"
             self.check(self.train(whole, *words))
-            process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
-            with process.stderr as lines:
-                for line in lines:
-                    if line.startswith("update 13 "):
-                        process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(), STOPPED)
+            self.stop_at(run, 13, *words)
             other = self.train(run, f"resume={run}", *words, "optimizer_state=null" if state != "float32" else "optimizer_state=8bit")
             self.assertEqual(other.returncode, 1)
             self.assertIn("resume: optimizer_state is " + ("null" if state == "float32" else state), other.stderr)
@@ -185,28 +167,17 @@ class Resume(TinyRuns):
 
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
-        for update in (10, 20):  # an evaluation is due after each
-            process = subprocess.Popen(self.train_command(run, "resume=auto"), stderr=subprocess.PIPE, text=True)
-            with process.stderr as lines:
-                for line in lines:
-                    if line.startswith(f"update {update} "):
-                        process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(), STOPPED)
+        for line in (11, 12):  # of update 10, after which an evaluation is due; of the evaluation after update 20
+            self.stop_at(run, line, "resume=auto")
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
 
     def test_a_checkpoint_between_evaluations_goes_on(self):
         """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed after a save, it evaluates as usual."""
         run = self.folder / "between"
-        for updates in (17, 16):  # to 68 examples; from 56 to 120
-            process = subprocess.Popen(self.train_command(run, "resume=auto", "save_every=28"), stderr=subprocess.PIPE, text=True)
-            with process.stderr as lines:
-                for line in lines:
-                    updates -= line.startswith("update ")
-                    if updates == 0:
-                        process.send_signal(signal.SIGKILL)
-                        break
-            self.assertEqual(process.wait(), -signal.SIGKILL)
+        for line in (19, 16):  # of update 17, after two saves and an evaluation; later
+            done = self.signalled(run, signal.SIGKILL, line, "resume=auto", "save_every=28")
+            self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
             self.assertTrue((run / "LATEST").exists())
         self.check(self.train(run, f"resume={run}", "save_every=28"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
@@ -216,12 +187,7 @@ class Resume(TinyRuns):
     def test_without_evaluation(self):
         run = self.folder / "unevaluated"
         words = ("eval_every=null", "save_every=28")
-        process = subprocess.Popen(self.train_command(run, *words), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 30 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 30, *words)
         self.check(self.train(run, f"resume={run}", *words))
         self.assertEqual(self.weights(run), self.weights(self.whole))
         self.assertEqual(self.evaluations(run), [])

@@ -10,10 +10,10 @@ import time
 import unittest
 from pathlib import Path
 
-from browser import DESKTOP, OVERFLOW, PHONE, skip_unless_it_starts, start, sync_playwright
+from browser import DESKTOP, OVERFLOW, PHONE, SLOW, skip_unless_it_starts, start, sync_playwright
 from report_runs import HOSTILE, TIME
 from serve_server import ServedRuns, skip_without_server
-from tiny_run import PROGRAM
+from tiny_run import HANGS, PROGRAM
 
 SCREENSHOTS = Path(PROGRAM).parent / "serve-screenshots"
 # How many points of a chart are drawn, by its title.
@@ -33,6 +33,7 @@ class Browser(ServedRuns):
         """The page in a new tab. Console messages (but `expected`), dialogs and requests to other hosts are failures at the end."""
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         self.addCleanup(context.close)
+        context.set_default_timeout(SLOW)
         page = context.new_page()
         seen = []
         page.on("console", lambda message: None if expected and expected in message.text else seen.append(f"console: {message.text}"))
@@ -46,7 +47,7 @@ class Browser(ServedRuns):
 
     def wait(self, page, condition):
         """Until it holds. Playwright's own wait_for_function evaluates strings in the page, which its policy forbids."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANGS
         while not page.evaluate(condition):
             self.assertLess(time.monotonic(), end, condition)
             page.wait_for_timeout(50)

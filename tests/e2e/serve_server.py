@@ -2,14 +2,16 @@
 
 import http.client
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from report_runs import ReportRuns
-from tiny_run import PROGRAM
+from tiny_run import HANGS, PROGRAM
 
 
 def skip_without_server():
@@ -29,7 +31,7 @@ class Server:
             raise RuntimeError(self.process.communicate()[1])
         self.host = urlsplit(self.address).netloc
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=HANGS):
         port = urlsplit(self.address).port
         return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
@@ -53,12 +55,22 @@ class Server:
         assert status == 200, (status, text)
         return json.loads(text)
 
+    def bytes_read(self):
+        """From files and connections since it was started."""
+        return self.number_in("io", "rchar")
+
+    def most_memory(self):
+        return self.number_in("status", "VmHWM") * 1024
+
+    def number_in(self, file, name):
+        return int(re.search(rf"{name}:\s+(\d+)", Path(f"/proc/{self.process.pid}/{file}").read_text())[1])
+
     def stop(self):
         """Ctrl-C; returns the exit status."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.errors = self.process.communicate(timeout=60)[1]
+                self.errors = self.process.communicate(timeout=HANGS)[1]
             finally:
                 self.process.kill()
         return self.process.returncode
@@ -73,8 +85,8 @@ class Events:
         self.answer = self.connection.getresponse()
 
     def next(self, name):
-        """The data of the next event of this name, within a minute."""
-        kind, end = None, time.monotonic() + 60
+        """The data of the next event of this name."""
+        kind, end = None, time.monotonic() + HANGS
         while line := self.answer.readline():
             if time.monotonic() > end:
                 raise TimeoutError(f"no event {name}")

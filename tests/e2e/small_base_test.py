@@ -3,11 +3,10 @@ computed here from their published definitions."""
 
 import json
 import shutil
-import signal
 import struct
 import subprocess
 
-from tiny_run import PROGRAM, STOPPED, TinyRuns, main
+from tiny_run import PROGRAM, TinyRuns, main
 
 LORA = ["adapter=lora", "adapter.r=4", "lr=1e-2", "n_examples=80"]
 NF4 = [*LORA, "adapter.base_dtype=nf4"]
@@ -136,12 +135,7 @@ class SmallBase(TinyRuns):
 
     def test_a_stopped_run_ends_with_the_same_bits(self):
         run = self.folder / "stopped"
-        process = subprocess.Popen(self.train_command(run, *NF4), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 7 "):
-                    process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), STOPPED)
+        self.stop_at(run, 8, *NF4)
         done = self.train(run, *LORA, "adapter.base_dtype=int8", f"resume={run}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("adapter.base_dtype is nf4", done.stderr)

@@ -1,9 +1,11 @@
 """What tests of whole runs share: a tiny model, a tiny tokenizer, made-up preferences, and how to train on them."""
 
+import hashlib
 import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -12,11 +14,33 @@ import unittest
 from pathlib import Path
 
 PROGRAM = os.environ["DPO_PROGRAM"]
+FAULTS = os.environ.get("DPO_FAULTS")  # the library of faults.cpp; absent without LibTorch
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
+HANGS = 900  # seconds; no step of a test takes as long, also on a machine that is many times slower
 EXAMPLES = 1600
+ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # more than any machine finishes before a test acts
 TRAINING_FAILED, STOPPED = 2, 143  # src/base/exit_status.h
 CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 512}
+
+
+METRICS = "write */metrics.jsonl"  # a line of metrics, by the name that faults.cpp gives to changes
+
+
+def disturbed(folder, kind, at, match="*", log=""):
+    """The environment in which the `at`-th matching change below the folder is disturbed (faults.cpp)."""
+    return os.environ | {"LD_PRELOAD": FAULTS, "DPO_FAULT_UNDER": str(folder), "DPO_FAULT": kind, "DPO_FAULT_AT": str(at),
+                         "DPO_FAULT_MATCH": match, "DPO_FAULT_LOG": str(log)}
+
+
+def is_whole(checkpoint):
+    """Whether a checkpoint has its marker, and the files that the marker names are undamaged."""
+    marker = checkpoint / "COMPLETE"
+    if not marker.exists():
+        return False
+    files = json.loads(marker.read_text())["files"]
+    return all(hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() == file["sha256"]
+               for name, file in files.items())
 
 
 def make_tokenizer(folder):
@@ -59,9 +83,9 @@ class TinyRuns(unittest.TestCase):
         cls.scratch.cleanup()
 
     @classmethod
-    def spoilt_model(cls):
-        """The model, with a token whose embedding is NaN: only sequences with that token compute NaN."""
-        folder = cls.folder / "spoilt"
+    def spoilt_model(cls, value=float("nan")):
+        """The model, with a token whose embedding is NaN, or too large: only sequences with that token compute NaN."""
+        folder = cls.folder / f"spoilt-{value}"
         if folder.exists():
             return folder
         shutil.copytree(cls.folder / "model", folder)
@@ -69,7 +93,7 @@ class TinyRuns(unittest.TestCase):
         size = struct.unpack("<Q", data[:8])[0]
         embedding = json.loads(data[8:8 + size])["model.embed_tokens.weight"]
         row = 8 + size + embedding["data_offsets"][0] + 5 * embedding["shape"][1] * 4
-        data[row:row + 4] = struct.pack("<f", float("nan"))
+        data[row:row + 4] = struct.pack("<f", value)
         (folder / "model.safetensors").write_bytes(data)
         return folder
 
@@ -84,6 +108,22 @@ class TinyRuns(unittest.TestCase):
     @classmethod
     def train(cls, run, *more, **options):
         return subprocess.run(cls.train_command(run, *more), capture_output=True, text=True, **options)
+
+    @classmethod
+    def train_disturbed(cls, run, words, *fault, log="", **options):
+        """With a fault: its kind, the number of the change, and which changes are counted (see `disturbed`)."""
+        return subprocess.run(cls.train_command(run, *words), env=disturbed(run, *fault, log=log), capture_output=True, text=True,
+                              **options)
+
+    @classmethod
+    def signalled(cls, run, sent, line, *words, **options):
+        """A run that gets a signal when it is about to write its `line`-th line of metrics, from 1."""
+        return cls.train_disturbed(run, words, f"signal-{int(sent)}", line, METRICS, **options)
+
+    def stop_at(self, run, line, *words):
+        """A run that stops at SIGTERM when it is about to write that line of metrics."""
+        done = self.signalled(run, signal.SIGTERM, line, *words)
+        self.assertEqual(done.returncode, STOPPED, done.stderr)
 
     @staticmethod
     def check(done):

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-PROGRAM = os.environ["DPO_PROGRAM"]
+from tiny_run import PROGRAM, disturbed
+
 CONFIG = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 40, "n_positions": 8,
           "tie_word_embeddings": False}
 
@@ -135,20 +135,14 @@ class Weights(unittest.TestCase):
         self.assertEqual(shards.returncode, 0, shards.stderr)
 
     def test_a_signal(self) -> None:
-        large = {**CONFIG, "n_embd": 512, "n_inner": 2048, "n_layer": 12, "vocab_size": 50000}
-        model = self.make("large", large)
         before = sorted(self.folder.rglob("*"))
         for kind in (signal.SIGTERM, signal.SIGINT):
-            with subprocess.Popen([PROGRAM, "convert", model, self.folder / "out"], stderr=subprocess.PIPE,
-                                  text=True) as running:
-                while not list(self.folder.glob("out.tmp.*/model.safetensors")):
-                    self.assertIsNone(running.poll(), "it ended before the signal came")
-                    time.sleep(0.001)
-                running.send_signal(kind)
-                errors = running.communicate()[1]
-            self.assertEqual(running.returncode, 143, errors)
-            self.assertIn("stopped by a signal", errors)
-            self.assertEqual(sorted(self.folder.rglob("*")), before)
+            for at in (1, 3):  # while this write begins
+                fault = disturbed(self.folder / "out.tmp.", f"signal-{int(kind)}", at, "write */model.safetensors")
+                answer = dpo("convert", self.model, self.folder / "out", env=fault)
+                self.assertEqual(answer.returncode, 143, answer.stderr)
+                self.assertIn("stopped by a signal", answer.stderr)
+                self.assertEqual(sorted(self.folder.rglob("*")), before)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,12 @@
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from transformers import AutoTokenizer
 
 from chat_conversations import conversations
-from chat_reference import difference, dpo_lines, near_midnight, reference_texts
+from chat_reference import difference, dpo_lines, reference_texts, stay_at_noon
 from chat_templates import FOLDER_CASES, check_generation_marks, check_small_templates
 
 ALL = "DPO_TEST_ALL" in os.environ
@@ -81,8 +80,7 @@ def check_masks(tokenizer_json):
 
 
 def main():
-    while near_midnight():
-        time.sleep(5)
+    stay_at_noon()
     check_folders()
     check_generation_marks()
     failures = check_small_templates(SMALL_TEMPLATES, seed=int(os.environ.get("DPO_TEST_SEED", "1")))

@@ -43,12 +43,8 @@ class Real(TinyRuns):
     def test_a_run_that_is_killed_and_resumed(self):
         folder, arguments = self.folder / "killed", ["n_examples=120", "exp_name=killed", f"mlflow.tracking_uri={self.server.url}/",
                                                      "sample_during_eval=true", "n_eval_model_samples=2"]
-        process = subprocess.Popen(self.train_command(folder, *arguments), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 17 "):
-                    process.send_signal(signal.SIGKILL)
-        self.assertEqual(process.wait(), -signal.SIGKILL)
+        killed = self.signalled(folder, signal.SIGKILL, 19, *arguments)  # update 17, after two evaluations
+        self.assertEqual(killed.returncode, -signal.SIGKILL, killed.stderr)
         done = self.train(folder, "resume=auto", *arguments)
         self.check(done)
         run = self.run_named("killed")
@@ -122,12 +118,8 @@ class Real(TinyRuns):
     def test_a_run_that_begins_again_is_another_run(self):
         folder, arguments = self.folder / "again", ["n_examples=40", "exp_name=again", f"mlflow.tracking_uri={self.server.url}",
                                                     "mlflow.experiment=again"]
-        process = subprocess.Popen(self.train_command(folder, *arguments, "lr=1e-3", "eval_every=40"), stderr=subprocess.PIPE, text=True)
-        with process.stderr as lines:
-            for line in lines:
-                if line.startswith("update 5 "):
-                    process.send_signal(signal.SIGKILL)
-        self.assertEqual(process.wait(), -signal.SIGKILL)
+        killed = self.signalled(folder, signal.SIGKILL, 6, *arguments, "lr=1e-3", "eval_every=40")  # update 5
+        self.assertEqual(killed.returncode, -signal.SIGKILL, killed.stderr)
         self.assertFalse((folder / "LATEST").exists())
         self.check(self.train(folder, "resume=auto", *arguments, "lr=5e-4", "eval_every=40"))
         run, = [run for run in self.server.runs("again") if run["info"]["status"] == "FINISHED"]

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "e2e"))
-from tiny_run import TinyRuns, main
+from tiny_run import HANGS, TinyRuns, main
 from wandb_server import WandbServer
 
 import numpy
@@ -137,7 +137,7 @@ class Trackers(TinyRuns):
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "WANDB_BASE_URL": server.url,
                        "WANDB_API_KEY": "0" * 40, "WANDB_ERROR_REPORTING": "false"}
         done = subprocess.run([sys.executable, "-m", "wandb", "sync", folder], env=environment, cwd=self.folder,
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=HANGS)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Finished syncing", done.stdout + done.stderr)
         self.check_rows(self.run_folder, server.rows())
@@ -155,14 +155,9 @@ class Trackers(TinyRuns):
     def test_a_killed_and_resumed_run_has_each_step_once(self):
         run = self.folder / "killed"
         live = None  # a TensorBoard that was started before the run was resumed
-        for updates in (3, 14, 17):  # before the first checkpoint, and after
-            process = subprocess.Popen(self.train_command(run, "resume=auto", *SAMPLES), stderr=subprocess.PIPE, text=True)
-            with process.stderr as lines:
-                for line in lines:
-                    updates -= line.startswith("update ")
-                    if updates == 0:
-                        process.send_signal(signal.SIGKILL)
-            self.assertEqual(process.wait(), -signal.SIGKILL)
+        for line in (4, 14, 17):  # before the first checkpoint, and after
+            done = self.signalled(run, signal.SIGKILL, line, "resume=auto", *SAMPLES)
+            self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
             live = live.Reload() if live else tensorboard(run)
         self.check(self.train(run, "resume=auto", *SAMPLES))
         self.check_tensorboard(run, live.Reload())
