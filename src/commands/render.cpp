@@ -95,9 +95,9 @@ void describe(CLI::App& command, RenderArguments& arguments) {
   command.footer(
       "Each line of stdin is an object:\n"
       "  {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"add_generation_prompt\": true}\n"
-      "Other keys (tools, documents, enable_thinking, ...) are variables of the template. Each line of "
-      "stdout\n"
-      "is the text as a JSON string, or {\"error\": ...}. The exit status is 1 if a line had an error.");
+      "Other keys (tools, documents, enable_thinking, ...) are variables of the template.\n"
+      "Each line of stdout is the text as a JSON string, or {\"error\": ...}. The exit status is 1 if a line "
+      "had an error.");
 }
 
 }  // namespace
