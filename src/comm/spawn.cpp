@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -77,6 +78,31 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
   ::_exit(127);
 }
 
+// False only if a process is known to have no handler for the signal.
+bool catches(pid_t process, int signal) {
+  constexpr std::string_view kCaught = "SigCgt:";
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(kCaught))
+      return std::stoull(line.substr(kCaught.size()), nullptr, 16) >> (signal - 1) & 1;
+  return true;
+}
+
+// Counts the processes below `process` that have a handler for the signal.
+int count_catching(pid_t process, int signal) {
+  int count = 0;
+  std::error_code ended;
+  std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", process), ended);
+  for (; !ended && thread != std::filesystem::directory_iterator(); thread.increment(ended)) {
+    std::ifstream children(thread->path() / "children");
+    for (pid_t child = 0; children >> child;)
+      count += (catches(child, signal) ? 1 : 0) + count_catching(child, signal);
+  }
+  return count;
+}
+
+bool is_list_of_children_known() { return std::filesystem::exists("/proc/thread-self/children"); }
+
 // mpirun exits with 128 + signal if a signal killed a rank; 143 is also the status of ranks that stopped in
 // order.
 int exit_status_of(int status) {
@@ -94,12 +120,12 @@ class Children {
     }
   }
 
-  void add(pid_t child) { running_.push_back(child); }
+  void add(pid_t child, int ranks) { running_.push_back({child, ranks}); }
 
   int wait_for_all(const BlockedSignals& signals) {
     while (!running_.empty()) {
       const int signal = signals.wait(std::chrono::milliseconds(status_ == 0 ? 60'000 : 100));
-      if (signal != 0 && signal != SIGCHLD) send(forwarding_ == Forwarding::as_usr1 ? SIGUSR1 : signal);
+      if (signal != 0 && signal != SIGCHLD) stop(forwarding_ == Forwarding::as_usr1 ? SIGUSR1 : signal);
       while (!running_.empty() && reap(WNOHANG)) {
       }
       if (status_ != 0 && Clock::now() > deadline_) send(SIGKILL);
@@ -110,26 +136,47 @@ class Children {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Child {
+    pid_t process;
+    int ranks;
+
+    bool is_ready_for(int signal) const {
+      if (ranks == 0) return catches(process, signal);
+      return !is_list_of_children_known() || count_catching(process, signal) >= ranks;
+    }
+  };
+
   void send(int signal) {
-    for (const pid_t child : running_) ::kill(child, signal);
+    for (const Child& child : running_) ::kill(child.process, signal);
+  }
+
+  // mpirun forgets a signal that comes before it has started the ranks, and a rank without a handler would
+  // die as if it had failed.
+  void stop(int signal) {
+    const auto is_ready = [&](const Child& child) { return child.is_ready_for(signal); };
+    if (std::ranges::all_of(running_, is_ready)) return send(signal);
+    if (status_ == 0) end_as(kStopped);
+    send(SIGTERM);
+  }
+
+  void end_as(int status) {
+    status_ = status;
+    deadline_ = Clock::now() + grace_;
   }
 
   bool reap(int options) {
     int status = 0;
     const pid_t ended = ::waitpid(-1, &status, options);
     if (ended <= 0) return ended < 0 && errno == EINTR;
-    std::erase(running_, ended);
+    std::erase_if(running_, [&](const Child& child) { return child.process == ended; });
     const int code = exit_status_of(status);
-    if (code != 0 && status_ == 0) {
-      status_ = code;
-      deadline_ = Clock::now() + grace_;
-    }
+    if (code != 0 && status_ == 0) end_as(code);
     return true;
   }
 
   Forwarding forwarding_;
   std::chrono::milliseconds grace_;
-  std::vector<pid_t> running_;
+  std::vector<Child> running_;
   int status_ = 0;              // of the first that failed
   Clock::time_point deadline_;  // for the others
 };
@@ -157,7 +204,7 @@ int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding,
   Children children(forwarding, grace);
   // mpirun ends its ranks on SIGTERM.
   const int at_our_death = forwarding == Forwarding::as_usr1 ? SIGTERM : SIGKILL;
-  for (const Process& process : processes) children.add(start(process, signals, at_our_death));
+  for (const Process& process : processes) children.add(start(process, signals, at_our_death), process.ranks);
   return children.wait_for_all(signals);
 }
 
@@ -179,7 +226,7 @@ Process mpirun_ranks(const std::vector<std::string>& command, int size) {
       find_program("mpirun"), "-n", std::to_string(size), "--oversubscribe", "--bind-to", "none", "--quiet"};
   if (::geteuid() == 0) arguments.emplace_back("--allow-run-as-root");
   arguments.insert(arguments.end(), command.begin(), command.end());
-  return {std::move(arguments)};
+  return {.command = std::move(arguments), .ranks = size};
 }
 
 }  // namespace dpo::comm

@@ -12,6 +12,7 @@ namespace dpo::comm {
 struct Process {
   std::vector<std::string> command;
   Environment variables = {};
+  int ranks = 0;  // processes that it starts itself, as mpirun does
 };
 
 // How signals that ask for an orderly stop (SIGTERM, SIGINT, SIGUSR1) are forwarded.
@@ -22,7 +23,8 @@ enum class Forwarding {
 
 // Starts the processes and waits for all of them. When one fails, the others have `grace` to exit by
 // themselves before they are killed; none outlives this process. Returns the exit status of the first that
-// failed, 2 if a signal killed it, or 0.
+// failed, 2 if a signal killed it, or 0; 143 if a signal asked for a stop before all processes had a handler
+// for it, in which case they are ended at once, since they have nothing to save yet.
 int start_and_wait(const std::vector<Process>& processes, Forwarding forwarding,
                    std::chrono::milliseconds grace = std::chrono::seconds(10));
 

@@ -126,6 +126,19 @@ class Start(TinyRuns):
                 self.assertEqual(self.said().count("stopped by a signal"), 1, self.said())
                 self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
 
+    def test_a_signal_while_ranks_start(self):
+        """When mpirun runs, and when its ranks do: no signal is lost, although mpirun forgets those that come before its ranks."""
+        links = lambda: [Path(f"/proc/{pid}/exe") for pid in processes_of(self.mark)]
+        names = lambda: [os.path.realpath(link) for link in links()]  # of a process that has ended its own path
+        for name, count in (("run", 1), ("dpo-engine", 2), ("dpo-engine", 3)):
+            with self.subTest(name=name, count=count):
+                self.process = subprocess.Popen(self.command("mesh.shard=2", *ENDLESS), stdout=subprocess.DEVNULL,
+                                                stderr=subprocess.DEVNULL, env=self.environment)
+                self.addCleanup(self.end)
+                wait_until(lambda: sum(found.endswith(name) for found in names()) >= count, "the process")
+                self.process.send_signal(signal.SIGTERM)
+                self.assertEqual(self.wait_for_end(), STOPPED)
+
     def test_a_rank_that_is_killed(self):
         pids = self.begin(self.command("mesh.shard=3", *ENDLESS, "batch_size=6"))
         os.kill(pids[2], signal.SIGKILL)

@@ -97,6 +97,22 @@ TEST_F(Start, SignalsAreForwarded) {
   }
 }
 
+// They have nothing to save, and a launcher of ranks forgets signals that come before its ranks.
+TEST_F(Start, WithoutHandlersProcessesAreEndedByASignal) {
+  const std::string sleeps = "sleep 1000 & echo $! > " + file("pid") + "; touch " + file("ready") + "; wait";
+  const Process plain = shell("touch " + file("ready") + "; exec sleep 1000");
+  Process launcher = shell("trap 'echo USR1 > " + file("got") + "' USR1; " + sleeps);
+  launcher.ranks = 1;
+  for (const Process& process : {plain, launcher}) {
+    fs::remove(file("ready"));
+    std::thread sender = signal_when_ready(SIGTERM, {file("ready")});
+    EXPECT_EQ(start_and_wait({process}, Forwarding::as_usr1), 143);
+    sender.join();
+  }
+  EXPECT_FALSE(fs::exists(file("got")));
+  ::kill(std::stoi(text("pid")), SIGKILL);
+}
+
 TEST_F(Start, WithoutMpirunThereIsAnError) {
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", folder_.c_str(), 1);
