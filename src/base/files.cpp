@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/open_file.h"
+#include "base/progress_count.h"
 #include "base/user_path.h"
 
 namespace dpo {
@@ -67,6 +68,7 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
   char piece[1 << 16];
   while (in.read(piece, sizeof piece) || in.gcount() > 0) {
     text.append(piece, static_cast<std::size_t>(in.gcount()));
+    count_progress();
     if (text.size() > limit)
       throw UserError(fmt::format("{}: {} is larger than {} bytes", what, path.string(), limit));
   }
@@ -145,6 +147,7 @@ void PositionedFile::read(std::uint64_t offset, std::span<std::byte> bytes) cons
     if (count <= 0)
       throw UserError(fmt::format("{}: reading {} at byte {} failed: {}", what_, path_.string(), offset,
                                   count == 0 ? "the file ends there" : std::strerror(errno)));
+    count_progress();
     offset += static_cast<std::uint64_t>(count);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/open_file.h"
+#include "base/progress_count.h"
 
 namespace dpo {
 namespace {
@@ -61,6 +62,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("writing");
+    count_progress();
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -181,6 +183,7 @@ void SharedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
     const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("writing");
+    count_progress();
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/progress_count.h"
+
 namespace dpo {
 
 std::size_t usable_cores() {
@@ -30,6 +32,7 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
       std::size_t i = begin;
       try {
         for (; i < std::min(begin + grain, count); ++i) work(i);
+        count_progress();
       } catch (...) {
         next = count;  // every lower index has begun already
         const std::lock_guard lock(mutex);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/open_file.h"
+#include "base/progress_count.h"
 
 namespace dpo {
 
@@ -28,6 +29,7 @@ Sha256::~Sha256() = default;
 
 void Sha256::add(std::span<const std::byte> bytes) {
   if (EVP_DigestUpdate(context_->digest, bytes.data(), bytes.size()) != 1) throw std::bad_alloc();
+  count_progress();
 }
 
 Sha256::Sum Sha256::finish() {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/progress_count.h"
 #include "config/text.h"
 #include "data/bytes.h"
 
@@ -172,7 +173,10 @@ void read_rows(const fs::path& file, const TakeRow& take, BadRows& bad) {
     bad.add(file, row.line, row.problem);
     return true;
   };
-  read_row_blocks(file, [&](std::vector<Row>&& rows) { return std::ranges::all_of(rows, take_one); });
+  read_row_blocks(file, [&](std::vector<Row>&& rows) {
+    count_progress();
+    return std::ranges::all_of(rows, take_one);
+  });
 }
 
 void read_row_blocks(const fs::path& file, const TakeRows& take) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/output_files.h"
 #include "base/parallel.h"
+#include "base/progress_count.h"
 #include "base/quantity.h"
 #include "hub/cache.h"
 #include "hub/partial_file.h"
@@ -288,6 +289,7 @@ void download_small(Client& client, const std::string& commit, std::span<const H
 void Meter::add(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   done_ += bytes;
+  count_progress();
   if (listener_.progress) listener_.progress(what_, done_, all_);
 }
 

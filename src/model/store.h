@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/progress_count.h"
 #include "model/weights.h"
 
 namespace dpo::model {
@@ -29,7 +30,10 @@ class Lease {
  public:
   Lease(Store& store, std::size_t block, std::optional<std::size_t> next)
       : store_(store), block_(block), weights_(store.weights(block, next)) {}
-  ~Lease() { store_.release(block_); }
+  ~Lease() {
+    store_.release(block_);
+    count_progress();
+  }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 

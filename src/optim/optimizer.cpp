@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/progress_count.h"
 #include "optim/update_rules.h"
 
 namespace dpo::optim {
@@ -20,6 +21,7 @@ void Optimizer::step_block(std::size_t block, model::Weights& weights, const mod
   const bool copied = update(block, weights.blocks[block], gradients,
                              {learning_rate, seed + block, options.gradient_scale, copy});
   if (copy.defined() && !copied) copy.copy_(weights.blocks[block].flat);
+  count_progress();
 }
 
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,

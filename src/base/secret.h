@@ -1,0 +1,19 @@
+// Secrets: making them, comparing them, and proving that one knows them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dpo {
+
+// That many bytes of the system's generator (getrandom), in hexadecimal digits. Nobody can predict them.
+std::string random_hex(std::size_t bytes);
+
+// HMAC-SHA-256 of a text, in hexadecimal digits: only who knows the key can compute it.
+std::string hmac_sha256(std::string_view key, std::string_view text);
+
+// Compares in a time that does not depend on where the texts differ.
+bool is_same_secret(std::string_view a, std::string_view b);
+
+}  // namespace dpo
