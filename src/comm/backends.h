@@ -1,6 +1,7 @@
 // The backends of groups, one file each. One that was not built in throws a UserError.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -30,11 +31,17 @@ struct Rendezvous {
   int attempt = 0;      // torchrun's restart count
 };
 
-// Processes with a GPU each; this one's is `gpu`.
-std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int size, int gpu);
+struct NcclSettings {
+  int gpu = 0;                        // of this process
+  std::chrono::milliseconds timeout;  // of an operation; see nccl_timeout
+};
+
+// Processes with a GPU each.
+std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int size,
+                                  const NcclSettings& settings);
 
 // The same for processes that are already connected.
-std::shared_ptr<Group> nccl_group(const World& connected, int gpu);
+std::shared_ptr<Group> nccl_group(const World& connected, const NcclSettings& settings);
 
 // The UUID of a GPU.
 std::string gpu_identity(int gpu);

@@ -18,8 +18,10 @@ struct KindName {
   Message::Kind kind;
   const char* name;
 };
-constexpr std::array<KindName, 6> kKinds = {{{Message::Kind::heartbeat, "heartbeat"},
+constexpr std::array<KindName, 8> kKinds = {{{Message::Kind::heartbeat, "heartbeat"},
                                              {Message::Kind::hello, "hello"},
+                                             {Message::Kind::challenge, "challenge"},
+                                             {Message::Kind::answer, "answer"},
                                              {Message::Kind::welcome, "welcome"},
                                              {Message::Kind::goodbye, "goodbye"},
                                              {Message::Kind::failed, "failed"},
@@ -99,8 +101,12 @@ Endpoint parse_endpoint(const std::string& text) {
 std::string line_of(const Message& message) {
   json line = {{"kind", kKinds[static_cast<std::size_t>(message.kind)].name}};
   switch (message.kind) {
-    case Message::Kind::hello: line["rank"] = message.rank; [[fallthrough]];
-    case Message::Kind::welcome: line["token"] = message.token; break;
+    case Message::Kind::hello: line.update({{"rank", message.rank}, {"nonce", message.nonce}}); break;
+    case Message::Kind::challenge: line.update({{"nonce", message.nonce}, {"proof", message.proof}}); break;
+    case Message::Kind::answer: line["proof"] = message.proof; break;
+    case Message::Kind::heartbeat:
+      line.update({{"parts", message.progress.parts}, {"collectives", message.progress.collectives}});
+      break;
     case Message::Kind::failed:
     case Message::Kind::abort: {
       const RankFailure& failure = message.failure;
@@ -112,7 +118,7 @@ std::string line_of(const Message& message) {
                    {"status", failure.status}});
       break;
     }
-    case Message::Kind::heartbeat:
+    case Message::Kind::welcome:
     case Message::Kind::goodbye: break;
   }
   return line.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
@@ -125,9 +131,22 @@ std::optional<Message> parse_message(std::string_view line) {
   const auto kind = kind_of(members.text("kind"));
   if (!kind) return std::nullopt;
   Message message{.kind = *kind};
-  if (*kind == Message::Kind::hello) message.rank = members.number<int>("rank");
-  if (*kind == Message::Kind::hello || *kind == Message::Kind::welcome) message.token = members.text("token");
-  if (*kind == Message::Kind::failed || *kind == Message::Kind::abort) message.failure = failure_of(members);
+  switch (*kind) {
+    case Message::Kind::hello:
+      message.rank = members.number<int>("rank");
+      message.nonce = members.text("nonce");
+      break;
+    case Message::Kind::challenge: message.nonce = members.text("nonce"); [[fallthrough]];
+    case Message::Kind::answer: message.proof = members.text("proof"); break;
+    case Message::Kind::heartbeat:
+      message.progress = {members.number<std::uint64_t>("parts"),
+                          members.number<std::uint64_t>("collectives")};
+      break;
+    case Message::Kind::failed:
+    case Message::Kind::abort: message.failure = failure_of(members); break;
+    case Message::Kind::welcome:
+    case Message::Kind::goodbye: break;
+  }
   return members.good() ? std::optional(message) : std::nullopt;
 }
 

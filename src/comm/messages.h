@@ -1,5 +1,5 @@
-// What ranks send each other over the watchdog's connections: lines of JSON. Anyone who can reach rank 0's
-// port can send anything, so every line is checked.
+// Messages of the watchdog's connections: lines of JSON. Anyone who can reach rank 0's port can send
+// anything, so every line is checked.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,35 @@ struct RankFailure {
 // "rank 2 (host a, pid 123) failed: ...", or "... was stopped by a signal", which is not an error.
 std::string describe(const RankFailure& failure);
 
-// Where rank 0 listens, and the token that its peers must know.
+// Where rank 0 listens, and the token of the run. It reaches the other ranks over their group, and is never
+// sent to these addresses: see handshake.h.
 struct Endpoint {
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
   std::string token;
 };
 
+// How far a rank is. `parts` counts parts of its work (base/progress_count.h), `collectives` the collective
+// operations that it has begun.
+struct Progress {
+  std::uint64_t parts = 0, collectives = 0;
+
+  bool operator==(const Progress&) const = default;
+};
+
 std::string text_of(const Endpoint& endpoint);
 Endpoint parse_endpoint(const std::string& text);  // text from rank 0, which is trusted
 
 struct Message {
-  // hello and welcome are the handshake. A rank reports its own failure (failed); rank 0 then ends all
-  // (abort).
-  enum class Kind { heartbeat, hello, welcome, goodbye, failed, abort };
+  // hello, challenge, answer and welcome are the handshake. A rank reports its own failure (failed); rank 0
+  // then ends all (abort).
+  enum class Kind { heartbeat, hello, challenge, answer, welcome, goodbye, failed, abort };
 
   Kind kind = Kind::heartbeat;
-  std::string token = {};    // of hello and welcome: a secret of this run
   int rank = 0;              // of hello: the sender
+  std::string nonce = {};    // of hello and challenge
+  std::string proof = {};    // of challenge and answer
+  Progress progress = {};    // of heartbeat: the sender's
   RankFailure failure = {};  // of failed and abort
 };
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -23,10 +25,11 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Backend = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
-Backend make_backend(const Store& store, int rank, int size) {
+// For an operation that all ranks have begun and that hangs: see nccl_timeout. No rank may wait in one for
+// another that reads, downloads or tokenizes for an hour: barrier() is for that.
+Backend make_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto options = c10d::ProcessGroupNCCL::Options::create();
-  // The watchdog notices failed ranks; slow ones may take their time.
-  options->timeout = std::chrono::hours(24);
+  options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }
 
@@ -48,10 +51,11 @@ class GpuCopy {
 
 class NcclGroup : public Group {
  public:
-  NcclGroup(Store store, int rank, int size, at::Device gpu, std::shared_ptr<Group> bootstrap)
+  NcclGroup(Store store, int rank, int size, const NcclSettings& settings, std::shared_ptr<Group> bootstrap)
       : store_(std::move(store)),
-        backend_(make_backend(store_, rank, size)),
-        gpu_(gpu),
+        backend_(make_backend(store_, rank, size, settings.timeout)),
+        settings_(settings),
+        gpu_(at::kCUDA, static_cast<c10::DeviceIndex>(settings.gpu)),
         bootstrap_(std::move(bootstrap)) {}
 
   // After a failure here the other ranks may be stuck in a collective: an orderly shutdown would hang.
@@ -91,7 +95,10 @@ class NcclGroup : public Group {
     return wrap(backend_->broadcast(tensors, options), copy);
   }
 
+  // Waits for the others over the store first, where that may take hours: the timeout of NCCL's operation
+  // begins when all ranks are here.
   void barrier() override {
+    wait_for_all_over_store();
     const at::Tensor one = at::ones({1}, at::kFloat);
     all_reduce(one, Reduction::sum).wait();  // a host tensor, so the host waits
   }
@@ -107,10 +114,22 @@ class NcclGroup : public Group {
     }
     const auto store =
         c10::make_intrusive<c10d::PrefixStore>(fmt::format("split{}/{}", splits_++, colour), store_);
-    return std::make_shared<NcclGroup>(store, before, members, gpu_, bootstrap_);
+    return std::make_shared<NcclGroup>(store, before, members, settings_, bootstrap_);
   }
 
  private:
+  // Asks again and again: a call that waits would keep NCCL's own thread from using the store.
+  void wait_for_all_over_store() {
+    using std::chrono::milliseconds;
+    constexpr milliseconds kFirst(1), kLongest(200);
+    const std::string key = fmt::format("dpo_barrier{}", barriers_++);
+    std::int64_t arrived = store_->add(key, 1);
+    for (milliseconds pause = kFirst; arrived < size(); pause = std::min(2 * pause, kLongest)) {
+      std::this_thread::sleep_for(pause);
+      arrived = store_->add(key, 0);
+    }
+  }
+
   // `kept`: what the operation reads must not be freed before it ends.
   Work wrap(const c10::intrusive_ptr<c10d::Work>& work, const GpuCopy& result, const at::Tensor& kept = {}) {
     return Work([work, result, kept] {
@@ -121,16 +140,22 @@ class NcclGroup : public Group {
 
   Store store_;
   Backend backend_;
+  NcclSettings settings_;
   at::Device gpu_;
   std::shared_ptr<Group> bootstrap_;  // that connected the ranks; lives as long as this group
   int splits_ = 0;
+  std::int64_t barriers_ = 0;
 };
 
+// `hosts`: this process runs the store; the others connect to it. The store has no password, so if all ranks
+// are on this machine, no other can connect.
 Store open_store(const Rendezvous& rendezvous, bool hosts) {
   c10d::TCPStoreOptions options;
   options.port = rendezvous.port;
   options.isServer = hosts;
   options.waitWorkers = false;
+  if (hosts && rendezvous.address == kThisMachine)
+    options.masterListenFd = listen_on(rendezvous.port, Reach::this_machine).socket.release();
   try {
     return c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
   } catch (const std::exception& error) {
@@ -141,12 +166,11 @@ Store open_store(const Rendezvous& rendezvous, bool hosts) {
   }
 }
 
-std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, int gpu,
+std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, const NcclSettings& settings,
                                        std::shared_ptr<Group> bootstrap) {
-  c10::cuda::set_device(static_cast<c10::DeviceIndex>(gpu));
-  const auto all = std::make_shared<NcclGroup>(
-      c10::make_intrusive<c10d::PrefixStore>("dpo", store), rank, size,
-      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu)), std::move(bootstrap));
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(settings.gpu));
+  const auto all = std::make_shared<NcclGroup>(c10::make_intrusive<c10d::PrefixStore>("dpo", store), rank,
+                                               size, settings, std::move(bootstrap));
   all->barrier();  // reports connection problems now
   return all;
 }
@@ -155,21 +179,22 @@ std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, i
 
 bool has_nccl() { return true; }
 
-std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int size, int gpu) {
+std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int size,
+                                  const NcclSettings& settings) {
   const Store store = open_store(rendezvous, rank == 0 && !rendezvous.hosted);
   return connected_group(
       c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt{}", rendezvous.attempt), store), rank, size,
-      gpu, nullptr);
+      settings, nullptr);
 }
 
-std::shared_ptr<Group> nccl_group(const World& connected, int gpu) {
+std::shared_ptr<Group> nccl_group(const World& connected, const NcclSettings& settings) {
   Group& all = *connected.all;
   const bool hosts = all.rank() == 0;
   Rendezvous rendezvous;
   Store store;
   if (hosts) {
     // One machine needs no network.
-    rendezvous.address = connected.local_size == all.size() ? "127.0.0.1" : own_addresses().front();
+    rendezvous.address = connected.local_size == all.size() ? kThisMachine : own_addresses().front();
     rendezvous.port = listen_on(std::nullopt).port;
     store = open_store(rendezvous, hosts);
   }
@@ -177,7 +202,7 @@ std::shared_ptr<Group> nccl_group(const World& connected, int gpu) {
   rendezvous.port =
       static_cast<std::uint16_t>(std::stoi(broadcast_text(all, std::to_string(rendezvous.port), 0)));
   if (!hosts) store = open_store(rendezvous, hosts);
-  return connected_group(store, all.rank(), all.size(), gpu, connected.all);
+  return connected_group(store, all.rank(), all.size(), settings, connected.all);
 }
 
 std::string gpu_identity(int gpu) {

@@ -14,9 +14,9 @@ namespace {
 
 bool has_nccl() { return false; }
 
-std::shared_ptr<Group> nccl_group(const Rendezvous&, int, int, int) { refuse(); }
+std::shared_ptr<Group> nccl_group(const Rendezvous&, int, int, const NcclSettings&) { refuse(); }
 
-std::shared_ptr<Group> nccl_group(const World&, int) { refuse(); }
+std::shared_ptr<Group> nccl_group(const World&, const NcclSettings&) { refuse(); }
 
 std::string gpu_identity(int) { refuse(); }
 

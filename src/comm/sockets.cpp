@@ -23,8 +23,10 @@
 namespace dpo::comm {
 namespace {
 
-// For IPv6 and IPv4 where the machine has IPv6, otherwise for IPv4.
-Descriptor new_socket() {
+// For the network: for IPv6 and IPv4 where the machine has IPv6, otherwise for IPv4.
+Descriptor new_socket(Reach reach) {
+  if (reach == Reach::this_machine)
+    return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!both.is_open()) return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int off = 0;
@@ -32,7 +34,7 @@ Descriptor new_socket() {
   return both;
 }
 
-int bind_to_all(int socket, std::uint16_t port) {
+int bind_to(int socket, std::uint16_t port, Reach reach) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);  // for the family
@@ -43,6 +45,7 @@ int bind_to_all(int socket, std::uint16_t port) {
     return ::bind(socket, reinterpret_cast<const sockaddr*>(&all), sizeof all);
   }
   sockaddr_in all{};
+  if (reach == Reach::this_machine) all.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   all.sin_family = AF_INET;
   all.sin_port = htons(port);
   return ::bind(socket, reinterpret_cast<const sockaddr*>(&all), sizeof all);
@@ -76,11 +79,11 @@ std::string host_name() {
   return name.data();
 }
 
-ListeningSocket listen_on(std::optional<std::uint16_t> port) {
-  ListeningSocket listening{new_socket(), 0};
+ListeningSocket listen_on(std::optional<std::uint16_t> port, Reach reach) {
+  ListeningSocket listening{new_socket(reach), 0};
   const int on = 1;
   ::setsockopt(listening.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind_to_all(listening.socket.get(), port.value_or(0)) != 0 ||
+  if (bind_to(listening.socket.get(), port.value_or(0), reach) != 0 ||
       ::listen(listening.socket.get(), SOMAXCONN) != 0) {
     const int reason = errno;
     if (port)
@@ -95,7 +98,7 @@ ListeningSocket listen_on(std::optional<std::uint16_t> port) {
 
 std::vector<std::string> own_addresses() {
   ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0) return {"127.0.0.1"};
+  if (::getifaddrs(&found) != 0) return {kThisMachine};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(found, ::freeifaddrs);
   std::vector<std::string> ipv4, ipv6;
   for (const ifaddrs* at = list.get(); at; at = at->ifa_next) {
@@ -111,7 +114,7 @@ std::vector<std::string> own_addresses() {
     }
   }
   ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
-  ipv4.emplace_back("127.0.0.1");
+  ipv4.emplace_back(kThisMachine);
   return ipv4;
 }
 

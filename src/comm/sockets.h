@@ -23,19 +23,24 @@ class Descriptor {
   int get() const { return value_; }
   bool is_open() const { return value_ >= 0; }
   void close() { *this = Descriptor(); }
+  int release() { return std::exchange(value_, -1); }  // the caller closes it
 
  private:
   int value_;
 };
 
-// A listening socket, on all network interfaces.
 struct ListeningSocket {
   Descriptor socket;
   std::uint16_t port = 0;
 };
 
+// Who can connect: processes of this machine, at 127.0.0.1, or whoever reaches one of its network interfaces.
+enum class Reach { this_machine, network };
+
+inline constexpr const char* kThisMachine = "127.0.0.1";
+
 // Null: a free port. A port that is in use is a UserError that names it.
-ListeningSocket listen_on(std::optional<std::uint16_t> port);
+ListeningSocket listen_on(std::optional<std::uint16_t> port, Reach reach = Reach::network);
 
 std::string host_name();
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/stop.h"
+#include "comm/sockets.h"
 
 namespace dpo::comm {
 namespace {
@@ -216,7 +217,7 @@ std::vector<Process> local_ranks(const std::vector<std::string>& command, int si
                       {"LOCAL_RANK", std::to_string(rank)},
                       {"WORLD_SIZE", std::to_string(size)},
                       {"LOCAL_WORLD_SIZE", std::to_string(size)},
-                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_ADDR", kThisMachine},
                       {"MASTER_PORT", std::to_string(port)}}});
   return ranks;
 }

@@ -1,82 +1,31 @@
 #include "comm/watchdog.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <random>
-#include <sstream>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "base/error.h"
+#include "comm/connection.h"
+#include "comm/handshake.h"
 #include "comm/sockets.h"
 
 namespace dpo::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHeartbeatInterval{1000};
-constexpr milliseconds kGrace{500};              // before rank 0 acts on a reported failure
-constexpr milliseconds kReportTimeout{5000};     // for a rank that reports its failure
-constexpr milliseconds kConnectTimeout{60'000};  // at the start
+constexpr milliseconds kGrace{500};           // before rank 0 acts on a reported failure
+constexpr milliseconds kReportTimeout{5000};  // for a rank that reports its failure
 constexpr std::size_t kLongestError = 16'384;
-
-// A connection to another rank.
-class Connection {
- public:
-  explicit Connection(Descriptor socket = Descriptor()) : socket_(std::move(socket)) {}
-
-  int descriptor() const { return socket_.get(); }
-  bool is_open() const { return socket_.is_open(); }
-  Clock::time_point last_received() const { return last_received_; }
-  void reset_timeout(Clock::time_point now) { last_received_ = now; }
-  void close() { socket_.close(); }
-
-  // Dropped if the send buffer is full: a rank that has not read for so long has failed anyway.
-  void send(const Message& message) {
-    const std::string text = line_of(message);
-    [[maybe_unused]] const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
-  }
-
-  // All messages that have arrived. Closes the connection if the other end did.
-  std::vector<Message> receive() {
-    std::array<char, 4096> bytes;
-    std::vector<Message> messages;
-    while (is_open()) {
-      const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-      if (count > 0) {
-        last_received_ = Clock::now();
-        for (Message& message : reader_.add({bytes.data(), static_cast<std::size_t>(count)}))
-          messages.push_back(std::move(message));
-      } else if (count < 0 && errno == EINTR) {
-        continue;
-      } else if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        break;
-      } else {
-        socket_.close();
-      }
-    }
-    return messages;
-  }
-
- private:
-  Descriptor socket_;
-  MessageReader reader_;
-  Clock::time_point last_received_ = Clock::now();
-};
 
 // A rank as another one sees it.
 struct Peer {
@@ -90,74 +39,14 @@ struct Peer {
   RankFailure failed(std::string what) const { return {rank, host, pid, std::move(what)}; }
 };
 
-void wait_until_readable(int descriptor, milliseconds timeout) {
-  pollfd waiting{descriptor, POLLIN, 0};
-  ::poll(&waiting, 1, static_cast<int>(timeout.count()));
-}
+double seconds_of(milliseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
-// The first message, if it arrives in time.
-std::optional<Message> first_message(Connection& from, milliseconds timeout) {
-  for (const Clock::time_point end = Clock::now() + timeout; from.is_open() && Clock::now() < end;) {
-    wait_until_readable(from.descriptor(), milliseconds(100));
-    const std::vector<Message> messages = from.receive();
-    if (!messages.empty()) return messages.front();
-  }
-  return std::nullopt;
-}
-
-Endpoint share_endpoint(Group& all, const ListeningSocket& listening) {
+Endpoint share_endpoint(Group& all, const ListeningSocket& listening, bool one_machine) {
   Endpoint own;
-  if (all.rank() == 0) own = {own_addresses(), listening.port, std::to_string(std::random_device()())};
+  if (all.rank() == 0)
+    own = {one_machine ? std::vector<std::string>{kThisMachine} : own_addresses(), listening.port,
+           make_token()};
   return parse_endpoint(broadcast_text(all, text_of(own), 0));
-}
-
-// Tries all addresses until one answers with the token: on another network the same address and port may be
-// another program.
-Connection connect_to_rank_0(const Endpoint& endpoint, int rank) {
-  for (const std::string& address : endpoint.addresses) {
-    Connection connection(connect_to(address, endpoint.port, milliseconds(3000)));
-    if (!connection.is_open()) continue;
-    connection.send({.kind = Message::Kind::hello, .token = endpoint.token, .rank = rank});
-    const auto answer = first_message(connection, milliseconds(10'000));
-    if (answer && answer->kind == Message::Kind::welcome && answer->token == endpoint.token)
-      return connection;
-  }
-  std::ostringstream tried;
-  for (const std::string& address : endpoint.addresses) tried << ' ' << address << ':' << endpoint.port;
-  throw UserError(fmt::format("rank {} (host {}) cannot reach rank 0; tried{}. Is there a firewall?", rank,
-                              host_name(), tried.str()));
-}
-
-// The next rank that knows the token, and its connection, if any.
-std::optional<std::pair<int, Connection>> accept_rank(const ListeningSocket& listening,
-                                                      const Endpoint& endpoint) {
-  wait_until_readable(listening.socket.get(), milliseconds(100));
-  Connection connection(
-      Descriptor(::accept4(listening.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
-  if (!connection.is_open()) return std::nullopt;
-  const int on = 1;
-  ::setsockopt(connection.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const auto hello = first_message(connection, milliseconds(5000));
-  if (!hello || hello->kind != Message::Kind::hello || hello->token != endpoint.token) return std::nullopt;
-  connection.send({.kind = Message::Kind::welcome, .token = endpoint.token});
-  return std::pair(hello->rank, std::move(connection));
-}
-
-// Rank 0's connections to all others, by rank.
-std::vector<Connection> accept_all(const ListeningSocket& listening, const Endpoint& endpoint, int size) {
-  std::vector<Connection> connections(static_cast<std::size_t>(size));
-  int missing = size - 1;
-  for (const Clock::time_point end = Clock::now() + kConnectTimeout; missing > 0 && Clock::now() < end;) {
-    auto accepted = accept_rank(listening, endpoint);
-    if (!accepted || accepted->first < 1 || accepted->first >= size) continue;
-    Connection& connection = connections[static_cast<std::size_t>(accepted->first)];
-    if (!connection.is_open()) --missing;  // otherwise a rank that got no answer in time tried again
-    connection = std::move(accepted->second);
-  }
-  if (missing > 0)
-    throw UserError(fmt::format("{} ranks did not connect to rank 0 within {} s; is there a firewall?",
-                                missing, kConnectTimeout.count() / 1000));
-  return connections;
 }
 
 // Rank 0 connects to all others, which connect to rank 0 only.
@@ -171,13 +60,14 @@ std::vector<Peer> connect_peers(Group& all, const WatchdogOptions& options) {
   };
   std::vector<Peer> peers;
   ListeningSocket listening;
-  if (all.rank() == 0) listening = listen_on(options.port);
-  const Endpoint endpoint = share_endpoint(all, listening);
+  if (all.rank() == 0)
+    listening = listen_on(options.port, options.one_machine ? Reach::this_machine : Reach::network);
+  const Endpoint endpoint = share_endpoint(all, listening, options.one_machine);
   if (all.rank() != 0) {
     peers.push_back(peer(0, connect_to_rank_0(endpoint, all.rank())));
     return peers;
   }
-  std::vector<Connection> connections = accept_all(listening, endpoint, all.size());
+  std::vector<Connection> connections = accept_ranks(listening, endpoint.token, all.size());
   for (int rank = 1; rank < all.size(); ++rank)
     peers.push_back(peer(rank, std::move(connections[static_cast<std::size_t>(rank)])));
   return peers;
@@ -189,10 +79,11 @@ class Watchdog::Thread {
  public:
   Thread(Group& all, const WatchdogOptions& options, std::function<void(const RankFailure&)> on_failure)
       : rank_(all.rank()),
-        timeout_(options.timeout),
-        interval_(std::min(kHeartbeatInterval, options.timeout / 4)),
+        options_(options),
+        interval_(std::min({kHeartbeatInterval, options.timeout / 4, options.standstill.warn / 4})),
         on_failure_(std::move(on_failure)),
         peers_(connect_peers(all, options)),
+        standstill_(all.size(), Clock::now()),
         wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         thread_([this] { work(); }) {}
 
@@ -225,8 +116,10 @@ class Watchdog::Thread {
       wait_for_events();
       const Clock::time_point now = Clock::now();
       // If this process was itself stopped, perhaps with the others, missing heartbeats prove nothing.
-      if (now - checked > 3 * interval_)
+      if (now - checked > 3 * interval_) {
         for (Peer& peer : peers_) peer.connection.reset_timeout(now);
+        standstill_.restart(now);
+      }
       checked = now;
       for (Peer& peer : peers_)
         for (const Message& message : peer.connection.receive()) handle(peer, message);
@@ -234,7 +127,9 @@ class Watchdog::Thread {
       if (find_cause(now)) return end();
       if (now - last_heartbeat_ < interval_) continue;
       last_heartbeat_ = now;
-      send_to_all({.kind = Message::Kind::heartbeat});
+      const Progress own = options_.progress();
+      standstill_.update(rank_, own, now);
+      send_to_all({.kind = Message::Kind::heartbeat, .progress = own});
     }
   }
 
@@ -249,6 +144,8 @@ class Watchdog::Thread {
   }
 
   void handle(Peer& peer, const Message& message) {
+    if (message.kind == Message::Kind::heartbeat)
+      standstill_.update(peer.rank, message.progress, peer.connection.last_received());
     if (message.kind == Message::Kind::goodbye) peer.left = true;
     if (message.kind == Message::Kind::failed) peer.failure = message.failure;
     if (message.kind == Message::Kind::abort) cause_ = message.failure;
@@ -275,13 +172,52 @@ class Watchdog::Thread {
       if (!peer.connection.is_open())
         return peer.failed(
             "exited without reporting an error; was it killed, or did the machine run out of memory?");
-      if (now - peer.connection.last_received() > timeout_)
+      if (now - peer.connection.last_received() > options_.timeout)
         return peer.failed(
-            fmt::format("sent no heartbeat for {:.3g} s (rank_timeout_secs); is it stopped, or the network "
+            fmt::format("sent no heartbeat for {:g} s (rank_timeout_secs); is it stopped, or the network "
                         "down?",
-                        std::chrono::duration<double>(timeout_).count()));
+                        seconds_of(options_.timeout)));
     }
     return std::nullopt;
+  }
+
+  // On rank 0, which hears of all: warns of a standstill, and returns the rank that caused it once that has
+  // lasted too long. Where no rank waits for another, all may be in one long operation, so the run goes on.
+  std::optional<RankFailure> find_stuck(Clock::time_point now) {
+    if (rank_ != 0) return std::nullopt;
+    const StandstillLimits& limits = options_.standstill;
+    const milliseconds duration = standstill_.duration(now);
+    if (duration < limits.warn) {
+      if (std::exchange(standstill_noticed_, false)) options_.warn("the run makes progress again");
+      return std::nullopt;
+    }
+    const std::vector<int> stuck = standstill_.stuck();
+    if (!std::exchange(standstill_noticed_, true)) options_.warn(standstill_text(stuck));
+    if (stuck.empty() || duration < limits.end) return std::nullopt;
+    return stuck_failure(stuck, limits.end);
+  }
+
+  RankFailure stuck_failure(const std::vector<int>& stuck, milliseconds duration) const {
+    const std::string others =
+        stuck.size() == 1
+            ? ""
+            : fmt::format(", nor have ranks {}", fmt::join(stuck.begin() + 1, stuck.end(), ", "));
+    std::string what = fmt::format(
+        "has made no progress for {:g} s while other ranks wait for it{}; does its disk or GPU hang?",
+        seconds_of(duration), others);
+    if (stuck.front() == rank_) return {rank_, host_name(), ::getpid(), std::move(what)};
+    return peers_[static_cast<std::size_t>(stuck.front() - 1)].failed(std::move(what));
+  }
+
+  std::string standstill_text(const std::vector<int>& stuck) const {
+    const StandstillLimits& limits = options_.standstill;
+    if (stuck.empty())
+      return fmt::format(
+          "no rank has made progress for {:g} s, and none waits for another; does a disk or the network "
+          "hang?",
+          seconds_of(limits.warn));
+    return fmt::format("{} The run ends if this lasts {:g} s (30 times rank_timeout_secs)",
+                       describe(stuck_failure(stuck, limits.warn)), seconds_of(limits.end));
   }
 
   // A failure that a rank reported. This rank's own comes first, and is sent to rank 0.
@@ -303,6 +239,7 @@ class Watchdog::Thread {
     if (cause_) return true;
     const std::optional<RankFailure> reported = find_reported();
     cause_ = find_lost(now);
+    if (!cause_) cause_ = find_stuck(now);
     if (cause_ || !reported || rank_ != 0) return cause_.has_value();
     if (!failure_noticed_) failure_noticed_ = now;
     if (now - *failure_noticed_ >= kGrace) cause_ = reported;
@@ -318,9 +255,12 @@ class Watchdog::Thread {
   }
 
   const int rank_;
-  const milliseconds timeout_, interval_;
+  const WatchdogOptions options_;
+  const milliseconds interval_;
   const std::function<void(const RankFailure&)> on_failure_;
-  std::vector<Peer> peers_;
+  std::vector<Peer> peers_;  // of rank 0 all others, in order; of the others rank 0
+  Standstill standstill_;
+  bool standstill_noticed_ = false;
   std::optional<RankFailure> cause_;
   std::optional<Clock::time_point> failure_noticed_;
   Clock::time_point last_heartbeat_;

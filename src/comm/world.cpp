@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comm/backends.h"
 #include "comm/sockets.h"
+#include "comm/standstill.h"
 
 namespace dpo::comm {
 namespace {
@@ -28,7 +29,7 @@ int ranks_on_this_machine(Group& all) {
 
 // Without MPI only NCCL is left, at the launcher's rendezvous. Ranks that see one GPU each may have been
 // given one each; NCCL reports an error if they were not.
-World connect_by_variables(const Launch& launch) {
+World connect_by_variables(const Launch& launch, std::chrono::milliseconds rank_timeout) {
   const int gpus = local_gpus();
   if (gpus == 0)
     refuse_without_mpi(launch,
@@ -38,8 +39,9 @@ World connect_by_variables(const Launch& launch) {
                        fmt::format("{} of them share the {} GPUs of this machine", *launch.local_size, gpus));
   World world;
   world.local_rank = launch.local_rank.value_or(0);
-  world.all = nccl_group({*launch.address, *launch.port, launch.store_is_hosted, launch.attempt}, launch.rank,
-                         launch.size, world.local_rank % gpus);
+  world.all =
+      nccl_group({*launch.address, *launch.port, launch.store_is_hosted, launch.attempt}, launch.rank,
+                 launch.size, {.gpu = world.local_rank % gpus, .timeout = nccl_timeout(rank_timeout)});
   world.local_size = launch.local_size ? *launch.local_size : ranks_on_this_machine(*world.all);
   return world;
 }
@@ -53,7 +55,7 @@ bool have_own_gpus(Group& all, int local_rank) {
   return distinct.size() == names.size() && !distinct.contains("");
 }
 
-World connect_by_mpi(const Launch& launch) {
+World connect_by_mpi(const Launch& launch, std::chrono::milliseconds rank_timeout) {
   World world = mpi_world();
   if (world.all->size() != launch.size || world.all->rank() != launch.rank)
     throw UserError(fmt::format(
@@ -63,23 +65,25 @@ World connect_by_mpi(const Launch& launch) {
             ? "srun was run without support for this Open MPI; try srun --mpi=pmix, or mpirun in the job"
             : "mpirun and the MPI that dpo was built with are different installations"));
   if (has_nccl() && have_own_gpus(*world.all, world.local_rank))
-    world.all = nccl_group(world, world.local_rank % local_gpus());
+    world.all =
+        nccl_group(world, {.gpu = world.local_rank % local_gpus(), .timeout = nccl_timeout(rank_timeout)});
   return world;
 }
 
 }  // namespace
 
-World connect(const Launch& launch) {
+World connect(const Launch& launch, std::chrono::milliseconds rank_timeout) {
   switch (launch.launcher) {
     case Launcher::none: return {};
     case Launcher::variables:
       if (launch.size == 1 && (local_gpus() == 0 || !launch.address || !launch.port)) return {};
-      return connect_by_variables(launch);
+      return connect_by_variables(launch, rank_timeout);
     case Launcher::slurm:
       // Without MPI in srun, a job script sets MASTER_ADDR and MASTER_PORT.
-      if (local_gpus() > 0 && launch.address && launch.port) return connect_by_variables(launch);
-      return connect_by_mpi(launch);
-    case Launcher::open_mpi: return connect_by_mpi(launch);
+      if (local_gpus() > 0 && launch.address && launch.port)
+        return connect_by_variables(launch, rank_timeout);
+      return connect_by_mpi(launch, rank_timeout);
+    case Launcher::open_mpi: return connect_by_mpi(launch, rank_timeout);
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "comm/group.h"
 #include "comm/launch.h"
 
@@ -12,7 +14,8 @@ struct World {
 };
 
 // Connects this process with the others that its launcher started: over NCCL where each has a GPU of its own,
-// otherwise over MPI. A UserError where neither is possible.
-World connect(const Launch& launch);
+// otherwise over MPI. A UserError where neither is possible. `rank_timeout`: the timeout of operations over
+// NCCL follows from it.
+World connect(const Launch& launch, std::chrono::milliseconds rank_timeout = std::chrono::minutes(1));
 
 }  // namespace dpo::comm

@@ -55,24 +55,6 @@ std::string name_yaml(const Node& node) {
   return plain ? name : quoted(name);
 }
 
-// A value on one line: scalars and, in YAML's flow form, lists and maps.
-std::string inline_yaml(const Node& node) {
-  std::vector<std::string> parts;
-  for (const Node& child : node.children) {
-    const std::string name = node.kind == Kind::Map ? name_yaml(child) + ": " : "";
-    parts.push_back(name + inline_yaml(child));
-  }
-  switch (node.kind) {
-    case Kind::List: return fmt::format("[{}]", fmt::join(parts, ", "));
-    case Kind::Map: return fmt::format("{{{}}}", fmt::join(parts, ", "));
-    case Kind::Null: return "null";
-    case Kind::Missing: return "\"???\"";  // unquoted, yaml-cpp refuses it in {}
-    case Kind::Float: return float_yaml(node.text);
-    case Kind::Text: return text_yaml(node.text);
-    default: return node.text;
-  }
-}
-
 struct Line {
   std::string text;
   std::string comment;
@@ -140,6 +122,23 @@ nlohmann::ordered_json json_of(const Node& node) {
 }
 
 }  // namespace
+
+std::string inline_yaml(const Node& node) {
+  std::vector<std::string> parts;
+  for (const Node& child : node.children) {
+    const std::string name = node.kind == Kind::Map ? name_yaml(child) + ": " : "";
+    parts.push_back(name + inline_yaml(child));
+  }
+  switch (node.kind) {
+    case Kind::List: return fmt::format("[{}]", fmt::join(parts, ", "));
+    case Kind::Map: return fmt::format("{{{}}}", fmt::join(parts, ", "));
+    case Kind::Null: return "null";
+    case Kind::Missing: return "\"???\"";  // unquoted, yaml-cpp refuses it in {}
+    case Kind::Float: return float_yaml(node.text);
+    case Kind::Text: return text_yaml(node.text);
+    default: return node.text;
+  }
+}
 
 std::string to_yaml(const Resolved& resolved) {
   constexpr std::size_t kWidestColumn = 60;

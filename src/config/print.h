@@ -7,6 +7,9 @@
 
 namespace dpo::config {
 
+// A value on one line: scalars and, in YAML's flow form, lists and maps.
+std::string inline_yaml(const Node& node);
+
 // The resolved configuration as YAML that compose accepts again, each value with its origin as a comment.
 std::string to_yaml(const Resolved& resolved);
 

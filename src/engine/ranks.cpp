@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <sstream>
+#include <thread>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -15,9 +18,12 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/progress_count.h"
 #include "base/stop.h"
 #include "base/terminal.h"
 #include "comm/backends.h"
+#include "comm/counted.h"
+#include "comm/introduction.h"
 #include "comm/launch.h"
 #include "comm/sockets.h"
 #include "comm/spawn.h"
@@ -25,6 +31,7 @@
 #include "comm/world.h"
 #include "commands/command.h"
 #include "config/mesh.h"
+#include "config/same_on_ranks.h"
 #include "hardware/processor.h"
 #include "ops/devices.h"
 #include "train/events.h"
@@ -128,34 +135,114 @@ std::string last_lines(int rank, const std::string& text, int status) {
   end_process(prints ? last_lines(rank, text, failure.status) : "", failure.status);
 }
 
+std::chrono::seconds timeout_of(const config::RunConfig& run) {
+  return std::chrono::seconds(run.rank_timeout_secs);
+}
+
+// The terminal may have been stopped (Ctrl-S), and the watchdog must not wait for it.
+void print_in_background(const std::string& warning) {
+  std::thread([warning] { Terminal::get().print("warning: " + warning); }).detach();
+}
+
 // fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).
-comm::WatchdogOptions watchdog_options(const comm::Launch& launch,
-                                       const std::optional<config::Resolved>& resolved) {
-  if (!resolved) return {};
+comm::WatchdogOptions watchdog_options(const comm::Launch& launch, const comm::World& world,
+                                       const config::RunConfig& run,
+                                       const std::shared_ptr<comm::OperationCount>& operations) {
   const bool met = launch.launcher == comm::Launcher::variables;
-  return {std::chrono::seconds(resolved->values.rank_timeout_secs),
-          met ? std::nullopt : port_of(resolved->values)};
+  return {.timeout = timeout_of(run),
+          .one_machine = world.local_size == world.all->size(),
+          .port = met ? std::nullopt : port_of(run),
+          .progress =
+              [operations] {
+                return comm::Progress{progress_count(), *operations};
+              },
+          .warn = print_in_background};
+}
+
+// The configuration, or what is wrong with it.
+struct Composed {
+  std::optional<config::Resolved> resolved;
+  std::string problem = {};
+};
+
+Composed try_compose(const config::Request& request) {
+  try {
+    return {config::compose(request)};
+  } catch (const UserError& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+// Whether all ranks can do the same work. If not, rank 0 prints why.
+bool agree(const std::string& command, const Composed& composed, comm::Group& all) {
+  const std::string program =
+      fmt::format("dpo {} with LibTorch {}", DPO_VERSION, describe_tensor_library().version);
+  const std::vector<std::string> problems = comm::disagreements(
+      comm::introduce(all, {.host = comm::host_name(),
+                            .program = program,
+                            .command = command,
+                            .has_gpu = at::getNumGPUs() > 0,
+                            .problem = composed.problem,
+                            .keys = composed.resolved ? config::same_on_ranks(composed.resolved->values)
+                                                      : std::map<std::string, std::string>()}));
+  if (problems.empty()) return true;
+  if (all.rank() == 0) commands::print_error(UserError(problems).what());
+  all.barrier();  // a launcher ends all ranks when the first has exited
+  return false;
+}
+
+// Runs until it is destroyed: warns if the ranks do not find each other, and ends this process if that lasts.
+// A rank that was started for a command of one process never comes.
+std::jthread watch_start(const comm::Launch& launch, const comm::StandstillLimits& limits) {
+  return std::jthread([=](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    const auto is_over_within = [&](std::chrono::milliseconds limit) {
+      never.wait_for(lock, stop, limit, [] { return false; });
+      return stop.stop_requested();
+    };
+    const auto text = [&](std::chrono::milliseconds limit) {
+      return fmt::format(
+          "the {} ranks of this run have not found each other within {:g} s; does each run the same "
+          "command, and does the network work?",
+          launch.size, std::chrono::duration<double>(limit).count());
+    };
+    if (is_over_within(limits.warn)) return;
+    if (launch.rank <= 1) print_in_background(text(limits.warn));  // one of them at least is here
+    if (is_over_within(limits.end - limits.warn)) return;
+    end_process(last_lines(launch.rank, text(limits.end), kBadInput), kBadInput);
+  });
+}
+
+// Connects this rank to the others; nullopt if they cannot do the same work.
+std::optional<comm::World> join(const std::string& command, const comm::Launch& launch,
+                                const Composed& composed) {
+  const std::chrono::milliseconds timeout =
+      composed.resolved ? timeout_of(composed.resolved->values) : comm::WatchdogOptions().timeout;
+  const std::jthread timer = watch_start(launch, comm::standstill_limits(timeout));
+  comm::World world = comm::connect(launch, timeout);
+  return agree(command, composed, *world.all) ? std::optional(world) : std::nullopt;
 }
 
 // The work of a process that a launcher started.
-int work_as_rank(const comm::Launch& launch, const config::Request& request, const RankWork& work) {
-  std::optional<config::Resolved> resolved;
-  std::exception_ptr error;
-  try {
-    resolved = config::compose(request);
-  } catch (const UserError&) {
-    error = std::current_exception();  // every rank has it: reported once, below
-  }
-  const comm::World world = comm::connect(launch);
+int work_as_rank(const std::string& command, const comm::Launch& launch, const config::Request& request,
+                 const RankWork& work) {
+  const Composed composed = try_compose(request);
+  std::optional<comm::World> joined = join(command, launch, composed);
+  if (!joined) return kBadInput;
+  comm::World world = std::move(*joined);
+  const auto operations = std::make_shared<comm::OperationCount>(0);
+  world.all = comm::counted(world.all, operations);
   const int rank = world.all->rank();
   comm::Watchdog watchdog(
-      *world.all, watchdog_options(launch, resolved),
+      *world.all, watchdog_options(launch, world, composed.resolved->values, operations),
       [&world, rank](const comm::RankFailure& failure) { end_after(failure, world, rank); });
+  std::exception_ptr error;
   try {
-    if (error) std::rethrow_exception(error);
-    config::mesh_of(resolved->values, world.all->size());
+    config::mesh_of(composed.resolved->values, world.all->size());
     share_cores(world);
-    const int status = work(*resolved, world);
+    const int status = work(*composed.resolved, world);
     world.all->barrier();  // no rank leaves before all are done
     return status;
   } catch (...) {
@@ -168,10 +255,10 @@ int work_as_rank(const comm::Launch& launch, const config::Request& request, con
 
 }  // namespace
 
-int on_ranks(const config::Request& request, const RankWork& work) {
+int on_ranks(const std::string& command, const config::Request& request, const RankWork& work) {
   if (gpu_count() == 0) keep_freed_memory();
   const comm::Launch launch = comm::read_launch(comm::this_environment());
-  if (launch.launcher != comm::Launcher::none) return work_as_rank(launch, request, work);
+  if (launch.launcher != comm::Launcher::none) return work_as_rank(command, launch, request, work);
   const config::Resolved resolved = config::compose(request);
   const auto gpus = static_cast<std::int64_t>(list_gpus().size());
   const std::int64_t ranks = config::ranks_to_start(resolved.values, gpus);

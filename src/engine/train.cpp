@@ -339,15 +339,17 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
 int run_train(const commands::TrainArguments& arguments) {
   RunDisplay display(
       {.quiet = arguments.quiet, .verbose = arguments.verbose, .json_log = arguments.json_log});
-  return on_ranks(arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
-    const TrainResult result = run_training(resolved, display, world);
-    if (result.status != 0 || world.all->rank() != 0) return result.status;
-    if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
-    if (!arguments.quiet) write_stderr(list_files(result, resolved.values.adapter.merge_on_save));
-    if (!arguments.json_log && fs::exists(result.folder / kLatest))
-      fmt::print("{}\n", (result.folder / kLatest).string());
-    return 0;
-  });
+  return on_ranks("dpo train", arguments.request,
+                  [&](const config::Resolved& resolved, const comm::World& world) {
+                    const TrainResult result = run_training(resolved, display, world);
+                    if (result.status != 0 || world.all->rank() != 0) return result.status;
+                    if (resolved.values.adapter.merge_on_save) merge_latest(result.folder);
+                    if (!arguments.quiet)
+                      write_stderr(list_files(result, resolved.values.adapter.merge_on_save));
+                    if (!arguments.json_log && fs::exists(result.folder / kLatest))
+                      fmt::print("{}\n", (result.folder / kLatest).string());
+                    return 0;
+                  });
 }
 
 }  // namespace dpo::engine

@@ -112,6 +112,7 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   RunState run_state;
   if (checkpoint) {
     if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
+    mesh.all->barrier();  // this may take longer than other collective operations may wait
     run_state = read_run_state(*checkpoint);
     say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
   }

@@ -17,14 +17,14 @@ ONLY_WATCHDOG = ("--enable-recovery",)
 
 
 class Failures(unittest.TestCase):
-    def start(self, timeout, failure, failing_rank, options=()):
+    def start(self, timeout, failure, failing_rank, options=(), standstill=()):
         """Starts ranks and waits until all of them work. Returns their process ids, by rank."""
         self.mark = f"DPO_TEST_MARK={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self.addCleanup(self.out.close)
         self.addCleanup(self.err.close)
-        self.ranks = subprocess.Popen(mpirun(RANKS, PROBE, timeout, failure, failing_rank, options=options), stdout=self.out,
+        self.ranks = subprocess.Popen(mpirun(RANKS, PROBE, timeout, failure, failing_rank, *standstill, options=options), stdout=self.out,
                                       stderr=self.err, env=os.environ | {name: value})
         self.addCleanup(self.end)
         pids = {}
@@ -100,6 +100,21 @@ class Failures(unittest.TestCase):
                 self.check_end(failed, "", pids[failed], ())
                 self.assertEqual(self.ranks.returncode, 2, self.said())
                 self.assertRegex(self.said(), rf"ends: rank {failed} .*sent no heartbeat for 10 s")
+
+    def test_a_rank_whose_training_thread_is_stuck(self):
+        """Its watchdog still sends heartbeats. It is named, not one of those that wait for it."""
+        for failed in (0, 2):
+            with self.subTest(failed=failed):
+                pids = self.start(60, "hang", failed, ONLY_WATCHDOG, standstill=[5])
+                self.check_end(failed, "has made no progress for 5 s while other ranks wait for it", pids[failed],
+                               range(RANKS))
+                self.assertRegex(self.said(), rf"warning: rank {failed} .* has made no progress for 2.5 s")
+
+    def test_a_rank_that_is_busy_for_long_is_left_alone(self):
+        self.start(60, "busy", 1, standstill=[3])
+        wait_until(lambda: self.ranks.poll() is not None, "the launcher ends")
+        self.assertEqual(self.ranks.returncode, 0, self.said())
+        self.assertNotIn("ends", self.said())
 
     def test_working_ranks_are_left_alone(self):
         self.start(3, "none", 0)

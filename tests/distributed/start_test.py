@@ -1,5 +1,6 @@
 """dpo train with several ranks, started by dpo itself and by mpirun: what is printed once, signals, failures."""
 
+import ctypes
 import os
 import platform
 import re
@@ -19,6 +20,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from tiny_run import ENDLESS, STOPPED, TinyRuns  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
+
+
+class StoppedThread:
+    """Stops one thread, as a debugger does."""
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+    ANY_THREAD = 0x40000000  # __WALL
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.library = ctypes.CDLL(None, use_errno=True)
+        self.is_stopped = self.ptrace(self.SEIZE) and self.ptrace(self.INTERRUPT)
+        if self.is_stopped:
+            os.waitpid(thread, self.ANY_THREAD)
+
+    def ptrace(self, request):
+        return self.library.ptrace(ctypes.c_long(request), ctypes.c_long(self.thread), None, None) == 0
+
+    def release(self):
+        assert self.ptrace(self.DETACH), os.strerror(ctypes.get_errno())
 
 
 class Start(TinyRuns):
@@ -96,6 +116,51 @@ class Start(TinyRuns):
                 self.assertEqual(done.stderr.count(text), 1, done.stderr)
                 self.assertFalse(self.run_folder.exists())
 
+    def run_different(self, first, other, command="train"):
+        """Two ranks with arguments of their own."""
+        both = [self.command("rank_timeout_secs=10", *more) for more in (first, other)]
+        both[1][1:2] = command.split()
+        done = run(mpirun(1, *both[0], ":", "-n", "1", *both[1], options=["--quiet"]), env=self.environment)
+        wait_until(lambda: not processes_of(self.mark), "no process is left")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertFalse(self.run_folder.exists())
+        self.assertEqual(done.stderr.count("error: "), 1, done.stderr)
+        return done.stderr
+
+    def test_different_configurations_are_named(self):
+        host = re.escape(platform.node())
+        for first, other, text in (
+                (["eval_every=40"], ["eval_every=20"],
+                 rf"error: eval_every is 20 on rank 1 \(host {host}\), but 40 on rank 0 \(host {host}\)"),
+                ([], ["rank_timeout_secs=20"], "rank_timeout_secs is 20 on rank 1 .* but 10 on rank 0"),
+                ([], ["sample_during_eval=true"], "sample_during_eval is true on rank 1 .* but false on rank 0"),
+                ([], ["fsdp_port=1234"], "fsdp_port is 1234 on rank 1 .* but null on rank 0"),
+                ([], ["no_such_key=1"], r"rank 1 \(host .*\): no_such_key: unknown key"),
+                (["no_such_key=1"], [], r"rank 0 \(host .*\): no_such_key: unknown key")):
+            with self.subTest(first=first, other=other):
+                self.assertRegex(self.run_different(first, other), text)
+
+    def test_different_commands_are_named(self):
+        self.assertRegex(self.run_different([], [], "bench train"),
+                         "rank 1 .* was started for 'dpo bench train --updates 5', but rank 0 .* for 'dpo train'")
+
+    def test_a_rank_that_never_comes(self):
+        """It plans, which needs no other rank. What ends the wait comes after thirty seconds, with the same words."""
+        train = self.command("rank_timeout_secs=1")
+        plan = [train[0], "plan", *train[2:]]
+        self.out = tempfile.TemporaryFile("w+")
+        self.addCleanup(self.out.close)
+        self.process = subprocess.Popen(mpirun(1, *train, ":", "-n", "1", *plan), stdout=self.out,
+                                        stderr=subprocess.STDOUT, env=self.environment)
+        self.addCleanup(self.end)
+        wait_until(lambda: "the 2 ranks of this run have not found each other within 5 s" in self.said(), "a warning")
+
+    def test_folders_for_caches_may_differ(self):
+        (self.folder / "other").mkdir(exist_ok=True)
+        short = ["n_examples=40", "n_epochs=null"]
+        self.check_once(run(mpirun(1, *self.command(*short), ":", "-n", "1",
+                                   *self.command(*short, f"local_dirs=[{self.folder / 'other'}]"))))
+
     def test_contradicting_variables_are_named(self):
         done = run(self.command(), env=os.environ | {"RANK": "3", "WORLD_SIZE": "2"})
         self.assertEqual(done.returncode, 1)
@@ -150,6 +215,21 @@ class Start(TinyRuns):
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(self.wait_for_end(), 2, self.said())
         self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) sent no heartbeat for 10 s")
+
+    def test_a_training_thread_that_is_stuck(self):
+        """The thread is stopped, and nothing else of its process; then it goes on. What ends a run that stays so is
+        tested in failures_test.py, with shorter limits."""
+        pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=2"))
+        thread = StoppedThread(pids[1])
+        if not thread.is_stopped:
+            self.skipTest("this system does not let a process stop a thread of another (ptrace)")
+        wait_until(lambda: "no progress for 10 s" in self.said(), "a warning")
+        self.assertRegex(self.said(), rf"warning: rank 1 \(host .*, pid {pids[1]}\) has made no progress for 10 s while "
+                                      r"other ranks wait for it; .* The run ends if this lasts 60 s")
+        thread.release()
+        wait_until(lambda: "the run makes progress again" in self.said(), "the end of the standstill")
+        self.process.terminate()
+        self.assertEqual(self.wait_for_end(), STOPPED, self.said())
 
     def test_the_starting_process_is_killed(self):
         self.begin(self.command("mesh.shard=2", *ENDLESS))

@@ -39,9 +39,11 @@ bool try_launch(std::string_view input) {
 }
 
 const std::string kLines[] = {
-    line_of({.kind = Message::Kind::heartbeat}),
-    line_of({.kind = Message::Kind::hello, .token = "1234", .rank = 3}),
-    line_of({.kind = Message::Kind::welcome, .token = "1234"}),
+    line_of({.kind = Message::Kind::heartbeat, .progress = {1234567, 89}}),
+    line_of({.kind = Message::Kind::hello, .rank = 3, .nonce = "1234"}),
+    line_of({.kind = Message::Kind::challenge, .nonce = "1234", .proof = "abcd"}),
+    line_of({.kind = Message::Kind::answer, .proof = "abcd"}),
+    line_of({.kind = Message::Kind::welcome}),
     line_of({.kind = Message::Kind::goodbye}),
     line_of({.kind = Message::Kind::failed, .failure = {2, "host", 77, "out of \"memory\"\n", true, 2}}),
     line_of({.kind = Message::Kind::abort, .failure = {0, "é", 1, "exited", false, 143}}),

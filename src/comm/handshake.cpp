@@ -1,0 +1,183 @@
+#include "comm/handshake.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/secret.h"
+
+namespace dpo::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kNonceBytes = 16;
+
+// A connection that has not proved that it is a rank's.
+struct Stranger {
+  Connection connection;
+  Clock::time_point since = Clock::now();
+  std::string own_nonce = random_hex(kNonceBytes);
+  int rank = 0;            // that it claims to be; 0: it has said nothing yet
+  std::string nonce = {};  // its own
+};
+
+// Where ranks arrive at rank 0.
+class Door {
+ public:
+  Door(const ListeningSocket& listening, const std::string& token, int size, const HandshakeLimits& limits)
+      : listening_(listening),
+        token_(token),
+        limits_(limits),
+        ranks_(static_cast<std::size_t>(size)),
+        missing_(size - 1) {}
+
+  int missing() const { return missing_; }
+  std::vector<Connection> take() { return std::move(ranks_); }
+
+  // Waits a moment for whatever comes first, and handles it.
+  void step() {
+    std::vector<pollfd> waiting = {{listening_.socket.get(), POLLIN, 0}};
+    for (const Stranger& stranger : strangers_)
+      waiting.push_back({stranger.connection.descriptor(), POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), 100);
+    for (std::size_t i = 0; i < strangers_.size(); ++i)
+      if (waiting[i + 1].revents != 0) hear(strangers_[i]);
+    const Clock::time_point now = Clock::now();
+    std::erase_if(strangers_, [&](const Stranger& stranger) {
+      return !stranger.connection.is_open() || now - stranger.since > limits_.stranger;
+    });
+    if (waiting[0].revents != 0) let_in();
+  }
+
+ private:
+  // Takes some of those who wait, so that a flood of them does not hold up those who are in.
+  void let_in() {
+    constexpr int kAtOnce = 32;
+    for (int i = 0; i < kAtOnce; ++i) {
+      Descriptor socket(::accept4(listening_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open()) {
+        const bool no_descriptors = errno == EMFILE || errno == ENFILE;
+        if (no_descriptors && !strangers_.empty()) strangers_.erase(strangers_.begin());
+        return;
+      }
+      const int on = 1;
+      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      if (strangers_.size() >= limits_.strangers + ranks_.size()) strangers_.erase(strangers_.begin());
+      strangers_.push_back({.connection = Connection(std::move(socket))});
+    }
+  }
+
+  void hear(Stranger& stranger) {
+    for (const Message& message : stranger.connection.receive()) {
+      if (message.kind == Message::Kind::hello && is_a_rank(message.rank) && stranger.rank == 0)
+        challenge(stranger, message);
+      else if (message.kind == Message::Kind::answer && stranger.rank != 0 &&
+               is_same_secret(message.proof, proof(Prover::other_rank, stranger)))
+        return welcome(stranger);
+      else
+        return stranger.connection.close();
+    }
+  }
+
+  bool is_a_rank(int rank) const { return rank >= 1 && rank < static_cast<int>(ranks_.size()); }
+
+  std::string proof(Prover prover, const Stranger& stranger) const {
+    return proof_of(token_, prover, stranger.rank, stranger.nonce, stranger.own_nonce);
+  }
+
+  void challenge(Stranger& stranger, const Message& hello) {
+    stranger.rank = hello.rank;
+    stranger.nonce = hello.nonce;
+    stranger.connection.send({.kind = Message::Kind::challenge,
+                              .nonce = stranger.own_nonce,
+                              .proof = proof(Prover::rank_0, stranger)});
+  }
+
+  // A rank that got no answer in time may have tried again: its last connection counts.
+  void welcome(Stranger& stranger) {
+    Connection& connection = ranks_[static_cast<std::size_t>(stranger.rank)];
+    if (!connection.is_open()) --missing_;
+    connection = std::move(stranger.connection);
+    stranger.connection.close();
+    connection.send({.kind = Message::Kind::welcome});
+  }
+
+  const ListeningSocket& listening_;
+  const std::string& token_;
+  const HandshakeLimits limits_;
+  std::vector<Connection> ranks_;
+  std::vector<Stranger> strangers_;  // the oldest first
+  int missing_;
+};
+
+// The connection to rank 0, if it is at this address.
+std::optional<Connection> try_address(const std::string& address, const Endpoint& endpoint, int rank,
+                                      milliseconds patience) {
+  const Clock::time_point end = Clock::now() + patience;
+  Connection connection(connect_to(address, endpoint.port, patience));
+  if (!connection.is_open()) return std::nullopt;
+  const std::string nonce = random_hex(kNonceBytes);
+  connection.send({.kind = Message::Kind::hello, .rank = rank, .nonce = nonce});
+  const std::optional<Message> challenge = connection.next(end);
+  if (!challenge || challenge->kind != Message::Kind::challenge ||
+      !is_same_secret(challenge->proof,
+                      proof_of(endpoint.token, Prover::rank_0, rank, nonce, challenge->nonce)))
+    return std::nullopt;
+  connection.send({.kind = Message::Kind::answer,
+                   .proof = proof_of(endpoint.token, Prover::other_rank, rank, nonce, challenge->nonce)});
+  const std::optional<Message> welcome = connection.next(end);
+  if (!welcome || welcome->kind != Message::Kind::welcome) return std::nullopt;
+  return connection;
+}
+
+}  // namespace
+
+std::string make_token() { return random_hex(16); }
+
+std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,
+                     const std::string& nonce_of_rank_0) {
+  // Sizes first, so that no two lists of parts give the same text.
+  return hmac_sha256(
+      token, fmt::format("{} {} {}:{} {}:{}", prover == Prover::rank_0 ? "rank 0" : "rank", rank,
+                         nonce_of_rank.size(), nonce_of_rank, nonce_of_rank_0.size(), nonce_of_rank_0));
+}
+
+std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std::string& token, int size,
+                                     const HandshakeLimits& limits) {
+  Door door(listening, token, size, limits);
+  const Clock::time_point end = Clock::now() + limits.all;
+  while (door.missing() > 0 && Clock::now() < end) door.step();
+  if (door.missing() > 0)
+    throw UserError(fmt::format("{} of {} ranks did not connect to rank 0 within {} s; is there a firewall?",
+                                door.missing(), size, limits.all.count() / 1000));
+  return door.take();
+}
+
+Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits) {
+  const Clock::time_point end = Clock::now() + limits.all;
+  constexpr milliseconds kFirst{1000}, kPause{50};
+  for (milliseconds patience = std::min(kFirst, limits.stranger); Clock::now() < end;
+       patience = std::min(2 * patience, limits.stranger)) {
+    for (const std::string& address : endpoint.addresses)
+      if (auto connection = try_address(address, endpoint, rank, patience)) return std::move(*connection);
+    std::this_thread::sleep_for(kPause);
+  }
+  std::ostringstream tried;
+  for (const std::string& address : endpoint.addresses) tried << ' ' << address << ':' << endpoint.port;
+  throw UserError(fmt::format(
+      "rank {} (host {}) found no rank 0 of this run within {} s; tried{}. Is there a firewall, or "
+      "does another program listen there?",
+      rank, host_name(), limits.all.count() / 1000, tried.str()));
+}
+
+}  // namespace dpo::comm

@@ -1,0 +1,45 @@
+// How a rank and rank 0 find each other among whatever else listens or connects. Both prove that they know
+// the token of the run without sending it:
+//
+//   rank:   hello {rank, its nonce}
+//   rank 0: challenge {nonce of its own, proof}      which the rank checks before it says anything else
+//   rank:   answer {proof}                           which rank 0 checks before the rank is one
+//   rank 0: welcome
+//
+// A proof is an HMAC-SHA-256 with the token as its key, over who proves it, the rank and both nonces. So a
+// proof that was overheard is worth nothing on another connection or in the other direction. The handshake
+// protects the start; what follows on the connection is neither encrypted nor signed.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "comm/connection.h"
+
+namespace dpo::comm {
+
+// A token of 128 bits.
+std::string make_token();
+
+enum class Prover { rank_0, other_rank };
+
+std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,
+                     const std::string& nonce_of_rank_0);
+
+struct HandshakeLimits {
+  std::chrono::milliseconds all{60'000};       // until every rank is connected
+  std::chrono::milliseconds stranger{10'000};  // for one connection to prove that it is a rank's
+  std::size_t strangers = 128;  // at once, in addition to one for each rank; then the oldest must go
+};
+
+// Rank 0's connections to all others, by rank. Handles all who connect at the same time: those who say
+// nothing, or nonsense, hold up nobody. Ranks that are missing in the end are a UserError.
+std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std::string& token, int size,
+                                     const HandshakeLimits& limits = {});
+
+// A rank's connection to rank 0. Tries all addresses, again with more patience, until one proves that it is
+// rank 0: on another network the same address and port may be another program. A UserError if none does.
+Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits = {});
+
+}  // namespace dpo::comm
