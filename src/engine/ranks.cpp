@@ -145,12 +145,11 @@ void print_in_background(const std::string& warning) {
 }
 
 // fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).
-comm::WatchdogOptions watchdog_options(const comm::Launch& launch, const comm::World& world,
-                                       const config::RunConfig& run,
+comm::WatchdogOptions watchdog_options(const comm::Launch& launch, const config::RunConfig& run,
                                        const std::shared_ptr<comm::OperationCount>& operations) {
   const bool met = launch.launcher == comm::Launcher::variables;
   return {.timeout = timeout_of(run),
-          .one_machine = world.local_size == world.all->size(),
+          .one_machine = launch.local_size == launch.size,  // the launcher knows; host names may be the same
           .port = met ? std::nullopt : port_of(run),
           .progress =
               [operations] {
@@ -236,7 +235,7 @@ int work_as_rank(const std::string& command, const comm::Launch& launch, const c
   world.all = comm::counted(world.all, operations);
   const int rank = world.all->rank();
   comm::Watchdog watchdog(
-      *world.all, watchdog_options(launch, world, composed.resolved->values, operations),
+      *world.all, watchdog_options(launch, composed.resolved->values, operations),
       [&world, rank](const comm::RankFailure& failure) { end_after(failure, world, rank); });
   std::exception_ptr error;
   try {
