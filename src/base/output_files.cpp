@@ -17,18 +17,22 @@
 #include "base/error.h"
 #include "base/open_file.h"
 #include "base/progress_count.h"
+#include "base/user_path.h"
 
 namespace dpo {
 namespace {
 
 namespace fs = std::filesystem;
 
-// "runs/out/" names the same folder as "runs/out".
-fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
-
 [[noreturn]] void fail(const char* doing, const fs::path& path) {
   throw UserError(fmt::format("{} the folder {} failed: {}", doing, path.string(), std::strerror(errno)));
 }
+
+// Whether the system does not offer an operation for this file or folder; other failures are those of a disk.
+bool is_unsupported(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
+
+// Linux frees the descriptor also if a signal interrupts close().
+bool is_closed(int descriptor) { return ::close(descriptor) == 0 || errno == EINTR; }
 
 // The umask. It can be read only by setting it, which other threads that create files would notice, so it is
 // read once.
@@ -68,9 +72,8 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  if (fsync(descriptor_) != 0) fail("writing");
-  const int descriptor = std::exchange(descriptor_, -1);
-  if (close(descriptor) != 0) fail("closing");
+  if (!sync_to_disk(descriptor_)) fail("writing");
+  if (!is_closed(std::exchange(descriptor_, -1))) fail("closing");
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming");
   temporary_.clear();
   sync_folder(path_.parent_path());
@@ -78,8 +81,9 @@ void AtomicFile::commit() {
 
 void AtomicFile::fail(const char* doing) const {
   const int error = errno;
-  throw UserError(fmt::format("{} {} failed: {}{}", doing, path_.string(), std::strerror(error),
-                              error == ENOSPC ? "; the old file, if there was one, is unchanged" : ""));
+  throw UserError(fmt::format(
+      "{} {} failed: {}{}", doing, path_.string(), std::strerror(error),
+      error == ENOSPC || error == EDQUOT ? "; the old file, if there was one, is unchanged" : ""));
 }
 
 void write_file(const fs::path& path, std::string_view text) {
@@ -190,21 +194,30 @@ void SharedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void SharedFile::finish() {
-  if (fsync(descriptor_) != 0) fail("writing");
-  if (close(std::exchange(descriptor_, -1)) != 0) fail("closing");
+  if (!sync_to_disk(descriptor_)) fail("writing");
+  if (!is_closed(std::exchange(descriptor_, -1))) fail("closing");
 }
 
 void SharedFile::fail(const char* doing) const {
   throw UserError(fmt::format("{} {} failed: {}", doing, path_.string(), std::strerror(errno)));
 }
 
+bool sync_to_disk(int descriptor) {
+  int result = 0;
+  do result = ::fsync(descriptor);
+  while (result != 0 && errno == EINTR);
+  return result == 0 || is_unsupported(errno);
+}
+
 void sync_folder(const fs::path& folder) {
   const fs::path place = folder.empty() ? "." : folder;
   const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems do not open folders; they have nothing to sync either
-  const bool failed = ::fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP;
+  // Some file systems do not open folders, and a folder may be writable but not readable. Then nothing can be
+  // synced.
+  if (descriptor < 0 && (is_unsupported(errno) || errno == EACCES || errno == EPERM)) return;
+  const bool failed = descriptor < 0 || !sync_to_disk(descriptor);
   const int reason = errno;
-  ::close(descriptor);
+  if (descriptor >= 0) ::close(descriptor);
   if (failed)
     throw UserError(fmt::format("writing the folder {} failed: {}", place.string(), std::strerror(reason)));
 }

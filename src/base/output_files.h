@@ -89,6 +89,10 @@ class SharedFile {
   int descriptor_ = -1;
 };
 
+// Syncs an open file or folder to disk. Returns false, with errno, if the disk fails. A file system that
+// offers no syncing is no failure.
+bool sync_to_disk(int descriptor);
+
 // Syncs to disk what was created, renamed or removed in a folder. A UserError if the disk fails.
 void sync_folder(const std::filesystem::path& folder);
 

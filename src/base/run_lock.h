@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <utility>
 
 namespace dpo {
 
@@ -11,11 +13,21 @@ class RunLock {
 
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
+  RunLock(RunLock&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        made_file_(other.made_file_),
+        warning_(std::move(other.warning_)) {}
+  RunLock& operator=(RunLock&&) = delete;
+
+  bool made_file() const { return made_file_; }  // there was none before
+
+  // For the user, on a file system without locks, where nothing is held; empty elsewhere.
+  const std::string& warning() const { return warning_; }
 
  private:
-  int descriptor_;
+  int descriptor_ = -1;
+  bool made_file_ = false;
+  std::string warning_;
 };
 
 }  // namespace dpo

@@ -56,7 +56,7 @@ Model find_model(const PushArguments& arguments) {
     throw UserError(arguments.best ? fmt::format("--best: {} has no {}; the key best_metric makes it",
                                                  given.string(), kBest)
                                    : fmt::format("{} has no checkpoint yet", given.string()));
-  const fs::path folder = fs::canonical(link);
+  const fs::path folder = canonical_in_run(link);
   const bool is_checkpoint = folder.filename().string().starts_with("step-") && has_run(folder.parent_path());
   if (is_checkpoint && !fs::exists(folder / "COMPLETE", none))
     throw UserError(fmt::format("{} is not a complete checkpoint: it has no file COMPLETE", folder.string()));

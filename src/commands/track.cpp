@@ -28,6 +28,7 @@ void describe(CLI::App& command, TrackArguments& arguments) {
 
 int run_track(const TrackArguments& arguments) {
   const track::MlflowSent sent = track::send_mlflow_queue(arguments.run, arguments.uri);
+  if (!sent.warning.empty()) fmt::print(stderr, "warning: {}\n", sent.warning);
   fmt::print(stderr, "sent {}\n", plural(sent.values, "value"));
   fmt::print("{}\n", sent.page);
   return 0;

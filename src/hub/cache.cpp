@@ -110,7 +110,8 @@ void link_blob(const Repository& repository, const std::string& commit, const st
   fs::remove(link, failed);  // a link to contents that were removed
   fs::create_symlink(target, link, failed);
   // A file system without links; the Python client does the same.
-  if (failed == std::errc::operation_not_permitted || failed == std::errc::operation_not_supported)
+  if (failed == std::errc::operation_not_permitted || failed == std::errc::operation_not_supported ||
+      failed == std::errc::function_not_supported)
     fs::rename(folder_of(repository) / "blobs" / etag, link, failed);
   if (failed && !fs::exists(link))
     throw UserError(

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/open_file.h"
+#include "base/output_files.h"
 #include "base/stop.h"
 
 namespace dpo::hub {
@@ -146,7 +147,7 @@ void PartialFile::restart() {
 }
 
 void PartialFile::finish() {
-  if (::fsync(descriptor_) != 0) fail("sync");
+  if (!sync_to_disk(descriptor_)) fail("sync");
   // Where locks do not work, another process may have finished it too.
   std::error_code none;
   if (::rename(path_.c_str(), blob_.c_str()) != 0 && !fs::exists(blob_, none)) fail("rename");

@@ -294,7 +294,7 @@ MlflowSent send_mlflow_queue(const fs::path& run, const std::optional<std::strin
   if (!sender.rejection().empty())
     throw UserError(
         fmt::format("MLflow at {} did not accept {}: {}", state->uri, sender.rejected(), sender.rejection()));
-  return {sender.sent_values(), page_of(sender.run())};
+  return {sender.sent_values(), page_of(sender.run()), lock.warning()};
 }
 
 }  // namespace dpo::track

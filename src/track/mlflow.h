@@ -31,6 +31,7 @@ std::optional<std::string> mlflow_page(const std::filesystem::path& run);
 struct MlflowSent {
   std::int64_t values = 0;
   std::string page;
+  std::string warning;  // if the queue could not be locked
 };
 
 // Sends what is left in the queue of a run that has ended; with `uri` all of it, to that server: the rest for

@@ -25,6 +25,25 @@ TEST(ExpandHome, TakesTheHomeFolderForATildeAtTheBeginning) {
   setenv("HOME", home.c_str(), 1);
 }
 
+TEST(CanonicalInRun, LeavesACheckpointThatIsALinkInItsRun) {
+  const fs::path folder = fs::canonical(testing::TempDir()) / "dpo_canonical_in_run";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "disk" / "moved" / "inner");
+  fs::create_directories(folder / "run" / "step-4");
+  fs::create_symlink("../disk/moved", folder / "run" / "step-8");
+  fs::create_symlink("step-8", folder / "run" / "LATEST");
+  fs::create_symlink(folder / "run" / "LATEST", folder / "latest");
+  fs::create_symlink("run", folder / "link");
+  for (const char* path :
+       {"run/step-8", "run/step-8/", "run/LATEST", "link/LATEST/", "latest", "link/step-8"})
+    EXPECT_EQ(canonical_in_run(folder / path), folder / "run" / "step-8") << path;
+  EXPECT_EQ(canonical_in_run(folder / "link" / "step-4"), folder / "run" / "step-4");
+  EXPECT_EQ(canonical_in_run(folder / "link"), folder / "run");
+  EXPECT_EQ(canonical_in_run(folder / "run" / "step-8" / "inner"), folder / "disk" / "moved" / "inner");
+  EXPECT_THROW(canonical_in_run(folder / "absent"), fs::filesystem_error);
+  fs::remove_all(folder);
+}
+
 TEST(RunFolderHint, NamesTheNewestCheckpoint) {
   const fs::path folder = fs::path(testing::TempDir()) / "dpo_run_folder_hint";
   fs::remove_all(folder);
