@@ -268,26 +268,27 @@ Example Examples::make(const ExampleOrigin& origin) const {
 
 Example Examples::at(std::uint32_t i) const { return make(list_.origins[i]); }
 
-std::string digest_of(const Examples& examples) {
-  Sha256 sum;
+void add_example(Sha256& sum, const Example& example) {
   const auto add = [&sum](std::span<const Token> tokens) {
     const auto size = static_cast<std::uint64_t>(tokens.size());
     sum.add(std::as_bytes(std::span(&size, 1)));
     sum.add(std::as_bytes(tokens));
   };
-  for (std::uint32_t i = 0; i < examples.size(); ++i) {
-    const Example example = examples.at(i);
-    add(example.prompt);
-    for (const auto& response : example.responses) add(response);
-    if (example.tail_weight != 1)
-      sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
-    if (example.weight != 1 || example.margin != 0)
-      sum.add(fmt::format("weight {}, margin {}", example.weight, example.margin));
-    for (std::size_t r = 0; r < example.unscored.size(); ++r)
-      for (const TokenRange& range : example.unscored_of(r))
-        sum.add(fmt::format("not scored {} {} to {}", r, range.begin, range.end));
-    if (!example.desirable) sum.add("undesirable");
-  }
+  add(example.prompt);
+  for (const auto& response : example.responses) add(response);
+  if (example.tail_weight != 1)
+    sum.add(fmt::format("{} tokens, then {}", example.full_tokens, example.tail_weight));
+  if (example.weight != 1 || example.margin != 0)
+    sum.add(fmt::format("weight {}, margin {}", example.weight, example.margin));
+  for (std::size_t r = 0; r < example.unscored.size(); ++r)
+    for (const TokenRange& range : example.unscored_of(r))
+      sum.add(fmt::format("not scored {} {} to {}", r, range.begin, range.end));
+  if (!example.desirable) sum.add("undesirable");
+}
+
+std::string digest_of(const Examples& examples) {
+  Sha256 sum;
+  for (std::uint32_t i = 0; i < examples.size(); ++i) add_example(sum, examples.at(i));
   return to_hex(sum.finish());
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "config/run_config.h"
 #include "data/example.h"
 #include "data/order.h"
@@ -125,6 +126,8 @@ class Examples {
 
 // SHA-256 of the tokens of all examples after truncation, and of all else that their losses depend on.
 std::string digest_of(const Examples& examples);
+// Adds one example to such a hash.
+void add_example(Sha256& sum, const Example& example);
 
 // The order of training and of evaluation. Too few examples for a training batch, or none for evaluation, is
 // a UserError.

@@ -9,6 +9,7 @@
 
 #include "base/quantity.h"
 #include "ops/devices.h"
+#include "run/best.h"
 #include "run/distributed_folder.h"
 #include "run/metrics.h"
 #include "run/run_log.h"
@@ -50,7 +51,7 @@ class TrainingLoop {
  private:
   Outcome run_to_end() {
     log_.replay_history();
-    if (run_.resumed && !run_.config.debug) writer_.link(*run_.resumed, was_best());
+    if (run_.resumed && !run_.config.debug) writer_.link(run_.run_state, was_best());
     log_.after_loading(run_.train.counts());
     log_.write_examples(run_.evaluation, run_.tokenizer);
     while (true) {
@@ -114,7 +115,7 @@ class TrainingLoop {
     if (run_.config.sample_during_eval) log_.after_samples(*samples, run_.reference_samples, run_.run_state);
     log_.write_report();
     run_.run_state.evaluated = run_.run_state.examples;
-    if (is_save_due()) save(is_best(metrics));
+    if (is_save_due()) save(is_new_best(run_.run_state, metrics, run_.config));
     return true;
   }
 
@@ -131,9 +132,9 @@ class TrainingLoop {
             ? "No update was made yet: the weights or the reference already produce NaN or infinity"
             : fmt::format("The policy has diverged and was not saved{}. Try a lower lr", last_good());
     throw train::TrainingFailure(
-        fmt::format("evaluation after {}: loss or log-probability of {} of {} is NaN or "
+        fmt::format("evaluation after {} ({}): loss or log-probability of {} of {} is NaN or "
                     "infinite (first: example {}). {}",
-                    plural(run_.run_state.examples, "example"), culprits.size(),
+                    plural(run_.run_state.examples, "example"), updates_so_far(), culprits.size(),
                     plural(std::ssize(records), "example"), culprits.front(), why));
   }
 
@@ -145,10 +146,12 @@ class TrainingLoop {
       finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
     if (shard::max_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
     throw train::TrainingFailure(
-        fmt::format("after {} the weights of the policy are NaN or infinite. It has diverged and was not "
+        fmt::format("after {} ({}) the weights of the policy are NaN or infinite. It has diverged and was not "
                     "saved{}. Try a lower lr",
-                    plural(run_.run_state.examples, "example"), last_good()));
+                    plural(run_.run_state.examples, "example"), updates_so_far(), last_good()));
   }
+
+  std::string updates_so_far() const { return plural(run_.run_state.updates, "update"); }
 
   std::string last_good() const {
     if (saved_ < 0 || saved_ == run_.run_state.examples) return "";
@@ -193,25 +196,11 @@ class TrainingLoop {
     train::require_equal_models(without_dropout, dtype);
   }
 
-  bool is_best(const Metrics& metrics) {
-    if (!run_.config.best_metric) return false;
-    const double value = value_of(metrics, *run_.config.best_metric);
-    const bool lower = run_.config.best_metric->starts_with("loss");
-    std::optional<double>& best = run_.run_state.best;
-    if (run_.run_state.best_metric != *run_.config.best_metric)
-      best.reset();  // it was another one before resuming
-    run_.run_state.best_metric = *run_.config.best_metric;
-    if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
-    best = value;
-    run_.run_state.best_examples = run_.run_state.examples;
-    return true;
-  }
-
   void save(bool is_best = false) {
     const std::int64_t examples = run_.run_state.examples;
     if (run_.config.debug) return;
     if (examples == saved_) {  // the run was resumed from it, and evaluated it only now
-      if (is_best) writer_.link(examples, is_best);
+      if (is_best) writer_.link(run_.run_state, is_best);
       return;
     }
     require_finite_weights();
@@ -265,11 +254,8 @@ class TrainingLoop {
   // pointed BEST at it.
   bool was_best() const {
     const RunState& run_state = run_.run_state;
-    const std::optional<Metrics>& evaluation = log_.last_evaluation();
-    if (run_.config.best_metric != run_state.best_metric || run_state.evaluated != *run_.resumed)
-      return false;
-    if (run_state.best_examples) return run_state.best_examples == run_.resumed;
-    return evaluation && value_of(*evaluation, run_state.best_metric) == run_state.best;
+    return run_.config.best_metric && run_state.evaluated == *run_.resumed &&
+           run_state.best_examples == run_.resumed;
   }
 
   PreparedRun& run_;

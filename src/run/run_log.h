@@ -40,8 +40,6 @@ class RunLog {
   void after_saving();                                       // when it is complete
   void after_training(const RunState& run_state);
 
-  const std::optional<Metrics>& last_evaluation() const { return last_evaluation_; }
-
  private:
   void report(const train::Event& event);
   void say(const std::string& line) { report({.line = line}); }

@@ -15,6 +15,7 @@
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"
 #include "plan/gather_inputs.h"
+#include "run/best.h"
 #include "run/identity.h"
 #include "run/models.h"
 #include "train/records.h"
@@ -183,6 +184,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   train::check_margins(data.train, train::loss_options(config.loss));
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
   RunState run_state = initial_run_state(data, checkpoint, mesh, listener);
+  begin_comparison(run_state, config, data.evaluation, listener);
   // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
   // time as the policy's gradients and optimizer state.
   std::vector<Sample> samples;

@@ -58,12 +58,18 @@ std::optional<std::int64_t> step_of(const std::filesystem::path& folder);
 // The newest complete checkpoint of the same run that is older than this one.
 std::optional<std::filesystem::path> checkpoint_before(const std::filesystem::path& checkpoint);
 
+// A UserError if a checkpoint that is newer than all complete ones is a link to what is not there: resuming
+// from an older one would drop what came after it.
+void require_reachable(const std::filesystem::path& run);
+
 // The newest complete checkpoint (step-N) of a run; incomplete ones are named in `ignored`.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run,
                                                        std::vector<std::string>& ignored);
 
 // Writes checkpoints of a run in the background, one at a time, and points LATEST to the newest. If `keep` is
-// set, only the last `keep` remain, and the one that BEST points to. Every rank has a writer.
+// set, only the last `keep` remain, and those that a link of the run points to, such as BEST. A checkpoint
+// that is a link itself, since it was moved to another disk, is neither counted nor removed. Every rank has a
+// writer.
 class CheckpointWriter {
  public:
   CheckpointWriter(std::filesystem::path run, std::optional<std::int64_t> keep, RankPart part = {})
@@ -74,7 +80,7 @@ class CheckpointWriter {
 
   void write(Snapshot snapshot, bool is_best);
   // Points LATEST, and BEST, to an existing checkpoint: the one that the run was resumed from.
-  void link(std::int64_t examples, bool is_best);
+  void link(const RunState& run_state, bool is_best);
   // Throws if the last checkpoint has failed, on any rank; does not wait for it. Both return whether a
   // checkpoint was completed since the last call.
   bool check();

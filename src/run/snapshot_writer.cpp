@@ -3,9 +3,11 @@
 #include <chrono>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
 #include "base/user_path.h"
@@ -45,12 +47,30 @@ void point_link(const fs::path& link, const fs::path& folder) {
   sync_folder(link.parent_path());
 }
 
-// The complete checkpoints of a run by step; the others are named in `incomplete`.
+// Returns false if the folder is not a checkpoint, or a damaged one.
+bool is_of_comparison(const fs::path& folder, const Comparison& comparison) try {
+  return read_run_state(folder).comparison == comparison;
+} catch (const UserError&) {
+  return false;
+}
+
+// A best checkpoint of another comparison is kept by its link, under another name: nothing says that the new
+// one is better.
+void point_best(const fs::path& run, const fs::path& folder, const Comparison& comparison) {
+  const fs::path link = run / kBest;
+  if (fs::exists(link) && !fs::equivalent(link, folder) && !is_of_comparison(link, comparison))
+    move_aside(link);
+  point_link(link, folder);
+}
+
+// The complete checkpoints of a run by step; the others are named in `incomplete`. One that was moved to
+// another disk is a link.
 std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector<std::string>& incomplete) {
   std::map<std::int64_t, fs::path> found;
+  std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(run)) {
     const auto step = step_of(entry.path());
-    if (!step || entry.is_symlink() || !entry.is_directory()) continue;
+    if (!step || !entry.is_directory(none)) continue;
     if (is_complete(entry.path()))
       found[*step] = entry.path();
     else
@@ -59,18 +79,27 @@ std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector
   return found;
 }
 
-// Removes the oldest checkpoints but those that a link points to. A folder is renamed first, so that what a
-// killed process leaves of it is not a checkpoint.
+// The checkpoints that LATEST, BEST and other links of a run point to.
+std::set<fs::path> linked_checkpoints(const fs::path& run) {
+  std::set<fs::path> linked;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run))
+    if (entry.is_symlink() && !step_of(entry.path()) && entry.exists(none))
+      linked.insert(canonical_in_run(entry.path()));
+  return linked;
+}
+
+// Removes the oldest checkpoints. A folder is renamed first, so that what a killed process leaves of it is
+// not a checkpoint.
 void keep_newest(const fs::path& run, std::int64_t keep) {
   std::vector<std::string> incomplete;
   std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
-  std::error_code absent;
-  const fs::path best = fs::read_symlink(run / kBest, absent),
-                 latest = fs::read_symlink(run / kLatest, absent);
+  std::erase_if(found, [](const auto& checkpoint) { return fs::is_symlink(checkpoint.second); });
+  const std::set<fs::path> linked = linked_checkpoints(run);
   for (auto excess = static_cast<std::int64_t>(found.size()) - keep; excess > 0; --excess) {
     const fs::path oldest = found.begin()->second;
     found.erase(found.begin());
-    if (oldest.filename() == best || oldest.filename() == latest) continue;
+    if (linked.contains(canonical_in_run(oldest))) continue;
     const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
     std::error_code failed;  // ignored: the new checkpoint is good, and the next one tries again
     fs::rename(oldest, doomed, failed);
@@ -84,6 +113,19 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run, std::vector<std::
   const std::map<std::int64_t, fs::path> found = checkpoints_of(run, ignored);
   if (found.empty()) return std::nullopt;
   return found.rbegin()->second;
+}
+
+void require_reachable(const fs::path& run) {
+  std::vector<std::string> incomplete;
+  const std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run))
+    if (const auto step = step_of(entry.path());
+        step && entry.is_symlink() && !entry.exists(none) && (found.empty() || *step > found.rbegin()->first))
+      throw UserError(fmt::format(
+          "{} is a link to {}, which is not there: is a disk not mounted? To resume from an older "
+          "checkpoint, and drop what came after it, remove the link",
+          entry.path().string(), fs::read_symlink(entry.path()).string()));
 }
 
 std::optional<fs::path> checkpoint_before(const fs::path& checkpoint) {
@@ -111,16 +153,17 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
     write_checkpoint(folder, taken, stop);
     if (!first) return;
     point_link(run / kLatest, folder);
-    if (is_best) point_link(run / kBest, folder);
+    if (is_best) point_best(run, folder, taken.run_state.comparison);
     if (keep) keep_newest(run, *keep);
   });
 }
 
-void CheckpointWriter::link(std::int64_t examples, bool is_best) {
+void CheckpointWriter::link(const RunState& run_state, bool is_best) {
   finish();
   if (part_.rank != 0) return;
-  point_link(run_ / kLatest, step_folder(run_, examples));
-  if (is_best) point_link(run_ / kBest, step_folder(run_, examples));
+  const fs::path folder = step_folder(run_, run_state.examples);
+  point_link(run_ / kLatest, folder);
+  if (is_best) point_best(run_, folder, run_state.comparison);
   if (keep_) keep_newest(run_, *keep_);  // the process may have ended before it removed old ones
 }
 

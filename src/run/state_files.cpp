@@ -78,7 +78,8 @@ std::string text_of(const RunState& run_state) {
                       {"reward_sum", run_state.reward_sum},
                       {"rewards", run_state.rewards},
                       {"best", run_state.best ? json(*run_state.best) : json()},
-                      {"best_metric", run_state.best_metric},
+                      {"best_metric", run_state.comparison.metric},
+                      {"best_set", run_state.comparison.set},
                       {"best_examples", run_state.best_examples ? json(*run_state.best_examples) : json()},
                       {"evaluated", run_state.evaluated},
                       {"identity", run_state.identity}};
@@ -94,7 +95,8 @@ RunState parse_run_state(std::string_view text, const std::string& origin) {
   run_state.reward_sum = object.number("reward_sum");
   run_state.rewards = object.count("rewards", 0);
   if (object.has("best")) run_state.best = object.number("best");
-  if (object.has("best_metric")) run_state.best_metric = object.text("best_metric");
+  if (object.has("best_metric")) run_state.comparison.metric = object.text("best_metric");
+  if (object.has("best_set")) run_state.comparison.set = object.text("best_set");
   if (object.has("best_examples")) run_state.best_examples = object.count("best_examples", 0);
   if (object.has("evaluated")) run_state.evaluated = object.count("evaluated", -1);
   const Object identity = object.object("identity");

@@ -9,6 +9,14 @@
 
 namespace dpo::run {
 
+// Values are compared only if they are of one metric over one set of examples.
+struct Comparison {
+  std::string metric{};
+  std::string set{};  // see set_of; empty: not known, in older checkpoints
+
+  bool operator==(const Comparison&) const = default;
+};
+
 // How far a run is, and what must be the same to resume it.
 struct RunState {
   std::int64_t updates = 0;
@@ -16,8 +24,8 @@ struct RunState {
   double reward_sum = 0;  // over all responses that were trained on, and their number
   std::int64_t rewards = 0;
   std::optional<double> best{};                   // the best value of a metric so far
-  std::string best_metric{};                      // its name
-  std::optional<std::int64_t> best_examples{};    // where it was found; older checkpoints do not say
+  Comparison comparison{};                        // what it is the best of
+  std::optional<std::int64_t> best_examples{};    // where it was found
   std::int64_t evaluated = -1;                    // examples at the last evaluation
   std::map<std::string, std::string> identity{};  // model, loss, data, seeds and more
 };

@@ -140,6 +140,27 @@ class Folders(TinyRuns):
         self.check(self.train(other, *SHORT, "keep_last=1", f"resume={other}"))
         self.assertEqual([path.name for path in other.glob("step-*")], ["step-40"])
 
+    def test_the_best_is_of_one_set_of_examples(self):
+        """Evaluated on others, a checkpoint says nothing about the best so far, which keep_last then leaves."""
+        words = ("best_metric=loss/eval", "keep_last=1", "data.test_share=0.1", "n_eval_examples=8")
+        run = self.run_of("compared-sets", *words)
+        best = os.readlink(run / "BEST")
+        same = self.train(run, *SHORT, *words, "eval_batch_size=4", f"resume={run}", "n_examples=80")
+        self.check(same)
+        self.assertNotIn("a new comparison begins", same.stderr)
+        self.assertFalse((run / "BEST.old-1").is_symlink())
+        best = os.readlink(run / "BEST")
+        for i, (more, examples) in enumerate(((["n_eval_examples=2"], 120), (["n_eval_examples=8"], 160)), 1):
+            done = self.train(run, *SHORT, *words, *more, f"resume={run}", f"n_examples={examples}")
+            self.check(done)
+            self.assertEqual(done.stderr.count(f"note: {best} is the best by loss/eval of "), 1, done.stderr)
+            self.assertIn("a new comparison begins", (run / "log.txt").read_text())
+            self.assertEqual(os.readlink(run / f"BEST.old-{i}"), best)
+            self.assertTrue((run / best / "COMPLETE").exists())
+            self.assertGreater(int(os.readlink(run / "BEST").partition("-")[2]), examples - 40)
+            best = os.readlink(run / "BEST")
+        self.assertLessEqual(len(list(run.glob("step-*"))), 4)
+
     def test_overwrite_moves_the_old_run_aside(self):
         run = self.run_of("moved")
         before = contents(run)

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 const std::string kSum(64, 'a');
 
 TEST(StateFiles, OfProgressAreReadAsTheyWereWritten) {
-  const RunState run_state{3, 24, -1.5, 48, 0.25, "loss/eval", 8, 16, {{"model", "m"}, {"seed", "0"}}};
+  const RunState run_state{
+      3, 24, -1.5, 48, 0.25, {"loss/eval", "2 examples"}, 8, 16, {{"model", "m"}, {"seed", "0"}}};
   const RunState again = parse_run_state(text_of(run_state), "run.json");
   EXPECT_EQ(text_of(again), text_of(run_state));
   EXPECT_EQ(again.identity, run_state.identity);
@@ -24,7 +25,8 @@ TEST(StateFiles, OfProgressAreReadAsTheyWereWritten) {
 }
 
 TEST(StateFiles, OfAnythingElseAreRefusedByName) {
-  const std::string good = text_of(RunState{3, 24, -1.5, 48, 0.25, "loss/eval", 8, 16, {{"model", "m"}}});
+  const std::string good =
+      text_of(RunState{3, 24, -1.5, 48, 0.25, {"loss/eval", "2 examples"}, 8, 16, {{"model", "m"}}});
   const auto refused = [](const std::string& text) {
     try {
       parse_run_state(text, "run.json");
