@@ -1,5 +1,6 @@
 #include <filesystem>
-#include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,6 +21,7 @@
 #include "commands/fetch.h"
 #include "commands/report.h"
 #include "config/print.h"
+#include "engine/claim_folder.h"
 #include "engine/environment.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
@@ -238,9 +240,10 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
   return start;
 }
 
-// `log`: what was said so far.
+// `claim`: of rank 0. `log`: what was said so far.
 TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
-                            const train::Listener& listener, const comm::World& world, std::string log) {
+                            std::optional<run::FolderClaim> claim, const train::Listener& listener,
+                            const comm::World& world, std::string log) {
   const train::Listener early = recording(listener, log);
   const plan::Plan plan = judged.plan;
   const plan::Inputs& in = judged.in;
@@ -253,10 +256,8 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return {run_in_folder(prepared, folder, listener), start.folder};
   }
-  if (start.replaces)
-    early.say(fmt::format("the old run is now {}", run::move_run_aside(start.folder).string()));
-  run::RunFolder folder(start.folder, prepared.run_state,
-                        [&] { run::require_unchanged(start, resolved.values); });
+  if (start.replaces) early.say(fmt::format("the old run is now {}", claim->replace().string()));
+  run::RunFolder folder(std::move(*claim), prepared.run_state);
   folder.log(log);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
@@ -296,7 +297,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   const train::Listener early = recording(listener, log);
   for (const std::string& note : resolved.notes) early.say("note: " + note);
   if (first) run::check_trackers(resolved.values);
-  const run::Start start = agree_on_start(resolved.values, *world.all);
+  run::Start start = agree_on_start(resolved.values, *world.all);
   for (const std::string& note : start.notes) early.say("note: " + note);
   const hub::Commits commits = agree_on_commits(resolved.values, start, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
@@ -316,6 +317,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   log += "\n" + plan::to_text(judged.plan, judged.in, /*colours=*/false);
   agree_on_plan(judged.plan, *world.all);
   if (stop_requested()) throw Stopped();
+  std::optional<run::FolderClaim> claim = claim_folder(start, resolved.values, early, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(resolved.values, shown);
     // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
@@ -326,7 +328,7 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
     commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   try {
-    return prepare_and_run(resolved, judged, start, listener, world, log);
+    return prepare_and_run(resolved, judged, start, std::move(claim), listener, world, log);
   } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_files.h"
+#include "base/user_path.h"
 #include "plan/gather_inputs.h"
 #include "run/snapshot.h"
 #include "track/mlflow.h"
@@ -93,24 +94,19 @@ std::string read_metrics(const fs::path& file) {
 fs::path run_stem(const config::RunConfig& config) { return plan::folder_of_runs(config) / config.exp_name; }
 
 fs::path new_run_folder(const config::RunConfig& config) {
-  if (config.local_run_dir) return *config.local_run_dir;
+  if (config.local_run_dir) return without_slash(*config.local_run_dir);
   const std::string time = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
-  const fs::path folder = fmt::format("{}_{}", run_stem(config).string(), time);
-  std::error_code none;
-  fs::path free = folder;
-  for (int i = 2; fs::exists(free, none); ++i) free = fmt::format("{}-{}", folder.string(), i);
-  return free;
+  return fmt::format("{}_{}", run_stem(config).string(), time);
 }
 
 void check_trackers(const config::RunConfig& config) { mlflow_of(config); }
 
-RunFolder::RunFolder(fs::path path, const RunState& run_state, const std::function<void()>& check)
-    : path_(std::move(path)), examples_(run_state.examples), evaluated_(run_state.evaluated) {
-  std::error_code failed;
-  fs::create_directories(path_, failed);
-  if (failed) throw UserError(fmt::format("cannot create {}: {}", path_.string(), failed.message()));
-  lock_.emplace(path_);
-  if (check) check();
+RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
+    : path_(claim.path()),
+      claim_(std::move(claim)),
+      examples_(run_state.examples),
+      evaluated_(run_state.evaluated) {
+  claim_->keep();
   remove_unfinished(path_);
   const fs::path file = path_ / "metrics.jsonl";
   const bool is_continued = fs::exists(file);

@@ -9,6 +9,7 @@
 #include "base/open_file.h"
 #include "base/run_lock.h"
 #include "config/run_config.h"
+#include "run/folder_claim.h"
 #include "run/metrics.h"
 #include "run/samples.h"
 #include "run/state_files.h"
@@ -18,8 +19,8 @@
 
 namespace dpo::run {
 
-// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME, followed by a
-// number if two start in the same second. run_stem: the path without the time.
+// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME; see
+// claim_folder for two that start in the same second. run_stem: the path without the time.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
@@ -31,10 +32,9 @@ void check_trackers(const config::RunConfig& config);
 // see whole lines. What cannot be written, on a full disk, does not stop a run: the functions return false.
 class RunFolder {
  public:
-  // Creates the folder and locks it. A resumed run drops the metrics after its checkpoint, since they will be
-  // measured again, and the incomplete checkpoints of a killed process. `check` is called with the lock held,
-  // before anything is changed.
-  RunFolder(std::filesystem::path path, const RunState& run_state, const std::function<void()>& check = {});
+  // The run begins. A resumed run drops the metrics after its checkpoint, since they will be measured again,
+  // and the incomplete checkpoints of a killed process.
+  RunFolder(FolderClaim claim, const RunState& run_state);
   // For the ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 
@@ -63,7 +63,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   bool writes_ = true;
-  std::optional<RunLock> lock_;
+  std::optional<FolderClaim> claim_;
   std::int64_t examples_ = 0, evaluated_ = -1;  // of the checkpoint that the run is resumed from
   std::optional<track::AppendFile> metrics_;
   std::optional<LineFile> log_;

@@ -31,6 +31,17 @@ bool is_run_of(const std::string& stem, const std::string& name) {
   return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), matches);
 }
 
+// The name of an entry which shows that a folder contains a run, ours or the original's.
+std::optional<std::string> trace_of_run(const fs::path& folder) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kLatest || name == kBest || name.starts_with("step-")) return name;
+    if (name == "metrics.jsonl" && entry.file_size(none) > 0) return name;
+  }
+  return std::nullopt;
+}
+
 // The newest run of an experiment that has a complete checkpoint: names end in the time when they started.
 // Newer ones that have none are told in `notes`.
 std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<std::string>& notes) {
@@ -43,23 +54,13 @@ std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<
   std::ranges::sort(runs, std::greater{});
   std::vector<std::string> newer;
   for (const fs::path& run : runs) {
+    require_reachable(run);
     std::vector<std::string> ignored;
     if (newest_checkpoint(run, ignored)) {
       for (const std::string& passed : newer) notes.push_back(passed + " is newer, but has no checkpoint");
       return run;
     }
-    newer.push_back(run.string());
-  }
-  return std::nullopt;
-}
-
-// The name of an entry which shows that a folder contains a run, ours or the original's.
-std::optional<std::string> trace_of_run(const fs::path& folder) {
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const std::string name = entry.path().filename().string();
-    if (name == kLatest || name == kBest || name.starts_with("step-")) return name;
-    if (name == "metrics.jsonl" && entry.file_size(none) > 0) return name;
+    if (trace_of_run(run)) newer.push_back(run.string());  // others ended before they began
   }
   return std::nullopt;
 }
@@ -130,6 +131,7 @@ void require_own_folder(const fs::path& folder) {
 
 Start start_new(const config::RunConfig& config) {
   Start start{.folder = new_run_folder(config)};
+  if (!config.local_run_dir) return start;  // claim_folder finds a name that no run has
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
   if (trace) require_inputs_elsewhere(start.folder, config);
@@ -141,6 +143,7 @@ Start start_new(const config::RunConfig& config) {
 // Resuming from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
 // one.
 void require_newest(const fs::path& run, const fs::path& checkpoint) {
+  require_reachable(run);
   std::vector<std::string> ignored;
   const auto newest = newest_checkpoint(run, ignored);
   if (!newest || *newest == checkpoint) return;
@@ -183,6 +186,7 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
     require_newest(folder.parent_path(), folder);
     return {.folder = folder.parent_path(), .checkpoint = folder};
   }
+  require_reachable(folder);
   Start start{.folder = folder};
   std::vector<std::string> ignored;
   start.checkpoint = newest_checkpoint(folder, ignored);
@@ -197,11 +201,33 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   return start;
 }
 
+// The folder may be on a disk that is not mounted, and must not be created in its place.
+void require_no_lost_link(const config::RunConfig& config) {
+  if (!config.local_run_dir) return;
+  const fs::path folder = without_slash(*config.local_run_dir);
+  std::error_code none;
+  if (fs::is_symlink(folder, none) && !fs::exists(folder, none))
+    throw UserError(
+        fmt::format("local_run_dir={} is a link to {}, which is not there: create that folder, or is a disk "
+                    "not mounted?",
+                    folder.string(), fs::read_symlink(folder).string()));
+}
+
+// A UserError if another process has written to the run since find_start. The caller holds the run's lock.
+void require_unchanged(const Start& start, const config::RunConfig& config) {
+  std::vector<std::string> ignored;
+  const bool is_new = !config.resume && trace_of_run(start.folder);
+  if (!is_new && newest_checkpoint(start.folder, ignored) == start.checkpoint) return;
+  throw UserError(fmt::format("{}: another process has written to this run in the meantime; try again",
+                              start.folder.string()));
+}
+
 }  // namespace
 
 Start find_start(const config::RunConfig& config) {
   if (config.resume && config.overwrite)
     throw UserError("overwrite=true starts a new run, and resume continues one: give one of them");
+  require_no_lost_link(config);
   if (!config.resume) return start_new(config);
   fs::path asked = *config.resume;
   std::vector<std::string> notes;
@@ -216,23 +242,17 @@ Start find_start(const config::RunConfig& config) {
         fmt::format("resume={}: no such folder; give a run folder, one of its step-N, or resume=auto for the "
                     "newest run of exp_name",
                     asked.string()));
-  Start start = resume_from(fs::canonical(asked), config);
+  Start start = resume_from(canonical_in_run(asked), config);
   require_same_folder(config, start.folder);
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
   return start;
 }
 
-void require_unchanged(const Start& start, const config::RunConfig& config) {
-  std::vector<std::string> ignored;
-  const bool is_new = !config.resume && trace_of_run(start.folder);
-  if (!is_new && newest_checkpoint(start.folder, ignored) == start.checkpoint) return;
-  throw UserError(fmt::format("{}: another process has written to this run in the meantime; try again",
-                              start.folder.string()));
-}
-
-fs::path move_run_aside(const fs::path& folder) {
-  const RunLock lock(folder);
-  return move_aside(folder);
+FolderClaim claim_folder(const Start& start, const config::RunConfig& config) {
+  if (!config.local_run_dir && !start.checkpoint) return FolderClaim::numbered(start.folder);
+  FolderClaim claim(start.folder);
+  if (!start.replaces) require_unchanged(start, config);
+  return claim;
 }
 
 }  // namespace dpo::run

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "run/folder_claim.h"
 
 namespace dpo::run {
 
@@ -21,11 +22,9 @@ struct Start {
 // `overwrite` is set.
 Start find_start(const config::RunConfig& config);
 
-// Loading takes a while: a UserError if another process has written to the run since find_start. The caller
-// holds the run's lock.
-void require_unchanged(const Start& start, const config::RunConfig& config);
-
-// Renames the folder of a run, and returns the new name. A UserError while another process writes to it.
-std::filesystem::path move_run_aside(const std::filesystem::path& folder);
+// Creates and locks the folder, before anything expensive is done. Of runs that start in the same second,
+// each gets a folder of its own. A UserError if another process writes to the run, or has written to it since
+// find_start.
+FolderClaim claim_folder(const Start& start, const config::RunConfig& config);
 
 }  // namespace dpo::run

@@ -5,6 +5,9 @@
 //   DPO_FAULT=KIND          ... fails: as a broken disk ("fail"); is the last thing that happens ("last"); is
 //                           half done, if it is a write, and the last thing ("cut"); waits until FILE exists
 //                           ("wait-FILE"); begins with a signal to the process ("signal-NUMBER")
+//   DPO_FAULT_LOCK=ERRNO    locking a file there fails with this number; if it is EINTR, only once
+//   DPO_FAULT_SYNC=ERRNO    every fsync there fails with this number
+//   DPO_FAULT_TIME=SECONDS  the time that time() returns, always
 //   DPO_FAULT_LOG=FILE      every change under FOLDER, a line each: "write PATH"
 //   DPO_FAULT_MEMORY=FILE   a line at every change that matches: how many bytes the process has allocated.
 //   The
@@ -13,6 +16,7 @@
 #include <fnmatch.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -145,6 +149,11 @@ int ftruncate(int descriptor, off_t size) noexcept {
 }
 
 int fsync(int descriptor) {
+  static const int error = std::atoi(variable("DPO_FAULT_SYNC").c_str());
+  if (error != 0 && counts(path_of(descriptor))) {
+    errno = error;
+    return -1;
+  }
   return static_cast<int>(
       change("sync", path_of(descriptor), [&] { return syscall(SYS_fsync, descriptor); }));
 }
@@ -170,6 +179,25 @@ int unlink(const char* path) noexcept {
 int unlinkat(int folder, const char* path, int flags) noexcept {
   return static_cast<int>(change("remove", path_of(folder) + "/" + path,
                                  [&] { return syscall(SYS_unlinkat, folder, path, flags); }));
+}
+
+int flock(int descriptor, int operation) noexcept {
+  static const int error = std::atoi(variable("DPO_FAULT_LOCK").c_str());
+  static std::atomic<bool> interrupted = false;
+  if (error != 0 && counts(path_of(descriptor)) && !(error == EINTR && interrupted.exchange(true))) {
+    errno = error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+}
+
+time_t time(time_t* result) noexcept {
+  static const std::string fixed = variable("DPO_FAULT_TIME");
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (!fixed.empty()) now.tv_sec = std::atol(fixed.c_str());
+  if (result) *result = now.tv_sec;
+  return now.tv_sec;
 }
 
 }  // extern "C"

@@ -73,7 +73,7 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
   EXPECT_FALSE(fs::exists(run / "step-16") || fs::exists(run / "step-16.tmp.launch"));
   EXPECT_EQ(fs::read_symlink(run / "LATEST"), "step-8");
   verify_checkpoint(run / "step-8");
-  RunFolder resumed(run, {.examples = 8});
+  RunFolder resumed(FolderClaim(run), {.examples = 8});
   EXPECT_EQ(names_in(run), (std::set<std::string>{"step-8", "LATEST", ".lock", "metrics.jsonl", "log.txt"}));
 }
 
@@ -96,7 +96,7 @@ TEST_F(Checkpoints, AreNotConfusedByWhatAnotherLaunchLeft) {
     std::ofstream(folder_ / "run" / "step-8.tmp.other.signs" / sign) << "old";
   std::ofstream(folder_ / "run" / ".start-7799f49c887b0d72") << "";
   EXPECT_EQ(contents_of(save("run", "gpt2", {1, 2, 1})), contents_of(save("clean", "gpt2", {})));
-  RunFolder resumed(folder_ / "run", {.examples = 8});
+  RunFolder resumed(FolderClaim(folder_ / "run"), {.examples = 8});
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other"));
   EXPECT_FALSE(fs::exists(folder_ / "run" / "step-8.tmp.other.signs"));
   EXPECT_FALSE(fs::exists(folder_ / "run" / ".start-7799f49c887b0d72"));
@@ -117,6 +117,30 @@ TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
             (std::set<std::string>{"step-8", "step-24", "step-32", "LATEST", "BEST"}));
   EXPECT_EQ(fs::read_symlink(folder_ / "run" / "LATEST"), "step-32");
   EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-8");
+}
+
+// A best checkpoint of other examples, and whatever else a link names, is not removed.
+TEST_F(Checkpoints, ThatLinksNameStay) {
+  fs::create_directories(folder_ / "run");
+  CheckpointWriter writer(folder_ / "run", 1);
+  const auto write = [&](std::int64_t examples, const std::string& set, bool is_best) {
+    Snapshot snapshot = trained("gpt2", {}).snapshot(examples);
+    snapshot.run_state.comparison = {"loss/eval", set};
+    writer.write(std::move(snapshot), is_best);
+    writer.finish();
+  };
+  write(8, "one", true);
+  write(16, "one", true);
+  EXPECT_EQ(names_in(folder_ / "run"), (std::set<std::string>{"step-16", "LATEST", "BEST"}));
+  fs::create_symlink(folder_ / "run" / "step-16", folder_ / "run" / "mine");
+  write(24, "one", true);
+  write(32, "another", false);
+  write(40, "another", true);
+  write(48, "another", false);
+  EXPECT_EQ(names_in(folder_ / "run"), (std::set<std::string>{"step-16", "step-24", "step-40", "step-48",
+                                                              "LATEST", "BEST", "BEST.old-1", "mine"}));
+  EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST.old-1"), "step-24");
+  EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-40");
 }
 
 // A rank that fails in training does not wait for others, which may be gone.

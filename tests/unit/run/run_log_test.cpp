@@ -20,7 +20,7 @@ class Reports : public testing::Test {
 };
 
 TEST_F(Reports, ThatCannotBeWrittenSayWhy) {
-  RunFolder folder(path_, {});
+  RunFolder folder(FolderClaim(path_), {});
   EXPECT_EQ(folder.write_report(), "");  // none is asked for
   folder.use_report([](const fs::path&) { throw std::runtime_error("why"); });
   EXPECT_EQ(folder.write_report(), "why");
@@ -29,7 +29,7 @@ TEST_F(Reports, ThatCannotBeWrittenSayWhy) {
 }
 
 TEST_F(Reports, TakeASmallPartOfTheTime) {
-  RunFolder folder(path_, {});
+  RunFolder folder(FolderClaim(path_), {});
   int written = 0;
   folder.use_report([&](const fs::path&) {
     ++written;
@@ -57,7 +57,7 @@ class ResumedLog : public testing::Test {
   std::string process(const RunState& from, std::initializer_list<Evaluation> evaluations) {
     std::string lines;
     const train::Listener listener{[&](const train::Event& event) { lines += event.line + "\n"; }, {}};
-    RunFolder folder(path_, from);
+    RunFolder folder(FolderClaim(path_), from);
     RunLog log(folder, listener, {}, 20);
     log.replay_history();
     for (const Evaluation& each : evaluations) {
