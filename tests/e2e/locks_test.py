@@ -124,7 +124,7 @@ class Locks(TinyRuns):
     def test_a_run_that_is_stopped_while_it_tokenizes(self):
         local, run = self.folder / "stopped", self.folder / "stopped-run"
         words = (*SHORT, f"local_dirs=[{local}]", "resume=auto")
-        done = self.train(run, *words, env=self.faults(self.tokens_in(local), FAULT="stop", FAULT_AT=1))
+        done = self.train(run, *words, env=self.faults(self.tokens_in(local), FAULT="signal-15", FAULT_AT=1))
         self.assertEqual(done.returncode, STOPPED, done.stderr)
         self.assertFalse(run.exists())
         self.check(self.train(run, *words))
