@@ -159,11 +159,9 @@ class Parquet(unittest.TestCase):
             same = pyarrow.DictionaryArray.from_arrays(pyarrow.array(numpy.zeros(rows, numpy.int32)), [text])
             return pyarrow.table({"prompt": same, "chosen": same, "rejected": same})
 
-        self.check_bomb(table(20_000, "x" * 500_000))
-        self.check_bomb(table(20_000_000, "x"))
-        lists = pyarrow.ListArray.from_arrays(pyarrow.array([0, 40_000_000], pyarrow.int32()),
-                                              pyarrow.array(numpy.zeros(40_000_000)))
-        self.check_bomb(pyarrow.table({"prompt": ["p"], "chosen": ["a"], "rejected": ["b"], "unused": lists}))
+        self.check_bomb(table(1000, "x" * 500_000))
+        self.check_bomb(table(1000, "x" * 500_000), store_schema=False)  # read as plain strings
+        self.check_bomb(table(7_000_000, "x"))
 
     def test_bad_rows_have_a_number(self) -> None:
         file = self.write("rows.parquet", TRIPLES[:2] + [{"prompt": "x", "chosen": None, "rejected": "y"}])
