@@ -9,8 +9,8 @@
 //   DPO_FAULT_SYNC=ERRNO    every fsync there fails with this number
 //   DPO_FAULT_TIME=SECONDS  the time that time() returns, always
 //   DPO_FAULT_LOG=FILE      every change under FOLDER, a line each: "write PATH"
-//   DPO_FAULT_MEMORY=FILE   a line at every change that matches: how many bytes the process has allocated (the
-//                           memory that it uses says less, since what was freed is kept and used again)
+//   DPO_FAULT_MEMORY=FILE   a line at every change that matches: how many bytes the process has allocated
+//                           (that in use says less, since what was freed is kept and used again)
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <malloc.h>

@@ -1,5 +1,6 @@
 // An input is a template. It is refused with a position, or it renders a conversation within its limits to
 // valid UTF-8, twice to the same text.
+#include "allocations.h"
 #include "base/utf8.h"
 #include "target.h"
 #include "text/jinja/template.h"
@@ -20,7 +21,12 @@ bool try_input(std::string_view input) {
   constexpr jinja::Limits kLimits{.steps = 20000, .bytes = 4 << 20, .output = 1 << 20};
   try {
     const jinja::Template parsed{std::string(input)};
+    // Texts are copied and grow by doubling, so more is held than the values' own bytes.
+    constexpr std::size_t kMostHeld = 8 * (kLimits.bytes + kLimits.output);
+    const AllocationCount allocations;
     const jinja::Rendered rendered = parsed.render(kInput.dict(), kLimits);
+    if (allocations.peak() > kMostHeld)
+      fail("memory", std::to_string(allocations.peak()) + " bytes were held while rendering");
     if (!dpo::is_valid_utf8(rendered.text)) fail("text that is not UTF-8", rendered.text);
     if (rendered.text.size() > kLimits.output) fail("more text than allowed");
     for (const auto& [begin, end] : rendered.generated)
@@ -123,6 +129,18 @@ const std::string kTokens[] = {"{{",
                                "%s",
                                "{:>99}",
                                "%999999d",
+                               "{{ '%3999999d' % 1 }}",
+                               "{{ '%1000000000d' % 1 }}",
+                               "{{ '%.2000000f' % 1 }}",
+                               "{{ '{:>2000000}'.format(1) }}",
+                               "{{ '{:0=1000000,}'.format(1) }}",
+                               "|center(2000000)",
+                               "|indent(999999)",
+                               "|tojson(indent=999999)",
+                               "|batch(99999999999999999, 1)|list",
+                               ".zfill(2000000)",
+                               ".expandtabs(2000000)",
+                               ".join(messages|map(attribute='role'))",
                                "é",
                                "😀",
                                "\xFF",

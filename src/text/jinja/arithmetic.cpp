@@ -132,18 +132,14 @@ Value join_sequences(const Value& a, const Value& b) {
 
 Value repeat(const Value& value, std::int64_t times) {
   const std::uint64_t count = times > 0 ? static_cast<std::uint64_t>(times) : 0;
-  const auto reserve = [&](std::uint64_t size) {  // before the memory is used
-    std::uint64_t all = 0;
-    charge(__builtin_mul_overflow(size, count, &all) ? UINT64_MAX : all);
-  };
   if (value.is_string()) {
-    reserve(value.string().size());
+    charge(count, value.string().size());
     std::string text;
     text.reserve(value.string().size() * count);
     for (std::uint64_t i = 0; i < count && !value.string().empty(); ++i) text += value.string();
     return {std::move(text), value.is_markup()};
   }
-  reserve(value.items().size() * sizeof(Value));
+  charge(count, value.items().size() * sizeof(Value));
   Values items;
   for (std::uint64_t i = 0; i < count && !value.items().empty(); ++i)
     items.insert(items.end(), value.items().begin(), value.items().end());

@@ -1,5 +1,7 @@
 #include "text/jinja/budget.h"
 
+#include <algorithm>
+
 #include "text/jinja/value.h"
 
 namespace dpo::text::jinja {
@@ -23,8 +25,20 @@ void spend(std::uint64_t steps) {
 void charge(std::uint64_t bytes) {
   Budget* const budget = current_budget;
   if (!budget) return;
-  if (budget->left_.bytes < bytes) throw Failure("the template makes too many or too large values");
+  if (bytes > std::min(budget->left_.bytes, budget->left_.value))
+    throw Failure("the template makes too many or too large values");
   budget->left_.bytes -= bytes;
+}
+
+void charge(std::uint64_t count, std::uint64_t each) {
+  std::uint64_t bytes = 0;
+  charge(__builtin_mul_overflow(count, each, &bytes) ? UINT64_MAX : bytes);
+}
+
+void charge_text(std::size_t so_far, std::uint64_t more) {
+  charge(more);
+  if (current_budget && so_far > current_budget->left_.value - more)
+    throw Failure("the template makes too many or too large values");
 }
 
 Level::Level() {

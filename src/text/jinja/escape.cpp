@@ -1,9 +1,16 @@
+#include <algorithm>
+
 #include "text/jinja/budget.h"
 #include "text/jinja/python.h"
 
 namespace dpo::text::jinja {
 
 std::string escape_html(std::string_view text) {
+  constexpr std::size_t kMore = 4;  // that a character becomes longer by, at most
+  const auto escaped = std::count_if(text.begin(), text.end(), [](char c) {
+    return std::string_view("&<>'\"").find(c) != std::string_view::npos;
+  });
+  charge(text.size() + kMore * static_cast<std::size_t>(escaped));
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -15,7 +22,6 @@ std::string escape_html(std::string_view text) {
       default: out += c;
     }
   }
-  charge(out.size());
   return out;
 }
 

@@ -80,6 +80,7 @@ Value DictExpr::evaluate(Rendering& rendering) const {
 std::optional<Value> Expr::evaluate_into(Rendering& rendering, std::string& out) const {
   Value value = evaluate(rendering);
   if (!value.is_string() || value.is_markup()) return value;
+  charge_text(out.size(), value.string().size());
   out += value.string();
   return std::nullopt;
 }

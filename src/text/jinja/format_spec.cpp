@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -89,7 +90,7 @@ class SpecReader {
 
 std::string fill_of(const Spec& spec, std::int64_t count) {
   std::string out;
-  if (count > 0) charge(static_cast<std::uint64_t>(count) * spec.fill.size());
+  if (count > 0) charge(static_cast<std::uint64_t>(count), spec.fill.size());
   for (std::int64_t i = 0; i < count; ++i) out += spec.fill;
   return out;
 }
@@ -116,15 +117,16 @@ std::string group(std::string digits, char separator, std::size_t every, std::in
   const std::size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   const std::string rest = digits.substr(whole);
   digits.resize(whole);
-  std::string out;
+  std::string out;  // from its end
   std::size_t count = 0;
   const auto size = [&] { return static_cast<std::int64_t>(out.size() + rest.size()); };
   while (!digits.empty() || size() < min_size) {
-    if (count > 0 && count % every == 0) out.insert(out.begin(), separator);
-    out.insert(out.begin(), digits.empty() ? '0' : digits.back());
+    if (count > 0 && count % every == 0) out += separator;
+    out += digits.empty() ? '0' : digits.back();
     if (!digits.empty()) digits.pop_back();
     ++count;
   }
+  std::ranges::reverse(out);
   return out + rest;
 }
 
@@ -134,7 +136,7 @@ std::string number_text(const Spec& spec, bool negative, const std::string& pref
   if (spec.grouping) {
     const bool zeros = spec.fill == "0" && spec.align == '=';
     const std::int64_t room = spec.width - static_cast<std::int64_t>(sign.size());
-    if (zeros) charge(static_cast<std::uint64_t>(spec.width) * 2);
+    if (zeros) charge(static_cast<std::uint64_t>(spec.width), 2);
     digits = group(digits, spec.grouping, group_every, zeros ? room : 0);
   }
   return pad(spec, sign, digits, '>');

@@ -193,8 +193,8 @@ std::string strftime_now(const std::string& format) {
   std::string out(prepared.size() * 4 + 64, '\0');
   std::size_t size = 0;
   while ((size = std::strftime(out.data(), out.size(), prepared.c_str(), &local)) == 0) {
-    charge(out.size());
-    out.resize(out.size() * 2);
+    charge(2 * out.size());
+    out.resize(2 * out.size());
   }
   out.resize(size - 1);
   return out;

@@ -27,6 +27,7 @@ class PercentFormatter {
   std::string format() {
     while (at_ < text_.size()) {
       const std::size_t percent = std::min(text_.find('%', at_), text_.size());
+      charge_text(out_.size(), percent - at_);
       out_.append(text_, at_, percent - at_);
       at_ = percent;
       if (at_ < text_.size()) convert();
@@ -133,8 +134,6 @@ class PercentFormatter {
   void convert() {
     const std::size_t start = ++at_;
     const Conversion conversion = read_conversion();
-    charge(static_cast<std::uint64_t>(conversion.width) +
-           static_cast<std::uint64_t>(std::max<std::int64_t>(conversion.precision, 0)));
     switch (conversion.type) {
       case '%':
         if (at_ > start + 1) throw Failure("unsupported format character '%'");
@@ -195,8 +194,10 @@ class PercentFormatter {
                          : conversion.type == 'o' ? fmt::format("{:o}", size)
                                                   : std::to_string(size);
     if (const auto least = static_cast<std::size_t>(std::max<std::int64_t>(conversion.precision, 0));
-        digits.size() < least)
+        digits.size() < least) {
+      charge(least);
       digits.insert(0, least - digits.size(), '0');
+    }
     std::string prefix = sign_of_number(conversion, number < 0);
     if (conversion.alternate && !decimal) prefix += std::string("0") + conversion.type;
     add_padded(conversion, prefix, digits, conversion.zero ? '0' : ' ');
@@ -207,6 +208,7 @@ class PercentFormatter {
     if (!value.is_number()) throw Failure(fmt::format("must be real number, not {}", type_name(value)));
     const double number = value.number();
     const bool negative = std::signbit(number) && !std::isnan(number);
+    charge(static_cast<std::uint64_t>(std::max<std::int64_t>(conversion.precision, 0)));
     const std::string digits =
         format_float(negative ? -number : number,
                      {.type = conversion.type,
@@ -221,16 +223,14 @@ class PercentFormatter {
 
   void add_padded(const Conversion& conversion, const std::string& prefix, const std::string& body,
                   char fill) {
-    const std::int64_t missing =
-        conversion.width - static_cast<std::int64_t>(count_characters(prefix + body));
-    const std::string padding(static_cast<std::size_t>(std::max<std::int64_t>(missing, 0)),
-                              conversion.left ? ' ' : fill);
-    if (conversion.left)
-      out_ += prefix + body + padding;
-    else if (fill == '0')
-      out_ += prefix + padding + body;
-    else
-      out_ += padding + prefix + body;
+    const auto size = static_cast<std::int64_t>(count_characters(prefix) + count_characters(body));
+    const auto missing = static_cast<std::size_t>(std::max<std::int64_t>(conversion.width - size, 0));
+    charge_text(out_.size(), prefix.size() + body.size() + missing);
+    if (!conversion.left && fill != '0') out_.append(missing, fill);
+    out_ += prefix;
+    if (!conversion.left && fill == '0') out_.append(missing, fill);
+    out_ += body;
+    if (conversion.left) out_.append(missing, ' ');
   }
 
   const std::string& text_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "text/jinja/budget.h"
 #include "text/jinja/python.h"
 
 namespace dpo::text::jinja {
@@ -101,6 +102,7 @@ Value Rendering::value_of(const Target& target) {
 
 void Rendering::write(std::string_view piece) {
   if (out_->size() + piece.size() > limits_.output) throw Failure("the template writes too much text");
+  charge(piece.size());
   *out_ += piece;
 }
 

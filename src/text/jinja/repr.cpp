@@ -115,7 +115,6 @@ void append_quoted(std::string& out, std::string_view text) {
 void append_repr(std::string& out, const Value& value) {
   spend();
   const Level level;
-  const std::size_t before = out.size();
   switch (value.kind()) {
     case Kind::kMissing:
     case Kind::kUndefined: out += "Undefined"; break;
@@ -124,10 +123,10 @@ void append_repr(std::string& out, const Value& value) {
     case Kind::kInt: out += std::to_string(value.integer()); break;
     case Kind::kFloat: out += float_repr(value.number()); break;
     case Kind::kString:
+      charge_text(out.size(), value.string().size());
       if (value.is_markup()) out += "Markup(";
       append_quoted(out, value.string());
       if (value.is_markup()) out += ")";
-      charge(out.size() - before);
       break;
     case Kind::kList:
       out += '[';
@@ -145,10 +144,12 @@ void append_repr(std::string& out, const Value& value) {
 }
 
 void append_str(std::string& out, const Value& value) {
-  if (value.is_string())
+  if (value.is_string()) {
+    charge_text(out.size(), value.string().size());
     out += value.string();
-  else if (!value.is_undefined())
+  } else if (!value.is_undefined()) {
     append_repr(out, value);
+  }
 }
 
 std::string str(const Value& value) {

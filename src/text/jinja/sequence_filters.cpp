@@ -89,10 +89,11 @@ Value filter_join(Arguments& arguments) {
   bool first = true;
   const auto iterator = iterate(given[0]);
   for (Value item; iterator->next(item); first = false) {
-    if (!first) out += separator;
-    const std::size_t before = out.size();
+    if (!first) {
+      charge_text(out.size(), separator.size());
+      out += separator;
+    }
     append_str(out, by_attribute ? path.follow(item) : item);
-    charge(out.size() - before + separator.size());
   }
   return out;
 }
@@ -282,7 +283,7 @@ Value filter_batch(Arguments& arguments) {
     }
     if (!fill.is_none() && ordered(Value(batch.size()), Order::kLess, count)) {
       const std::int64_t missing = need_index(count, "batch") - static_cast<std::int64_t>(batch.size());
-      charge(static_cast<std::uint64_t>(missing) * sizeof(Value));
+      charge(static_cast<std::uint64_t>(missing), sizeof(Value));
       batch.insert(batch.end(), static_cast<std::size_t>(missing), fill);
     }
     item = Value::list(std::move(batch));

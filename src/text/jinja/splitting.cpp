@@ -49,6 +49,12 @@ std::size_t end_of_leading_word(std::string_view text) {
   return at;
 }
 
+void add_part(std::vector<std::string_view>& parts, std::string_view part) {
+  spend();
+  charge_text(parts.size() * sizeof part, sizeof part);
+  parts.push_back(part);
+}
+
 }  // namespace
 
 std::string_view strip(std::string_view text, Ends ends, const std::string_view* characters) {
@@ -61,14 +67,13 @@ std::vector<std::string_view> split_space(std::string_view text, std::int64_t li
   std::vector<std::string_view> parts;
   for (text = strip(text, Ends::kLeft); !text.empty(); text = strip(text, Ends::kLeft)) {
     if (limit >= 0 && parts.size() == static_cast<std::size_t>(limit)) {
-      parts.push_back(text);
+      add_part(parts, text);
       break;
     }
     const std::size_t end = end_of_leading_word(text);
-    parts.push_back(text.substr(0, end));
+    add_part(parts, text.substr(0, end));
     text.remove_prefix(end);
   }
-  spend(parts.size());
   return parts;
 }
 
@@ -77,11 +82,10 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   while (limit < 0 || parts.size() < static_cast<std::size_t>(limit)) {
     const std::size_t end = text.find(separator);
     if (end == text.npos) break;
-    parts.push_back(text.substr(0, end));
+    add_part(parts, text.substr(0, end));
     text.remove_prefix(end + separator.size());
   }
-  parts.push_back(text);
-  spend(parts.size());
+  add_part(parts, text);
   return parts;
 }
 
@@ -89,14 +93,13 @@ std::vector<std::string_view> split_space_from_right(std::string_view text, std:
   std::vector<std::string_view> parts;
   for (text = strip(text, Ends::kRight); !text.empty(); text = strip(text, Ends::kRight)) {
     if (limit >= 0 && parts.size() == static_cast<std::size_t>(limit)) {
-      parts.push_back(text);
+      add_part(parts, text);
       break;
     }
     const std::size_t start = start_of_trailing_word(text);
-    parts.push_back(text.substr(start));
+    add_part(parts, text.substr(start));
     text = text.substr(0, start);
   }
-  spend(parts.size());
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -107,11 +110,10 @@ std::vector<std::string_view> split_from_right(std::string_view text, std::strin
   while (limit < 0 || parts.size() < static_cast<std::size_t>(limit)) {
     const std::size_t start = text.rfind(separator);
     if (start == text.npos) break;
-    parts.push_back(text.substr(start + separator.size()));
+    add_part(parts, text.substr(start + separator.size()));
     text = text.substr(0, start);
   }
-  parts.push_back(text);
-  spend(parts.size());
+  add_part(parts, text);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -125,11 +127,10 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
     at += point.length;
     if (!is_line_end(point.code)) continue;
     if (point.code == '\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(start, (keep_ends ? at : end) - start));
+    add_part(lines, text.substr(start, (keep_ends ? at : end) - start));
     start = at;
   }
-  if (start < text.size()) lines.push_back(text.substr(start));
-  spend(lines.size());
+  if (start < text.size()) add_part(lines, text.substr(start));
   return lines;
 }
 
@@ -138,7 +139,7 @@ std::string replace_all(std::string_view text, std::string_view old_part, std::s
   std::string out;
   std::size_t at = 0;
   const auto add = [&](std::string_view piece) {
-    charge(piece.size());
+    charge_text(out.size(), piece.size());
     out += piece;
   };
   for (std::int64_t done = 0; limit < 0 || done < limit; ++done) {

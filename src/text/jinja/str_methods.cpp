@@ -110,7 +110,7 @@ Value join_text(const Value& self, Arguments& arguments) {
     if (self.is_markup()) item = escape(item);
     if (!item.is_string())
       throw Failure(fmt::format("sequence item {}: expected str instance, {} found", count, type_name(item)));
-    charge(item.string().size() + self.string().size());
+    charge_text(out.size(), item.string().size() + self.string().size());
     if (count > 0) out += self.string();
     out += item.string();
   }
@@ -173,7 +173,7 @@ Value begins_with(const Value& self, Arguments& arguments) {
 std::string padding(std::int64_t count, const std::string& fill) {
   if (count <= 0) return "";
   const auto size = static_cast<std::uint64_t>(count);
-  charge(size > UINT64_MAX / 8 ? size : size * fill.size());
+  charge(size, fill.size());
   std::string out;
   for (std::uint64_t i = 0; i < size; ++i) out += fill;
   return out;
@@ -213,7 +213,8 @@ Value expand_tabs(const Value& self, Arguments& arguments) {
   for (const char32_t code : decode(self.string())) {
     if (code == '\t') {
       const std::int64_t spaces = size > 0 ? size - column % size : 0;
-      out += padding(spaces, " ");
+      charge_text(out.size(), static_cast<std::uint64_t>(spaces));
+      out.append(static_cast<std::size_t>(spaces), ' ');
       column += spaces;
       continue;
     }

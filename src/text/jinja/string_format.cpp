@@ -42,8 +42,9 @@ class StringFormatter {
       } else if (c == '}') {
         throw Failure("Single '}' encountered in format string");
       } else {
-        out += format_field(read_field(text, at), depth);
-        charge(out.size());
+        const std::string field = format_field(read_field(text, at), depth);
+        charge_text(out.size(), field.size());
+        out += field;
       }
     }
     return out;

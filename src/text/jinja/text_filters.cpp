@@ -86,7 +86,7 @@ Value filter_indent(Arguments& arguments) {
   const std::string with_newline = text + "\n";  // as Jinja2 does, for the last line
   bool first_line = true;
   for (const std::string_view line : split_lines(with_newline)) {
-    charge(line.size() + indention.size());
+    charge_text(out.size(), line.size() + indention.size());
     if (!first_line) out += "\n";
     const bool indented = first_line ? given.flag(2) : given.flag(3) || !line.empty();
     if (indented) out += indention;
@@ -152,8 +152,11 @@ Value filter_safe(Arguments& arguments) {
 }
 
 std::string quote_url(const Value& value, bool for_query) {
+  constexpr std::size_t kLongest = 3;  // %20
+  const std::string text = str(value);
+  charge(text.size(), kLongest);
   std::string out;
-  for (const char c : str(value)) {
+  for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain =
         (byte < 0x80 && (std::isalnum(byte) || std::string_view("_.-~").find(c) != std::string_view::npos)) ||
@@ -180,7 +183,9 @@ Value filter_urlencode(Arguments& arguments) {
     const Values parts = to_list(pair);
     if (parts.size() != 2) throw Failure("urlencode: expected pairs");
     if (!out.empty()) out += "&";
-    out += quote_url(parts[0], true) + "=" + quote_url(parts[1], true);
+    const std::string name = quote_url(parts[0], true), text = quote_url(parts[1], true);
+    charge_text(out.size(), name.size() + text.size());
+    out += name + "=" + text;
   }
   return out;
 }
@@ -195,7 +200,9 @@ Value filter_xmlattr(Arguments& arguments) {
     if (need_string(key, "xmlattr").find_first_of(" \t\n\r\f\v/>=") != std::string::npos)
       throw Failure(fmt::format("Invalid character in attribute name: {}", repr(key)));
     if (!out.empty()) out += " ";
-    out += escape(key).string() + "=\"" + escape(value).string() + "\"";
+    const Value name = escape(key), text = escape(value);
+    charge_text(out.size(), name.string().size() + text.string().size());
+    out += name.string() + "=\"" + text.string() + "\"";
   }
   return out.empty() || !given.flag(1, true) ? out : " " + out;
 }

@@ -53,9 +53,14 @@ class JsonWriter {
   }
 
   void new_line() {
+    charge_text(out_.size(), style_.indent->size() * static_cast<std::size_t>(depth_));
     out_ += '\n';
     for (int i = 0; i < depth_; ++i) out_ += *style_.indent;
-    charge(style_.indent->size() * static_cast<std::size_t>(depth_));
+  }
+
+  void write_separator(const std::string& separator) {
+    charge_text(out_.size(), separator.size());
+    out_ += separator;
   }
 
   template <class Items, class Write>
@@ -64,7 +69,7 @@ class JsonWriter {
     ++depth_;
     bool first = true;
     for (const auto& item : items) {
-      if (!first) out_ += style_.item_separator;
+      if (!first) write_separator(style_.item_separator);
       first = false;
       if (style_.indent) new_line();
       write_item(item);
@@ -77,7 +82,7 @@ class JsonWriter {
   void write_dict(const Dict& dict) {
     const auto write_entry = [&](const Dict::Entry& entry) {
       write_text(key_text(entry.first));
-      out_ += style_.key_separator;
+      write_separator(style_.key_separator);
       write(entry.second);
     };
     if (!style_.sort_keys) return write_items('{', '}', dict.entries(), write_entry);
@@ -89,7 +94,7 @@ class JsonWriter {
   }
 
   void write_text(std::string_view text) {
-    charge(text.size());
+    charge_text(out_.size(), text.size());
     out_ += '"';
     for (std::size_t at = 0; at < text.size();) {
       const CodePoint point = code_point_at(text, at);

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <random>
 
 #include <gtest/gtest.h>
@@ -125,6 +127,50 @@ TEST(Jinja, MistakesNameLineAndColumn) {
   EXPECT_EQ(error_of("{% include 'x' %}"), "1:4 include: a chat template cannot load other templates");
   EXPECT_EQ(error_of("{% break %}"), "syntax 1:4 break and continue must be in a loop");
   EXPECT_EQ(error_of("{{ 9223372036854775807 + 1 }}"), "1:24 an integer does not fit into 64 bits");
+}
+
+// The most memory that this process has held so far, in bytes.
+std::int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{1024} * usage.ru_maxrss;
+}
+
+TEST(Jinja, RefusesLargeValuesBeforeTheyTakeMemory) {
+  const std::int64_t before = peak_memory();
+  for (const char* const asks : {"'%1000000000d' % 1",
+                                 "'%-1000000000s' % 'x'",
+                                 "'%.1000000000f' % 1",
+                                 "'%*d' % (1000000000, 1)",
+                                 "'{:1000000000}'.format('x')",
+                                 "'{:0=1000000000,}'.format(1)",
+                                 "'{:.1000000000f}'.format(1.5)",
+                                 "'x'.center(1000000000)",
+                                 "'x'.ljust(1000000000)",
+                                 "'x'.zfill(1000000000)",
+                                 "'\\t'.expandtabs(1000000000)",
+                                 "'x'|center(1000000000)",
+                                 "'x'|indent(1000000000, true)",
+                                 "'x' * 1000000000",
+                                 "[1] * 1000000000",
+                                 "[1]|tojson(indent=1000000000)",
+                                 "[1]|batch(1000000000, 0)|list",
+                                 "[1]|batch(1152921504606846976, 0)|list",
+                                 "('y' * 60000000)|replace('', 'z' * 60000000)",
+                                 "('y' * 60000000).join('abc')",
+                                 "['y' * 30000000, 'y' * 30000000, 'y' * 30000000]|join",
+                                 "['y' * 60000000] * 2 ~ ''",
+                                 "strftime_now('%1000000000d')",
+                                 "('y,' * 30000000).split(',')|length"})
+    EXPECT_NE(error_of(std::string("{{ ") + asks + " }}").find("too many or too large values"),
+              std::string::npos)
+        << asks;
+  constexpr std::int64_t kMost = 512 << 20;
+  EXPECT_LT(peak_memory() - before, kMost);
+  EXPECT_EQ(render("{{ '%.1000000000s' % 'xyz' }}"), "xyz");
+  EXPECT_EQ(render("{{ '{:0=12,}'.format(1234) }}"), "0,000,001,234");
+  // Each digit is written once: a wide number takes no more steps than it has digits.
+  EXPECT_EQ(render("{{ '{:0=10000000,}'.format(7)|length }}"), "10000001");
 }
 
 TEST(Jinja, TemplatesAreBounded) {
