@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef";
 // Far longer than anything here takes.
-const HandshakeLimits kPatient{.all = 300s, .stranger = 300s};
+const HandshakeLimits kPatient{.all = 60s, .stranger = 60s};
 
 Descriptor connect_as_stranger(std::uint16_t port) {
   Descriptor socket = connect_to("127.0.0.1", port, 60s);
