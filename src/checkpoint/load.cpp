@@ -53,16 +53,15 @@ bool is_config_file(const std::string& path) {
   return fs::is_regular_file(path, none);
 }
 
+fs::path config_file(const std::string& name_or_path) {
+  return is_config_file(name_or_path) ? fs::path(name_or_path) : model_folder(name_or_path) / "config.json";
+}
+
 // Everything of a model except its weights.
 LoadedModel open_config(const std::string& name_or_path) {
   LoadedModel opened;
-  fs::path file = name_or_path;
-  if (is_config_file(name_or_path)) {
-    opened.folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  } else {
-    opened.folder = model_folder(name_or_path);
-    file = opened.folder / "config.json";
-  }
+  const fs::path file = config_file(name_or_path);
+  opened.folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const std::string whole = read_text_file(file, "the model's configuration");
   opened.config = model::parse_model_config(whole, file.string());
   opened.config_json = model::text_part_of(whole);
@@ -252,6 +251,11 @@ fs::path model_folder(const std::string& name_or_path) {
       "if it is on the Hugging Face hub, '{}' downloads it{}",
       name_or_path, hub::cache_folder().string(),
       hub::fetch_command(hub::RepositoryKind::Model, name_or_path), hub::did_you_mean_folder(name_or_path)));
+}
+
+model::ModelConfig read_config(const std::string& name_or_path) {
+  const fs::path file = config_file(name_or_path);
+  return model::parse_model_config(read_text_file(file, "the model's configuration"), file.string());
 }
 
 LoadedModel open_model(const std::string& name_or_path) {

@@ -57,6 +57,9 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
                        const ProgressCallback& progress = {}, const model::Layout& layout = {},
                        const BlockCallback& each_block = {});
 
+// The config.json of such a model.
+model::ModelConfig read_config(const std::string& name_or_path);
+
 // The same without its weights.
 LoadedModel open_model(const std::string& name_or_path);
 

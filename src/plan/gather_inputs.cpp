@@ -14,6 +14,7 @@
 #include "base/user_path.h"
 #include "config/assets.h"
 #include "hardware/processor.h"
+#include "model/tables/description.h"
 
 namespace dpo::plan {
 namespace {
@@ -75,6 +76,32 @@ Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   Architecture start = own;
   if (fs::is_regular_file(archive, none)) start.quantization.reset();  // the file has other weights
   return start;
+}
+
+// Whether a file is named as the weights of a model folder are, so that the config.json beside it is its own.
+bool is_of_model_folder(const fs::path& file) {
+  return file.stem() == "model" || file.stem() == "pytorch_model";
+}
+
+// A model.archive that is a folder is used with its own config.json, a file with that of model.name_or_path,
+// whose plan and tokenizer both have. So the two must describe the same model.
+void check_same_model(const config::RunConfig& run, const Architecture& own) {
+  std::error_code none;
+  const fs::path archive = archive_path(*run.model.archive);
+  const bool is_file = fs::is_regular_file(archive, none);
+  const fs::path folder = is_file ? archive.parent_path() : archive, config = folder / "config.json";
+  const bool is_built_in = fs::path(own.origin).filename() != config.filename();  // sizes without settings
+  if (is_built_in || !fs::exists(config, none) || (is_file && !is_of_model_folder(archive))) return;
+  const Architecture start = read_architecture(config);
+  const auto described = [](const Architecture& architecture) {
+    return model::describe(model::parse_model_config(architecture.config_json, architecture.origin));
+  };
+  const std::string other = model::differences(described(start), described(own));
+  if (other.empty()) return;
+  throw UserError(fmt::format(
+      "model.archive={}: the config.json beside its weights is not that of model.name_or_path={}: "
+      "{}. To start from it as it was trained, use model.name_or_path={} without model.archive",
+      *run.model.archive, run.model.name_or_path, other, is_file && folder.empty() ? "." : folder.string()));
 }
 
 // An adapter is trained over the matrices that the files have in few bits, as they are.
@@ -151,6 +178,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   if (const auto note = resolve_precision(in.run.model, machine.device)) in.machine.notes.push_back(*note);
   const Architecture architecture = known ? *known : find_architecture(run.model.name_or_path);
   in.shape = architecture.shape;
+  if (run.model.archive) check_same_model(run, architecture);
   const Architecture start = start_of(run, architecture);
   in.quantization = start.quantization;
   use_stored_dtype(in.run.adapter, start);

@@ -11,11 +11,13 @@
 #include "config/scalar.h"
 #include "config/schema.h"
 #include "loss/loss.h"
+#include "model/tables/description.h"
 #include "train/train_state.h"
 
 namespace dpo::run {
 namespace {
 
+constexpr std::string_view kArchitecture = "config.json: ";  // the entries of model::describe begin so
 constexpr const char* kReferenceWeights = "reference";
 constexpr const char* kBaseWeights = "base";
 constexpr const char* kExamples = "training data";
@@ -42,6 +44,15 @@ std::string cause_of(const std::string& key) {
 std::string entry_of(const Identity& identity, const char* key) {
   const auto found = identity.find(key);
   return found == identity.end() ? "null" : found->second;
+}
+
+// The description of the model; empty if an earlier version wrote the checkpoint.
+model::Description architecture_of(const Identity& identity) {
+  model::Description description;
+  for (auto at = identity.lower_bound(std::string(kArchitecture));
+       at != identity.end() && at->first.starts_with(kArchitecture); ++at)
+    description[at->first.substr(kArchitecture.size())] = at->second;
+  return description;
 }
 
 // A value in the form that checkpoints have always had.
@@ -96,6 +107,20 @@ bool is_neutral(const std::string& key, const std::string& value) {
   return field && value == text_of(config::default_of(*field));
 }
 
+void check_architecture(const model::Description& saved, const model::Description& now,
+                        const std::filesystem::path& checkpoint, std::vector<std::string>& problems,
+                        std::vector<std::string>& notes) {
+  if (now.empty()) return;
+  if (saved.empty())
+    notes.push_back(
+        fmt::format("{} was written by an older dpo, which did not record the model's config.json: it is "
+                    "taken to be unchanged",
+                    checkpoint.string()));
+  else if (const std::string other = model::differences(saved, now); !other.empty())
+    problems.push_back(
+        fmt::format("resume: the model's config.json is not that of {}: {}", checkpoint.string(), other));
+}
+
 // Digest of which examples are of one prompt: an epoch shuffles prompts, also those without an example.
 std::string text_of_prompts(const data::Examples& examples) {
   const auto& starts = examples.list().starts;
@@ -125,10 +150,22 @@ Identity identity_of(const config::RunConfig& config, const std::string& tokeniz
   return identity;
 }
 
+Identity identity_of_architecture(const model::ModelConfig& config) {
+  Identity identity;
+  for (const auto& [key, value] : model::describe(config)) identity[std::string(kArchitecture) + key] = value;
+  return identity;
+}
+
 Identity identity_of_base(const std::string& fingerprint) { return {{kBaseWeights, fingerprint}}; }
 
-void check_base_weights(const Identity& saved, const std::string& fingerprint,
-                        const config::RunConfig& config, const std::filesystem::path& adapter) {
+void check_base(const Identity& saved, const model::ModelConfig& base, const std::string& fingerprint,
+                const config::RunConfig& config, const std::filesystem::path& adapter) {
+  if (const std::string other = model::differences(architecture_of(saved), model::describe(base));
+      !other.empty())
+    throw UserError(fmt::format(
+        "model.archive: {} was trained over a model with another config.json than that of "
+        "model.name_or_path={} now: {}. Give the model that it was trained over, or train a new adapter",
+        adapter.string(), config.model.name_or_path, other));
   const std::string of_adapter = entry_of(saved, kBaseWeights);
   if (of_adapter == fingerprint || of_adapter == "null" ||
       entry_of(saved, "model.policy_dtype") != name_of(config.model.policy_dtype) ||
@@ -147,7 +184,9 @@ std::vector<std::string> check_identity(const Identity& saved, const Identity& n
   std::vector<std::string> problems, notes;
   const bool has_other_adapter =
       now.contains(kAdapter) && entry_of(saved, kAdapter) != entry_of(now, kAdapter);
+  check_architecture(architecture_of(saved), architecture_of(now), checkpoint, problems, notes);
   for (const auto& [key, value] : now) {
+    if (key.starts_with(kArchitecture)) continue;
     if (has_other_adapter && key.starts_with("adapter.") && key != kAdapter)
       continue;  // one reason is enough
     const auto found = saved.find(key);

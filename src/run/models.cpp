@@ -243,6 +243,16 @@ void check_archive(const config::RunConfig& config, const std::optional<fs::path
     open_adapter(*adapter, checkpoint::open_model(config.model.name_or_path).table, config);
 }
 
+void verify_start(const config::RunConfig& config) {
+  std::vector<fs::path> folders = {config.model.name_or_path};
+  if (config.model.archive) {
+    const fs::path archive = *config.model.archive;
+    folders.push_back(archive_folder(archive).value_or(archive.parent_path()));
+  }
+  for (const fs::path& folder : folders)
+    if (is_complete(folder)) verify_weights(folder);
+}
+
 std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<fs::path>& checkpoint,
                                       const shard::Mesh& mesh, std::span<const at::Device> devices,
                                       const train::Listener& listener) {
@@ -266,7 +276,7 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   check_vocabulary(data, loaded);
   std::string fingerprint = small ? before.text() : shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   if (const auto adapter = adapter_archive(config); adapter && is_complete(*adapter))
-    check_base_weights(read_run_state(*adapter).identity, fingerprint, config, *adapter);
+    check_base(read_run_state(*adapter).identity, loaded.config, fingerprint, config, *adapter);
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);
   loaded.adapter = checkpoint::AdapterInfo{{settings, name}, model::adapter_table(loaded.table, settings)};
   const shard::LocalModel base =

@@ -32,6 +32,9 @@ struct AdaptedModel {
 void check_archive(const config::RunConfig& config, const std::optional<std::filesystem::path>& checkpoint,
                    const train::Listener& listener);
 
+// If the run starts from checkpoints of runs, their weights must be as they were written.
+void verify_start(const config::RunConfig& config);
+
 // Nullopt without an adapter. `checkpoint`: the one to resume from.
 std::optional<AdaptedModel> load_base(const RunData& data,
                                       const std::optional<std::filesystem::path>& checkpoint,

@@ -115,6 +115,9 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
     if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
     mesh.all->barrier();  // this may take longer than other collective operations may wait
     run_state = read_run_state(*checkpoint);
+    // An earlier version did not record the model's config.json, but a checkpoint of a whole model has it.
+    if (fs::exists(*checkpoint / "config.json"))
+      run_state.identity.merge(identity_of_architecture(checkpoint::read_config(*checkpoint)));
     say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
   }
   if (run_state.updates > updates)
@@ -126,13 +129,27 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   return run_state;
 }
 
-// A checkpoint records the reference of its run, and the model that its adapter is of.
-void check_frozen(const std::optional<FrozenModel>& reference, const std::optional<AdaptedModel>& adapted,
-                  const std::optional<fs::path>& checkpoint, RunState& run_state) {
-  Identity now = adapted ? identity_of_base(adapted->fingerprint) : Identity{};
-  if (reference) now.merge(identity_of_reference(reference->fingerprint));
-  if (checkpoint) check_identity(run_state.identity, now, *checkpoint);
+// Compares models that were loaded with the checkpoint, and what their config.json says also among the ranks.
+void check_models(const Identity& now, const std::optional<fs::path>& checkpoint, const shard::Mesh& mesh,
+                  const train::Listener& listener, RunState& run_state) {
+  check_same_on_ranks(now, *mesh.all);
+  if (checkpoint) say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
   for (const auto& [key, value] : now) run_state.identity[key] = value;
+}
+
+// A checkpoint records the reference of its run, and the model that its adapter is of.
+Identity identity_of_frozen(const std::optional<FrozenModel>& reference,
+                            const std::optional<AdaptedModel>& adapted) {
+  Identity now;
+  if (adapted) {
+    now = identity_of_base(adapted->fingerprint);
+    now.merge(identity_of_architecture(adapted->loaded.config));
+  }
+  if (reference) {
+    now.merge(identity_of_reference(reference->fingerprint));
+    now.merge(identity_of_architecture(reference->model.local.model().config));
+  }
+  return now;
 }
 
 // A cached reference keeps only its scores of the data, not the model.
@@ -178,6 +195,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   check_archive(plan.resolved, checkpoint, listener);
   const shard::Mesh mesh = train::mesh_of(plan.resolved, world);
   const std::vector<at::Device> devices = train::devices_of(plan.resolved, world);
+  if (!checkpoint && mesh.all->rank() == 0) verify_start(plan.resolved);
   RunData data = load_data(plan, mesh, listener);
   on_data(data);
   const config::RunConfig& config = data.config;
@@ -190,11 +208,12 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   std::vector<Sample> samples;
   const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);
-  check_frozen(frozen, adapted, checkpoint, run_state);
+  check_models(identity_of_frozen(frozen, adapted), checkpoint, mesh, listener, run_state);
   std::unique_ptr<train::Reference> reference =
       make_reference(std::move(frozen), data, mesh, listener, samples);
   checkpoint::LoadedModel loaded =
       adapted ? adapted->loaded : load_policy(data, checkpoint, mesh, devices, listener);
+  if (!adapted) check_models(identity_of_architecture(loaded.config), checkpoint, mesh, listener, run_state);
   for (const std::string& note : loaded.notes) listener.say(note);
   set_other_files(loaded, data);
   train::TrainState state =

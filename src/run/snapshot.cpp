@@ -160,19 +160,25 @@ RunState read_run_state(const fs::path& folder) {
 
 namespace {
 
+Marker read_marker(const fs::path& folder) {
+  const fs::path marker = folder / kMarker;
+  return parse_marker(read_text_file(marker, "checkpoint"), marker.string());
+}
+
+void verify_file(const fs::path& folder, const std::string& name, const MarkedFile& expected) {
+  const fs::path file = folder / name;
+  if (!has_size(file, expected.size))
+    throw UserError(fmt::format("{} is missing or not of the size in {}", file.string(), kMarker));
+  if (to_hex(sha256_of_file(file)) != expected.sha256)
+    throw UserError(fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(),
+                                (folder / kMarker).string()));
+}
+
 void verify_files(const fs::path& folder) {
   if (!is_complete(folder))
     throw UserError(
         fmt::format("{} is not a complete checkpoint: it has no file {}", folder.string(), kMarker));
-  const fs::path marker = folder / kMarker;
-  for (const auto& [name, expected] : parse_marker(read_text_file(marker, "checkpoint"), marker.string())) {
-    const fs::path file = folder / name;
-    if (!has_size(file, expected.size))
-      throw UserError(fmt::format("{} is missing or not of the size in {}", file.string(), kMarker));
-    if (to_hex(sha256_of_file(file)) != expected.sha256)
-      throw UserError(
-          fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(), marker.string()));
-  }
+  for (const auto& [name, expected] : read_marker(folder)) verify_file(folder, name, expected);
 }
 
 std::string how_to_recover(const fs::path& checkpoint) {
@@ -191,6 +197,19 @@ void verify_checkpoint(const fs::path& folder) {
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}; {}", error.what(), how_to_recover(folder)));
   }
+}
+
+void verify_weights(const fs::path& folder) {
+  for (const auto& [name, expected] : read_marker(folder))
+    if (const fs::path file = name;
+        !file.has_parent_path() && file.extension() == ".safetensors" && fs::exists(folder / file))
+      try {
+        verify_file(folder, name, expected);
+      } catch (const UserError& error) {
+        throw UserError(
+            fmt::format("{}; start from another checkpoint, or remove {} to use the files as they are",
+                        error.what(), (folder / kMarker).string()));
+      }
 }
 
 namespace {

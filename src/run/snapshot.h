@@ -47,6 +47,9 @@ bool is_complete(const std::filesystem::path& folder);
 RunState read_run_state(const std::filesystem::path& folder);
 // Compares all files with the marker. A difference, or no marker, is a UserError that names the file.
 void verify_checkpoint(const std::filesystem::path& folder);
+// The same for the files of the model or adapter alone, those that are there; other files may have been
+// edited.
+void verify_weights(const std::filesystem::path& folder);
 
 // Reads this rank's shard of the optimizer state, whatever mesh wrote it.
 void read_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer,

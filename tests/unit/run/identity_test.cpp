@@ -1,5 +1,6 @@
 #include "run/identity.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -143,6 +144,32 @@ TEST(CheckIdentity, AcceptsWhatOlderCheckpointsCannotTellWithANote) {
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("did not record fsdp_reduce_dtype"), std::string::npos);
   EXPECT_NE(message_of({{"fsdp_reduce_dtype", "float32"}}, {{"fsdp_reduce_dtype", "bfloat16"}}), "");
+}
+
+model::ModelConfig neox(bool parallel, double base) {
+  return model::parse_model_config(
+      fmt::format(R"({{"model_type": "gpt_neox", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64,
+          "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512, "rotary_pct": 1.0,
+          "use_parallel_residual": {}, "rotary_emb_base": {}}})",
+                  parallel, base),
+      "config.json");
+}
+
+TEST(CheckIdentity, SaysWhatDiffersInTheModelsConfigJson) {
+  const Identity saved = identity_of_architecture(neox(true, 10000));
+  EXPECT_EQ(message_of(saved, identity_of_architecture(neox(true, 10000))), "");
+  EXPECT_TRUE(
+      message_of(saved, identity_of_architecture(neox(false, 500000)))
+          .starts_with(
+              "resume: the model's config.json is not that of runs/a/step-40: rope_theta was 10000, is "
+              "500000; use_parallel_residual was true, is false."));
+  EXPECT_TRUE(check_identity(saved, {{"fp8", "false"}}, "step-40").empty());
+}
+
+TEST(CheckIdentity, AcceptsACheckpointWithoutAConfigJsonWithANote) {
+  const auto notes = check_identity({}, identity_of_architecture(neox(true, 10000)), "step-40");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("did not record the model's config.json"), std::string::npos);
 }
 
 TEST(CheckIdentity, NamesAnotherAdapterOnce) {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "model/tables/settings.h"
+
+namespace dpo::model {
+
+// What a config.json says about the computation, by key and value; names and order of the file's own keys do
+// not matter. Left out is what computes nothing (the context, how a new model is initialized) and what the
+// weights tell (whether embeddings are tied, how files are quantized).
+using Description = std::map<std::string, std::string>;
+Description describe(const ModelConfig& config);
+
+// The entries in which two descriptions differ, such as "rope_theta was 10000, is 500000", joined by "; ";
+// empty if there are none. An entry that only one has is not compared: another version described the model.
+std::string differences(const Description& before, const Description& now);
+
+}  // namespace dpo::model
