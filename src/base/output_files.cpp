@@ -243,6 +243,11 @@ void make_own_folder(const fs::path& folder) {
     fail(std::strerror(errno));
 }
 
+void mark_used(const fs::path& path) {
+  const timespec times[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  ::utimensat(AT_FDCWD, path.c_str(), times, 0);  // a read-only cache keeps the old time
+}
+
 bool is_own(const fs::path& path) {
   struct stat found {};
   return ::stat(path.c_str(), &found) == 0 && found.st_uid == ::geteuid();

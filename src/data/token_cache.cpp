@@ -1,15 +1,11 @@
 #include "data/token_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/open_file.h"
+#include "base/file_lock.h"
 #include "base/output_files.h"
 #include "base/parallel.h"
 #include "base/quantity.h"
@@ -22,24 +18,6 @@ namespace dpo::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file lock. On a file system without locks it does nothing: two processes may then do the same work, and
-// the later file replaces an equal one.
-class Lock {
- public:
-  explicit Lock(const fs::path& path) : descriptor_(open_to_write(path, O_CREAT | O_RDWR, Owner::anyone)) {
-    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~Lock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 // Changes when files are read differently: tokens that an earlier version has made are then not used.
 constexpr int kRowsVersion = 2;
@@ -68,6 +46,13 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
   Sha256 hash;
   hash.add(parts);
   return to_hex(hash.finish());
+}
+
+// For `dpo cache`.
+std::string about(const Source& source, const config::RunConfig& config) {
+  return fmt::format("{} of {}, in tokens of {}", source.split == Split::Train ? "train" : "test",
+                     config::shown(source.name),
+                     config.model.tokenizer_name_or_path.value_or(config.model.name_or_path));
 }
 
 TokenizedText tokenize(const std::string& text, const text::Tokenizer& tokenizer, Token eos) {
@@ -189,7 +174,10 @@ fs::path path_of(const std::string& key, const TokenCache& cache) {
 // Another user's file is not trusted.
 std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, std::string& why) {
   std::error_code none;
-  if (is_own(path) && is_own(path.parent_path())) return TokenFile::open(path, key, why);
+  if (is_own(path) && is_own(path.parent_path())) {
+    mark_used(path);
+    return TokenFile::open(path, key, why);
+  }
   if (fs::exists(path, none)) why = "another user's";
   return std::nullopt;
 }
@@ -233,7 +221,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
   if (auto file = open_own(path, key, why)) return with_notes(std::move(*file), source, cache);
 
   make_own_folder(cache.folder);
-  const Lock lock(fs::path(path) += ".lock");
+  const FileLock lock(lock_of(path), FileLock::Kind::exclusive);
   if (auto file = open_own(path, key, why))  // another process made it meanwhile
     return with_notes(std::move(*file), source, cache);
   if (!why.empty())
@@ -242,7 +230,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
     SourceTexts texts = read_source(source, config);
     if (chat) texts.notes.push_back(chat_note(*chat));
     BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
-    TokenFileWriter writer(path, key);
+    TokenFileWriter writer(path, key, about(source, config));
     write_tokens(texts, source, tokenizer, chat, bad, writer, cache.progress);
     note_bad_rows(source, texts, cache.notes);
   }

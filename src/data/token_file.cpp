@@ -12,7 +12,7 @@
 namespace dpo::data {
 namespace {
 
-constexpr std::size_t kHeader = 128;
+constexpr std::size_t kHeader = 512;
 constexpr std::size_t kPieceOfTokens = 1u << 20;
 
 // All sizes; at the end of the file because they are not known before.
@@ -31,12 +31,9 @@ struct Footer {
   Sha256::Sum sum{};
 };
 
-std::string header_of(const std::string& key) {
-  // A cache of another format is tokenized again. 4: labels, and ranges that are not scored.
-  std::string header = "dpo tokens 5 " + key;
-  header.resize(kHeader, '\n');
-  return header;
-}
+// The first line of a file. A cache of another format is tokenized again. 6: what it is for; and columns of
+// Parquet whose types earlier versions read as empty.
+std::string first_line(const std::string& key) { return "dpo tokens 6 " + key + "\n"; }
 
 constexpr std::uint64_t padding(std::uint64_t bytes) { return (8 - bytes % 8) % 8; }
 
@@ -86,12 +83,12 @@ std::optional<TokenFile> TokenFile::open(const std::filesystem::path& path, cons
   std::error_code none;
   why.clear();
   if (!std::filesystem::exists(path, none)) return std::nullopt;
-  TokenFile file{MappedFile(path, "token cache")};
+  TokenFile file(path);
   const std::span<const std::byte> bytes = file.file_.bytes();
-  const std::string header = header_of(key);
+  const std::string expected = first_line(key);
   if (bytes.size() < kHeader + sizeof(Footer))
     why = "too short";
-  else if (std::memcmp(bytes.data(), header.data(), kHeader) != 0)
+  else if (std::memcmp(bytes.data(), expected.data(), expected.size()) != 0)
     why = "in another format or for another key";
   else if (file.read_tables(why))
     return file;
@@ -165,8 +162,11 @@ bool TokenFile::tables_agree() const {
   return true;
 }
 
-TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const std::string& key) : file_(path) {
-  const std::string header = header_of(key);
+TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const std::string& key,
+                                 const std::string& about)
+    : file_(path) {
+  std::string header = first_line(key) + about;
+  header.resize(kHeader, '\n');
   write(std::as_bytes(std::span(header)));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/output_files.h"
 #include "base/sha256.h"
@@ -38,8 +39,8 @@ struct StoredLabel {
 // The tokens of one source, not truncated, in one mapped file: prompts and their responses, each response
 // with its end-of-text token.
 //
-// The file: a line with format and key; tokens; tables; a footer with the sizes of all and the SHA-256 of
-// what is before it.
+// The file: a line with format and key, and one about what it is for; tokens; tables; a footer with the sizes
+// of all and the SHA-256 of what is before it. While it is open, `dpo cache` does not remove it.
 class TokenFile {
  public:
   // nullopt if there is no such file, or if it has another key or is damaged; then `why` says so.
@@ -84,7 +85,8 @@ class TokenFile {
   std::uint32_t sft_target(std::uint32_t prompt) const { return targets_[prompt]; }
 
  private:
-  explicit TokenFile(MappedFile file) : file_(std::move(file)) {}
+  explicit TokenFile(const std::filesystem::path& path)
+      : lock_(path, FileLock::Kind::shared), file_(path, "token cache") {}
   bool read_tables(std::string& why);
   bool tables_agree() const;
   std::span<const Token> text(std::uint32_t i) const {
@@ -94,6 +96,7 @@ class TokenFile {
     return ranges_.subspan(first_ranges_[i], first_ranges_[i + 1] - first_ranges_[i]);
   }
 
+  FileLock lock_;
   MappedFile file_;
   std::span<const Token> tokens_;
   std::span<const std::uint64_t> starts_;       // [texts + 1], into tokens_
@@ -118,7 +121,8 @@ class TokenFile {
 // Writes such a file, prompt by prompt. It appears with finish().
 class TokenFileWriter {
  public:
-  TokenFileWriter(const std::filesystem::path& path, const std::string& key);
+  // `about`: what the file is for, on one line; the rest of a long one is not stored.
+  TokenFileWriter(const std::filesystem::path& path, const std::string& key, const std::string& about);
 
   void begin_prompt(const PromptText& prompt);  // its texts follow as tokens
   // The prompt, then its responses. `unscored`: of a response, ascending ranges that do not overlap.

@@ -5,11 +5,14 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/output_files.h"
 #include "base/sha256.h"
 #include "comm/group.h"
+#include "model/tables/description.h"
 #include "train/batches.h"
 #include "train/records.h"
 
@@ -22,10 +25,41 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kSaveEvery{1};
 constexpr std::size_t kBatchesToCheck = 2;  // of scores that were read
 
+// The scores of one split in the cache.
+struct CacheEntry {
+  fs::path file;
+  ScoreTable::Key key;
+  std::string about;
+};
+
 fs::path file_of(const fs::path& folder, const ScoreTable::Key& key) {
   Sha256 sum;
   for (const auto& [name, value] : key) sum.add(name + "=" + value + "\n");
   return folder / (to_hex(sum.finish()).substr(0, 32) + ".safetensors");
+}
+
+std::string text_of(const model::Description& description) {
+  std::string text;
+  for (const auto& [name, value] : description) text += name + "=" + value + "\n";
+  return text;
+}
+
+// For `dpo cache`.
+std::string about(const config::RunConfig& config, data::Split split) {
+  return fmt::format("{} of {}, scored by {}{}", split == data::Split::Train ? "train" : "test",
+                     fmt::join(config.datasets, ", "), config.model.name_or_path,
+                     config.model.archive ? " with " + *config.model.archive : "");
+}
+
+// Files of earlier versions have neither the model's config.json in their key nor a checksum.
+void note_older(const fs::path& older, const fs::path& file, const Listener& listener) {
+  std::error_code none;
+  if (fs::exists(older, none) && !fs::exists(file, none))
+    listener.say(
+        fmt::format("note: {} was written by an older dpo, without a checksum, so its reference scores are "
+                    "computed again; "
+                    "'dpo cache' lists and removes such files",
+                    older.string()));
 }
 
 ScoreTable empty_table(const data::Examples& examples) {
@@ -48,11 +82,11 @@ class Collector {
         listener_(listener),
         table_(empty_table(examples)) {}
 
-  ScoreTable collect(const fs::path& file, const ScoreTable::Key& key, const std::vector<Indices>& batches) {
-    if (is_same_on_all_ranks(file)) {
-      table_.read(file, key);
-      check(file, batches);
-    }
+  ScoreTable collect(const CacheEntry& entry, const std::vector<Indices>& batches) {
+    const fs::path& file = entry.file;
+    if (is_first()) read(entry);
+    share();
+    check(file, batches);
     std::vector<const Indices*> missing;
     for (const Indices& batch : batches)
       if (!is_known(batch)) missing.push_back(&batch);
@@ -67,21 +101,34 @@ class Collector {
                          static_cast<std::int64_t>(missing.size()), "batches");
       const bool stop = any_rank_asked_to_stop(mesh_);
       if (!stop && Clock::now() - saved < kSaveEvery) continue;
-      save(file, key);
+      save(entry);
       if (stop) throw StoppedEarly("while scoring with the reference; the scores so far are saved");
       saved = Clock::now();
     }
-    save(file, key);
+    table_ = save(entry);
+    share();
     listener_.say(fmt::format("reference scores: saved in {}", file.string()));
     return std::move(table_);
   }
 
  private:
-  // A file that only some ranks see is ignored: all must have the same scores left to compute.
-  bool is_same_on_all_ranks(const fs::path& file) const {
-    const std::string own = is_own(file) ? to_hex(sha256_of_file(file)) : "";
-    const std::vector<std::string> seen = comm::gather_texts(*mesh_.all, own);
-    return !own.empty() && std::ranges::count(seen, own) == std::ssize(seen);
+  bool is_first() const { return mesh_.all->rank() == 0; }
+
+  // All ranks go on with the scores of the first one, which alone reads and writes the file.
+  void share() { table_.set_bytes(comm::broadcast_text(*mesh_.all, table_.bytes(), 0)); }
+
+  void read(const CacheEntry& entry) {
+    std::string why;
+    std::error_code none;
+    if (is_own(entry.file)) {
+      table_.read(entry.file, entry.key, why);
+      mark_used(entry.file);
+    } else if (fs::exists(entry.file, none)) {
+      why = "another user's";
+    }
+    if (!why.empty())
+      listener_.say(fmt::format("note: {}: the cached reference scores are {}; computing them again",
+                                entry.file.string(), why));
   }
 
   bool is_known(const Indices& batch) const {
@@ -89,9 +136,18 @@ class Collector {
                        [this](std::uint32_t example) { return table_.knows(example); });
   }
 
-  // All ranks have the same scores; one writes them.
-  void save(const fs::path& file, const ScoreTable::Key& key) const {
-    if (mesh_.all->rank() == 0) table_.write(file, key);
+  // The first rank writes the scores, together with those that other runs have written meanwhile; the earlier
+  // one of two stays, so that a resumed run finds what it trained with. Returns what the file has now.
+  ScoreTable save(const CacheEntry& entry) const {
+    if (!is_first()) return table_;
+    make_own_folder(entry.file.parent_path());
+    const FileLock lock(lock_of(entry.file), FileLock::Kind::exclusive);
+    ScoreTable stored = empty_table(examples_);
+    std::string why;
+    if (is_own(entry.file)) stored.read(entry.file, entry.key, why);
+    stored.add(table_);
+    stored.write(entry.file, entry.key, entry.about);
+    return stored;
   }
 
   // The scores of a batch, in its order.
@@ -164,14 +220,18 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const std::string& fingerprint, const config::RunConfig& config,
                                     const Listener& listener) {
   if (mesh.all->rank() == 0) make_own_folder(folder);  // fails now rather than after hours of scoring
-  ScoreTable::Key key{{"weights", fingerprint},
-                      {"precision", c10::toString(reference.product_dtype())},
-                      {"tokenizer", tokenizer}};
+  const ScoreTable::Key common{{"weights", fingerprint},
+                               {"precision", c10::toString(reference.product_dtype())},
+                               {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Indices>& batches) {
+    ScoreTable::Key key = common;
     key["examples"] = data::digest_of(examples);
+    const fs::path older = file_of(folder, key);
+    key["config.json"] = text_of(model::describe(reference.local.model().config));
+    note_older(older, file_of(folder, key), listener);
     return Collector(reference, mesh, config.gradient_accumulation_steps, examples, split, listener)
-        .collect(file_of(folder, key), key, batches);
+        .collect({file_of(folder, key), key, about(config, split)}, batches);
   };
   return {scores_of(train, data::Split::Train, training_batches(train, config)),
           test ? scores_of(*test, data::Split::Test, evaluation_batches(*test, config)) : ScoreTable()};

@@ -12,9 +12,9 @@
 namespace dpo::train {
 
 // The reference scores of every example of the run: read from `folder` if they were computed before with the
-// same weights (by their fingerprint), precision, tokenizer and examples. Missing ones are computed, in the
-// run's own batches, and saved every minute. Some of those read are computed again; a difference is a
-// UserError.
+// same weights (by their fingerprint), config.json, precision, tokenizer and examples, and are as they were
+// written. Missing ones are computed, in the run's own batches, and saved every minute together with those of
+// other runs. Some of those read are computed again; a difference is a UserError.
 CachedScores find_or_compute_scores(const std::filesystem::path& folder, const ReferenceModel& reference,
                                     const shard::Mesh& mesh, const data::Examples& train,
                                     const std::optional<data::Examples>& test, const std::string& tokenizer,

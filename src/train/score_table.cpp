@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/output_files.h"
+#include "base/sha256.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace dpo::train {
@@ -34,10 +35,20 @@ std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, con
   return {};
 }
 
-bool has(const json& key, const std::string& name, const std::string& value) {
-  if (!key.is_object()) return false;
-  const auto found = key.find(name);
-  return found != key.end() && found->is_string() && found->get_ref<const std::string&>() == value;
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+constexpr const char* kChecksum = "sha256";
+
+// The parts of a file in this order, each with its size.
+std::string checksum_of(const std::vector<std::span<const std::byte>>& parts) {
+  Sha256 sum;
+  for (const std::span<const std::byte> part : parts) {
+    sum.add(fmt::format("{}\n", part.size()));
+    sum.add(part);
+  }
+  return to_hex(sum.finish());
 }
 
 // Calls `action(index in the table, response of the forest)` for each response of each example.
@@ -79,31 +90,51 @@ void ScoreTable::set(const data::Forest& forest, std::span<const std::uint32_t> 
                     [&](std::size_t entry, std::size_t response) { scores_[entry] = scores[response]; });
 }
 
-void ScoreTable::write(const std::filesystem::path& file, const Key& key) const {
-  const std::string text = json(key).dump();
-  make_own_folder(file.parent_path());
-  checkpoint::write_safetensors(file,
-                                {source_of("key", Dtype::U8, text), source_of("scores", Dtype::F64, scores_),
-                                 source_of("starts", Dtype::I64, starts_)});
+void ScoreTable::add(const ScoreTable& other) {
+  assert(starts_ == other.starts_);
+  for (std::size_t i = 0; i < scores_.size(); ++i)
+    if (std::isnan(scores_[i])) scores_[i] = other.scores_[i];
 }
 
-void ScoreTable::read(const std::filesystem::path& path, const Key& key) {
-  const checkpoint::SafetensorsFile file(path);
-  const auto text = bytes_of(file, "key", Dtype::U8);
-  const json found = json::parse(reinterpret_cast<const char*>(text.data()),
-                                 reinterpret_cast<const char*>(text.data() + text.size()), nullptr, false);
-  for (const auto& [name, value] : key)
-    if (!has(found, name, value))
-      throw UserError(fmt::format(
-          "{}: reference scores for a different {}; expected {}. Remove the file to compute them again",
-          path.string(), name, value));
-  const auto starts = bytes_of(file, "starts", Dtype::I64), scores = bytes_of(file, "scores", Dtype::F64);
-  if (starts.size() != starts_.size() * sizeof(std::int64_t) ||
-      std::memcmp(starts.data(), starts_.data(), starts.size()) != 0 ||
-      scores.size() != scores_.size() * sizeof(double))
-    throw UserError(fmt::format(
-        "{}: reference scores for different examples. Remove the file to compute them again", path.string()));
-  if (!scores.empty()) std::memcpy(scores_.data(), scores.data(), scores.size());
+std::string ScoreTable::bytes() const { return std::string(text_of(std::as_bytes(std::span(scores_)))); }
+
+void ScoreTable::set_bytes(std::string_view bytes) {
+  assert(bytes.size() == scores_.size() * sizeof(double));
+  if (!bytes.empty()) std::memcpy(scores_.data(), bytes.data(), bytes.size());
+}
+
+void ScoreTable::write(const std::filesystem::path& file, const Key& key, const std::string& about) const {
+  const std::string text = json(key).dump();
+  const std::string sum = checksum_of({std::as_bytes(std::span(text)), std::as_bytes(std::span(about)),
+                                       std::as_bytes(std::span(starts_)), std::as_bytes(std::span(scores_))});
+  make_own_folder(file.parent_path());
+  checkpoint::write_safetensors(
+      file, {source_of("key", Dtype::U8, text), source_of("about", Dtype::U8, about),
+             source_of(kChecksum, Dtype::U8, sum), source_of("scores", Dtype::F64, scores_),
+             source_of("starts", Dtype::I64, starts_)});
+}
+
+bool ScoreTable::read(const std::filesystem::path& path, const Key& key, std::string& why) {
+  std::error_code none;
+  why.clear();
+  if (!std::filesystem::exists(path, none)) return false;
+  why = "damaged";
+  try {
+    const checkpoint::SafetensorsFile file(path);
+    const auto text = bytes_of(file, "key", Dtype::U8), about = bytes_of(file, "about", Dtype::U8),
+               starts = bytes_of(file, "starts", Dtype::I64), scores = bytes_of(file, "scores", Dtype::F64);
+    if (text_of(bytes_of(file, kChecksum, Dtype::U8)) != checksum_of({text, about, starts, scores}))
+      return false;
+    if (text_of(text) != json(key).dump() || starts.size() != starts_.size() * sizeof(std::int64_t) ||
+        std::memcmp(starts.data(), starts_.data(), starts.size()) != 0 ||
+        scores.size() != scores_.size() * sizeof(double))
+      return why = "of another run", false;
+    set_bytes(text_of(scores));
+  } catch (const UserError&) {
+    return false;
+  }
+  why.clear();
+  return true;
 }
 
 }  // namespace dpo::train

@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/forest.h"
@@ -26,13 +27,20 @@ class ScoreTable {
   void set(const data::Forest& forest, std::span<const std::uint32_t> indices,
            std::span<const double> scores);
 
-  // The file is a safetensors file with the arrays `starts` and `scores` and, as JSON, the `key`: what the
-  // scores depend on. It is complete or absent.
-  using Key = std::map<std::string, std::string>;
-  void write(const std::filesystem::path& file, const Key& key) const;
+  // Takes scores that this table does not have.
+  void add(const ScoreTable& other);
 
-  // Another key or size is a UserError that says what differs.
-  void read(const std::filesystem::path& file, const Key& key);
+  // The scores as bytes, for the other ranks; and back.
+  std::string bytes() const;
+  void set_bytes(std::string_view bytes);
+
+  // The file is a safetensors file with the arrays `starts` and `scores`, the `key` (what the scores depend
+  // on, as JSON), `about` (for `dpo cache`), and the SHA-256 of all four. It is complete or absent.
+  using Key = std::map<std::string, std::string>;
+  void write(const std::filesystem::path& file, const Key& key, const std::string& about) const;
+
+  // Returns false if there is no such file, or if it is damaged or has another key; then `why` says so.
+  bool read(const std::filesystem::path& file, const Key& key, std::string& why);
 
  private:
   std::vector<std::int64_t> starts_ = {0};  // [examples + 1], into scores

@@ -62,7 +62,11 @@ const ScoreTable::Key kKey{{"weights", "w"}, {"precision", "Float"}};
 bool try_scores(std::string_view input) {
   const MemoryFile file(input);
   ScoreTable table(kResponses);
-  if (!accepts([&] { table.read(file.path(), kKey); }, check_some_message)) return false;
+  std::string why;
+  if (!table.read(file.path(), kKey, why)) {
+    if (why.empty()) fail("refused without a reason");
+    return false;
+  }
   for (std::uint32_t example = 0; example < kResponses.size(); ++example) table.knows(example);
   return true;
 }
@@ -133,7 +137,7 @@ std::string make_metrics(Mutator& mutator) {
 std::string make_scores(Mutator& mutator) {
   static const std::string kSeed = [] {
     const TempFolder folder;
-    ScoreTable(kResponses).write(folder.path() / "scores", kKey);
+    ScoreTable(kResponses).write(folder.path() / "scores", kKey, "about");
     return folder.read("scores");
   }();
   std::string file = kSeed;

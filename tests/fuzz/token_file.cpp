@@ -56,7 +56,7 @@ bool try_input(std::string_view input) {
 
 std::string seed() {
   const TempFolder folder;
-  dpo::data::TokenFileWriter writer(folder.path() / "tokens", kKey);
+  dpo::data::TokenFileWriter writer(folder.path() / "tokens", kKey, "about");
   const std::vector<dpo::data::Token> tokens{1, 2, 3, 4, 5};
   for (std::uint32_t p = 0; p < 3; ++p) {
     dpo::data::PromptText prompt;

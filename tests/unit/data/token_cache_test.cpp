@@ -90,7 +90,7 @@ TEST_F(CachedTokens, HoldLabelsAndRangesThatAreNotScored) {
   const std::vector<Token> tokens = {1, 2, 3, 4, 5};
   const std::vector<TokenRange> ranges = {{0, 1}, {3, 5}};
   const auto write_file = [&](std::span<const TokenRange> unscored, std::uint32_t labelled) {
-    TokenFileWriter writer(path, "key");
+    TokenFileWriter writer(path, "key", "about");
     PromptText prompt;
     prompt.responses.resize(2);
     prompt.labels = {{labelled, false, 0.5f}, {0, true, 2.0f}};

@@ -1,0 +1,64 @@
+#include "base/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace dpo {
+namespace {
+
+constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // opening a pipe would wait
+
+// Returns whether the lock is held, or cannot be had on this file system.
+bool lock(int descriptor, int operation) {
+  while (flock(descriptor, operation) != 0)
+    if (errno != EINTR) return errno != EWOULDBLOCK;
+  return true;
+}
+
+// A file that was removed or replaced while this process waited is not what others will lock.
+bool is_still_at(int descriptor, const std::filesystem::path& path) {
+  struct stat opened {
+  }, found{};
+  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &found) == 0 &&
+         opened.st_ino == found.st_ino && opened.st_dev == found.st_dev;
+}
+
+}  // namespace
+
+FileLock::FileLock(const std::filesystem::path& file, Kind kind) {
+  const bool creates = kind == Kind::exclusive;
+  do {
+    if (descriptor_ >= 0) close(descriptor_);
+    descriptor_ = open(file.c_str(), kFlags | (creates ? O_CREAT | O_RDWR : O_RDONLY), 0666);
+    if (descriptor_ < 0) return;
+    lock(descriptor_, creates ? LOCK_EX : LOCK_SH);
+  } while (!is_still_at(descriptor_, file));
+}
+
+std::optional<FileLock> FileLock::try_exclusive(const std::filesystem::path& file) {
+  FileLock held(open(file.c_str(), kFlags | O_RDWR));
+  if (held.descriptor_ >= 0 && !lock(held.descriptor_, LOCK_EX | LOCK_NB)) return std::nullopt;
+  return held;
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+std::filesystem::path lock_of(const std::filesystem::path& path) {
+  return std::filesystem::path(path) += ".lock";
+}
+
+}  // namespace dpo
