@@ -32,7 +32,7 @@ ALLOWED = {
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
     "run": ["train", "plan", "track"],
-    "commands": ["config", "data", "plan", "report", "serve", "track"],
+    "commands": ["checkpoint/formats", "config", "data", "plan", "report", "serve", "track"],
     "engine": ["commands", "run", "demo"],
 }
 # These build without LibTorch.

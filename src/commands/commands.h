@@ -140,6 +140,7 @@ void describe(CLI::App& command, BenchDeviceArguments& arguments);
 inline constexpr const char* kBenchHelp = "measure training speed, or the speed of this machine";
 
 // The commands that need no LibTorch.
+Command cache_command();
 Command config_command();
 Command data_command();
 Command doctor_command();

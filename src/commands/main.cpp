@@ -19,16 +19,28 @@ int main(int argc, char** argv) {
     ::unsetenv("MLFLOW_TRACKING_URI");  // its runs are not among those that the user tracks
     return engine(parsed);
   };
-  return run_program(
-      program,
-      {make_command<DemoArguments>("demo", demo), make_command<TrainArguments>("train", engine),
-       plan_command(), fetch_command(), push_command(), config_command(), data_command(), doctor_command(),
-       tokenize_command(), render_command(), make_command<ConvertArguments>("convert", engine),
-       make_command<MergeArguments>("merge", engine), make_command<InitArguments>("init", engine),
-       make_command<SampleArguments>("sample", engine), make_command<ScoreArguments>("score", engine),
-       report_command(), serve_command(), track_command(),
-       make_group("bench", kBenchHelp,
-                  {make_command<BenchTrainArguments>("train", engine),
-                   make_command<BenchDeviceArguments>("device", engine)})},
-      arguments, /*first_steps=*/{"demo", "data", "plan", "train", "serve", "sample"});
+  return run_program(program,
+                     {make_command<DemoArguments>("demo", demo),
+                      make_command<TrainArguments>("train", engine),
+                      plan_command(),
+                      fetch_command(),
+                      push_command(),
+                      config_command(),
+                      data_command(),
+                      cache_command(),
+                      doctor_command(),
+                      tokenize_command(),
+                      render_command(),
+                      make_command<ConvertArguments>("convert", engine),
+                      make_command<MergeArguments>("merge", engine),
+                      make_command<InitArguments>("init", engine),
+                      make_command<SampleArguments>("sample", engine),
+                      make_command<ScoreArguments>("score", engine),
+                      report_command(),
+                      serve_command(),
+                      track_command(),
+                      make_group("bench", kBenchHelp,
+                                 {make_command<BenchTrainArguments>("train", engine),
+                                  make_command<BenchDeviceArguments>("device", engine)})},
+                     arguments, /*first_steps=*/{"demo", "data", "plan", "train", "serve", "sample"});
 }
