@@ -7,14 +7,14 @@
 
 namespace dpo::config {
 
-// What an evaluation uses: eval_batch_size and n_eval_examples. Of a test split with fewer, each example
-// once, in batches of about equal size; then `note` says so.
+// What an evaluation uses: n_eval_examples of the test split, or all if it has fewer (then `note` says so),
+// each once, in batches of about equal size, at most eval_batch_size.
 struct EvaluationSize {
   std::int64_t batch = 0, examples = 0;
-  bool is_whole_split = false;
   std::string note = {};
 };
 
+// `test_examples`: 0 if their number is not known.
 EvaluationSize evaluation_size(const RunConfig& run, std::int64_t test_examples);
 
 }  // namespace dpo::config

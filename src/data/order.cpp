@@ -33,9 +33,9 @@ void ExampleOrder::begin_epoch() {
 std::optional<std::vector<std::uint32_t>> ExampleOrder::next() {
   std::vector<std::uint32_t> batch;
   const auto batch_size = static_cast<std::size_t>(limits_.batch_size);
-  // The limit on examples is checked between full batches only, as in the original.
+  // In training, the limit on examples is checked between full batches only, as in the original.
   if (epoch_ >= 0 && is_over()) return std::nullopt;
-  while (batch.size() < batch_size) {
+  while (batch.size() < batch_size && !(limits_.keeps_partial && is_over())) {
     if (at_ == prompts_.size()) {
       begin_epoch();
       if (limits_.keeps_partial && !batch.empty()) return batch;

@@ -14,7 +14,9 @@ struct OrderLimits {
   std::int64_t batch_size = 1;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> examples;
-  bool keeps_partial = false;  // the partial batch at the end of an epoch is given too
+  // The partial batch at the end of an epoch is given too, and the last one ends with the last of so many
+  // examples.
+  bool keeps_partial = false;
 };
 
 // The order of examples, batch by batch, as in the original: every epoch shuffles the prompts of the epoch

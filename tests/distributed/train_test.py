@@ -20,8 +20,8 @@ from tiny_run import ENDLESS, METRICS, STOPPED, TRAINING_FAILED, TinyRuns, distu
 
 TOLERANCE = 1e-5  # relative, float32
 # SGD: optimizers that divide by the gradient's size turn rounding into full updates.
-# Batches of 12 are divisible by every number of ranks here.
-SHORT = ["batch_size=12", "n_examples=240", "eval_every=120", "eval_batch_size=12", "n_eval_examples=12", "data.test_share=0.1",
+# Batches of 12 are divisible by every number of ranks here; an evaluation has two of 7.
+SHORT = ["batch_size=12", "n_examples=240", "eval_every=120", "eval_batch_size=12", "n_eval_examples=14", "data.test_share=0.1",
          "optimizer=SGD", "lr=0.01"]
 MESHES = {"2 shards": ["trainer=FSDPTrainer", "mesh.shard=2"],
           "3 shards, whole gradients": ["trainer=FSDPTrainer", "mesh.shard=3", "fsdp_accumulate=whole",
@@ -35,7 +35,7 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok
 class Compared(TinyRuns):
     def close(self, run, other, file="model.safetensors"):
         """Losses of every update and evaluation, and the final weights."""
-        keys = ("loss", "logps", "grad_norm", "aux_loss")
+        keys = ("loss", "logps", "grad_norm", "aux_loss", "counters/eval_examples")
         numbers = lambda folder: [[line[key] for key in line if key.startswith(keys)]
                                   for line in self.metrics(folder)]
         found, expected = numbers(run), numbers(other)

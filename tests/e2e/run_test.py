@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from report_page import Page
-from tiny_run import PROGRAM, TRAINING_FAILED, TinyRuns, main
+from tiny_run import PROGRAM, TRAINING_FAILED, TinyRuns, main, make_data
 
 
 def files_of_at_most(size):
@@ -159,6 +159,23 @@ class Run(TinyRuns):
         best = self.short(self.folder / "unevaluated", "eval_every=null", "best_metric=loss/eval")
         self.assertEqual(best.returncode, 1)
         self.assertIn("eval_every=null turns evaluation off", " ".join(best.stderr.split()))
+
+    def test_each_held_out_example_counts_once(self):
+        """20 examples for testing, evaluated in batches of at most 8: neither 24 nor the first twice; also if only some are asked for."""
+        data = self.folder / "held-out"
+        data.mkdir()
+        make_data(data / "train.jsonl", 16)
+        make_data(data / "test.jsonl", 20)
+        for asked, count in ((20, 20), (11, 11), (256, 20)):
+            run = self.folder / f"held-out-{asked}"
+            self.check(self.short(run, f"datasets=[{data}]", "n_examples=8", "eval_every=8", "eval_batch_size=8", f"n_eval_examples={asked}"))
+            self.assertEqual([line["counters/eval_examples"] for line in self.metrics(run) if "loss/eval" in line], [count] * 2)
+            for name in ("eval_examples.jsonl", "eval/step-0.jsonl", "eval/step-8.jsonl"):
+                examples = [json.loads(line)["example"] for line in (run / name).read_text().splitlines()]
+                self.assertEqual((len(examples), len(set(examples))), (count, count), name)
+            self.assertIn(f"{count} held-out examples", Page(run / "report.html").text)
+        losses = [json.loads(line)["loss"] for line in (run / "eval/step-8.jsonl").read_text().splitlines()]
+        self.assertAlmostEqual(sum(losses) / 20, [line["loss/eval"] for line in self.metrics(run) if "loss/eval" in line][1], places=9)
 
     def test_settings_of_the_optimizer_change_the_run(self):
         plain, said, other = (self.folder / name for name in ("adamw", "adamw-said", "adamw-other"))

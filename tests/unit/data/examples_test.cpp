@@ -351,16 +351,21 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
           "n_eval_examples=256: the test split has only 2 examples, so an evaluation uses each of them once"),
       std::string::npos);
   config_.n_eval_examples = 2;
-  EXPECT_NE(config::evaluation_size(config_, 13).note.find("eval_batch_size=16: the test split has only 13"),
-            std::string::npos);
-  EXPECT_EQ(config::evaluation_size(config_, 16).note, "");
+  EXPECT_EQ(config::evaluation_size(config_, 13).note, "");
+  EXPECT_EQ(config::evaluation_size(config_, 13).batch, 2);
 }
 
 // The original would take them again and again, as if there were more of them.
 TEST_F(Policies, AnEvaluationTakesNoneTwice) {
-  config_.eval_batch_size = 16;
-  config_.n_eval_examples = 256;
-  for (const std::int64_t count : {1, 16, 17, 100, 255, 256, 257, 1000}) {
+  struct Case {
+    std::int64_t batch, wanted, count;  // in the test split
+  };
+  std::vector<Case> cases = {{8, 20, 20},    {8, 20, 21},    {8, 20, 1000},
+                             {16, 303, 303}, {16, 303, 310}, {16, 10, 1000}};
+  for (const std::int64_t count : {1, 16, 17, 100, 255, 256, 257, 1000}) cases.push_back({16, 256, count});
+  for (const auto& [batch_size, wanted, count] : cases) {
+    config_.eval_batch_size = batch_size;
+    config_.n_eval_examples = wanted;
     ExampleList list;
     list.origins.resize(static_cast<std::size_t>(count));
     list.starts.resize(static_cast<std::size_t>(count) + 1);
@@ -369,13 +374,14 @@ TEST_F(Policies, AnEvaluationTakesNoneTwice) {
     std::set<std::uint32_t> seen;
     std::size_t all = 0;
     while (const auto batch = order.next()) {
-      EXPECT_LE(batch->size(), 16u);
-      EXPECT_GE(batch->size(), std::min<std::size_t>(static_cast<std::size_t>(count), 8)) << count;
+      EXPECT_LE(std::ssize(*batch), batch_size);
+      EXPECT_GE(std::ssize(*batch), std::min({count, wanted, batch_size / 2})) << count;
       all += batch->size();
       seen.insert(batch->begin(), batch->end());
     }
     EXPECT_EQ(seen.size(), all) << count;
-    EXPECT_EQ(all, static_cast<std::size_t>(std::min<std::int64_t>(count, 256))) << count;
+    EXPECT_EQ(static_cast<std::int64_t>(all), std::min(count, wanted)) << count;
+    EXPECT_EQ(config::evaluation_size(config_, count).examples, std::min(count, wanted)) << count;
   }
 }
 
