@@ -181,10 +181,15 @@ std::string without_folders(const std::string& path, const HubNames& names) {
   return is_checkpoint ? "RUN/" + name : name;
 }
 
-report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
+config::Resolved read_run_config(const fs::path& run) {
   config::Request request;
   request.config_file = run / "config.yaml";
-  const config::Resolved resolved = config::compose(request);
+  request.interpolates = false;
+  return config::compose(request);
+}
+
+report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
+  const config::Resolved resolved = read_run_config(run);
   const config::RunConfig& config = resolved.values;
   const HubNames names = hub_names_of(run);
   report::CardRun facts;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "config/compose.h"
 #include "report/card.h"
 
 namespace dpo::commands {
@@ -19,6 +20,10 @@ struct KeyFacts {
                                 // configuration names it, if that is known to be on the hub
   std::string exp_name = {};    // for the command that repeats it
 };
+
+// Reads config.yaml of a run, which may be somebody else's: it has the values that were used, so a
+// ${oc.env:NAME} in it is text, and says nothing about the environment of this process.
+config::Resolved read_run_config(const std::filesystem::path& run);
 
 // Reads config.yaml of a run. Nothing in the result names a folder of this machine.
 report::CardRun read_keys(const std::filesystem::path& run, const KeyFacts& given);

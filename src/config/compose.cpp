@@ -180,11 +180,11 @@ void excuse(Node& tree, const std::vector<std::string>& not_needed) {
 }
 
 Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems, Texts notes,
-                const std::vector<std::string>& not_needed = {}) {
+                const std::vector<std::string>& not_needed = {}, bool interpolates = true) {
   for (const Override& change : changes) collect(problems, [&] { apply(tree, change); });
   if (count_nodes(tree) > kMostNodes) throw UserError(fmt::format("more than {} values", kMostNodes));
   fill_defaults(tree);
-  interpolate(tree, problems);
+  interpolates ? interpolate(tree, problems) : keep_interpolations(tree);
   fill_defaults(tree);
   excuse(tree, not_needed);
   Resolved resolved;
@@ -208,8 +208,8 @@ Resolved compose(const Request& request) {
     complete = true;
   });
   if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
-  return finish(std::move(tree), arguments.changes, std::move(problems), std::move(notes),
-                request.not_needed);
+  return finish(std::move(tree), arguments.changes, std::move(problems), std::move(notes), request.not_needed,
+                request.interpolates);
 }
 
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {

@@ -19,6 +19,7 @@ struct Request {
   std::optional<std::filesystem::path> config_file;  // --config FILE
   std::vector<std::filesystem::path> config_dirs;    // --config-dir DIR, searched before the built-in presets
   std::vector<std::string> not_needed = {};          // required keys that this command does without
+  bool interpolates = true;  // false: ${...} stays as text, since the file may be somebody else's
 };
 
 struct Resolved {

@@ -234,6 +234,19 @@ class Resolver {
 
 void interpolate(Node& root, std::vector<std::string>& problems) { Resolver(root, problems).resolve_all(); }
 
+void keep_interpolations(Node& root) {
+  for (Node& child : root.children) keep_interpolations(child);
+  if (root.kind != Kind::Text) return;
+  std::string& text = root.text;
+  for (std::size_t at = text.find("${"); at != text.npos; at = text.find("${", at + 2)) {
+    std::size_t slashes = 0;
+    while (slashes < at && text[at - slashes - 1] == '\\') ++slashes;
+    if (slashes % 2 == 0) continue;
+    text.erase(at - slashes, slashes / 2 + 1);
+    at -= slashes / 2 + 1;
+  }
+}
+
 std::string escape_interpolations(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

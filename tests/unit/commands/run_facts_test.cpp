@@ -1,5 +1,9 @@
 #include "commands/run_facts.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 namespace dpo::commands {
@@ -24,6 +28,26 @@ TEST(WithoutFolders, KeepsWhatTheRunReadFromTheHub) {
     EXPECT_EQ(without_folders(name, names), name);
   for (const char* name : {"org/model@v2", "org/pairs", "else/model"})
     EXPECT_EQ(without_folders(name, names), std::string(name).substr(std::string(name).find('/') + 1));
+}
+
+// Whoever looks at the run of somebody else must not show what is in the own environment.
+TEST(ReadKeys, DoesNotReadTheEnvironment) {
+  const std::filesystem::path run = std::filesystem::path(testing::TempDir()) / "dpo_foreign_run";
+  std::filesystem::create_directories(run);
+  ::setenv("DPO_TEST_TOKEN", "hf_secret", 1);
+  std::ofstream(run / "config.yaml")
+      << "exp_name: x\nmodel:\n  name_or_path: ${oc.env:DPO_TEST_TOKEN}\n"
+         "  tokenizer_name_or_path: a${exp_name}\ndatasets: [\"${oc.env:DPO_TEST_TOKEN}\"]\n"
+         "chat_template: ${oc.env:DPO_NOT_SET,secret}\n";
+  EXPECT_EQ(read_run_config(run).values.model.name_or_path, "${oc.env:DPO_TEST_TOKEN}");
+  const report::CardRun facts = read_keys(run, {});
+  std::string shown = facts.base + " " + facts.command;
+  for (const std::string& data : facts.data) shown += " " + data;
+  for (const auto& [name, value] : facts.settings) shown += " " + name + "=" + value;
+  EXPECT_EQ(shown.find("hf_secret"), shown.npos) << shown;
+  EXPECT_NE(shown.find("${oc.env:DPO_TEST_TOKEN}"), shown.npos) << shown;
+  ::unsetenv("DPO_TEST_TOKEN");
+  std::filesystem::remove_all(run);
 }
 
 }  // namespace

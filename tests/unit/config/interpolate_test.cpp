@@ -65,6 +65,23 @@ TEST(Interpolate, Environment) {
   EXPECT_EQ(x_of("x: ${oc.env:DPO_NOT_SET,null}"), "null");
 }
 
+TEST(KeptInterpolations, AreText) {
+  const Variable variable("DPO_TEST_SET", "secret");
+  const auto kept = [](const std::string& text) {
+    Node root = make_map({});
+    root.children.push_back(make_scalar(Node::Kind::Text, text, {}));
+    keep_interpolations(root);
+    return root.children[0].text;
+  };
+  for (const std::string text :
+       {"${oc.env:DPO_TEST_SET}", "a${oc.env:DPO_TEST_SET}${x}", "${", "plain", R"(a\\${x})"})
+    EXPECT_EQ(kept(text), text);
+  // Whatever a run writes is read back as it was.
+  for (const std::string text :
+       {"${oc.env:DPO_TEST_SET}", "a${x}b${y}", R"(\${x})", R"(\\${x}\)", "plain", "a$b{c}"})
+    EXPECT_EQ(kept(escape_interpolations(text)), text);
+}
+
 TEST(Interpolate, ProblemsSayWhichAndWhere) {
   EXPECT_EQ(x_of("x: ${nope}"), "x: got '${nope}': unknown key 'nope' (f.yaml:1)");
   EXPECT_EQ(x_of("x: ${batchsize}"),
