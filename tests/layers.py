@@ -31,7 +31,7 @@ ALLOWED = {
     "track": ["base", "http"],
     "demo": ["base", "report", "text"],
     "train": ["config", "data", "ops", "model", "loss", "comm", "shard", "optim", "checkpoint"],
-    "run": ["train", "plan", "track"],
+    "run": ["train", "plan", "report", "track"],
     "commands": ["checkpoint/formats", "config", "data", "plan", "report", "serve", "track"],
     "engine": ["commands", "run", "demo"],
 }

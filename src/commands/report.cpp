@@ -108,7 +108,10 @@ report::RunSource source_of(const fs::path& run) {
   return source;
 }
 
-void write_report(const fs::path& run) { write_file(run / kReport, report::run_page(source_of(run))); }
+void write_report(const fs::path& run, report::FollowedRun& followed) {
+  followed.read();
+  write_file(run / kReport, report::run_page(source_of(run), followed));
+}
 
 Command report_command() { return make_command<ReportArguments>("report", run_report); }
 

@@ -84,20 +84,23 @@ report::Table samples_of(const Results& results) {
 }
 
 std::vector<report::Chart> charts_of(const report::MetricLog& sft, const report::MetricLog& dpo) {
-  const auto both = [](const report::MetricLog& log, const std::string& title, const std::string& train,
-                       const std::string& held_out) {
+  const auto points = [](const report::MetricLog& log, const std::string& metric) {
+    return log.series(metric).means(report::Series::kMostGroups);
+  };
+  const auto both = [&](const report::MetricLog& log, const std::string& title, const std::string& train,
+                        const std::string& held_out) {
     return report::Chart{
         title,
         "examples",
-        {{"training", log.points(train)}, {"held out", log.points(held_out), report::Mark::dots}}};
+        {{"training", points(log, train)}, {"held out", points(log, held_out), report::Mark::dots}}};
   };
   return {both(sft, "SFT: loss", "loss/train", "loss/eval"),
           both(dpo, "DPO: loss", "loss/train", "loss/eval"),
           both(dpo, "DPO: reward accuracy", "rewards_train/accuracies", "rewards_eval/accuracies"),
           report::Chart{"DPO: rewards, held out",
                         "examples",
-                        {{"chosen", dpo.points("rewards_eval/chosen"), report::Mark::dots},
-                         {"rejected", dpo.points("rewards_eval/rejected"), report::Mark::dots}}}};
+                        {{"chosen", points(dpo, "rewards_eval/chosen"), report::Mark::dots},
+                         {"rejected", points(dpo, "rewards_eval/rejected"), report::Mark::dots}}}};
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ class Demonstration {
   // After a run that succeeded: the report as well.
   const demo::Results& finish(double seconds) {
     const report::MetricLog sft(folder_ / "sft" / "metrics.jsonl"), dpo(folder_ / "dpo" / "metrics.jsonl");
-    results_.heldout_accuracy = dpo.points("rewards_eval/accuracies").back().y;
+    results_.heldout_accuracy = dpo.series("rewards_eval/accuracies").last().y;
     results_.seconds = seconds;
     write_file(report(), demo::to_html(results_, sft, dpo));
     return results_;

@@ -262,7 +262,9 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
   write_environment(folder.path(), world, listener);
-  folder.use_report(commands::write_report);
+  folder.use_report([followed = std::make_shared<report::FollowedRun>(folder.path())](const fs::path& run) {
+    commands::write_report(run, *followed);
+  });
   folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
   for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
   report(start_event(prepared, in, folder.path()), folder, listener);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -141,10 +142,12 @@ void add_findings_of_all(Page& page, const Runs& runs) {
 }  // namespace
 
 std::string comparison_page(std::span<const RunSource> sources) {
+  std::deque<FollowedRun> followed;  // whose elements stay where they are
   Runs runs;
   std::set<std::string> losses;
   for (const RunSource& source : sources) {
-    runs.emplace_back(source);
+    followed.emplace_back(source.folder).read();
+    runs.emplace_back(source, followed.back());
     if (source.facts) losses.insert(source.facts->loss);
   }
   Page page(fmt::format("{} compared", plural(std::ssize(runs), "run")));

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,14 +9,8 @@
 
 namespace dpo::report {
 
-// The means of an evaluation.
-struct Evaluation {
-  double examples = 0;  // trained on before
-  double loss = 0;
-  std::optional<double> accuracy = {}, margin = {};  // of preference losses
-};
-
-// The evaluations of a run, as far as a checkpoint after `most` examples.
+// The evaluations of a run in the order of training, as far as a checkpoint after `most` examples; of those
+// that were repeated the last.
 std::vector<Evaluation> evaluations_of(const MetricLog& log,
                                        double most = std::numeric_limits<double>::infinity());
 

@@ -47,17 +47,19 @@ void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<s
 
 }  // namespace
 
-LoadedRun::LoadedRun(const RunSource& run)
+LoadedRun::LoadedRun(const RunSource& run, const FollowedRun& followed)
     : source(run),
-      log(run.folder / "metrics.jsonl"),
+      log(followed.metrics()),
       evaluations(evaluations_of(log)),
-      said(read_log(run.folder / "log.txt")),
+      said(followed.log()),
       plan(read_object(run.folder / "plan.json")),
-      environment(read_object(run.folder / "environment.json")) {}
+      environment(read_object(run.folder / "environment.json")) {
+  require_readable(run.folder / "metrics.jsonl", "metrics of a run");
+}
 
 std::int64_t LoadedRun::last_counter(const std::string& name) const {
-  const std::vector<Point>& points = log.points("counters/" + name);
-  return points.empty() ? 0 : whole_number(points.back().y);
+  const Series& counted = log.series("counters/" + name);
+  return counted.empty() ? 0 : whole_number(counted.last().y);
 }
 
 std::vector<std::int64_t> LoadedRun::steps_in(const char* subfolder) const {
@@ -105,14 +107,11 @@ Learned what_was_learned(const LoadedRun& run) {
 }
 
 Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric) {
-  return {name, means_of(run.log.points(metric), kTrainPoints)};
+  return {name, run.log.series(metric).means(kTrainPoints)};
 }
 
 Curve eval_curve(const LoadedRun& run, const std::string& name, const std::string& metric) {
-  Curve curve{name, {}, Mark::dots};
-  const std::vector<Point>& all = run.log.points(metric);
-  for (const std::size_t i : some_of(all.size(), kEvalPoints)) curve.points.push_back(all[i]);
-  return curve;
+  return {name, run.log.series(metric).some(kEvalPoints), Mark::dots};
 }
 
 void add_chart(std::vector<Chart>& charts, const std::string& title, std::vector<Curve> curves) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/evaluations.h"
+#include "report/followed_run.h"
 #include "report/page.h"
 #include "report/run_files.h"
 #include "report/run_report.h"
@@ -14,12 +15,13 @@ namespace dpo::report {
 
 // What the parts of a report read.
 struct LoadedRun {
-  explicit LoadedRun(const RunSource& run);
+  // `followed`: the files of the same run that grow, read before. A UserError if the run has no metrics.
+  LoadedRun(const RunSource& run, const FollowedRun& followed);
 
   const RunSource& source;
-  MetricLog log;
+  const MetricLog& log;
   std::vector<Evaluation> evaluations;
-  LogFacts said;
+  const LogFacts& said;
   nlohmann::json plan, environment;
 
   std::int64_t last_counter(const std::string& name) const;  // 0: unknown

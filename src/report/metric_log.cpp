@@ -2,56 +2,61 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
-#include <nlohmann/json.hpp>
-
-#include "base/files.h"
+#include "report/tail.h"
 
 namespace dpo::report {
+namespace {
 
-MetricLog::MetricLog(const std::filesystem::path& file) {
-  constexpr std::size_t kLargest = 1u << 30;
-  const std::string text = read_text_file(file, "metrics of a run", kLargest);
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const auto line = nlohmann::json::parse(text.data() + start, text.data() + end, nullptr, false);
-    start = end + 1;
-    if (!line.is_object()) continue;
-    const auto examples = line.find("counters/examples");
-    if (examples == line.end() || !examples->is_number()) continue;
-    for (const auto& [name, value] : line.items())
-      if (value.is_number()) points_[name].push_back({examples->get<double>(), value.get<double>()});
-  }
+// A file that is not a run's own may have any names.
+constexpr std::size_t kMostMetrics = 1000, kLongestName = 200;
+
+std::optional<double> value_in(const NamedNumbers& numbers, std::string_view name) {
+  const auto found = std::ranges::find(numbers, name, &NamedNumbers::value_type::first);
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
-const std::vector<Point>& MetricLog::points(const std::string& name) const {
-  static const std::vector<Point> kNone;
-  const auto found = points_.find(name);
-  return found == points_.end() ? kNone : found->second;
+}  // namespace
+
+MetricLog::MetricLog(const std::filesystem::path& file) {
+  require_readable(file, "metrics of a run");
+  Tail tail(file);
+  for (bool more = true; more;) {
+    const Tail::Part part = tail.next();
+    for (const std::string& line : part.lines) add_line(line);
+    more = part.more;
+  }
+  add_line(tail.last_line());
+}
+
+void MetricLog::add_line(std::string_view line) {
+  if (!read_numbers(line, numbers_)) return;
+  const auto examples = value_in(numbers_, "counters/examples");
+  if (!examples) return;
+  for (const auto& [name, value] : numbers_) {
+    auto found = series_.find(name);
+    if (found == series_.end()) {
+      if (series_.size() == kMostMetrics || name.size() > kLongestName) continue;
+      found = series_.emplace(name, Series()).first;
+    }
+    found->second.add({*examples, value});
+  }
+  add_evaluation(*examples);
+}
+
+void MetricLog::add_evaluation(double examples) {
+  const auto loss = value_in(numbers_, "loss/eval");
+  if (!loss) return;
+  evaluations_.push_back({examples, *loss, value_in(numbers_, "rewards_eval/accuracies"),
+                          value_in(numbers_, "rewards_eval/margins")});
+}
+
+const Series& MetricLog::series(const std::string& name) const {
+  static const Series kNone;
+  const auto found = series_.find(name);
+  return found == series_.end() ? kNone : found->second;
 }
 
 std::int64_t whole_number(double number) { return std::llround(std::clamp(number, -1e15, 1e15)); }
-
-std::vector<std::size_t> some_of(std::size_t count, std::size_t most) {
-  std::vector<std::size_t> indices;
-  if (count <= most)
-    for (std::size_t i = 0; i < count; ++i) indices.push_back(i);
-  else
-    for (std::size_t i = 0; i < most; ++i) indices.push_back(i * (count - 1) / (most - 1));
-  return indices;
-}
-
-std::vector<Point> means_of(const std::vector<Point>& points, std::size_t most) {
-  if (points.size() <= most) return points;
-  std::vector<Point> means;
-  for (std::size_t group = 0; group < most; ++group) {
-    const std::size_t begin = group * points.size() / most, end = (group + 1) * points.size() / most;
-    Point mean;
-    for (std::size_t i = begin; i < end; ++i) mean.x += points[i].x, mean.y += points[i].y;
-    means.push_back({mean.x / static_cast<double>(end - begin), mean.y / static_cast<double>(end - begin)});
-  }
-  return means;
-}
 
 }  // namespace dpo::report

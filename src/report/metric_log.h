@@ -1,39 +1,52 @@
 // report: metrics of a run as curves, HTML pages that need only a browser, and model cards.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/number_line.h"
+#include "report/series.h"
 
 namespace dpo::report {
 
-struct Point {
-  double x = 0, y = 0;
+// The means of an evaluation.
+struct Evaluation {
+  double examples = 0;  // trained on before
+  double loss = 0;
+  std::optional<double> accuracy = {}, margin = {};  // of preference losses
 };
 
-// The metrics.jsonl of a run: a line of metrics for each update and evaluation.
+// The lines of a run's metrics.jsonl, one for each update and evaluation, as curves: in memory that grows
+// with the number of evaluations, not with that of updates.
 class MetricLog {
  public:
+  MetricLog() = default;
   // A file that cannot be read is a UserError; a line cut off by a crash is skipped.
   explicit MetricLog(const std::filesystem::path& file);
 
+  void add_line(std::string_view line);
+
   // A metric's values against the number of examples trained on; empty if there are none.
-  const std::vector<Point>& points(const std::string& name) const;
+  const Series& series(const std::string& name) const;
+  const std::map<std::string, Series>& all() const { return series_; }
+
+  // The means over held-out examples, in the order of the file.
+  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
 
  private:
-  std::map<std::string, std::vector<Point>> points_;
+  void add_evaluation(double examples);
+
+  std::map<std::string, Series> series_;
+  std::vector<Evaluation> evaluations_;
+  NamedNumbers numbers_;  // of a line
 };
 
 // A number of a file as a whole one; beyond 1e15 it is cut.
 std::int64_t whole_number(double number);
-
-// At most `most` (2 or more) of `count` indices, evenly chosen, with the first and the last.
-std::vector<std::size_t> some_of(std::size_t count, std::size_t most);
-
-// At most `most` points: the means of that many groups of neighbours.
-std::vector<Point> means_of(const std::vector<Point>& points, std::size_t most);
 
 }  // namespace dpo::report

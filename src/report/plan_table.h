@@ -11,7 +11,4 @@ namespace dpo::report {
 // left out, and those about the whole run unless it has finished.
 Table plan_table(const nlohmann::json& plan, const MetricLog& log, bool finished);
 
-// The median of a metric; NaN if there is none.
-double median_of(const std::vector<Point>& points);
-
 }  // namespace dpo::report

@@ -172,13 +172,6 @@ void add_log_line(LogFacts& facts, std::string_view line) {
     facts.warnings.push_back(std::move(text));
 }
 
-LogFacts read_log(const fs::path& file) {
-  LogFacts facts;
-  std::ifstream lines = open_file(file);
-  for (std::string line; std::getline(lines, line);) add_log_line(facts, line);
-  return facts;
-}
-
 json read_object(const fs::path& file) {
   std::ifstream text = open_file(file);
   if (!text.is_open()) return {};

@@ -63,8 +63,6 @@ struct LogFacts {
   std::vector<std::string> warnings = {};
 };
 
-LogFacts read_log(const std::filesystem::path& file);
-
 // What one more line of it says.
 void add_log_line(LogFacts& facts, std::string_view line);
 

@@ -80,7 +80,7 @@ void add_curves(Page& page, const LoadedRun& run) {
   if (first.empty() && more.empty()) return;
   page.add_heading("Curves");
   page.add_text("Point at a chart, or move over it with the arrow keys, to read its values.");
-  if (const std::size_t lines = run.log.points("loss/train").size(); lines > kTrainPoints)
+  if (const std::size_t lines = run.log.series("loss/train").size(); lines > kTrainPoints)
     page.add_text(fmt::format("{} logged updates are shown as {} means.",
                               with_commas(static_cast<std::int64_t>(lines)), kTrainPoints));
   page.add_charts(first);
@@ -162,7 +162,13 @@ void add_configuration(Page& page, const LoadedRun& run) {
 }  // namespace
 
 std::string run_page(const RunSource& source) {
-  const LoadedRun run(source);
+  FollowedRun followed(source.folder);
+  followed.read();
+  return run_page(source, followed);
+}
+
+std::string run_page(const RunSource& source, const FollowedRun& followed) {
+  const LoadedRun run(source, followed);
   Page page(source.name);
   page.add_text(subtitle_of(run));
   const Learned learned = what_was_learned(run);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "report/card.h"
+#include "report/followed_run.h"
 
 namespace dpo::report {
 
@@ -20,7 +21,8 @@ struct RunSource {
 // report.html of a run: whether it learned, findings, curves, margins, examples, samples, plan and reality,
 // configuration. Whatever the size of the run, it has a bounded number of points, examples and characters. A
 // UserError if the run has no metrics.
-std::string run_page(const RunSource& run);
+std::string run_page(const RunSource& run, const FollowedRun& followed);
+std::string run_page(const RunSource& run);  // reads all of its files
 
 // The same of several runs, side by side; at most kMostCurves.
 std::string comparison_page(std::span<const RunSource> runs);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
-#include <sstream>
+#include <fstream>
 #include <string_view>
 
 #include <fmt/chrono.h>
@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/output_files.h"
 #include "base/user_path.h"
 #include "plan/gather_inputs.h"
@@ -84,9 +83,21 @@ track::Row row_of(const Metrics& metrics) {
   return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
 }
 
-std::string read_metrics(const fs::path& file) {
-  constexpr std::size_t kLargest = std::size_t{1} << 36;
-  return read_text_file(file, "the metrics of the run", kLargest);
+// Keeps the beginning of a file. What is dropped may still be followed by another process, which then sees a
+// new file.
+void keep_beginning(const fs::path& path, std::uint64_t size) {
+  std::error_code none;
+  if (fs::file_size(path, none) == size) return;
+  std::ifstream old(path, std::ios::binary);
+  AtomicFile file(path);
+  std::string bytes(1 << 20, '\0');
+  for (std::uint64_t left = size; left > 0; left -= bytes.size()) {
+    bytes.resize(std::min<std::uint64_t>(left, bytes.size()));
+    if (!old.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+      throw UserError(fmt::format("cannot read {}", path.string()));
+    file.write(bytes);
+  }
+  file.commit();
 }
 
 }  // namespace
@@ -109,9 +120,15 @@ RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
   claim_->keep();
   remove_unfinished(path_);
   const fs::path file = path_ / "metrics.jsonl";
-  const bool is_continued = fs::exists(file);
-  if (is_continued) remove_later_evaluations(path_, run_state.evaluated);
-  metrics_.emplace(file, is_continued ? lines_until(read_metrics(file), run_state) : "");
+  if (fs::exists(file)) {
+    remove_later_evaluations(path_, run_state.evaluated);
+    std::ifstream lines(file, std::ios::binary);
+    const std::uint64_t size = bytes_until(lines, run_state);
+    keep_beginning(file, size);
+    metrics_.emplace(file, size);
+  } else {
+    metrics_.emplace(file, std::string());
+  }
   if (!metrics_->is_written()) throw UserError(fmt::format("cannot write {}", file.string()));
   log_.emplace(path_ / "log.txt");
 }
@@ -127,10 +144,12 @@ void RunFolder::start_trackers(const config::RunConfig& config, std::string conf
   if (config.wandb.enabled && !config.debug && !disabled)  // as in the original
     settings.wandb = {config.exp_name, config.wandb.project, config.wandb.entity};
   settings.mlflow = mlflow_of(config);
-  std::vector<track::Row> rows;
-  for (const Metrics& metrics : history())
-    if (!std::isnan(value_of(metrics, kStepName))) rows.push_back(row_of(metrics));
-  trackers_ = track::Trackers(settings, rows);
+  const auto history = [this](std::int64_t first, const std::function<void(const track::Row&)>& use) {
+    replay(first, [&](const Metrics& metrics) {
+      if (!std::isnan(value_of(metrics, kStepName))) use(row_of(metrics));
+    });
+  };
+  trackers_ = track::Trackers(settings, history);
 }
 
 bool RunFolder::log(const std::string& line) {
@@ -144,13 +163,15 @@ bool RunFolder::add_metrics(const Metrics& metrics) {
   return metrics_->append(to_json_line(metrics) + "\n") && tracked;
 }
 
-std::vector<Metrics> RunFolder::history() const {
-  if (!writes_) return {};
-  std::istringstream lines(read_metrics(path_ / "metrics.jsonl"));
-  std::vector<Metrics> all;
+void RunFolder::replay(std::int64_t first, const std::function<void(const Metrics&)>& use) const {
+  if (!writes_) return;
+  std::ifstream lines(path_ / "metrics.jsonl", std::ios::binary);
+  const std::uint64_t begin =
+      first > 0 ? bytes_until(lines, {.examples = first - 1, .evaluated = first - 1}) : 0;
+  lines.seekg(static_cast<std::streamoff>(begin));
+  Metrics metrics;
   for (std::string line; std::getline(lines, line);)
-    if (auto metrics = parse_metrics(line)) all.push_back(std::move(*metrics));
-  return all;
+    if (read_numbers(line, metrics)) use(metrics);
 }
 
 bool RunFolder::write_examples(std::span<const train::ExampleBatch> evaluation,

@@ -48,7 +48,8 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
   bool add_metrics(const Metrics& metrics);
-  std::vector<Metrics> history() const;  // metrics.jsonl
+  // Calls with each line of metrics.jsonl from so many examples on; all may be more than fit into memory.
+  void replay(std::int64_t first, const std::function<void(const Metrics&)>& use) const;
   bool write_examples(std::span<const train::ExampleBatch> evaluation, const text::Tokenizer& tokenizer);
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
   bool write_samples(std::int64_t examples, std::span<const Sample> policy,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,8 @@ double mean_loss(std::span<const train::Record> records, bool unpaired) {
   }
   return sum / comparisons;
 }
+
+constexpr std::uint64_t kPiece = 256 << 10;  // bytes of metrics.jsonl that are read at once
 
 // A response of a record.
 struct Scored {
@@ -128,29 +131,36 @@ std::string to_json_line(const Metrics& metrics) {
   return line.dump();
 }
 
-std::optional<Metrics> parse_metrics(std::string_view line) {
-  const auto values = nlohmann::ordered_json::parse(line.begin(), line.end(), nullptr, false);
-  if (!values.is_object()) return std::nullopt;
-  Metrics metrics;
-  for (const auto& [name, value] : values.items())
-    if (value.is_number()) metrics.emplace_back(name, value.get<double>());
-  return metrics;
-}
-
 bool is_evaluation(const Metrics& metrics) { return !std::isnan(value_of(metrics, "loss/eval")); }
 
-std::string lines_until(std::string_view lines, const RunState& run_state) {
-  std::string kept;
-  for (std::size_t start = 0; start < lines.size();) {
-    const std::size_t end = std::min(lines.find('\n', start), lines.size());
-    const std::string_view line = lines.substr(start, end - start);
-    start = end + 1;
-    const auto metrics = parse_metrics(line);
-    if (!metrics) continue;
-    const std::int64_t last = is_evaluation(*metrics) ? run_state.evaluated : run_state.examples;
-    if (!(value_of(*metrics, "counters/examples") > static_cast<double>(last))) kept.append(line) += '\n';
+std::uint64_t bytes_until(std::istream& file, const RunState& run_state) {
+  NamedNumbers numbers;
+  const auto is_kept = [&](std::string_view line) {
+    if (!read_numbers(line, numbers)) return false;
+    const std::int64_t last = is_evaluation(numbers) ? run_state.evaluated : run_state.examples;
+    return value_of(numbers, "counters/examples") <= static_cast<double>(last);
+  };
+  file.seekg(0, std::ios::end);
+  auto end =
+      static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));  // of what is not decided yet
+  std::string bytes;
+  for (std::uint64_t size = kPiece; end > 0;) {
+    const std::uint64_t begin = end - std::min(size, end);
+    bytes.resize(end - begin);
+    file.seekg(static_cast<std::streamoff>(begin));
+    if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return 0;
+    const std::size_t first = begin == 0 ? 0 : bytes.find('\n') + 1;  // of the lines that begin in this piece
+    for (std::size_t last = bytes.rfind('\n') + 1; last > first;) {
+      const std::size_t start = last < 2 ? 0 : bytes.rfind('\n', last - 2) + 1;
+      if (is_kept(std::string_view(bytes).substr(start, last - 1 - start))) return begin + last;
+      last = start;
+    }
+    if (begin == 0) return 0;
+    const bool has_line = first > 0 && first < bytes.size();
+    end = has_line ? begin + first : end;
+    size = has_line ? kPiece : 2 * size;
   }
-  return kept;
+  return 0;
 }
 
 }  // namespace dpo::run

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
+#include <istream>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/number_line.h"
 #include "loss/loss.h"
 #include "run/state_files.h"
 #include "track/trackers.h"
@@ -15,7 +15,7 @@
 namespace dpo::run {
 
 // Names and values, in the order of the file.
-using Metrics = std::vector<std::pair<std::string, double>>;
+using Metrics = NamedNumbers;
 
 // The original's metrics of a batch or an evaluation, means over the examples: loss/train,
 // rewards_train/chosen, logps_train/chosen and so on; `stage` is train or eval. Then ours: the response
@@ -37,14 +37,11 @@ double value_of(const Metrics& metrics, const std::string& name);
 // A line of metrics.jsonl, without the newline.
 std::string to_json_line(const Metrics& metrics);
 
-// The numbers in such a line; other values are ignored. nullopt if it is not a JSON object: a crash may cut a
-// line off.
-std::optional<Metrics> parse_metrics(std::string_view line);
-
 bool is_evaluation(const Metrics& metrics);
 
-// The lines of metrics.jsonl up to the checkpoint that a run is resumed from: updates up to its examples,
-// evaluations up to its last one.
-std::string lines_until(std::string_view lines, const RunState& run_state);
+// How many bytes of metrics.jsonl come before the checkpoint that a run is resumed from: up to the last
+// update of its examples, or to its last evaluation. Lines that a crash has damaged do not count. Only the
+// end of the file is read, from the last line back to the one that is kept.
+std::uint64_t bytes_until(std::istream& file, const RunState& run_state);
 
 }  // namespace dpo::run

@@ -64,15 +64,15 @@ void RunLog::say_tracker_notes() {
 }
 
 void RunLog::replay_history() {
-  for (const Metrics& metrics : folder_.history()) {
+  folder_.replay(0, [this](const Metrics& metrics) {
     if (!is_evaluation(metrics)) {
       diagnosis_.after_update(metrics);
-      continue;
+      return;
     }
     remember(metrics);
     diagnosis_.after_evaluation(metrics);
     diagnosis_.after_samples(read_samples(folder_.path(), value_of(metrics, "counters/examples")));
-  }
+  });
 }
 
 void RunLog::remember(const Metrics& evaluation) {

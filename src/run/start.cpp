@@ -1,11 +1,11 @@
 #include "run/start.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/output_files.h"
 #include "base/shell.h"
 #include "base/user_path.h"
@@ -85,8 +85,10 @@ bool had_checkpoints(const fs::path& folder) {
     if (name == kLatest || name == kBest || (name.starts_with("step-") && name.find(".tmp") == name.npos))
       return true;
   }
-  const fs::path log = folder / "log.txt";
-  return fs::exists(log, none) && read_text_file(log, "run").find("saved step-") != std::string::npos;
+  std::ifstream log(folder / "log.txt");
+  for (std::string line; std::getline(log, line);)
+    if (line.find("saved step-") != std::string::npos) return true;
+  return false;
 }
 
 bool is_inside(const fs::path& path, const fs::path& folder) {

@@ -1,16 +1,18 @@
 #include "serve/events.h"
 
-#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "base/number_line.h"
 
 namespace dpo::serve {
 namespace {
 
 using nlohmann::json;
 using report::Point;
+using report::Series;
 
 constexpr std::chrono::seconds kListEvery{2};
 
@@ -18,35 +20,42 @@ std::string event(const char* name, const std::string& data) {
   return fmt::format("event: {}\ndata: {}\n\n", name, data);
 }
 
+// New points of a run; `again`: they replace those that the viewer has. `metrics`: an object in JSON.
+std::string points_event(const std::string& run, bool again, const std::string& metrics) {
+  return event("points", fmt::format(R"({{"run":"{}","again":{},"metrics":{}}})", run, again, metrics));
+}
+
+// They are the same for all metrics of a run, and what the curves are drawn against.
+bool is_counter(const std::string& metric) { return metric.starts_with("counters/"); }
+
 bool is_evaluation(const std::string& metric) { return metric.find("eval") != metric.npos; }
 
 // The metrics of lines, against the number of examples trained on.
 using Metrics = std::map<std::string, std::vector<Point>>;
 
 void add_line(Metrics& metrics, const std::string& text) {
-  const json line = json::parse(text, nullptr, false);
-  if (!line.is_object()) return;
-  const auto examples = line.find("counters/examples");
-  if (examples == line.end() || !examples->is_number()) return;
-  for (const auto& [name, value] : line.items())
-    if (value.is_number() && !name.starts_with("counters/") && std::isfinite(value.get<double>()))
-      metrics[name].push_back({examples->get<double>(), value.get<double>()});
+  NamedNumbers numbers;
+  if (!read_numbers(text, numbers)) return;
+  const auto examples = std::ranges::find(numbers, "counters/examples", &NamedNumbers::value_type::first);
+  if (examples == numbers.end()) return;
+  for (const auto& [name, value] : numbers)
+    if (!is_counter(name)) metrics[name].push_back({examples->second, value});
 }
 
-std::vector<Point> fewer(const std::string& metric, const std::vector<Point>& points) {
-  if (!is_evaluation(metric)) return report::means_of(points, kMostPoints);
-  std::vector<Point> some;
-  for (const std::size_t i : report::some_of(points.size(), kMostPoints)) some.push_back(points[i]);
-  return some;
+Metrics summary_of(const report::MetricLog& log) {
+  Metrics metrics;
+  for (const auto& [name, series] : log.all())
+    if (!is_counter(name))
+      metrics[name] = is_evaluation(name) ? series.some(kMostPoints) : series.means(kMostPoints);
+  return metrics;
 }
 
 // {"loss/train": [[x, ...], [y, ...]], ...}
-std::string to_json(const Metrics& metrics, bool all) {
+std::string to_json(const Metrics& metrics) {
   std::string text = "{";
   for (const auto& [name, points] : metrics) {
-    const std::vector<Point> shown = all ? points : fewer(name, points);
     std::string xs, ys;
-    for (const Point& point : shown) {
+    for (const Point& point : points) {
       xs += fmt::format("{}{:.10g}", xs.empty() ? "" : ",", point.x);
       ys += fmt::format("{}{:.6g}", ys.empty() ? "" : ",", point.y);
     }
@@ -59,32 +68,43 @@ std::string to_json(const Metrics& metrics, bool all) {
 }  // namespace
 
 EventStream::EventStream(Runs& runs, const std::vector<Run>& chosen) : runs_(runs) {
-  for (const Run& run : chosen) sources_.push_back({run.id, Tail(run.folder / "metrics.jsonl")});
+  for (const Run& run : chosen) sources_.push_back({run.id, report::Tail(run.folder / "metrics.jsonl")});
 }
 
 std::string EventStream::next() {
-  std::string text;
-  if (const auto now = std::chrono::steady_clock::now(); last_list_.empty() || now - listed_ >= kListEvery) {
-    listed_ = now;
-    if (std::string list = runs_.list().dump(-1, ' ', true, json::error_handler_t::replace);
-        list != last_list_)
-      text += event("runs", list), last_list_ = std::move(list);
-  }
-  for (Source& source : sources_) {
-    Metrics metrics;
-    bool again = source.is_new;
-    for (bool more = true; more;) {
-      const Tail::Part part = source.tail.next();
-      if (part.restarted) metrics.clear(), again = true;
-      for (const std::string& line : part.lines) add_line(metrics, line);
-      more = part.more;
-    }
-    if (metrics.empty() && !again) continue;
-    text += event("points", fmt::format(R"({{"run":"{}","again":{},"metrics":{}}})", source.id, again,
-                                        to_json(metrics, !again)));
-    source.is_new = false;
-  }
+  std::string text = next_list();
+  for (Source& source : sources_) text += source.is_new ? all_points(source) : next_points(source);
   return text;
+}
+
+std::string EventStream::next_list() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!last_list_.empty() && now - listed_ < kListEvery) return "";
+  listed_ = now;
+  std::string list = runs_.list().dump(-1, ' ', true, json::error_handler_t::replace);
+  if (list == last_list_) return "";
+  last_list_ = std::move(list);
+  return event("runs", last_list_);
+}
+
+// What was read for all viewers; from there on, the stream reads by itself.
+std::string EventStream::all_points(Source& source) {
+  std::string metrics = "{}";
+  runs_.follow(source.id, [&](const report::FollowedRun& run) {
+    metrics = to_json(summary_of(run.metrics()));
+    source.tail = run.metrics_file();
+  });
+  source.is_new = false;
+  return points_event(source.id, true, metrics);
+}
+
+// If the file was replaced, or more was added than is read at once, all begins again.
+std::string EventStream::next_points(Source& source) {
+  const report::Tail::Part part = source.tail.next();
+  if (part.restarted || part.more) return all_points(source);
+  Metrics metrics;
+  for (const std::string& line : part.lines) add_line(metrics, line);
+  return metrics.empty() ? "" : points_event(source.id, false, to_json(metrics));
 }
 
 }  // namespace dpo::serve

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "report/metric_log.h"
+#include "report/tail.h"
 #include "serve/runs.h"
-#include "serve/tail.h"
 
 namespace dpo::serve {
 
@@ -26,9 +24,13 @@ class EventStream {
  private:
   struct Source {
     std::string id;
-    Tail tail;
-    bool is_new = true;
+    report::Tail tail;
+    bool is_new = true;  // the viewer has nothing of it yet
   };
+
+  std::string next_list();
+  std::string next_points(Source& source);
+  std::string all_points(Source& source);
 
   Runs& runs_;
   std::vector<Source> sources_;

@@ -73,8 +73,8 @@ std::optional<Answer> page_answer(const std::string& path) {
 
 // The report has a script and a style of its own, which its own policy allows; it gets an origin of its own,
 // so that it can reach nothing here.
-Answer report_answer(const report::RunSource& source) {
-  Answer answer{.type = "text/html; charset=utf-8", .body = report::run_page(source)};
+Answer report_answer(const report::RunSource& source, const report::FollowedRun& followed) {
+  Answer answer{.type = "text/html; charset=utf-8", .body = report::run_page(source, followed)};
   answer.headers.emplace_back("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'");
   return answer;
 }
@@ -97,11 +97,15 @@ Answer run_answer(const Site& site, const Request& request, std::string_view res
   const auto run = site.runs.find(std::string(rest.substr(0, slash)));
   if (!run) return problem(404, "no such run");
   const std::string_view view = rest.substr(slash);
-  if (view.empty()) return json_answer(run_view(site.describe(*run)));
   if (view == "/examples") return json_answer(examples_view(run->folder, question_of(request)));
   if (view == "/samples") return json_answer(samples_view(run->folder, question_of(request)));
-  if (view == "/report") return report_answer(site.describe(*run));
-  return problem(404, "not found");
+  if (!view.empty() && view != "/report") return problem(404, "not found");
+  Answer answer = problem(404, "no such run");  // if it was removed just now
+  site.runs.follow(run->id, [&](const report::FollowedRun& followed) {
+    const report::RunSource source = site.describe(*run);
+    answer = view.empty() ? json_answer(run_view(source, followed)) : report_answer(source, followed);
+  });
+  return answer;
 }
 
 }  // namespace
@@ -135,6 +139,10 @@ Prompt prompt_of(const std::string& body) {
   if (!(prompt.temperature >= 0 && prompt.temperature <= 10))
     throw UserError("temperature: expected 0 to 10");
   return prompt;
+}
+
+std::string line_of(const Prompt& prompt) {
+  return json{{"prompt", prompt.text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 std::vector<std::pair<std::string, std::string>> common_headers() {

@@ -41,6 +41,9 @@ struct Prompt {
 // Reads it from the body of a request, a JSON object; a UserError if it is not a valid one.
 Prompt prompt_of(const std::string& body);
 
+// The line from which dpo sample reads its text.
+std::string line_of(const Prompt& prompt);
+
 // What the answers are made from.
 struct Site {
   Runs& runs;

@@ -9,13 +9,14 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "report/run_files.h"
-#include "serve/tail.h"
+#include "report/tail.h"
 
 namespace dpo::serve {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using report::Tail;
 using std::chrono::seconds;
 
 constexpr int kDepth = 4;               // of runs below a given folder
@@ -180,6 +181,38 @@ struct Runs::Watched {
   report::LogFacts said;
   json updates, values = json::object();
 };
+
+// What a run has written, for whoever asks; only one at a time reads more of it.
+struct Runs::Followed {
+  explicit Followed(const Run& run) : id(run.id), files(run.folder) {}
+
+  const std::string id;
+  std::mutex mutex;
+  report::FollowedRun files;
+};
+
+std::shared_ptr<Runs::Followed> Runs::followed(const std::string& id) {
+  const std::optional<Run> run = find(id);
+  if (!run) return nullptr;
+  const std::lock_guard lock(mutex_);
+  auto found = std::ranges::find(followed_, id, [](const auto& each) { return each->id; });
+  const std::shared_ptr<Followed> wanted =
+      found == followed_.end() ? std::make_shared<Followed>(*run) : *found;
+  if (found != followed_.end()) followed_.erase(found);
+  followed_.push_front(wanted);
+  if (followed_.size() > kMostFollowed) followed_.pop_back();
+  return wanted;
+}
+
+bool Runs::follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use) {
+  const std::shared_ptr<Followed> run = followed(id);
+  if (!run) return false;
+  const std::lock_guard lock(
+      run->mutex);  // the first call reads the whole file, and others ask for other runs
+  run->files.read();
+  use(run->files);
+  return true;
+}
 
 Runs::Runs(std::vector<fs::path> folders) : folders_(std::move(folders)) { scan(); }
 Runs::~Runs() = default;

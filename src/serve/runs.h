@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +14,8 @@
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "report/followed_run.h"
 
 namespace dpo::serve {
 
@@ -38,13 +42,21 @@ class Runs {
   // seconds.
   nlohmann::json list();
 
+  // Calls with what a run has written until now. Of the kMostFollowed runs that were asked for last it is
+  // kept, so that the next call reads only what was added. False if there is no such run.
+  bool follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use);
+  static constexpr std::size_t kMostFollowed = 40;
+
  private:
   struct Watched;
+  struct Followed;
   void scan();
+  std::shared_ptr<Followed> followed(const std::string& id);
 
   const std::vector<std::filesystem::path> folders_;
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Watched>> watched_;  // by id
+  std::deque<std::shared_ptr<Followed>> followed_;           // the one that was asked for last first
   std::chrono::steady_clock::time_point next_scan_{};
 };
 

@@ -92,11 +92,11 @@ std::pair<std::size_t, std::size_t> shown_part(std::size_t count, std::size_t fr
 
 }  // namespace
 
-json run_view(const report::RunSource& source) {
+json run_view(const report::RunSource& source, const report::FollowedRun& followed) {
   json view = {{"findings", json::array()}, {"settings", json::array()}, {"learned", nullptr}};
   std::error_code none;
   if (fs::file_size(source.folder / "metrics.jsonl", none) > 0 && !none) {
-    const report::LoadedRun run(source);
+    const report::LoadedRun run(source, followed);
     view["learned"] = report::what_was_learned(run).sentence;
     view["findings"] = report::findings_of(run);
   }

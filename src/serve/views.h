@@ -22,8 +22,8 @@ struct Question {
   std::optional<std::int64_t> only = {};  // this one alone, with its whole texts
 };
 
-// A run at a glance: what was learned, findings, settings.
-nlohmann::json run_view(const report::RunSource& run);
+// A run at a glance: what was learned, findings, settings. `followed`: its files that grow.
+nlohmann::json run_view(const report::RunSource& run, const report::FollowedRun& followed);
 
 // Held-out examples of an evaluation with their scores, then and at the first evaluation, and their texts.
 nlohmann::json examples_view(const std::filesystem::path& run, const Question& question);

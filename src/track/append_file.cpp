@@ -32,13 +32,19 @@ AppendFile::AppendFile(std::filesystem::path path, std::string contents)
   create();
 }
 
+AppendFile::AppendFile(std::filesystem::path path, std::uint64_t size)
+    : path_(std::move(path)), written_(size), is_new_(false) {
+  open_existing();
+}
+
 AppendFile::~AppendFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 bool AppendFile::append(std::string_view record) {
   unwritten_ += record;
-  descriptor_ < 0 ? create() : write_on();
+  if (descriptor_ < 0) is_new_ ? create() : open_existing();
+  if (descriptor_ >= 0 && !is_written()) write_on();
   return is_written();
 }
 
@@ -53,6 +59,12 @@ void AppendFile::create() {
   if (descriptor_ < 0) return;
   written_ = unwritten_.size();
   unwritten_.clear();
+}
+
+void AppendFile::open_existing() {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0 || ::ftruncate(descriptor_, static_cast<off_t>(written_)) == 0) return;
+  ::close(std::exchange(descriptor_, -1));
 }
 
 void AppendFile::write_on() {

@@ -2,26 +2,38 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 namespace dpo::track {
 namespace {
 
-using CrcTable = std::array<std::uint32_t, 256>;
+// tables[k][b]: the checksum of the byte b with k zeros after it. Eight bytes are looked up at once: the
+// files of a long run are gigabytes.
+using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-constexpr CrcTable make_table(std::uint32_t reversed_polynomial) {
-  CrcTable table{};
-  for (std::uint32_t i = 0; i < table.size(); ++i) {
+constexpr CrcTables make_tables(std::uint32_t reversed_polynomial) {
+  CrcTables tables{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t crc = i;
     for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? reversed_polynomial : 0);
-    table[i] = crc;
+    tables[0][i] = crc;
   }
-  return table;
+  for (std::size_t k = 1; k < tables.size(); ++k)
+    for (std::size_t i = 0; i < 256; ++i)
+      tables[k][i] = tables[k - 1][i] >> 8 ^ tables[0][tables[k - 1][i] & 0xFF];
+  return tables;
 }
 
-std::uint32_t crc_of(const CrcTable& table, std::string_view bytes) {
+std::uint32_t crc_of(const CrcTables& tables, std::string_view bytes) {
   std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = crc >> 8 ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
+    std::uint32_t next = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto byte = static_cast<unsigned char>(bytes[i]);
+      next ^= tables[7 - i][i < 4 ? (byte ^ crc >> (8 * i)) & 0xFF : byte];
+    }
+    crc = next;
+  }
+  for (const char c : bytes) crc = crc >> 8 ^ tables[0][(crc ^ static_cast<unsigned char>(c)) & 0xFF];
   return ~crc;
 }
 
@@ -54,32 +66,29 @@ std::string chunk(ChunkType type, std::string_view data) {
   return little_endian(crc32(typed), 4) + little_endian(data.size(), 2) + typed;
 }
 
-struct Chunk {
-  int type = 0;
-  std::string_view data;
-};
-
-// The chunk at the front of `rest`, which begins at `offset` of the file; nullopt if it is cut off or
-// damaged.
-std::optional<Chunk> read_chunk(std::string_view rest, std::size_t offset) {
-  if (rest.size() < kChunkHeader) return std::nullopt;
-  const std::size_t size = read_little_endian(rest.substr(4), 2);
-  if (rest.size() < kChunkHeader + size || offset % kBlock + kChunkHeader + size > kBlock)
-    return std::nullopt;
-  if (crc32(rest.substr(6, 1 + size)) != read_little_endian(rest, 4)) return std::nullopt;
-  return Chunk{rest[6], rest.substr(kChunkHeader, size)};
+// Fills `bytes`; false if the file ends before.
+bool read_exactly(std::istream& file, std::string& bytes, std::size_t size) {
+  // A damaged length may be larger than the memory: only what is there is taken.
+  constexpr std::size_t kPiece = 1u << 20;
+  bytes.clear();
+  while (bytes.size() < size) {
+    const std::size_t begin = bytes.size(), more = std::min(kPiece, size - begin);
+    bytes.resize(begin + more);
+    if (!file.read(bytes.data() + begin, static_cast<std::streamsize>(more))) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 std::uint32_t crc32(std::string_view bytes) {
-  static constexpr CrcTable kTable = make_table(0xEDB88320);
-  return crc_of(kTable, bytes);
+  static constexpr CrcTables kTables = make_tables(0xEDB88320);
+  return crc_of(kTables, bytes);
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr CrcTable kTable = make_table(0x82F63B78);
-  return crc_of(kTable, bytes);
+  static constexpr CrcTables kTables = make_tables(0x82F63B78);
+  return crc_of(kTables, bytes);
 }
 
 std::string tf_record(std::string_view data) {
@@ -89,20 +98,13 @@ std::string tf_record(std::string_view data) {
   return record + little_endian(masked_crc32c(data), 4);
 }
 
-std::vector<std::string_view> tf_records(std::string_view file) {
-  constexpr std::size_t kAround = 8 + 4 + 4;
-  std::vector<std::string_view> records;
-  while (file.size() >= kAround) {
-    const std::uint64_t size = read_little_endian(file, 8);
-    if (read_little_endian(file.substr(8), 4) != masked_crc32c(file.substr(0, 8)) ||
-        size > file.size() - kAround)
-      break;
-    const std::string_view data = file.substr(12, size);
-    if (read_little_endian(file.substr(12 + size), 4) != masked_crc32c(data)) break;
-    records.push_back(data);
-    file.remove_prefix(kAround + size);
-  }
-  return records;
+bool TfReader::next(std::string& record) {
+  std::string frame;
+  if (!read_exactly(file_, frame, 8 + 4)) return false;
+  const std::string_view length = std::string_view(frame).substr(0, 8);
+  if (read_little_endian(std::string_view(frame).substr(8), 4) != masked_crc32c(length)) return false;
+  return read_exactly(file_, record, read_little_endian(length, 8)) && read_exactly(file_, frame, 4) &&
+         read_little_endian(frame, 4) == masked_crc32c(record);
 }
 
 std::string wandb_header() { return ":W&B" + little_endian(0xBEE1, 2) + little_endian(0, 1); }
@@ -125,19 +127,32 @@ std::string wandb_record(std::string_view data, std::uint64_t offset) {
   return record;
 }
 
-std::vector<std::string> wandb_records(std::string_view file) {
-  std::vector<std::string> records;
-  std::size_t offset = wandb_header().size();
-  if (!file.starts_with(wandb_header())) return records;
-  std::string record;
+WandbReader::WandbReader(std::istream& file) : file_(file) {
+  std::string header;
+  if (!read_exactly(file_, header, wandb_header().size()) || header != wandb_header())
+    file_.setstate(std::ios::failbit);
+  at_ = header.size();
+}
+
+bool WandbReader::next(std::string& record) {
+  std::string frame;
   while (true) {
-    if (const std::size_t room = kBlock - offset % kBlock; room < kChunkHeader) offset += room;
-    const auto read = read_chunk(file.substr(std::min(offset, file.size())), offset);
-    if (!read) return records;
-    if (read->type == kFull || read->type == kFirst) record.clear();
-    record += read->data;
-    if (read->type == kFull || read->type == kLast) records.push_back(record);
-    offset += kChunkHeader + read->data.size();
+    if (const std::size_t room = kBlock - at_ % kBlock; room < kChunkHeader) {
+      file_.ignore(static_cast<std::streamsize>(room));
+      at_ += room;
+    }
+    if (!read_exactly(file_, frame, kChunkHeader)) return false;
+    const std::size_t size = read_little_endian(std::string_view(frame).substr(4), 2);
+    if (at_ % kBlock + kChunkHeader + size > kBlock || !read_exactly(file_, typed_, size)) return false;
+    typed_.insert(typed_.begin(), frame.back());
+    if (crc32(typed_) != read_little_endian(frame, 4)) return false;
+    const int type = typed_.front();
+    if (type == kFull || type == kFirst) record.clear();
+    record.append(typed_, 1);
+    at_ += kChunkHeader + size;
+    if (type != kFull && type != kLast) continue;
+    end_ = at_;
+    return true;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -10,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
-#include "base/files.h"
 #include "base/run_lock.h"
 #include "track/append_file.h"
 #include "track/clock.h"
@@ -28,15 +28,6 @@ std::string random_tag() {
   std::string tag;
   for (int i = 0; i < 4; ++i) tag += fmt::format("{:08x}", device());
   return tag;
-}
-
-// The queue of a run that is resumed, without a last line that was not written completely.
-std::string old_queue(const fs::path& run) try {
-  std::string text = read_text_file(mlflow_queue(run), "the queue", std::size_t{1} << 36);
-  text.resize(text.rfind('\n') + 1);
-  return text;
-} catch (const std::exception&) {
-  return "";
 }
 
 const char* status_name(int exit_status) {
@@ -64,15 +55,22 @@ std::string first_note(const MlflowSettings& settings) {
       settings.from_environment ? "MLFLOW_TRACKING_URI" : "mlflow.tracking_uri");
 }
 
+bool has_rows(const History& history) {
+  bool found = false;
+  if (history) history(0, [&](const Row&) { found = true; });
+  return found;
+}
+
 class Mlflow : public Tracker {
  public:
   // `last`: the last row before the run was resumed. `known`: rows in the queue that the run may log again.
-  Mlflow(const Settings& settings, const MlflowRun& run, std::string queue, Row last, std::set<RowName> known)
+  Mlflow(const Settings& settings, const MlflowRun& run, std::unique_ptr<AppendFile> queue, Row last,
+         std::set<RowName> known)
       : settings_(settings),
-        file_(mlflow_queue(settings.folder), std::move(queue)),
+        file_(std::move(queue)),
         last_(std::move(last)),
         known_(std::move(known)),
-        end_(file_.written()),
+        end_(file_->written()),
         notes_{first_note(*settings.mlflow)},
         sender_(settings.folder, run, &cancelled_),
         thread_([this] { send_all(); }) {}
@@ -85,12 +83,12 @@ class Mlflow : public Tracker {
   bool add(const Row& row) override {
     const Row fresh = without_repeated(row, last_);
     last_ = row;
-    if (known_.contains(name_of(fresh))) return file_.is_written();
+    if (known_.contains(name_of(fresh))) return file_->is_written();
     return append(metrics_line(fresh, milliseconds_since_1970()));
   }
 
   // MLflow has none.
-  bool add_histograms(std::int64_t, std::span<const Distribution>) override { return file_.is_written(); }
+  bool add_histograms(std::int64_t, std::span<const Distribution>) override { return file_->is_written(); }
 
   bool add_samples(std::int64_t step, std::span<const SampleText> samples) override {
     return append(samples_line(step, samples));
@@ -119,11 +117,11 @@ class Mlflow : public Tracker {
 
  private:
   bool append(const std::string& lines) {
-    file_.append(lines);
+    file_->append(lines);
     const std::lock_guard lock(mutex_);
-    end_ = file_.written();
+    end_ = file_->written();
     changed_.notify_all();
-    return file_.is_written();
+    return file_->is_written();
   }
 
   // The thread. Its waits end with the run, and then it stops at the first failure.
@@ -205,7 +203,7 @@ class Mlflow : public Tracker {
   }
 
   const Settings settings_;
-  AppendFile file_;
+  const std::unique_ptr<AppendFile> file_;  // the queue
   Row last_;
   const std::set<RowName> known_;
 
@@ -227,40 +225,42 @@ class Mlflow : public Tracker {
 
 }  // namespace
 
-std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const Row> history) {
+std::unique_ptr<Tracker> open_mlflow(const Settings& settings, const History& history) {
   const MlflowSettings& mlflow = *settings.mlflow;
+  const fs::path path = mlflow_queue(settings.folder);
   const std::int64_t now = milliseconds_since_1970();
   auto old = read_mlflow_run(settings.folder);
-  std::string queue = old ? old_queue(settings.folder) : "";
   // A run that was killed before its first checkpoint begins again, perhaps with other settings: MLflow,
   // which cannot replace parameters and values, gets another run.
-  const bool begins = settings.examples == 0 && history.empty();
-  if (begins && !is_start_of_run(queue, settings.config)) {
+  if (std::ifstream queue(path, std::ios::binary);
+      settings.examples == 0 && !has_rows(history) && !is_start_of_run(queue, settings.config))
     old.reset();
-    queue.clear();
-  }
   MlflowRun run = old.value_or(MlflowRun{.uri = mlflow.uri,
                                          .experiment = mlflow.experiment,
                                          .name = mlflow.name,
                                          .tag = random_tag(),
                                          .started = now});
   move_to(run, mlflow.uri);
-  run.sent = std::min<std::uint64_t>(run.sent, queue.size());
-  queue += queue.empty() ? parameter_lines(settings.config) : status_line("RUNNING", now);
-  auto known = queued_rows(queue);
-  Row last{.step = -1};
-  for (const Row& row : history) {
-    const Row fresh = without_repeated(row, last);
-    if (!known.contains(name_of(fresh))) queue += metrics_line(fresh, now);
-    last = row;
-  }
-  // The others are not logged again.
-  std::erase_if(known, [&](const auto& row) { return row.first < last.step; });
+  QueuedRows queued;
+  if (std::ifstream file(path, std::ios::binary); old) queued = queued_rows(file);
+  run.sent = std::min(run.sent, queued.bytes);
   try {  // before the queue: an old run does not get the rows of a new one
     write_mlflow_run(settings.folder, run);
   } catch (const std::exception&) {  // a full disk, which the queue finds too
   }
-  return std::make_unique<Mlflow>(settings, run, std::move(queue), std::move(last), std::move(known));
+  auto queue = queued.bytes == 0 ? std::make_unique<AppendFile>(path, parameter_lines(settings.config))
+                                 : std::make_unique<AppendFile>(path, queued.bytes);
+  if (queued.bytes > 0) queue->append(status_line("RUNNING", now));
+  Row last{.step = -1};
+  if (history)
+    history(0, [&](const Row& row) {
+      const Row fresh = without_repeated(row, last);
+      if (!queued.rows.contains(name_of(fresh))) queue->append(metrics_line(fresh, now));
+      last = row;
+    });
+  // The others are not logged again.
+  std::erase_if(queued.rows, [&](const auto& row) { return row.first < last.step; });
+  return std::make_unique<Mlflow>(settings, run, std::move(queue), std::move(last), std::move(queued.rows));
 }
 
 std::optional<std::string> mlflow_page(const fs::path& run) {

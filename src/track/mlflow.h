@@ -23,7 +23,7 @@ std::string checked_mlflow_uri(const std::string& given, std::string uri);
 
 // A thread of its own sends what the run logs, so that a server that is slow or down does not delay an
 // update. The queue is a file, RUN/mlflow/queue.jsonl.
-std::unique_ptr<Tracker> open_mlflow(const Settings& settings, std::span<const Row> history);
+std::unique_ptr<Tracker> open_mlflow(const Settings& settings, const History& history);
 
 // The page of a run on the server, once the run is there.
 std::optional<std::string> mlflow_page(const std::filesystem::path& run);

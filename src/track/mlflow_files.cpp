@@ -55,6 +55,13 @@ void for_lines(std::string_view lines, Call call) {
   }
 }
 
+// The same for those of a file, which may be larger than the memory, without their ends.
+template <typename Call>
+void for_lines(std::istream& file, Call call) {
+  for (std::string line; std::getline(file, line) && !file.eof();)
+    if (!call(line)) return;
+}
+
 // An empty object if the line is damaged.
 ordered_json parse_line(std::string_view line) {
   ordered_json json = parse_json<ordered_json>(line);
@@ -75,17 +82,6 @@ void add_metrics(ordered_json& all, const ordered_json& line) {
   for (const auto& [name, value] : line.at("metrics").items())
     all.push_back(
         {{"key", name}, {"value", value}, {"timestamp", line.at("time")}, {"step", line.at("step")}});
-}
-
-// All of them, but `resume`, which says how a run was started.
-ordered_json parameters_in(std::string_view queue) {
-  ordered_json all = ordered_json::object();
-  for_lines(queue, [&](std::string_view line) {
-    all.update(parse_line(line).value("params", ordered_json::object()));
-    return true;
-  });
-  all.erase("resume");
-  return all;
 }
 
 MlflowRequest single_request(const ordered_json& line, const std::string& run_id) try {
@@ -191,33 +187,43 @@ RowName name_of(const Row& row) {
   return {row.step, found == row.values.end() ? "" : found->first};
 }
 
-std::set<RowName> queued_rows(std::string_view queue) {
-  std::set<RowName> rows;
-  for_lines(queue, [&](std::string_view line) {
+QueuedRows queued_rows(std::istream& queue) {
+  QueuedRows queued;
+  for_lines(queue, [&](const std::string& line) {
+    queued.bytes += line.size() + 1;
     const ordered_json json = parse_line(line);
     if (metrics_in(json) == 0) return true;
     RowName name(json.at("step"), "");
     for (const auto& [metric, value] : json.at("metrics").items())
       if (name.second.empty() && value.is_number()) name.second = metric;
-    rows.insert(std::move(name));
+    queued.rows.insert(std::move(name));
     return true;
   });
-  return rows;
+  return queued;
 }
 
-bool is_start_of_run(std::string_view queue, const std::string& config) {
+// How a run was started, the parameter `resume`, may differ.
+bool is_start_of_run(std::istream& queue, const std::string& config) {
   bool has_more = false;
-  for_lines(queue, [&](std::string_view line) {
+  ordered_json logged = ordered_json::object(), given = ordered_json::object();
+  const auto add_parameters = [](ordered_json& all, std::string_view line) {
+    all.update(parse_line(line).value("params", ordered_json::object()));
+    return true;
+  };
+  for_lines(queue, [&](const std::string& line) {
     const ordered_json json = parse_line(line);
     has_more = json.contains("metrics") || json.contains("artifact");
-    return !has_more;
+    return !has_more && add_parameters(logged, line);
   });
-  return !has_more && parameters_in(queue) == parameters_in(parameter_lines(config));
+  const std::string lines = parameter_lines(config);
+  for_lines(std::string_view(lines), [&](std::string_view line) { return add_parameters(given, line); });
+  logged.erase("resume"), given.erase("resume");
+  return !has_more && logged == given;
 }
 
-std::int64_t count_values(std::string_view lines) {
+std::int64_t count_values(std::istream& lines) {
   std::size_t values = 0;
-  for_lines(lines, [&](std::string_view line) {
+  for_lines(lines, [&](const std::string& line) {
     const ordered_json json = parse_line(line);
     values += metrics_in(json) + json.value("params", ordered_json::object()).size();
     return true;

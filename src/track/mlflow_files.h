@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <optional>
 #include <set>
 #include <span>
@@ -41,12 +42,16 @@ std::string parameter_lines(const std::string& config);
 // What identifies a row: its step and the name of its first number. metrics.jsonl has no NaN.
 using RowName = std::pair<std::int64_t, std::string>;
 RowName name_of(const Row& row);
-std::set<RowName> queued_rows(std::string_view queue);
+struct QueuedRows {
+  std::set<RowName> rows{};
+  std::uint64_t bytes = 0;  // of whole lines: the last may have been cut off
+};
+QueuedRows queued_rows(std::istream& queue);
 // Whether a run with this configuration that starts without a history belongs to the queue: nothing but the
 // same parameters was logged.
-bool is_start_of_run(std::string_view queue, const std::string& config);
+bool is_start_of_run(std::istream& queue, const std::string& config);
 // Metrics and parameters in these lines.
-std::int64_t count_values(std::string_view lines);
+std::int64_t count_values(std::istream& lines);
 
 // What is sent at once: the first lines of those not sent yet, as many as the server accepts.
 struct MlflowRequest {

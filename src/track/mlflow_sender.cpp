@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
-
 namespace dpo::track {
 namespace {
 
@@ -73,11 +71,10 @@ std::string MlflowSender::rejected() const {
   return rejected_values_ == 0 ? samples : values + " and " + samples;
 }
 
-std::int64_t MlflowSender::remaining() const try {
-  const std::string queue = read_text_file(mlflow_queue(folder_), "the queue", std::size_t{1} << 36);
-  return count_values(std::string_view(queue).substr(std::min<std::size_t>(run_.sent, queue.size())));
-} catch (const std::exception&) {
-  return 0;
+std::int64_t MlflowSender::remaining() const {
+  std::ifstream queue(mlflow_queue(folder_), std::ios::binary);
+  queue.seekg(static_cast<std::streamoff>(run_.sent));
+  return count_values(queue);
 }
 
 // Without it, on a full disk, a resumed run sends again what the server has. With a database the server

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/files.h"
 #include "base/utf8.h"
 #include "track/append_file.h"
 #include "track/clock.h"
@@ -117,15 +117,13 @@ std::vector<fs::path> event_files(const fs::path& folder) {
 // The last step in the files; -1 if there is none.
 std::int64_t last_step(const std::vector<fs::path>& files) {
   std::int64_t last = -1;
-  for (const fs::path& file : files) try {
-      const MappedFile mapped(file, "a TensorBoard event file");
-      const auto bytes = mapped.bytes();
-      for (const std::string_view record :
-           tf_records({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
-        if (!field_of(record, event::kSummary).bytes.empty())
-          last = std::max(last, static_cast<std::int64_t>(field_of(record, event::kStep).value));
-    } catch (const std::exception&) {  // empty, or not readable
-    }
+  for (const fs::path& file : files) {
+    std::ifstream bytes(file, std::ios::binary);
+    TfReader reader(bytes);
+    for (std::string record; reader.next(record);)
+      if (!field_of(record, event::kSummary).bytes.empty())
+        last = std::max(last, static_cast<std::int64_t>(field_of(record, event::kStep).value));
+  }
   return last;
 }
 
@@ -160,9 +158,18 @@ std::string file_name(const std::vector<fs::path>& files) {
 
 class TensorBoard : public Tracker {
  public:
-  // `last`: the last row before the run was resumed.
-  TensorBoard(const fs::path& path, std::string contents, Row last)
-      : file_(path, std::move(contents)), last_(std::move(last)) {}
+  // The rows that no file has are those from step `first` on; the next one may repeat what the last one has.
+  TensorBoard(const fs::path& path, std::string contents, const History& history, std::int64_t first,
+              std::int64_t examples)
+      : file_(path, std::move(contents)) {
+    if (!history) return;
+    history(std::min(first, examples), [&](const Row& row) {
+      if (row.step >= first)
+        add(row);
+      else
+        last_ = row;
+    });
+  }
 
   bool add(const Row& row) override {
     const Row fresh = without_repeated(row, last_);
@@ -189,27 +196,23 @@ class TensorBoard : public Tracker {
 
  private:
   AppendFile file_;
-  Row last_;
+  Row last_{.step = -1};
 };
 
 }  // namespace
 
 // A run that is resumed gets a new file, and the others stay as they are: TensorBoard follows files that
 // grow, but not those that are replaced.
-std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, std::span<const Row> history) {
+std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, const History& history) {
   const fs::path folder = settings.folder / "tensorboard";
   const std::vector<fs::path> files = event_files(folder);
   // An evaluation at the last step may come after the checkpoint.
   const std::int64_t start = settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
   const std::int64_t first = std::min(last_step(files) + 1, start);  // of the rows that no file has
-  std::string contents = tf_record(version_event()) + tf_record(restart_event(start)) +
-                         tf_record(config_event(settings.examples, settings.config));
-  Row before{.step = -1};
-  for (const Row& row : history) {
-    if (row.step >= first) contents += tf_record(scalar_event(without_repeated(row, before)));
-    before = row;
-  }
-  return std::make_unique<TensorBoard>(folder / file_name(files), std::move(contents), std::move(before));
+  return std::make_unique<TensorBoard>(folder / file_name(files),
+                                       tf_record(version_event()) + tf_record(restart_event(start)) +
+                                           tf_record(config_event(settings.examples, settings.config)),
+                                       history, first, settings.examples);
 }
 
 }  // namespace dpo::track

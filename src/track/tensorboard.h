@@ -8,6 +8,6 @@
 namespace dpo::track {
 
 // RUN/tensorboard: one event file, with scalars, the configuration and samples as text, and histograms.
-std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, std::span<const Row> history);
+std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, const History& history);
 
 }  // namespace dpo::track

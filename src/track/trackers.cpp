@@ -22,13 +22,13 @@ bool for_all(const std::vector<std::unique_ptr<Tracker>>& trackers, Call call) {
 
 }  // namespace
 
-Trackers::Trackers(const Settings& settings, std::span<const Row> history) {
+Trackers::Trackers(const Settings& settings, const History& history) {
   if (settings.tensorboard) all_.push_back(open_tensorboard(settings, history));
   if (settings.wandb) all_.push_back(open_wandb(settings, history));
   if (settings.mlflow) start_mlflow(settings, history);
 }
 
-void Trackers::start_mlflow(const Settings& settings, std::span<const Row> history) {
+void Trackers::start_mlflow(const Settings& settings, const History& history) {
   std::string problem = settings.mlflow->problem;
   try {
     if (problem.empty()) all_.push_back(open_mlflow(settings, history));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,10 @@ struct Row {
   bool is_evaluation = false;
   std::vector<std::pair<std::string, double>> values{};
 };
+
+// Calls `use` with the rows from before a run was resumed, from step `first` on, in order; empty: there are
+// none. Each tracker reads those that it needs, since they may be more than fit into memory.
+using History = std::function<void(std::int64_t first, const std::function<void(const Row&)>& use)>;
 
 struct Distribution {
   std::string name;
@@ -78,7 +83,7 @@ class Trackers {
   Trackers() = default;  // none
   // `history`: the rows up to the checkpoint that a run is resumed from; those that a tracker's files do not
   // have are added to them. Later ones, which will be logged again, are dropped.
-  Trackers(const Settings& settings, std::span<const Row> history);
+  Trackers(const Settings& settings, const History& history);
 
   bool add(const Row& row);
   bool add_histograms(std::int64_t step, std::span<const Distribution> distributions);
@@ -88,7 +93,7 @@ class Trackers {
   std::vector<std::string> notes();
 
  private:
-  void start_mlflow(const Settings& settings, std::span<const Row> history);
+  void start_mlflow(const Settings& settings, const History& history);
 
   std::vector<std::unique_ptr<Tracker>> all_;
   std::vector<std::string> notes_;

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <random>
 #include <string_view>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/files.h"
 #include "base/output_files.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
@@ -62,25 +63,20 @@ Items time_items(std::int64_t step, double started) {
       {"_step", std::to_string(step)}, {"_timestamp", json_of(now)}, {"_runtime", json_of(now - started)}};
 }
 
-// What is read of the file of a run that is resumed.
+// The file of a run that is resumed.
 struct OldRun {
   fs::path file;
   WandbRun run;
-  std::map<std::int64_t, Items> rows;
 };
 
-std::optional<OldRun> read_old_run(const fs::path& file) try {
-  const MappedFile mapped(file, "a W&B run");
-  const auto bytes = mapped.bytes();
-  const auto records = wandb_records({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (records.size() < 2 || !is_our_header(records[0])) return std::nullopt;
-  OldRun old{file, read_run(records[1]).value_or(WandbRun{}), {}};
+std::optional<OldRun> read_old_run(const fs::path& file) {
+  std::ifstream bytes(file, std::ios::binary);
+  WandbReader reader(bytes);
+  std::string header, record;
+  if (!reader.next(header) || !reader.next(record) || !is_our_header(header)) return std::nullopt;
+  OldRun old{file, read_run(record).value_or(WandbRun{})};
   if (old.run.id.empty()) return std::nullopt;
-  for (const std::string& record : records)
-    if (auto row = read_history(record)) old.rows[row->first] = std::move(row->second);
   return old;
-} catch (const std::exception&) {
-  return std::nullopt;
 }
 
 // RUN/wandb/offline-run-TIME-ID/run-ID.wandb, the newest that we wrote.
@@ -98,39 +94,77 @@ std::optional<OldRun> newest_run(const fs::path& run) {
   return std::nullopt;
 }
 
-// The rows up to the checkpoint, of the history and of the old file, which has their time, histograms,
-// samples and infinite values. An update and an evaluation at the same step are one row, as in W&B itself.
-std::map<std::int64_t, Items> rows_of(std::span<const Row> history, const OldRun& old,
-                                      const Settings& settings) {
-  std::map<std::int64_t, Items> rows;
-  for (const Row& row : history) merge(rows[row.step], items_of(row));
-  for (const auto& [step, items] : old.rows) {
-    if (step > settings.examples) continue;
-    // An evaluation at the last step may come after the checkpoint.
-    const bool belongs = step < settings.examples || settings.evaluated == step;
-    for (const auto& [key, json] : items)
-      if (belongs || (key.starts_with("_") && rows.contains(step))) merge(rows[step], {{key, json}});
+std::string first_records(const WandbRun& run, const Settings& settings) {
+  std::string contents = wandb_header();
+  for (const std::string& record : {header_record(), run_record(run, *settings.wandb, settings.config)})
+    contents += wandb_record(record, contents.size());
+  return contents;
+}
+
+// The rows of an old file before the checkpoint, which are kept as they are: nothing else has their time,
+// histograms, samples and infinite values. A run may have more rows than fit into memory.
+struct KeptRows {
+  std::uint64_t end = 0;     // of the last of them in the file
+  std::int64_t last = -1;    // its step
+  Items at_checkpoint = {};  // the row of that step, which may have more than the checkpoint
+};
+
+KeptRows find_kept(const fs::path& file, const Settings& settings) {
+  std::ifstream bytes(file, std::ios::binary);
+  WandbReader reader(bytes);
+  KeptRows kept;
+  std::string record;
+  for (int first = 0; first < 2 && reader.next(record); ++first) kept.end = reader.end();
+  while (reader.next(record)) {
+    const auto step = step_of_history(record);
+    if (!step) continue;
+    if (*step == settings.examples) kept.at_checkpoint = read_history(record)->second;
+    if (*step >= settings.examples) break;
+    kept.end = reader.end(), kept.last = *step;
   }
-  for (auto& [step, items] : rows) merge(items, time_items(step, old.run.started));
-  return rows;
+  return kept;
+}
+
+// The file with these rows, and with the configuration of the run that continues it.
+std::unique_ptr<AppendFile> continue_file(const OldRun& old, const KeptRows& kept,
+                                          const Settings& settings) try {
+  constexpr std::size_t kBuffer = 1u << 20;
+  AtomicFile file(old.file);
+  std::string buffer = first_records(old.run, settings), record;
+  std::uint64_t size = buffer.size();
+  std::ifstream bytes(old.file, std::ios::binary);
+  WandbReader reader(bytes);
+  for (int i = 0; reader.next(record) && reader.end() <= kept.end; ++i) {
+    if (i < 2) continue;  // its own first records
+    const std::string framed = wandb_record(record, size);
+    buffer += framed, size += framed.size();
+    if (buffer.size() >= kBuffer) file.write(std::exchange(buffer, {}));
+  }
+  file.write(buffer);
+  file.commit();
+  return std::make_unique<AppendFile>(old.file, size);
+} catch (const std::exception&) {  // a full disk: the configuration stays the old one
+  return std::make_unique<AppendFile>(old.file, kept.end);
 }
 
 class Wandb : public Tracker {
  public:
-  // `rows`: from before the run was resumed. `unfinished`: the row at the checkpoint's step, if its
-  // evaluation is still to come; the others are in the file at once, as nothing else has their histograms and
-  // samples.
-  Wandb(const fs::path& file, const WandbRun& run, const Settings& settings,
-        const std::map<std::int64_t, Items>& rows, Items unfinished)
-      : run_(run),
-        file_(file, first_contents(run, settings, rows)),
-        step_(settings.examples),
-        row_(std::move(unfinished)) {}
+  // `kept`: of the file of the run that is resumed.
+  Wandb(std::unique_ptr<AppendFile> file, const WandbRun& run, const Settings& settings, const KeptRows& kept,
+        const History& history)
+      : run_(run), file_(std::move(file)), step_(settings.examples) {
+    if (history)
+      history(kept.last + 1, [&](const Row& row) {
+        continue_row(row.step, items_of(row));
+        if (row.step < settings.examples) merge(row_, time_items(row.step, run_.started));
+      });
+    finish_checkpoint(settings, kept);
+  }
 
   bool add(const Row& row) override {
     continue_row(row.step, items_of(row));
     merge(row_, time_items(row.step, run_.started));
-    return file_.is_written();
+    return file_->is_written();
   }
 
   bool add_histograms(std::int64_t step, std::span<const Distribution> distributions) override {
@@ -143,7 +177,7 @@ class Wandb : public Tracker {
               .dump());
     }
     continue_row(step, items);
-    return file_.is_written();
+    return file_->is_written();
   }
 
   // The tables of direct-preference-optimization.
@@ -156,7 +190,7 @@ class Wandb : public Tracker {
     }
     add_table(step, "policy_samples", policy);
     if (!reference.empty()) add_table(step, "reference_samples", reference);
-    return write_tables() && file_.is_written();
+    return write_tables() && file_->is_written();
   }
 
   bool flush() override {
@@ -164,7 +198,7 @@ class Wandb : public Tracker {
       for (const std::string& record : row_records(step_, row_)) append(record);
       row_.clear();
     }
-    return write_tables() && file_.append("");
+    return write_tables() && file_->append("");
   }
 
   bool finish(int exit_status) override {
@@ -174,20 +208,21 @@ class Wandb : public Tracker {
   }
 
  private:
-  static std::string first_contents(const WandbRun& run, const Settings& settings,
-                                    const std::map<std::int64_t, Items>& rows) {
-    std::string contents = wandb_header();
-    const auto add = [&contents](const std::string& record) {
-      contents += wandb_record(record, contents.size());
-    };
-    add(header_record());
-    add(run_record(run, *settings.wandb, settings.config));
-    for (const auto& [step, items] : rows)
-      for (const std::string& record : row_records(step, items)) add(record);
-    return contents;
+  // The row at the checkpoint's step waits if its evaluation is still to come; then the old file's comes
+  // again too. Else it is in the file at once, with that one's histograms and samples.
+  void finish_checkpoint(const Settings& settings, const KeptRows& kept) {
+    const bool is_complete = settings.evaluated == settings.examples;
+    const bool is_logged = step_ == settings.examples && !row_.empty();
+    if (!is_logged && !(is_complete && !kept.at_checkpoint.empty()))
+      return continue_row(settings.examples, {});
+    continue_row(settings.examples, {});
+    for (const auto& [key, json] : kept.at_checkpoint)
+      if (is_complete || key.starts_with("_")) merge(row_, {{key, json}});
+    merge(row_, time_items(settings.examples, run_.started));
+    if (is_complete) flush();
   }
 
-  bool append(const std::string& record) { return file_.append(wandb_record(record, file_.size())); }
+  bool append(const std::string& record) { return file_->append(wandb_record(record, file_->size())); }
 
   void continue_row(std::int64_t step, const Items& items) {
     if (step != step_) flush();
@@ -209,7 +244,7 @@ class Wandb : public Tracker {
                                             {"sha256", hash},
                                             {"size", text.size()}}
                                    .dump()}});
-    tables_[file_.path().parent_path() / "files" / path] = text;
+    tables_[file_->path().parent_path() / "files" / path] = text;
   }
 
   // Whether all tables are written; the others are tried again.
@@ -227,7 +262,7 @@ class Wandb : public Tracker {
   }
 
   WandbRun run_;
-  AppendFile file_;
+  const std::unique_ptr<AppendFile> file_;
   std::int64_t step_;  // of the row that is not written yet
   Items row_;
   std::map<fs::path, std::string> tables_;  // that are not written yet
@@ -235,22 +270,21 @@ class Wandb : public Tracker {
 
 }  // namespace
 
-std::unique_ptr<Tracker> open_wandb(const Settings& settings, std::span<const Row> history) {
-  OldRun old = newest_run(settings.folder).value_or(OldRun{});
-  if (old.file.empty()) {
-    old.run = {random_id(), seconds_since_1970()};
-    const auto start = static_cast<std::time_t>(old.run.started);
-    old.file = settings.folder / "wandb" /
-               fmt::format("{}{:%Y%m%d_%H%M%S}-{}", kFolderPrefix, fmt::localtime(start), old.run.id) /
-               fmt::format("run-{}.wandb", old.run.id);
+std::unique_ptr<Tracker> open_wandb(const Settings& settings, const History& history) {
+  const auto old = newest_run(settings.folder);
+  if (!old) {
+    const WandbRun run{random_id(), seconds_since_1970()};
+    const auto start = static_cast<std::time_t>(run.started);
+    const fs::path file = settings.folder / "wandb" /
+                          fmt::format("{}{:%Y%m%d_%H%M%S}-{}", kFolderPrefix, fmt::localtime(start), run.id) /
+                          fmt::format("run-{}.wandb", run.id);
+    return std::make_unique<Wandb>(std::make_unique<AppendFile>(file, first_records(run, settings)), run,
+                                   settings, KeptRows{}, history);
   }
   std::error_code none;
-  fs::remove(fs::path(old.file) += ".synced", none);  // there will be more to upload
-  auto rows = rows_of(history, old, settings);
-  Items unfinished;
-  if (settings.evaluated != settings.examples)
-    if (auto last = rows.extract(settings.examples)) unfinished = std::move(last.mapped());
-  return std::make_unique<Wandb>(old.file, old.run, settings, rows, std::move(unfinished));
+  fs::remove(fs::path(old->file) += ".synced", none);  // there will be more to upload
+  const KeptRows kept = find_kept(old->file, settings);
+  return std::make_unique<Wandb>(continue_file(*old, kept, settings), old->run, settings, kept, history);
 }
 
 std::optional<fs::path> wandb_folder(const fs::path& run) {

@@ -97,6 +97,12 @@ std::optional<WandbRun> read_run(std::string_view record) {
       static_cast<double>(field_of(time, 1).value) + static_cast<double>(field_of(time, 2).value) / 1e9};
 }
 
+std::optional<std::int64_t> step_of_history(std::string_view record) {
+  const std::string_view message = field_of(record, kHistory).bytes;
+  if (message.empty()) return std::nullopt;
+  return static_cast<std::int64_t>(field_of(field_of(message, 2).bytes, 1).value);
+}
+
 std::optional<std::pair<std::int64_t, Items>> read_history(std::string_view record) {
   const std::string_view message = field_of(record, kHistory).bytes;
   if (message.empty()) return std::nullopt;

@@ -30,6 +30,7 @@ std::string exit_record(int status, std::int64_t seconds);
 // What is read again when a run is resumed.
 bool is_our_header(std::string_view record);
 std::optional<WandbRun> read_run(std::string_view record);
+std::optional<std::int64_t> step_of_history(std::string_view record);
 std::optional<std::pair<std::int64_t, Items>> read_history(std::string_view record);
 
 }  // namespace dpo::track

@@ -7,6 +7,7 @@ are equal.
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -191,6 +192,34 @@ class Resume(TinyRuns):
         self.check(self.train(run, f"resume={run}", *words))
         self.assertEqual(self.weights(run), self.weights(self.whole))
         self.assertEqual(self.evaluations(run), [])
+
+    def test_many_metrics_take_no_memory(self):
+        """A run that has logged 60 MB before its checkpoint is resumed in the memory of one that has logged nothing, and keeps all of it."""
+        run = self.folder / "logged"
+        process = subprocess.Popen(self.train_command(run), stderr=subprocess.PIPE, text=True)
+        with process.stderr as lines:
+            for line in lines:
+                if line.startswith("update 30 "):
+                    process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), STOPPED)
+        short = self.folder / "logged-little"
+        shutil.copytree(run, short, symlinks=True)
+        rest = "".join(f', "metric_{i}": {i}.123456' for i in range(24))
+        logged = "".join(f'{{"loss/train": 0.5{rest}, "counters/examples": {i / 1e6}}}\n' for i in range(120_000))
+        (run / "metrics.jsonl").write_text(logged + (run / "metrics.jsonl").read_text())
+
+        def peak(folder):
+            process = subprocess.Popen(self.train_command(folder, f"resume={folder}"), stderr=subprocess.DEVNULL)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            return 1024 * used.ru_maxrss
+
+        self.assertGreater(len(logged), 60e6)
+        self.assertLess(peak(run) - peak(short), 0.5 * len(logged))
+        with open(run / "metrics.jsonl") as metrics:
+            self.assertEqual(metrics.read(len(logged)), logged)
+        self.assertEqual(self.weights(run), self.weights(self.whole))
 
     def test_what_cannot_be_resumed_is_refused(self):
         run = self.folder / "refused"

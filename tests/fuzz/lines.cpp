@@ -44,7 +44,7 @@ bool try_conversations(std::string_view input) {
 bool try_metrics(std::string_view input) {
   const MemoryFile file(input);
   const dpo::report::MetricLog log(file.path());
-  return !log.points("loss/train").empty();
+  return !log.series("loss/train").empty();
 }
 
 const std::string kSeeds[] = {

@@ -1,6 +1,7 @@
 // One input is a file that a run left: the marker of a checkpoint, how far it is, a line of metrics or
 // samples, or the reference scores of an earlier run. What is accepted is written as it was read.
 #include <cmath>
+#include <sstream>
 
 #include "checkpoint/formats/safetensors.h"
 #include "memory_file.h"
@@ -40,8 +41,11 @@ bool try_marker(std::string_view input) {
 
 bool try_metrics(std::string_view input) {
   const RunState run_state{.examples = 64, .evaluated = 64};
-  const std::string kept = lines_until(input, run_state);
-  if (lines_until(kept, run_state) != kept) fail("what was kept is not kept again", kept);
+  std::istringstream file{std::string(input)};
+  const std::string kept(input.substr(0, bytes_until(file, run_state)));
+  if (!kept.empty() && kept.back() != '\n') fail("a part of a line was kept", kept);
+  std::istringstream again(kept);
+  if (bytes_until(again, run_state) != kept.size()) fail("what was kept is not kept again", kept);
   return !kept.empty();
 }
 

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/tail.h"
 #include "serve/routes.h"
-#include "serve/tail.h"
 #include "target.h"
 #include "temp_folder.h"
 
@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace dpo::serve;
+using dpo::report::Tail;
 using namespace std::string_literals;
 
 const std::string kToken = "0123456789abcdef";

@@ -1,4 +1,7 @@
 // One input is a record of a tracker's file, or such a file itself, which a resumed run reads again.
+#include <sstream>
+#include <vector>
+
 #include "target.h"
 #include "track/framing.h"
 #include "track/protobuf.h"
@@ -26,13 +29,21 @@ bool try_record(std::string_view input) {
   return true;
 }
 
+template <class Reader>
+std::vector<std::string> records_of(std::string_view file) {
+  std::istringstream bytes{std::string(file)};
+  Reader reader(bytes);
+  std::vector<std::string> records;
+  for (std::string record; reader.next(record);) records.push_back(record);
+  return records;
+}
+
 bool try_file(std::string_view input) {
-  const auto events = tf_records(input);
-  for (const std::string_view event : events) check_inside(event, input);
+  const auto events = records_of<TfReader>(input);
   std::string file = wandb_header();
-  const auto records = wandb_records(input);
+  const auto records = records_of<WandbReader>(input);
   for (const std::string& record : records) file += wandb_record(record, file.size());
-  if (wandb_records(file) != records) fail("written again, the records differ");
+  if (records_of<WandbReader>(file) != records) fail("written again, the records differ");
   return !events.empty() || !records.empty();
 }
 

@@ -10,6 +10,7 @@
 // MLFLOW_TRACKING_URI and so on in the environment
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -48,7 +49,11 @@ void obey(const std::string& line, const Settings& settings, std::vector<Row>& h
   const double loss = std::strtod(text.c_str(), nullptr);
   const auto step = static_cast<std::int64_t>(number);
   if (verb == "history") history.push_back(update(step, loss));
-  if (verb == "open") trackers = Trackers(settings, history);
+  if (verb == "open")
+    trackers = Trackers(settings, [&](std::int64_t first, const std::function<void(const Row&)>& use) {
+      for (const Row& row : history)
+        if (row.step >= first) use(row);
+    });
   if (verb == "update") trackers.add(update(step, loss));
   if (verb == "evaluation") trackers.add(evaluation(step, loss));
   if (verb == "samples") trackers.add_samples(step, std::vector<SampleText>{{"prompt", text, std::nullopt}});

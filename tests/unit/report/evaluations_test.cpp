@@ -58,6 +58,17 @@ TEST(Learned, ByAccuracyAgainstChance) {
   EXPECT_EQ(what_was_learned(late, 4).answer, Answer::unclear);
 }
 
+TEST(Learned, SaysIfTheTrainingExamplesAreFittedMuchBetter) {
+  std::string lines = evaluation(0, 0.6931, rewards(0, 0));
+  for (int i = 1; i <= 100; ++i)
+    lines += "{\"rewards_train/accuracies\": 1, \"rewards_train/margins\": 0.9, \"counters/updates\": " +
+             std::to_string(i) + ", \"counters/examples\": " + std::to_string(16 * i) + "}\n";
+  EXPECT_TRUE(what_was_learned(log_of(lines + evaluation(1600, 0.68, rewards(0.63, 0.25))))
+                  .sentence.ends_with("; in training the accuracy is 1.000 and the mean margin +0.900."));
+  EXPECT_FALSE(what_was_learned(log_of(lines + evaluation(1600, 0.3, rewards(0.95, 0.8))))
+                   .sentence.ends_with("+0.900."));
+}
+
 TEST(Learned, ByAccuracyAgainstTheModelBefore) {
   const Learned learned = what_was_learned(
       log_of(evaluation(0, 1, rewards(0.625, 0.5)) + evaluation(1600, 0.5, rewards(0.65, 1))));

@@ -48,19 +48,6 @@ TEST(Clip, KeepsWholeCharactersAndCountsTheRest) {
   EXPECT_EQ(beginning_of(std::string(1'000'000, 'x'), 2), "xx … (999,998 characters more)");
 }
 
-TEST(Thinning, KeepsTheEndsAndTheMeans) {
-  EXPECT_EQ(some_of(3, 5), (std::vector<std::size_t>{0, 1, 2}));
-  EXPECT_EQ(some_of(10'000, 3), (std::vector<std::size_t>{0, 4999, 9999}));
-  EXPECT_TRUE(some_of(0, 2).empty());
-  std::vector<Point> points;
-  for (int i = 0; i < 1000; ++i) points.push_back({i * 2.0, i % 2 == 0 ? 1.0 : 3.0});
-  const std::vector<Point> means = means_of(points, 100);
-  ASSERT_EQ(means.size(), 100u);
-  EXPECT_EQ(means.front().x, 9);  // of 0, 2, ... 18
-  for (const Point& mean : means) EXPECT_EQ(mean.y, 2);
-  EXPECT_EQ(means_of(points, 1000).size(), 1000u);
-}
-
 TEST(Ticks, AreRoundNumbersWithinTheRange) {
   EXPECT_EQ(ticks(0, 10), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(ticks(0, 3200), (std::vector<double>{0, 1000, 2000, 3000}));
@@ -152,11 +139,11 @@ TEST(MetricLog, GivesAMetricAgainstTheExamples) {
                          "{\"counters/examples\": 64, \"loss/train\": null}\n"
                          "{\"counters/exam";
   const MetricLog log(file);
-  const std::vector<Point>& points = log.points("loss/train");
+  const Series& series = log.series("loss/train");
   fs::remove(file);
-  ASSERT_EQ(points.size(), 1u);
-  EXPECT_EQ(points[0].x, 32);
-  EXPECT_EQ(points[0].y, 2.5);
+  ASSERT_EQ(series.size(), 1u);
+  EXPECT_EQ(series.last().x, 32);
+  EXPECT_EQ(series.last().y, 2.5);
   EXPECT_THROW(MetricLog("/nowhere/metrics.jsonl"), UserError);
 }
 

@@ -1,4 +1,4 @@
-#include "report/run_files.h"
+#include "report/followed_run.h"
 
 #include <sys/stat.h>
 
@@ -13,6 +13,12 @@ namespace dpo::report {
 namespace {
 
 namespace fs = std::filesystem;
+
+LogFacts read_log(const fs::path& file) {
+  FollowedRun run(file.parent_path());
+  run.read();
+  return run.log();
+}
 
 class RunFiles : public testing::Test {
  protected:

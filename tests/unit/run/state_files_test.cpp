@@ -1,7 +1,9 @@
 #include "run/state_files.h"
 
 #include <fstream>
+#include <sstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -71,16 +73,46 @@ TEST(StateFiles, OfADamagedCheckpointAreAUserError) {
   fs::remove_all(folder);
 }
 
+// The part of metrics.jsonl that a resumed run keeps.
+std::string kept_of(const std::string& lines, const RunState& run_state) {
+  std::istringstream file(lines);
+  return lines.substr(0, bytes_until(file, run_state));
+}
+
 TEST(MetricLines, AreThoseUpToANumberOfExamples) {
-  const std::string first = R"({"counters/examples":8,"loss":0.5})", odd = R"({"counters/examples":"8"})";
-  EXPECT_EQ(lines_until(first + "\n" + R"({"counters/examples":16})" + "\n" + odd + "\nnull\n" + R"({"cut":)",
-                        {.examples = 8}),
-            first + "\n" + odd + "\n");
-  const std::string evaluation = R"({"loss/eval":0.5,"counters/examples":8})";
-  EXPECT_EQ(lines_until(first + "\n" + evaluation + "\n", {.examples = 8, .evaluated = 4}), first + "\n");
-  EXPECT_EQ(lines_until(evaluation + "\n", {.examples = 8, .evaluated = 8}), evaluation + "\n");
-  const auto read = parse_metrics(R"({"b": 1, "a": null, "c": "x", "d": 2.5})");
-  EXPECT_EQ(read, (Metrics{{"b", 1}, {"d", 2.5}}));
+  const std::string first = R"({"counters/examples":8,"loss":0.5})"
+                            "\n",
+                    odd = R"({"counters/examples":"8"})"
+                          "\n";
+  const std::string later = R"({"counters/examples":16})"
+                            "\n";
+  EXPECT_EQ(kept_of(first + later + odd + "null\n" + R"({"cut":)", {.examples = 8}), first);
+  EXPECT_EQ(kept_of(first + odd + "damaged\n" + first + later, {.examples = 8}),
+            first + odd + "damaged\n" + first);
+  EXPECT_EQ(kept_of(first + later, {.examples = 16}), first + later);
+  for (const std::string& none : {std::string(), std::string("\n"), odd, later, "\n\n" + later, later + "{"})
+    EXPECT_EQ(kept_of(none, {.examples = 8}), "") << none;
+  const std::string evaluation = R"({"loss/eval":0.5,"counters/examples":8})"
+                                 "\n";
+  EXPECT_EQ(kept_of(first + evaluation, {.examples = 8, .evaluated = 4}), first);
+  EXPECT_EQ(kept_of(evaluation, {.examples = 8, .evaluated = 8}), evaluation);
+}
+
+// Longer than the pieces in which the file is read, whose ends are anywhere in lines.
+TEST(MetricLines, OfALongRunAreFoundFromTheEnd) {
+  std::string kept;
+  for (int i = 1; i <= 20'000; ++i) kept += fmt::format("{{\"loss\":0.5,\"counters/examples\":{}}}\n", i);
+  for (const std::size_t length : {1u, 300'000u}) {
+    const std::string note = "{\"note\":\"" + std::string(length, 'x') + "\"}\n";
+    std::string all = kept;
+    for (int i = 20'001; i <= 40'000; ++i) {
+      all += fmt::format("{{\"loss\":0.5,\"counters/examples\":{}}}\n", i);
+      if (i % 10'000 == 0) all += note;
+    }
+    EXPECT_EQ(kept_of(all, {.examples = 20'000}).size(), kept.size());
+    EXPECT_EQ(kept_of(all, {.examples = 0}).size(), 0u);
+    EXPECT_EQ(kept_of(all + "{", {.examples = 40'000}).size(), all.size() - note.size());
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using fuzz::TempFolder;
+
+History history_of(std::vector<Row> rows) {
+  return [rows = std::move(rows)](std::int64_t first, const std::function<void(const Row&)>& use) {
+    for (const Row& row : rows)
+      if (row.step >= first) use(row);
+  };
+}
 
 Row update_at(std::int64_t step, double loss) { return {step, false, {{"loss/train", loss}, {"both", 1}}}; }
 Row evaluation_at(std::int64_t step, double loss) { return {step, true, {{"loss/eval", loss}, {"both", 1}}}; }
@@ -50,7 +58,9 @@ std::vector<std::string> tensorboard_values(const TempFolder& folder) {
   std::ranges::sort(files);
   for (const fs::path& path : files) {
     const std::string file = text_of(path);
-    for (const std::string_view event : tf_records(file)) {
+    std::istringstream bytes(file);
+    TfReader reader(bytes);
+    for (std::string event; reader.next(event);) {
       const std::uint64_t step = field_of(event, 2).value;
       if (!field_of(event, 7).bytes.empty())  // a restart
         std::erase_if(values, [&](const auto& value) { return value.first >= step; });
@@ -68,7 +78,11 @@ std::vector<std::string> wandb_file(const TempFolder& folder) {
   const auto run = wandb_folder(folder.path());
   EXPECT_TRUE(run);
   const std::string name = run->filename().string();
-  return wandb_records(text_of(*run / ("run-" + name.substr(name.rfind('-') + 1) + ".wandb")));
+  std::ifstream file(*run / ("run-" + name.substr(name.rfind('-') + 1) + ".wandb"), std::ios::binary);
+  WandbReader reader(file);
+  std::vector<std::string> records;
+  for (std::string record; reader.next(record);) records.push_back(record);
+  return records;
 }
 
 // The names in each row, by step.
@@ -103,7 +117,7 @@ TEST(Trackers, AResumedRunHasEachStepOnce) {
   }  // killed
   const fs::path run = *wandb_folder(folder.path());
   {
-    Trackers trackers(settings_in(folder, 4, 4), std::vector<Row>{update_at(4, 0.5), evaluation_at(4, 0.6)});
+    Trackers trackers(settings_in(folder, 4, 4), history_of({update_at(4, 0.5), evaluation_at(4, 0.6)}));
     EXPECT_EQ(tensorboard_values(folder),
               (Names{"4 loss/train", "4 both", "4 loss/eval", "4 eval_tokens/chosen", "4 samples/1"}));
     EXPECT_TRUE(trackers.add(update_at(6, 0.45)));  // another moment of the log interval
@@ -134,11 +148,11 @@ TEST(Trackers, ARunThatIsKilledWhenItIsResumedKeepsHistogramsAndSamples) {
   const std::map<std::int64_t, Names> rows = {
       {4, {"loss/train", "both", "loss/eval", "eval_tokens/chosen", "policy_samples"}}};
   for (int i = 0; i < 2; ++i) {
-    const Trackers killed(settings_in(folder, 4, 4), history);
+    const Trackers killed(settings_in(folder, 4, 4), history_of(history));
     EXPECT_EQ(wandb_rows(folder), rows);
   }
   // Also if updates after the row were not logged.
-  const Trackers killed(settings_in(folder, 6, 4), history);
+  const Trackers killed(settings_in(folder, 6, 4), history_of(history));
   EXPECT_EQ(wandb_rows(folder), rows);
 }
 
@@ -151,12 +165,12 @@ TEST(Trackers, AnEvaluationThatWasStoppedJoinsItsUpdateWhenTheRunIsResumed) {
     trackers.finish(143);
   }
   {
-    Trackers trackers(settings_in(folder, 4), history);
+    Trackers trackers(settings_in(folder, 4), history_of(history));
     trackers.add(evaluation_at(4, 0.6));  // killed before the next checkpoint
     trackers.add(update_at(6, 0.4));
   }
   EXPECT_EQ(wandb_rows(folder).at(4), (Names{"loss/train", "both", "loss/eval"}));
-  Trackers(settings_in(folder, 4), history).finish(0);
+  Trackers(settings_in(folder, 4), history_of(history)).finish(0);
   EXPECT_EQ(wandb_rows(folder),
             (std::map<std::int64_t, Names>{{2, {"loss/train", "both"}}, {4, {"loss/train", "both"}}}));
   EXPECT_EQ(tensorboard_values(folder), (Names{"2 loss/train", "2 both", "4 loss/train", "4 both"}));
@@ -164,7 +178,7 @@ TEST(Trackers, AnEvaluationThatWasStoppedJoinsItsUpdateWhenTheRunIsResumed) {
 
 TEST(Trackers, ATrackerThatIsTurnedOnLaterGetsTheWholeHistory) {
   const TempFolder folder;
-  Trackers(settings_in(folder, 8), std::vector<Row>{update_at(4, 0.5), update_at(8, 0.4)}).finish(0);
+  Trackers(settings_in(folder, 8), history_of({update_at(4, 0.5), update_at(8, 0.4)})).finish(0);
   EXPECT_EQ(tensorboard_values(folder).size(), 4u);
   EXPECT_EQ(wandb_rows(folder).size(), 2u);
 }
@@ -204,10 +218,10 @@ TEST(Trackers, KeepWhatTheHistoryLacks) {
     trackers.add(update_at(4, kInfinite));
     trackers.finish(143);
   }
-  Trackers(settings_in(folder, 4), std::vector<Row>{{4, false, {{"both", 1}}}}).finish(0);
+  Trackers(settings_in(folder, 4), history_of({{4, false, {{"both", 1}}}})).finish(0);
   EXPECT_EQ(wandb_rows(folder).at(2), (Names{"loss/train", "both"}));
   EXPECT_EQ(tensorboard_values(folder), (Names{"2 loss/train", "2 both", "4 both"}));
-  Trackers(settings_in(folder, 6), std::vector<Row>{{4, false, {{"both", 1}}}, update_at(6, 1)}).finish(0);
+  Trackers(settings_in(folder, 6), history_of({{4, false, {{"both", 1}}}, update_at(6, 1)})).finish(0);
   EXPECT_EQ(tensorboard_values(folder),
             (Names{"2 loss/train", "2 both", "4 both", "6 loss/train", "6 both"}));
 }
@@ -235,6 +249,42 @@ TEST(AppendFile, GrowsByRecordsAndReplacesWhatWasThere) {
   EXPECT_TRUE(file.append(" more"));
   EXPECT_EQ(file.size(), 8u);
   EXPECT_EQ(folder.read("file"), "new more");
+}
+
+TEST(AppendFile, ContinuesAfterTheBytesThatAreKept) {
+  const TempFolder folder;
+  folder.write("file", "kept, dropped");
+  AppendFile file(folder.path() / "file", std::uint64_t{4});
+  EXPECT_TRUE(file.is_written());
+  EXPECT_EQ(folder.read("file"), "kept");
+  EXPECT_TRUE(file.append(" more"));
+  EXPECT_EQ(file.size(), 9u);
+  EXPECT_EQ(folder.read("file"), "kept more");
+  AppendFile absent(folder.path() / "absent", std::uint64_t{0});
+  EXPECT_FALSE(absent.is_written());
+  EXPECT_FALSE(absent.append("kept until it can be written"));
+}
+
+// The rows of a long run stay in the file: only those at and after the checkpoint are written again.
+TEST(Trackers, AResumedRunReadsOnlyTheEndOfItsHistory) {
+  const TempFolder folder;
+  {
+    Trackers trackers(settings_in(folder), {});
+    for (int i = 1; i <= 1000; ++i) trackers.add(update_at(4 * i, 0.5));
+    trackers.finish(143);
+  }
+  std::vector<std::int64_t> asked;
+  int given = 0;
+  const History history = [&](std::int64_t first, const std::function<void(const Row&)>& use) {
+    asked.push_back(first);
+    for (int i = 1; i <= 900; ++i)
+      if (4 * i >= first) use(update_at(4 * i, 0.5)), ++given;
+  };
+  Trackers(settings_in(folder, 3600), history).finish(0);
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_LE(given, 2);
+  EXPECT_EQ(wandb_rows(folder).size(), 900u);
+  EXPECT_EQ(tensorboard_values(folder).size(), 2 * 900u);
 }
 
 TEST(Histogram, CountsEveryFiniteValueOnce) {

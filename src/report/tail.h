@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace dpo::serve {
+namespace dpo::report {
 
 // Follows a file to which another process, perhaps on another machine, adds lines.
 class Tail {
@@ -25,6 +26,9 @@ class Tail {
   // The lines that were completed since the last call. A file that is missing or cannot be read has none.
   Part next();
 
+  // The line at the end of what was read that has no end yet.
+  std::string_view last_line() const { return skips_ ? std::string_view() : pending_; }
+
  private:
   bool continues(int descriptor, std::uint64_t size, dev_t device, ino_t inode) const;
   void add_lines(std::string_view bytes, Part& part);
@@ -39,4 +43,8 @@ class Tail {
   bool skips_ = false;   // that line is too long, or its beginning was not read
 };
 
-}  // namespace dpo::serve
+// A UserError unless a path is a regular file that can be read; `what` says what it is for ("metrics of a
+// run").
+void require_readable(const std::filesystem::path& file, const std::string& what);
+
+}  // namespace dpo::report

@@ -1,15 +1,15 @@
-#include "serve/tail.h"
+#include "report/tail.h"
 
 #include <sys/stat.h>
 
-#include "run_folder.h"
+#include "unit/serve/run_folder.h"
 
-namespace dpo::serve {
+namespace dpo::report {
 namespace {
 
 namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
-using Tailing = RunFolder;
+using Tailing = serve::RunFolder;
 
 TEST_F(Tailing, LinesAreReadOnceAndWhole) {
   Tail tail(folder_ / "file");
@@ -93,4 +93,4 @@ TEST_F(Tailing, OtherThanFilesHaveNoLines) {
 }
 
 }  // namespace
-}  // namespace dpo::serve
+}  // namespace dpo::report

@@ -1,4 +1,4 @@
-#include "serve/tail.h"
+#include "report/tail.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
-namespace dpo::serve {
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace dpo::report {
 namespace {
 
 constexpr std::size_t kPiece = 4u << 20;     // read at once, at most
@@ -91,4 +96,13 @@ Tail::Part Tail::next() {
   return part;
 }
 
-}  // namespace dpo::serve
+void require_readable(const std::filesystem::path& file, const std::string& what) {
+  const Descriptor opened(file);
+  struct stat facts {};
+  const bool is_open = opened.number() >= 0 && ::fstat(opened.number(), &facts) == 0;
+  if (is_open && S_ISREG(facts.st_mode)) return;
+  throw UserError(fmt::format("{}: cannot read {}: {}", what, file.string(),
+                              is_open ? "not a file" : std::strerror(errno)));
+}
+
+}  // namespace dpo::report

@@ -1,0 +1,28 @@
+#include "report/followed_run.h"
+
+namespace dpo::report {
+namespace {
+
+// Adds the lines that are new to what is known of the earlier ones.
+template <class Known, class Add>
+void follow(Tail& file, Known& known, Add add) {
+  for (bool more = true; more;) {
+    const Tail::Part part = file.next();
+    if (part.restarted) known = {};
+    for (const std::string& line : part.lines) add(known, line);
+    more = part.more;
+  }
+}
+
+}  // namespace
+
+FollowedRun::FollowedRun(const std::filesystem::path& folder)
+    : metrics_file_(folder / "metrics.jsonl"), log_file_(folder / "log.txt") {}
+
+void FollowedRun::read() {
+  follow(metrics_file_, metrics_,
+         [](MetricLog& metrics, const std::string& line) { metrics.add_line(line); });
+  follow(log_file_, log_, [](LogFacts& log, const std::string& line) { add_log_line(log, line); });
+}
+
+}  // namespace dpo::report
