@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "base/user_path.h"
 #include "commands/commands.h"
 #include "commands/report.h"
-#include "config/compose.h"
+#include "commands/run_facts.h"
 #include "config/text.h"
 #include "model/tables/adapter_config.h"
 #include "serve/serve.h"
@@ -24,7 +25,8 @@ struct ServeArguments {
   std::vector<std::string> folders;
   std::string host = "127.0.0.1";
   int port = 8765;
-  std::string token;
+  std::string token;  // "true", or what was given after an equals sign
+  std::string token_file;
   std::string device = "auto";
 };
 
@@ -39,10 +41,15 @@ void describe(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--port", arguments.port, "port to listen on (default: 8765; 0: any that is free)")
       ->type_name("N")
       ->check(CLI::Range(0, 65535).description(""));
-  command
-      .add_option("--token", arguments.token,
-                  "token that viewers need (default: none for this machine only, else one is made)")
-      ->type_name("TEXT");
+  CLI::Option* const made =
+      command.add_flag("--token", arguments.token,
+                       "make up a token that viewers need (default for other addresses than this machine's)");
+  takes_path(command.add_option(
+                 "--token-file", arguments.token_file,
+                 "file with the token that viewers need, which only you can read (also: the environment "
+                 "variable DPO_SERVE_TOKEN has the token)"))
+      ->type_name("FILE")
+      ->excludes(made);
   command
       .add_option("--device", arguments.device,
                   "device on which models answer prompts (default: a GPU if there is one, else the CPU)")
@@ -62,9 +69,7 @@ std::vector<std::string> model_at(const fs::path& folder) {
 
 // The model that a run started from.
 std::vector<std::string> reference_of(const fs::path& run) {
-  config::Request request;
-  request.config_file = run / "config.yaml";
-  const config::RunConfig config = config::compose(request).values;
+  const config::RunConfig config = read_run_config(run).values;
   const auto& model = config.model;
   std::error_code none;
   const bool is_folder = model.archive && fs::is_directory(*model.archive, none);
@@ -85,7 +90,7 @@ std::vector<std::string> policy_of(const fs::path& run) {
 
 std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prompt& prompt,
                                           const std::string& device) {
-  std::vector<std::string> arguments = {"sample", "--device=" + device, "--prompt=" + prompt.text,
+  std::vector<std::string> arguments = {"sample", "--device=" + device, "--prompts=-",
                                         fmt::format("--temperature={}", prompt.temperature),
                                         fmt::format("--max-new-tokens={}", prompt.max_new_tokens)};
   if (prompt.chat) arguments.push_back("--chat");
@@ -93,6 +98,38 @@ std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prom
       prompt.side == serve::Side::policy ? policy_of(run) : reference_of(run);
   arguments.insert(arguments.end(), model.begin(), model.end());
   return arguments;
+}
+
+// The token in a file that other users cannot read: one on the command line is shown to them by ps.
+std::string token_in(const std::string& file) {
+  std::error_code none;
+  constexpr fs::perms kOthers = fs::perms::group_read | fs::perms::others_read;
+  const fs::perms found = fs::status(file, none).permissions();
+  if (!none && (found & kOthers) != fs::perms::none)
+    throw UserError(
+        fmt::format("--token-file {0}: other users can read it: 'chmod 600 {0}' first, and then write a "
+                    "new token into it",
+                    config::shown(file)));
+  std::string token = read_text_file(file, "the token", 1000);
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  serve::check_token(token, "--token-file");
+  return token;
+}
+
+constexpr const char* kNoValue =
+    "--token takes no value, since other users of this machine could read it there: put your token into a "
+    "file for --token-file, or into DPO_SERVE_TOKEN";
+
+// Empty: viewers need none.
+std::string token_of(const ServeArguments& arguments) {
+  constexpr const char* kVariable = "DPO_SERVE_TOKEN";
+  if (!arguments.token_file.empty()) return token_in(arguments.token_file);
+  if (const char* const value = std::getenv(kVariable); value && *value && arguments.token.empty()) {
+    serve::check_token(value, kVariable);
+    return value;
+  }
+  if (!arguments.token.empty() && arguments.token != "true") throw UserError(kNoValue);
+  return !arguments.token.empty() || !serve::is_loopback(arguments.host) ? serve::make_token() : "";
 }
 
 int run_serve(const ServeArguments& arguments) {
@@ -103,17 +140,14 @@ int run_serve(const ServeArguments& arguments) {
   serve::Settings settings;
   settings.host = arguments.host;
   settings.port = arguments.port;
-  settings.token = arguments.token;
   for (const std::string& folder : arguments.folders) {
     std::error_code none;
     if (!fs::is_directory(folder, none))
-      throw UserError(fmt::format("'{}' is not a folder", config::shown(folder)));
+      throw UserError(fmt::format("'{}' is not a folder{}", config::shown(folder),
+                                  arguments.token.empty() ? "" : fmt::format("; {}", kNoValue)));
     settings.folders.emplace_back(folder);
   }
-  if (!settings.token.empty())
-    serve::check_token(settings.token);
-  else if (!serve::is_loopback(settings.host))
-    settings.token = serve::make_token();
+  settings.token = token_of(arguments);
   settings.describe = [](const serve::Run& run) {
     report::RunSource source = source_of(run.folder);
     source.name = run.name;

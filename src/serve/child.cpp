@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -24,10 +25,34 @@ namespace {
   throw UserError(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
 
+// A text as a file in memory that has no name.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view text) : number_(::memfd_create("input", MFD_CLOEXEC)) {
+    while (number_ >= 0 && !text.empty()) {
+      const ssize_t count = ::write(number_, text.data(), text.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      text.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (number_ >= 0 && text.empty() && ::lseek(number_, 0, SEEK_SET) == 0) return;
+    const int reason = errno;
+    if (number_ >= 0) ::close(number_);
+    throw UserError(fmt::format("cannot pass the prompt on: {}", std::strerror(reason)));
+  }
+  ~MemoryFile() { ::close(number_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
 // Between fork and exec of a process with threads, only plain system calls are allowed.
-[[noreturn]] void become(const char* program, char* const* arguments, int output, int errors) {
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
+[[noreturn]] void become(const char* program, char* const* arguments, int input, int output, int errors) {
+  ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(errors, STDERR_FILENO);
   ::close_range(3, ~0u, 0);            // also the connections of other viewers
@@ -52,7 +77,9 @@ std::size_t incomplete_bytes(std::string_view text) {
 
 }  // namespace
 
-Child::Child(const std::string& program, const std::vector<std::string>& arguments) {
+Child::Child(const std::string& program, const std::vector<std::string>& arguments,
+             const std::string& input) {
+  const MemoryFile given(input);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) cannot_start(program);
   output_ = ends[0];
@@ -61,7 +88,7 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   process_ = ::fork();
-  if (process_ == 0) become(program.c_str(), argv.data(), ends[1], errors_);
+  if (process_ == 0) become(program.c_str(), argv.data(), given.number(), ends[1], errors_);
   ::close(ends[1]);
   if (process_ > 0) return;
   ::close(output_);

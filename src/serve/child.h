@@ -11,8 +11,9 @@ namespace dpo::serve {
 // Another process of this program, whose output is read while it runs. It ends with this object.
 class Child {
  public:
-  // A UserError if it cannot be started. `program`: the path of an executable.
-  Child(const std::string& program, const std::vector<std::string>& arguments);
+  // A UserError if it cannot be started. `program`: the path of an executable. `input`: what it reads from
+  // stdin; other users of this machine can see the arguments of a process, but not that.
+  Child(const std::string& program, const std::vector<std::string>& arguments, const std::string& input = {});
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

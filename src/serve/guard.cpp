@@ -95,14 +95,15 @@ std::string make_token() {
   return to_hex(bytes);
 }
 
-void check_token(const std::string& token) {
+void check_token(const std::string& token, const std::string& given) {
   const bool plain = std::ranges::all_of(token, [](char c) {
     return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.';
   });
   if (plain && token.size() >= 16 && token.size() <= 200) return;
   throw UserError(
-      "--token: expected 16 to 200 letters, digits, '-', '_' or '.'; without --token one is made and "
-      "printed");
+      fmt::format("{}: expected a token of 16 to 200 letters, digits, '-', '_' or '.'; --token makes one up "
+                  "and prints it",
+                  given));
 }
 
 Guard::Guard(std::string address, int port, std::string token)

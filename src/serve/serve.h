@@ -18,7 +18,8 @@ struct Settings {
   int port = 0;       // 0: any that is free
   std::string token;  // empty: none is needed, which only a loopback address allows
   std::function<report::RunSource(const Run&)> describe;
-  // The arguments of dpo with which a model of a run answers a prompt; a UserError if it cannot.
+  // The arguments of dpo with which a model of a run answers a prompt, whose text it reads from stdin; a
+  // UserError if it cannot.
   std::function<std::vector<std::string>(const Run&, const Prompt&)> sample;
 };
 

@@ -23,8 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr int kThreads = 64;  // a viewer's stream of events takes one
 constexpr int kMostStreams = 40;
-constexpr std::size_t kLongestBody = 64
-                                     << 10;  // of a request; a prompt must fit into an argument of a process
+constexpr std::size_t kLongestBody = 64 << 10;  // of a request
 constexpr const char* kTry = "/api/try";
 
 // Counts for as long as it lives.
@@ -219,7 +218,8 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
     const Prompt prompt = prompt_of(request.body);
     const auto run = runs_.find(prompt.run);
     if (!run) return send_problem(404, "no such run", response);
-    attempt->child = std::make_unique<Child>("/proc/self/exe", settings_.sample(*run, prompt));
+    attempt->child =
+        std::make_unique<Child>("/proc/self/exe", settings_.sample(*run, prompt), line_of(prompt));
   } catch (const UserError& error) {
     return send_problem(400, error.what(), response);
   }

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from report_runs import HOSTILE, TIME, lines
 from serve_server import Events, Server, ServedRuns, skip_without_server
@@ -183,12 +185,50 @@ class Serve(ServedRuns):
         self.assertEqual(server.ask("/api/runs", Host=host, Cookie=f"a=b; {cookie}")[0], 200)
         self.assertEqual(server.ask("/api/runs", Host=host, Authorization=f"Bearer {token}")[0], 200)
         self.assertEqual(server.ask("/api/runs", Host="evil.example", Cookie=cookie)[0], 421)
-        given = self.serve("--token", "my-own-token-0123456789", self.folder)
-        self.assertTrue(given.address.endswith("/?token=my-own-token-0123456789"))
-        self.assertEqual(given.ask("/api/runs")[0], 401)
+
+    def test_tokens_that_no_argument_has(self):
+        self.make_run("run")
+        own = "my-own-token-0123456789"
+        file = self.folder / "token"
+        file.touch(mode=0o600)
+        file.write_text(own + "\n")
+        for arguments, environment in (([self.folder, "--token-file", file], {}), ([self.folder], {"DPO_SERVE_TOKEN": own})):
+            with mock.patch.dict(os.environ, environment):
+                server = self.serve(*arguments)
+            self.assertTrue(server.address.endswith("/?token=" + own))
+            self.assertEqual(server.ask("/api/runs")[0], 401)
+            self.assertEqual(server.ask("/api/runs", Authorization=f"Bearer {own}")[0], 200)
+            self.assertNotIn(own, Path(f"/proc/{server.process.pid}/cmdline").read_text())
+        made = self.serve(self.folder, "--token")
+        token = made.address.split("?token=")[1]
+        self.assertEqual(len(token), 32)
+        self.assertEqual([made.ask("/api/runs")[0], made.ask("/api/runs", Authorization=f"Bearer {token}")[0]], [401, 200])
+        self.assertNotIn(token, Path(f"/proc/{made.process.pid}/cmdline").read_text())
+        for arguments in (["--token", own], [f"--token={own}"]):
+            self.assertIn("--token takes no value", self.dpo("serve", self.folder, *arguments, status=1).stderr)
+        file.chmod(0o644)
+        self.assertIn("other users can read it", self.dpo("serve", self.folder, "--token-file", file, status=1).stderr)
+        file.chmod(0o600)
+        file.write_text("short")
+        self.assertIn("--token-file: expected a token of 16 to 200", self.dpo("serve", self.folder, "--token-file", file, status=1).stderr)
+        with mock.patch.dict(os.environ, {"DPO_SERVE_TOKEN": "short"}):
+            self.assertIn("DPO_SERVE_TOKEN: expected", self.dpo("serve", self.folder, status=1).stderr)
+
+    def test_a_run_of_somebody_else_does_not_read_the_environment(self):
+        run = self.make_run("run")
+        text = (run / "config.yaml").read_text()
+        (run / "config.yaml").write_text(re.sub(r"(name_or_path|chat_template|exp_name): .*", r"\1: ${oc.env:HF_TOKEN}", text) + "\n")
+        with mock.patch.dict(os.environ, {"HF_TOKEN": "hf_secret_of_the_viewer"}):
+            server = self.serve()
+            self.dpo("report", "run")
+        view = server.ask(f"/api/runs/{self.id_of(server, 'run')}")[2]
+        page = server.ask(f"/api/runs/{self.id_of(server, 'run')}/report")[2]
+        for shown in (view, page, (run / "report.html").read_text()):
+            self.assertNotIn("hf_secret", shown)
+            self.assertIn("${oc.env:HF_TOKEN}", shown)
 
     def test_wrong_arguments(self):
-        for arguments, message in ((["nowhere"], "'nowhere' is not a folder"), ([self.folder, "--token", "short"], "--token: expected 16 to 200"),
+        for arguments, message in ((["nowhere"], "'nowhere' is not a folder"), ([self.folder, "--token", "--token-file", "x"], "--token"),
                                    ([self.folder, "--host", "192.0.2.1"], "cannot listen on 192.0.2.1"), ([self.folder, "--port", "70000"], "--port")):
             self.assertIn(message, self.dpo("serve", *arguments, status=1).stderr)
         server = self.serve()
@@ -223,6 +263,37 @@ class Serve(ServedRuns):
             self.assertLessEqual(len(xs), 1000)
         self.assertEqual(points["metrics"]["loss/eval"][0][-1], 32 * 9999)
         self.assertLess(len(json.dumps(view)), 300_000)
+
+    def test_many_updates_are_read_once_and_not_kept(self):
+        """Whoever asks second costs the server no reading, and none a memory of the size of the files."""
+        run = self.make_run("updates")
+        rest = "".join(f', "metric_{i}": {i}.123456' for i in range(24))
+        with open(run / "metrics.jsonl", "a") as metrics:
+            for i in range(120_000):
+                metrics.write(f'{{"loss/train": 0.5{rest}, "counters/examples": {1000 + i}}}\n')
+        size = (run / "metrics.jsonl").stat().st_size
+        server = self.serve()
+        identifier = self.id_of(server, "updates")
+        process = Path(f"/proc/{server.process.pid}")
+        read = lambda: int(re.search(r"rchar: (\d+)", (process / "io").read_text())[1])
+        peak = lambda: 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text())[1])
+
+        def page():
+            before = read()
+            events = Events(server, [identifier])
+            points = events.next("points")
+            events.close()
+            self.assertEqual(server.ask(f"/api/runs/{identifier}")[0], 200)
+            self.assertEqual(server.ask(f"/api/runs/{identifier}/report")[0], 200)
+            self.assertTrue(points["again"])
+            self.assertEqual({len(xs) for name, (xs, _) in points["metrics"].items() if name.startswith("metric_")}, {1000})
+            return read() - before
+
+        self.assertGreater(size, 60e6)
+        self.assertGreater(page(), size)
+        for _ in range(3):
+            self.assertLess(page(), 0.05 * size)
+        self.assertLess(peak(), size)
 
     def test_a_huge_answer(self):
         self.make_run("huge", "x" * 1_000_000, pairs=2)
@@ -320,7 +391,12 @@ class RealRun(TinyRuns):
         answer = connection.getresponse()
         self.assertEqual(answer.status, 200)
         children = lambda: subprocess.run(["ps", "--no-headers", "-o", "pid", "--ppid", str(server.process.pid)], capture_output=True, text=True).stdout.split()
-        os.kill(int(children()[0]), signal.SIGSTOP)  # a model that is never done
+        child = int(children()[0])
+        while b"sample" not in (words := Path(f"/proc/{child}/cmdline").read_bytes()):  # until it is no longer the server
+            pass
+        os.kill(child, signal.SIGSTOP)  # a model that is never done
+        self.assertIn(b"--prompts=-", words)  # every user of this machine can see them
+        self.assertNotIn("Ā".encode(), words)
         self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 409)  # one at a time
         answer.close()
         connection.close()

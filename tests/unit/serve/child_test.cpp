@@ -59,6 +59,14 @@ TEST(Children, EndWithTheirObject) {
   EXPECT_NE(::kill(process, 0), 0);
 }
 
+TEST(Children, ReadWhatTheyAreGivenOnStdin) {
+  const std::string text = "a prompt\n" + std::string(300'000, 'x');  // more than fits into a pipe
+  Child child("/bin/cat", {}, text);
+  EXPECT_EQ(all_of(child), text);
+  Child none("/bin/cat", {});
+  EXPECT_EQ(all_of(none), "");
+}
+
 TEST(Children, AnArgumentIsNeverRunByAShell) {
   Child child("/bin/echo", {"$(id); `id`", "--x", "a\nb"});
   EXPECT_EQ(all_of(child), "$(id); `id` --x a\nb\n");

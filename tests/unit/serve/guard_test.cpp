@@ -57,9 +57,9 @@ TEST(Guard, Tokens) {
   const std::string made = make_token();
   EXPECT_EQ(made.size(), 32u);
   EXPECT_NE(made, make_token());
-  check_token(made);
+  check_token(made, "x");
   for (const char* bad : {"short", "sixteen letters; x=1", "0123456789abcdef\r\nX: y", "0123456789abcdefé"})
-    EXPECT_THROW(check_token(bad), UserError) << bad;
+    EXPECT_THROW(check_token(bad, "x"), UserError) << bad;
 }
 
 TEST(Guard, Loopback) {

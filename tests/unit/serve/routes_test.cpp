@@ -159,6 +159,10 @@ TEST(Prompts, AreChecked) {
     EXPECT_THROW(prompt_of(bad), UserError) << bad;
 }
 
+TEST(Prompts, AreALineForTheModel) {
+  EXPECT_EQ(line_of({.run = "a", .text = "é \"x\"\n --y"}), "{\"prompt\":\"é \\\"x\\\"\\n --y\"}\n");
+}
+
 TEST_F(Routes, ARunThatIsRemovedNamesNoFolder) {
   std::filesystem::remove_all(folder_ / "run");
   const Answer answer = get("/api/runs/" + id_ + "/report");
