@@ -1,8 +1,13 @@
 #include "run/diagnosis.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "report/accuracy_gap.h"
 
 namespace dpo::run {
 namespace {
@@ -10,6 +15,8 @@ namespace {
 constexpr std::int64_t kClippedInARow = 50;  // updates, until it is more than a bad start
 constexpr double kUpdatesToLearn = 100;      // before accuracy at chance means anything
 constexpr double kFallPerToken = 0.1;        // nats of the chosen responses' log-probability
+constexpr double kFallOfLoss = 0.02;         // of the held-out loss since the evaluation before
+constexpr double kRecent = 0.1;              // the part of the updates that is compared with an evaluation
 constexpr double kTruncatedShare = 0.5;
 constexpr double kGrowth = 1.5;  // of the samples' length
 constexpr double kEndedShare = 0.2;
@@ -34,7 +41,9 @@ std::vector<RunWarning> Diagnosis::report(std::vector<RunWarning> noticed) {
 
 std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCounts> counts) {
   std::vector<RunWarning> noticed;
+  epoch_ = 0;
   for (const data::SourceCounts& source : counts) {
+    epoch_ += static_cast<double>(source.examples);
     const auto share = [&source](std::int64_t count) {
       return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, source.examples));
     };
@@ -53,6 +62,12 @@ std::vector<RunWarning> Diagnosis::after_loading(std::span<const data::SourceCou
 
 std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
   updates_ = value_of(metrics, "counters/updates");
+  const double accuracy = value_of(metrics, "rewards_train/accuracies"),
+               examples = value_of(metrics, "counters/examples");
+  if (!std::isnan(accuracy)) {
+    accuracies_.add({examples, accuracy});
+    margins_.add({examples, value_of(metrics, "rewards_train/margins")});
+  }
   const double norm = value_of(metrics, "grad_norm");
   clipped_in_a_row_ = max_gradient_norm_ && norm > *max_gradient_norm_ ? clipped_in_a_row_ + 1 : 0;
   if (clipped_in_a_row_ < kClippedInARow) return {};
@@ -62,6 +77,33 @@ std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
                     "max_grad_norm {:.3g}): the size of a step is set by the clipping, not by lr. Try "
                     "a larger max_grad_norm, or a larger batch_size if the norm varies a lot.",
                     clipped_in_a_row_, norm, *max_gradient_norm_)}});
+}
+
+// Training accuracies are those of examples before the update on them: only from the second epoch on are they
+// those of examples that the model has seen. As long as the held-out loss falls, training goes on to be
+// useful.
+std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
+  const double examples = value_of(metrics, "counters/examples");
+  const report::Evaluation now{examples, value_of(metrics, "loss/eval"),
+                               value_of(metrics, "rewards_eval/accuracies"),
+                               value_of(metrics, "rewards_eval/margins")};
+  const std::optional<report::Evaluation> before = std::exchange(last_evaluation_, now);
+  const bool falls =
+      before && before->examples > 0 && now.loss < before->loss - kFallOfLoss * std::abs(before->loss);
+  const bool has_repeated = examples * (1 - kRecent) >= epoch_;  // also at the beginning of what is compared
+  if (falls || !has_repeated) return {};
+  const double held_out = value_of(metrics, "counters/eval_examples");
+  const auto gap = report::find_accuracy_gap(accuracies_, margins_, examples / updates_, now, held_out);
+  if (!gap) return {};
+  return {
+      {"memorises",
+       fmt::format(
+           "the run memorises: the reward accuracy is {:.3f} in training (the last {:.0f} examples, margin "
+           "{:+.3f}), but {:.3f} on {:.0f} held-out pairs (margin {:+.3f}), and the held-out loss no longer "
+           "falls. Try fewer epochs, a lower lr, a larger loss.beta or more data; "
+           "best_metric=loss/eval keeps the best checkpoint as BEST.",
+           gap->training, gap->examples, gap->training_margin, gap->held_out, held_out,
+           gap->held_out_margin)}};
 }
 
 std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
@@ -91,6 +133,7 @@ std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
              "and "
              "check that the SFT model (model.archive) was trained on such prompts.",
              updates_, pairs, accuracy)});
+  std::ranges::move(find_memorising(metrics), std::back_inserter(noticed));
   return report(std::move(noticed));
 }
 

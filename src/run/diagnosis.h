@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/examples.h"
+#include "report/metric_log.h"
 #include "run/metrics.h"
 #include "run/samples.h"
 
@@ -40,11 +41,15 @@ class Diagnosis {
     double ended = 0;
   };
   std::vector<RunWarning> report(std::vector<RunWarning> noticed);
+  std::vector<RunWarning> find_memorising(const Metrics& evaluation);
 
   std::optional<double> max_gradient_norm_;  // null: no clipping
   std::int64_t clipped_in_a_row_ = 0;
   double updates_ = 0;
+  double epoch_ = 0;                     // training examples
+  report::Series accuracies_, margins_;  // in training
   std::optional<Metrics> first_evaluation_;
+  std::optional<report::Evaluation> last_evaluation_;
   std::optional<SampleMeans> first_samples_;
   std::set<std::string> reported_;
   std::vector<RunWarning> warnings_;

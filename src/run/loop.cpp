@@ -50,9 +50,9 @@ class TrainingLoop {
 
  private:
   Outcome run_to_end() {
+    log_.after_loading(run_.train.counts());
     log_.replay_history();
     if (run_.resumed && !run_.config.debug) writer_.link(run_.run_state, was_best());
-    log_.after_loading(run_.train.counts());
     log_.write_examples(run_.evaluation, run_.tokenizer);
     while (true) {
       if (is_evaluation_due() && !evaluate()) return stop();

@@ -82,6 +82,64 @@ TEST(Diagnosis, MostlyTruncatedData) {
   EXPECT_EQ(diagnosis.after_loading(std::span(&few, 1)).size(), 1U);
 }
 
+// A run over 64 examples in batches of 8, evaluated on `held_out` pairs at the end of each epoch. In training
+// its accuracy is `first` in the first epoch, and `later` after that. Returns the warnings.
+struct Memory {
+  double first = 0.6, later = 1, held_out_accuracy = 0.63;
+  double held_out = 256;
+  std::vector<double> losses = {0.63, 0.62, 0.62};  // held out, after each epoch
+};
+
+std::string warnings_of(const Memory& run) {
+  Diagnosis diagnosis(std::nullopt);
+  const data::SourceCounts counts{.name = "a", .examples = 640};
+  diagnosis.after_loading(std::span(&counts, 1));
+  double updates = 0;
+  for (std::size_t epoch = 0; epoch < run.losses.size(); ++epoch) {
+    for (int i = 0; i < 80; ++i) {
+      ++updates;
+      diagnosis.after_update({{"rewards_train/accuracies", epoch == 0 ? run.first : run.later},
+                              {"rewards_train/margins", 0.9},
+                              {"counters/examples", 8 * updates},
+                              {"counters/updates", updates}});
+    }
+    diagnosis.after_evaluation({{"loss/eval", run.losses[epoch]},
+                                {"rewards_eval/accuracies", run.held_out_accuracy},
+                                {"rewards_eval/margins", 0.25},
+                                {"counters/eval_examples", run.held_out},
+                                {"counters/examples", 8 * updates},
+                                {"counters/updates", updates}});
+  }
+  std::string all;
+  for (const RunWarning& warning : diagnosis.warnings()) all += warning.text + "\n";
+  return all;
+}
+
+TEST(Diagnosis, MemorisingIsReportedOnce) {
+  EXPECT_EQ(warnings_of({}),
+            "the run memorises: the reward accuracy is 1.000 in training (the last 128 examples, margin "
+            "+0.900), but "
+            "0.630 on 256 held-out pairs (margin +0.250), and the held-out loss no longer falls. Try fewer "
+            "epochs, a "
+            "lower lr, a larger loss.beta or more data; best_metric=loss/eval keeps the best checkpoint as "
+            "BEST.\n");
+  EXPECT_NE(warnings_of({.losses = {0.63, 0.7, 0.8}}).find("memorises"), std::string::npos);
+  EXPECT_NE(warnings_of({.held_out = 32}).find("memorises"), std::string::npos);
+}
+
+TEST(Diagnosis, WhatIsNotMemorising) {
+  const std::vector<Memory> harmless = {
+      {.later = 0.72},                             // no gap to speak of
+      {.later = 0.9, .held_out_accuracy = 0.8},    // a small one
+      {.held_out_accuracy = 0.75, .held_out = 8},  // 6 of 8: chance
+      {.losses = {0.63, 0.6, 0.55}},               // the held-out loss falls
+      {.first = 1, .losses = {0.63}},              // one epoch: the test data is harder
+      {.later = 0.63, .held_out_accuracy = 1},     // the other way round
+  };
+  for (std::size_t i = 0; i < harmless.size(); ++i)
+    EXPECT_EQ(warnings_of(harmless[i]).find("memorises"), std::string::npos) << i;
+}
+
 TEST(Diagnosis, SftHasNoPairs) {
   Diagnosis diagnosis(10);
   diagnosis.after_update(update(1000, 1));
