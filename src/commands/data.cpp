@@ -12,8 +12,10 @@
 #include "commands/commands.h"
 #include "commands/fetch.h"
 #include "commands/progress.h"
+#include "commands/run_keys.h"
+#include "config/defaults.h"
 #include "config/evaluation.h"
-#include "data/chat.h"
+#include "data/chat_files.h"
 #include "data/report.h"
 #include "data/tokenizer_folder.h"
 #include "plan/gather_inputs.h"
@@ -63,19 +65,22 @@ data::Split split_of(const std::string& name) {
   return name == "test" ? data::Split::Test : data::Split::Train;
 }
 
-int print_order(const DataArguments& arguments, const config::RunConfig& config) {
+int print_order(const DataArguments& arguments, const config::Resolved& resolved) {
+  const config::RunConfig& config = resolved.values;
   const data::Split split = split_of(arguments.split);
   std::optional<data::Examples> examples;
   if (arguments.tokens || data::find_tokenizer_folder(config)) examples = SplitLoader(config).load(split);
   std::vector<std::string> notes;
-  const std::string lines = data::order_lines(config, split, arguments.order, arguments.tokens,
-                                              examples ? &*examples : nullptr, notes);
+  const data::OrderRequest request{split, arguments.order, arguments.tokens,
+                                   !config::is_given(resolved, "batch_size")};
+  const std::string lines = data::order_lines(config, request, examples ? &*examples : nullptr, notes);
   if (!examples) {
     print_notes(
         {"no tokenizer on this machine: examples that a run would drop for their tokens (data.eos_in_text "
          "and others) are included"});
     print_notes(notes);
   }
+  print_notes(unused_keys_notes(resolved));
   fmt::print("{}", lines);
   return 0;
 }
@@ -112,18 +117,26 @@ void require_examples(const std::vector<data::SplitReport>& splits) {
   if (!problems.empty()) throw UserError(problems);
 }
 
-int print_report(const DataArguments& arguments, const config::RunConfig& config) {
+int print_report(const DataArguments& arguments, config::Resolved resolved) {
+  const config::RunConfig& config = resolved.values;
   SplitLoader loader(config);
   std::vector<data::SplitReport> splits;
   std::vector<std::string> names = {"train"};
   if (config.eval_every) names.emplace_back("test");  // else a run does not read it
   if (!arguments.split.empty()) names = {arguments.split};
-  for (const std::string& name : names)
-    splits.push_back(data::make_report(loader.load(split_of(name)), split_of(name), config));
+  for (const std::string& name : names) {
+    data::Examples examples = loader.load(split_of(name));
+    if (split_of(name) == data::Split::Train) {
+      resolved = adapted_to_data(std::move(resolved), {"example", examples.size(), 0, {}});
+      print_notes(resolved.notes);
+    }
+    splits.push_back(data::make_report(std::move(examples), split_of(name), config));
+  }
   const bool has_chats =
       std::ranges::any_of(splits, [](const data::SplitReport& split) { return split.examples.has_chats(); });
   if (const std::string note = data::unused_template_note(config, has_chats); !note.empty())
     print_notes({note});
+  print_notes(unused_keys_notes(resolved));
   if (!arguments.lengths_file.empty()) {
     if (!arguments.split.empty()) throw UserError("--lengths needs both splits: remove --split");
     const data::Examples* const tested = splits.size() > 1 ? &splits[1].examples : nullptr;
@@ -138,14 +151,16 @@ int print_report(const DataArguments& arguments, const config::RunConfig& config
 
 int run_data(const DataArguments& arguments) {
   if (!arguments.lengths_file.empty()) check_replaceable(arguments.lengths_file, data::kLengthsMark);
-  const config::Resolved resolved = config::compose(arguments.request);
+  config::Resolved resolved = config::compose(arguments.request);
   print_notes(resolved.notes);
   const hub::Listener listener = shown_downloads();
   fetch_tokenizer(resolved.values, listener);
   if (arguments.order == 0) data::tokenizer_folder(resolved.values);  // before data is downloaded
+  resolved = adapted(std::move(resolved));
+  print_notes(resolved.notes);
   fetch_data(resolved.values, listener);
-  return arguments.order > 0 ? print_order(arguments, resolved.values)
-                             : print_report(arguments, resolved.values);
+  return arguments.order > 0 ? print_order(arguments, resolved)
+                             : print_report(arguments, std::move(resolved));
 }
 
 void describe(CLI::App& command, DataArguments& arguments) {

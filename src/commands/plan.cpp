@@ -7,6 +7,7 @@
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
+#include "commands/run_keys.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 
@@ -43,12 +44,13 @@ int print_largest(const PlanArguments& arguments) {
 
 int print_plan(const PlanArguments& arguments) {
   if (arguments.largest) return print_largest(arguments);
-  const config::Resolved resolved = config::compose(arguments.request);
-  print_notes(resolved.notes);
+  const config::Resolved asked = config::compose(arguments.request);
+  print_notes(asked.notes);
   const plan::Machine machine = plan::find_machine(arguments.machine);
-  fetch_for_plan(resolved.values, shown_downloads());
-  const CountedData counted = count_data(resolved.values);
+  fetch_for_plan(asked.values, shown_downloads());
+  const auto [resolved, counted] = fitted(asked, [](const std::string& note) { print_notes({note}); });
   print_notes(counted.notes);
+  print_notes(unused_keys_notes(resolved));
   const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
   const plan::Plan plan = plan::make_plan(in);
   if (!arguments.json) plan::require_full_batch(plan);

@@ -21,7 +21,8 @@ struct Origin {
   enum class Kind { Default, File, CommandLine, Environment };
 
   Kind kind = Kind::Default;
-  std::string detail;  // "my.yaml:12", the argument of the command line, or the variable's name
+  // "my.yaml:12", the argument of the command line, the name of the variable, or the reason of a default.
+  std::string detail;
 
   std::string label() const;   // "default", "my.yaml:12", "command line", "environment variable X"
   std::string phrase() const;  // the same in a message, with the argument of the command line

@@ -6,14 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/error.h"
-#include "base/files.h"
 #include "base/sha256.h"
 #include "config/text.h"
+#include "data/chat_files.h"
 #include "data/chat_parts.h"
 #include "data/token_cache.h"
 #include "data/token_file.h"
-#include "data/tokenizer_folder.h"
 #include "text/chat_turns.h"
 #include "text/jinja/python.h"
 
@@ -22,17 +20,6 @@ namespace {
 
 namespace jinja = text::jinja;
 using jinja::Values;
-
-text::ChatTemplate find_template(const config::RunConfig& config, const text::Tokenizer& tokenizer) {
-  auto found = text::find_chat_template(tokenizer.folder(), config.chat_template.value_or(""));
-  if (found) return std::move(*found);
-  throw UserError(fmt::format(
-      "conversations need a chat template, but the tokenizer in {} has none (chat_template.jinja, or "
-      "chat_template in tokenizer_config.json); choose one: chat_template={} or chat_template=FILE (dpo "
-      "sample "
-      "and dpo score: --chat-template)",
-      config::shown(tokenizer.folder().string()), fmt::join(text::builtin_chat_templates(), "|")));
-}
 
 // A scalar of YAML as a variable of the template.
 jinja::Value scalar(const std::string& text) {
@@ -173,13 +160,6 @@ std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::s
 
 }  // namespace
 
-std::string unused_template_note(const config::RunConfig& config, bool has_chats) try {
-  if (has_chats || !text::find_chat_template(tokenizer_folder(config))) return "";
-  return "the data are plain text: the model's chat template is not used";
-} catch (const UserError&) {
-  return "";  // a template that cannot be read is not used either
-}
-
 ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer)
     : tokenizer_(&tokenizer),
       template_(find_template(config, tokenizer)),
@@ -188,13 +168,9 @@ ChatTokenizer::ChatTokenizer(const config::RunConfig& config, const text::Tokeni
       max_length_(config.max_length),
       max_prompt_length_(config.max_prompt_length),
       kwargs_(config.chat_template_kwargs) {
-  if (!config.data.tools) return;
-  tools_json_ = read_text_file(*config.data.tools, "data.tools");
-  try {
-    tools_ = jinja::parse_json(tools_json_);
-  } catch (const jinja::Failure& failure) {
-    throw UserError(fmt::format("data.tools={}: {}", config::shown(*config.data.tools), failure.what()));
-  }
+  Tools tools = read_tools(config);
+  tools_json_ = std::move(tools.json);
+  tools_ = std::move(tools.value);
 }
 
 bool ChatTokenizer::writes_date() const {

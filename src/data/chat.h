@@ -29,9 +29,6 @@ struct ChatError : std::runtime_error {
   std::size_t response;  // the first one that is affected
 };
 
-// What to say where the data are plain text though the tokenizer has a chat template; else empty.
-std::string unused_template_note(const config::RunConfig& config, bool has_chats);
-
 class ChatTokenizer {
  public:
   // The template is the configured one or the tokenizer's own; if there is none, a UserError that says how to

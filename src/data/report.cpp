@@ -318,8 +318,9 @@ std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenize
   return dump(all, 2) + "\n";
 }
 
-std::string order_lines(const config::RunConfig& config, Split split, std::int64_t count, bool tokens,
-                        const Examples* examples, std::vector<std::string>& notes) {
+std::string order_lines(config::RunConfig config, const OrderRequest& request, const Examples* examples,
+                        std::vector<std::string>& notes) {
+  const auto [split, count, tokens, fits_batch] = request;
   const ExampleKind kind = example_kind(config.loss);
   std::vector<std::vector<PromptText>> texts;
   ExampleList all;
@@ -337,6 +338,7 @@ std::string order_lines(const config::RunConfig& config, Split split, std::int64
     }
   }
   const ExampleList& list = examples ? examples->list() : all;
+  if (fits_batch) config.batch_size = std::clamp<std::int64_t>(list.size(), 1, config.batch_size);
   ExampleOrder order = split == Split::Train ? training_order(list, config) : evaluation_order(list, config);
   std::string lines;
   for (std::int64_t printed = 0; printed < count;) {

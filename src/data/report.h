@@ -26,10 +26,17 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
 // One JSON object; if there are both splits, `lengths` is as in configs/lengths.
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// The first `count` examples of the order as JSON lines; with `tokens`, also their ids after truncation.
-// Without a tokenizer (`examples` null) no example is dropped because of its tokens. Adds to `notes` for the
-// user.
-std::string order_lines(const config::RunConfig& config, Split split, std::int64_t count, bool tokens,
-                        const Examples* examples, std::vector<std::string>& notes);
+// Which examples to show.
+struct OrderRequest {
+  Split split = Split::Train;
+  std::int64_t count = 0;
+  bool tokens = false;      // also their ids after truncation
+  bool fits_batch = false;  // a batch is not larger than the data
+};
+
+// The first examples of the order as JSON lines. Without a tokenizer (`examples` null) no example is dropped
+// because of its tokens. Adds to `notes` for the user.
+std::string order_lines(config::RunConfig config, const OrderRequest& request, const Examples* examples,
+                        std::vector<std::string>& notes);
 
 }  // namespace dpo::data

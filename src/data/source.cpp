@@ -122,6 +122,29 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   return rows;
 }
 
+// Up to one more than `most`, by their hashes.
+std::set<std::uint64_t> distinct_prompts(const Source& source, const config::RunConfig& config,
+                                         std::size_t most = std::numeric_limits<std::size_t>::max()) {
+  BadRows bad(/*skip=*/true);
+  std::set<std::uint64_t> prompts;
+  const auto take = [&](Value&& row) {
+    prompts.insert(read_by_columns(row, config.data.columns, config.data.train_on).split_hash);
+    return prompts.size() <= most;
+  };
+  read_files(source, take, bad);
+  return prompts;
+}
+
+// What data.test_share=null means for a source. Of a small file it takes at least one prompt, unless there is
+// no other one.
+double default_share_of(const Source& source, const config::RunConfig& config) {
+  const std::int64_t rows = count_rows(source, config, kSmallFile);
+  const double share = default_test_share(rows);
+  if (rows >= kSmallFile) return share;
+  const std::set<std::uint64_t> prompts = distinct_prompts(source, config);
+  return prompts.size() < 2 ? share : std::max(share, share_that_takes(*prompts.begin()));
+}
+
 // Rows of a prompt stay together, so a file of few prompts is divided very differently from their share.
 std::string test_rows_of(const Source& source, const SourceTexts& read) {
   const std::int64_t test = source.split == Split::Test ? read.rows : read.readable - read.rows;
@@ -132,9 +155,7 @@ std::string test_rows_of(const Source& source, const SourceTexts& read) {
 SourceTexts read_own_source(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
   const std::optional<double>& set = config.data.test_share;
-  const double share = !source.by_hash ? 0
-                       : set           ? *set
-                                       : default_test_share(count_rows(source, config, kSmallFile));
+  const double share = !source.by_hash ? 0 : set ? *set : default_share_of(source, config);
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
   PromptTexts texts;
   std::int64_t rows = 0, readable = 0;
@@ -205,18 +226,6 @@ std::string why_no_rows(const Source& source) {
   return name + " has only blank lines, an empty list or a line of column names";
 }
 
-// Up to one more than `most`.
-std::size_t count_prompts(const Source& source, const config::RunConfig& config, std::size_t most) {
-  BadRows bad(/*skip=*/true);
-  std::set<std::uint64_t> prompts;
-  const auto take = [&](Value&& row) {
-    prompts.insert(read_by_columns(row, config.data.columns, config.data.train_on).split_hash);
-    return prompts.size() <= most;
-  };
-  read_files(source, take, bad);
-  return prompts.size();
-}
-
 // Nothing can be read, or all of it belongs to the other split.
 std::string why_empty(const Source& source, const SourceTexts& texts, const config::RunConfig& config) {
   const bool is_test = source.split == Split::Test;
@@ -235,7 +244,7 @@ std::string why_empty(const Source& source, const SourceTexts& texts, const conf
   if (!source.by_hash) return none + ". Give more rows";
   constexpr const char* kNoTest = "eval_every=null data.test_share=0 to train on all rows without evaluation";
   constexpr std::size_t kFewPrompts = 2;  // of so many it is luck if a share divides them
-  const std::size_t prompts = count_prompts(source, config, kFewPrompts);
+  const std::size_t prompts = distinct_prompts(source, config, kFewPrompts).size();
   if (prompts <= kFewPrompts)
     return fmt::format("{}: {} {} too few to split by prompt. Give rows with more prompts, or {}", none,
                        plural(prompts, "prompt"), prompts == 1 ? "is" : "are", kNoTest);

@@ -51,6 +51,9 @@ struct HubDataSet {
 
 std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config);
 
+// A note for each known data set (hh) whose name is also that of a file or folder here: which one is read.
+std::vector<std::string> namesake_notes(const config::RunConfig& config);
+
 struct SourceTexts {
   std::vector<PromptText> prompts;
   std::int64_t rows = 0;      // read and used

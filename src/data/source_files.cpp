@@ -162,6 +162,14 @@ Source in_known_folder(Source source, const fs::path& folder, const Known& known
   return source;
 }
 
+// "the folder ./hh", if there is something of that name in the working folder; or empty.
+std::string namesake_of(std::string_view name) {
+  std::error_code none;
+  const fs::path path = fs::path(".") / name;
+  if (!fs::exists(path, none)) return "";
+  return fmt::format("the {} {}", fs::is_directory(path, none) ? "folder" : "file", path.string());
+}
+
 Source find_known(Source source, const Known& known, const config::RunConfig& config) {
   source.format = known.format;
   std::error_code none;
@@ -175,9 +183,12 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
     return in_known_folder(std::move(source), cached->snapshot, known);
   throw UserError(
       fmt::format("datasets: '{}' is not on this machine: {} is not in the Hugging Face cache ({}); "
-                  "download it with '{}', or give its folder: dataset_paths.{}=DIR",
+                  "download it with '{}', or give its folder: dataset_paths.{}=DIR{}",
                   known.name, known.repository, hub::cache_folder().string(),
-                  hub::fetch_command(hub::RepositoryKind::Dataset, known.repository), known.name));
+                  hub::fetch_command(hub::RepositoryKind::Dataset, known.repository), known.name,
+                  namesake_of(known.name).empty()
+                      ? ""
+                      : fmt::format("; datasets=[./{}] reads {}", known.name, namesake_of(known.name))));
 }
 
 // An address is neither a file nor a name on the hub.
@@ -297,6 +308,18 @@ std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config) {
     }
   }
   return data_sets;
+}
+
+std::vector<std::string> namesake_notes(const config::RunConfig& config) {
+  std::vector<std::string> notes;
+  for (const Known& known : kKnown) {
+    const bool is_read = std::ranges::find(config.datasets, known.name) != config.datasets.end();
+    const std::string other = namesake_of(known.name);
+    if (is_read && !(config.dataset_paths.*known.path) && !other.empty())
+      notes.push_back(fmt::format("datasets: '{0}' is {1}, not {2}, which datasets=[./{0}] reads", known.name,
+                                  known.repository, other));
+  }
+  return notes;
 }
 
 std::vector<Source> find_sources(const config::RunConfig& config, Split split) {

@@ -1,6 +1,7 @@
 #include "data/texts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -11,6 +12,16 @@ void PromptText::add_pair(const Pair& pair) {
   rankings.push_back({{pair.chosen, pair.rejected}, pair.weight});
 }
 
+namespace {
+
+// A hash as a number from 0 to below 1.
+double place_of(std::uint64_t split_hash) {
+  constexpr double kTwoTo53 = 9007199254740992.0;
+  return static_cast<double>(split_hash >> 11) / kTwoTo53;
+}
+
+}  // namespace
+
 std::uint64_t split_hash_of(std::string_view text) {
   // FNV-1a, and a final mix so that the upper bits depend on every byte.
   std::uint64_t hash = 14695981039346656037u;
@@ -19,9 +30,10 @@ std::uint64_t split_hash_of(std::string_view text) {
 }
 
 bool is_in_test_split(std::uint64_t split_hash, double test_share) {
-  constexpr double kTwoTo53 = 9007199254740992.0;
-  return static_cast<double>(split_hash >> 11) / kTwoTo53 < test_share;
+  return place_of(split_hash) < test_share;
 }
+
+double share_that_takes(std::uint64_t split_hash) { return std::nextafter(place_of(split_hash), 1.0); }
 
 PromptText without_row(const PromptText& prompt, RowOrigin row) {
   constexpr std::uint32_t kGone = UINT32_MAX;

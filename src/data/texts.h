@@ -59,6 +59,9 @@ struct PromptText {
 std::uint64_t split_hash_of(std::string_view text);
 bool is_in_test_split(std::uint64_t split_hash, double test_share);
 
+// The smallest share with which a text of this hash is in the test split.
+double share_that_takes(std::uint64_t split_hash);
+
 // Without the responses of a row and what compares them.
 PromptText without_row(const PromptText& prompt, RowOrigin row);
 

@@ -5,6 +5,7 @@
 
 #include "base/quantity.h"
 #include "commands/fetch.h"
+#include "commands/run_keys.h"
 #include "engine/out_of_memory.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
@@ -79,34 +80,33 @@ void print_result(const run::BenchResult& r, const plan::Plan& plan, bool json) 
 int run_bench_train(const commands::BenchTrainArguments& arguments) {
   const std::string command =
       fmt::format("dpo bench train --updates {}{}", arguments.updates, arguments.profile ? " --profile" : "");
-  return on_ranks(
-      command, arguments.request, [&](const config::Resolved& resolved, const comm::World& world) {
-        const bool first = world.all->rank() == 0;
-        if (first) commands::print_notes(resolved.notes);
-        config::RunConfig run = resolved.values;
-        run.debug = true;  // nothing is saved
-        if (run.exp_name.empty())
-          run.exp_name = "bench";  // advice for what does not fit is whole configurations
-        once_per_machine(world, [&](bool shown) {
-          commands::fetch_for_plan(run, shown ? commands::shown_downloads() : hub::Listener{});
-        });
-        const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
-        const plan::Plan plan = plan::assess(in);
-        if (first && !plan.fits())
-          fmt::print(
-              stderr,
-              "warning: according to the plan this does not fit ({} of {}) and may run out of memory\n",
-              memory_size(plan.memory.total()), memory_size(plan.memory.available));
-        try {
-          const run::BenchResult result =
-              run::bench_training(plan, in, arguments.updates, arguments.profile, world);
-          if (first) print_result(result, plan, arguments.json);
-          return 0;
-        } catch (const std::exception& error) {
-          if (!is_out_of_memory(error)) throw;
-          throw train::TrainingFailure(out_of_memory_text(error, plan, in));
-        }
-      });
+  return on_ranks(command, arguments.request, [&](const config::Resolved& asked, const comm::World& world) {
+    const bool first = world.all->rank() == 0;
+    if (first) commands::print_notes(asked.notes);
+    once_per_machine(world, [&](bool shown) {
+      commands::fetch_for_plan(asked.values, shown ? commands::shown_downloads() : hub::Listener{});
+    });
+    const config::Resolved resolved = commands::adapted(asked);
+    if (first) commands::print_notes(resolved.notes);
+    config::RunConfig run = resolved.values;
+    run.debug = true;                                  // nothing is saved
+    if (run.exp_name.empty()) run.exp_name = "bench";  // advice for what does not fit is whole configurations
+    const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
+    const plan::Plan plan = plan::assess(in);
+    if (first && !plan.fits())
+      fmt::print(stderr,
+                 "warning: according to the plan this does not fit ({} of {}) and may run out of memory\n",
+                 memory_size(plan.memory.total()), memory_size(plan.memory.available));
+    try {
+      const run::BenchResult result =
+          run::bench_training(plan, in, arguments.updates, arguments.profile, world);
+      if (first) print_result(result, plan, arguments.json);
+      return 0;
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      throw train::TrainingFailure(out_of_memory_text(error, plan, in));
+    }
+  });
 }
 
 }  // namespace dpo::engine

@@ -20,6 +20,7 @@
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
 #include "commands/report.h"
+#include "commands/run_keys.h"
 #include "config/print.h"
 #include "engine/claim_folder.h"
 #include "engine/environment.h"
@@ -289,7 +290,7 @@ const train::Listener kSilent{[](const Event&) {},
 
 }  // namespace
 
-TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, const comm::World& world) {
+TrainResult run_training(const config::Resolved& asked, RunDisplay& display, const comm::World& world) {
   const bool first = world.all->rank() == 0;
   const train::Listener listener = first ? display.listener() : kSilent;
   const hub::Listener downloads = first ? display.downloads() : hub::Listener{};
@@ -297,19 +298,19 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   ignore_closed_pipes();
   std::string log = fmt::format("dpo {}", DPO_VERSION);
   const train::Listener early = recording(listener, log);
-  for (const std::string& note : resolved.notes) early.say("note: " + note);
-  if (first) run::check_trackers(resolved.values);
-  run::Start start = agree_on_start(resolved.values, *world.all);
+  for (const std::string& note : asked.notes) early.say("note: " + note);
+  if (first) run::check_trackers(asked.values);
+  run::Start start = agree_on_start(asked.values, *world.all);
   for (const std::string& note : start.notes) early.say("note: " + note);
-  const hub::Commits commits = agree_on_commits(resolved.values, start, *world.all);
+  const hub::Commits commits = agree_on_commits(asked.values, start, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
-    commands::fetch_for_plan(resolved.values, shown);
-    commands::fetch_tokenizer(resolved.values, shown);
+    commands::fetch_for_plan(asked.values, shown);
+    commands::fetch_tokenizer(asked.values, shown);
   });
-  // Notes about the data are printed when it is tokenized.
-  Judged judged{
-      plan::gather_inputs(resolved.values, machine_of(world), commands::count_data(resolved.values).lengths),
-      {}};
+  // Notes about the rows are printed when they are tokenized.
+  const auto [resolved, counted] =
+      commands::fitted(asked, [&](const std::string& note) { early.say("note: " + note); });
+  Judged judged{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
   require_archive(judged, start);
   judged.in.commits = commits;
   judged.plan = plan::make_plan(judged.in);
@@ -321,14 +322,16 @@ TrainResult run_training(const config::Resolved& resolved, RunDisplay& display, 
   if (stop_requested()) throw Stopped();
   std::optional<run::FolderClaim> claim = claim_folder(start, resolved.values, early, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
-    commands::fetch_data(resolved.values, shown);
+    commands::fetch_data(asked.values, shown);
     // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
-    const config::RunConfig& run = resolved.values;
+    const config::RunConfig& run = asked.values;
     const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
     const bool from_checkpoint = start.checkpoint && judged.plan.reference == plan::ReferenceMode::none &&
                                  run.adapter.name == config::Adapter::none;
     commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
+  if (first)
+    for (const std::string& note : commands::unused_keys_notes(resolved)) early.say("note: " + note);
   try {
     return prepare_and_run(resolved, judged, start, std::move(claim), listener, world, log);
   } catch (const train::StoppedEarly& stopped) {

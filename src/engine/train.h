@@ -16,7 +16,6 @@ struct TrainResult {
 
 // 'dpo train' from its configuration to the end of the run. Only rank 0 uses the display and writes the run
 // folder. A training failure is thrown.
-TrainResult run_training(const config::Resolved& resolved, RunDisplay& display,
-                         const comm::World& world = {});
+TrainResult run_training(const config::Resolved& asked, RunDisplay& display, const comm::World& world = {});
 
 }  // namespace dpo::engine

@@ -11,6 +11,7 @@
 #include "comm/group.h"
 #include "comm/sockets.h"
 #include "config/evaluation.h"
+#include "data/chat_files.h"
 #include "data/end_of_turn.h"
 #include "data/tokenizer_folder.h"
 #include "ops/devices.h"

@@ -1,10 +1,11 @@
 """Your own data with default settings: few rows, other column names, typos in arguments."""
 
 import json
+import os
 import random
 import subprocess
 
-from tiny_run import PROGRAM, TinyRuns, main, make_tokenizer
+from tiny_run import CONFIG, PROGRAM, TinyRuns, main, make_tokenizer
 
 
 class OwnData(TinyRuns):
@@ -78,6 +79,89 @@ class OwnData(TinyRuns):
             self.check(done)
             self.assertEqual(done.stderr.count(told), 1, done.stderr)
         self.assertNotIn(told, self.dpo("data", file).stderr)
+
+    def test_few_rows_train_with_defaults(self):
+        for count, batch in ((3, 2), (5, None), (20, None)):
+            file = self.rows(f"rows{count}.jsonl", count)
+            run = self.folder / f"run{count}"
+            done = self.dpo("train", file, "loss=sft", f"local_run_dir={run}")
+            self.check(done)
+            if batch:
+                self.assertIn(f"note: batch_size={batch} in place of the default: there are only {batch} examples\n", done.stderr)
+                self.assertIn("eval_every: 20000", (run / "config.yaml").read_text())
+            self.assertTrue((run / "LATEST" / "model.safetensors").exists())
+            self.check(self.dpo("plan", file, "loss=sft"))
+            self.check(self.dpo("data", file, "--order", "3"))
+        refused = self.dpo("train", self.folder / "rows3.jsonl", "loss=sft", "batch_size=4", "local_run_dir=none")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("batch_size=4 is more than the data's 2 examples", " ".join(refused.stderr.split()))
+
+    def test_default_lengths_fit_the_model(self):
+        source, model, run = (self.folder / name for name in ("short-source", "short", "short-run"))
+        source.mkdir()
+        (source / "config.json").write_text(json.dumps(CONFIG | {"max_position_embeddings": 128}))
+        make_tokenizer(source)
+        subprocess.run([PROGRAM, "init", source, model], check=True, capture_output=True)
+        file = self.rows("short.jsonl", 60)
+        words = ["loss=sft", f"model.name_or_path={model}", "eval_every=null", "data.test_share=0"]
+        note = "note: max_length=128 in place of the default: the model has 128 positions\n"
+        follows = "note: max_prompt_length=64 in place of the default: max_length=128\n"
+        for command in (["plan"], ["data"], ["train", f"local_run_dir={run}", "n_examples=8"],
+                        ["train", f"resume={run}", "n_examples=16"]):
+            done = self.dpo(command[0], file, *words, *command[1:])
+            self.check(done)
+            self.assertEqual(done.stderr.count(note), 1, done.stderr)
+            self.assertEqual(done.stderr.count(follows), 1, done.stderr)
+        self.assertRegex((run / "config.yaml").read_text(), "max_length: 128 +# default, as this run needs it")
+        for typed, problem in ((["max_length=512"], "max_length=512 exceeds the model's context of 128 tokens"),
+                               (["max_prompt_length=128"], "max_prompt_length=128 leaves no room for a response")):
+            refused = self.dpo("plan", file, *words, *typed)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(problem, " ".join(refused.stdout.split()))
+        self.assertIn("note: max_prompt_length=20 in place of the default: max_length=40\n",
+                      self.dpo("plan", file, *words, "max_length=40").stderr)
+
+    def test_keys_without_effect_are_named(self):
+        file = self.rows("idle.jsonl", 60)
+        tools = self.folder / "tools.json"
+        tools.write_text("[]")
+        words = ["loss=sft", "chat_template=chatml", f"data.tools={tools}", "data.train_on=last", "data.keep_system=false",
+                 "chat_template_kwargs={a: b}", "eval_every=null", "eval_batch_size=8", "sample_during_eval=false",
+                 "n_eval_model_samples=3", "reference=cached", "rank_timeout_secs=9", "dataset_paths.shp=x", "save_every=8"]
+        named = ("note: keys without effect on this run: chat_template, chat_template_kwargs, data.train_on, data.keep_system, "
+                 "data.tools (the data are plain text); dataset_paths.shp (not in datasets); reference (loss=sft has no "
+                 "reference); eval_batch_size, n_eval_model_samples (eval_every=null); rank_timeout_secs "
+                 "(trainer=BasicTrainer is one process)\n")
+        for command in (["plan"], ["data"], ["data", "--order", "1"],
+                        ["train", f"local_run_dir={self.folder / 'idle'}", "n_examples=8"]):
+            done = self.dpo(command[0], file, *words, *command[1:])
+            self.check(done)
+            self.assertEqual(done.stderr.count(named), 1, done.stderr)
+        self.assertNotIn("without effect", self.dpo("data", file, "eval_batch_size=8", "data.train_on=assistant").stderr)
+        for wrong in ("chat_template=/nonexistent.jinja", "chat_template=nonexistent", "data.tools=/nonexistent.json"):
+            for command in ("plan", "data", "train"):
+                refused = self.dpo(command, file, "loss=sft", wrong, *(["local_run_dir=none"] if command == "train" else []))
+                self.assertEqual(refused.returncode, 1, wrong)
+                self.assertIn(wrong.partition("=")[0], refused.stderr)
+
+    def test_a_folder_named_as_a_known_data_set(self):
+        place = self.folder / "place"
+        (place / "hh").mkdir(parents=True)
+        cached = self.folder / "hh-files"
+        cached.mkdir()
+        for folder in (place / "hh", cached):
+            for split in ("train", "test"):
+                talk = "".join("\n\nHuman: Ā" for _ in range(3)) + "\n\nAssistant:"
+                (folder / f"{split}.jsonl").write_text(json.dumps({"chosen": talk + " Ā", "rejected": talk + " ā"}) + "\n")
+        data = lambda *words: subprocess.run([PROGRAM, "data", "loss=dpo", "--order", "1", *words], cwd=place, text=True,
+                                             capture_output=True, env=os.environ | {"HF_HUB_CACHE": str(self.folder / "no-hub"),
+                                                                                    "HF_HUB_OFFLINE": "1"})
+        told = "datasets: 'hh' is Anthropic/hh-rlhf, not the folder ./hh, which datasets=[./hh] reads\n"
+        meant = data("datasets=[hh]")
+        self.assertEqual(meant.returncode, 1)
+        self.assertIn("note: " + told, meant.stderr)
+        self.assertNotIn(told, data("datasets=[hh]", f"dataset_paths.hh={cached}").stderr)
+        self.assertNotIn("Anthropic", data("datasets=[./hh]").stderr)
 
     def test_lengths_are_not_written_over_other_files(self):
         file = self.rows("lengths.jsonl", 100)

@@ -274,6 +274,43 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
              no_test);
 }
 
+// A small file has a prompt to evaluate on by default, and one to train on.
+TEST_F(Sources, OfFewPromptsHaveBothSplits) {
+  config_.data.test_share.reset();
+  const auto count = [&](Split split) {
+    const std::string all = prompts(split);
+    return std::count(all.begin(), all.end(), '|');
+  };
+  std::string lines = line("p0");
+  for (int rows = 2; rows < 30; ++rows) {
+    lines += line(fmt::format("p{}", rows));
+    config_.datasets = {write("few.jsonl", lines).string()};
+    EXPECT_GE(count(Split::Test), 1) << rows;
+    EXPECT_GE(count(Split::Train), rows / 2) << rows;
+    EXPECT_EQ(count(Split::Test) + count(Split::Train), rows);
+  }
+  config_.datasets = {write("one.jsonl", line("p") + line("p")).string()};
+  EXPECT_NE(problem_of([&] { prompts(Split::Test); }).find("1 prompt is too few"), std::string::npos);
+}
+
+TEST_F(Sources, WithTheNameOfAFolderSayWhichIsRead) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  write("here/hh/train.jsonl", line("p"));
+  write("here/shp", "");
+  std::filesystem::current_path(folder_ / "here");
+  config_.datasets = {"hh", "shp", "se"};
+  EXPECT_EQ(namesake_notes(config_),
+            (std::vector<std::string>{
+                "datasets: 'hh' is Anthropic/hh-rlhf, not the folder ./hh, which datasets=[./hh] reads",
+                "datasets: 'shp' is stanfordnlp/SHP, not the file ./shp, which datasets=[./shp] reads"}));
+  const std::string problem = problem_of([&] { find_sources(config_, Split::Train); });
+  EXPECT_NE(problem.find("dataset_paths.hh=DIR; datasets=[./hh] reads the folder ./hh"), std::string::npos)
+      << problem;
+  config_.dataset_paths.hh = (folder_ / "here/hh").string();
+  EXPECT_EQ(namesake_notes(config_).size(), 1u);
+  std::filesystem::current_path(before);
+}
+
 // Neither more rows nor another share would help these.
 TEST_F(Sources, WithoutAnyRowSayWhy) {
   const auto problem = [&](const char* name, const std::string& content) {

@@ -1,0 +1,37 @@
+#include "config/defaults.h"
+
+#include "config/assets.h"
+#include "config/schema.h"
+
+namespace dpo::config {
+namespace {
+
+bool is_of_built_in_file(const Origin& origin) {
+  return origin.kind == Origin::Kind::File && asset(origin.detail.substr(0, origin.detail.rfind(':')));
+}
+
+}  // namespace
+
+bool is_given(const Resolved& resolved, std::string_view key) {
+  const Node* const node = find_node(*resolved.tree, split_path(key));
+  return node && node->origin.kind != Origin::Kind::Default && !is_of_built_in_file(node->origin);
+}
+
+bool is_changed(const Resolved& resolved, std::string_view key) {
+  const Field* const field = find_field(key);
+  if (!field || !is_given(resolved, key)) return false;
+  RunConfig defaults;
+  field->read(default_of(*field), defaults);
+  return !equal_values(field->write(resolved.values), field->write(defaults));
+}
+
+void set_default(Resolved& resolved, const std::string& key, std::int64_t value) {
+  Node tree = *resolved.tree;
+  Node& node = *find_node(tree, split_path(key));
+  assign(node, make_scalar(Node::Kind::Int, std::to_string(value),
+                           {Origin::Kind::Default, "default, as this run needs it"}));
+  find_field(key)->read(node, resolved.values);
+  resolved.tree = std::make_shared<const Node>(std::move(tree));
+}
+
+}  // namespace dpo::config

@@ -1,0 +1,20 @@
+// Keys that the user gave and that have no effect on the run: a mistake, or a leftover of another run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/compose.h"
+
+namespace dpo::plan {
+
+// What the data of a run are, where they are on this machine.
+struct DataFacts {
+  std::optional<bool> has_chats;       // whether any data set has conversations
+  std::optional<bool> splits_by_hash;  // whether data.test_share divides any of them
+};
+
+// One note that names all of them, each with the reason; empty if there are none.
+std::string unused_keys_note(const config::Resolved& resolved, const DataFacts& data);
+
+}  // namespace dpo::plan
