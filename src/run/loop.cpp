@@ -145,10 +145,10 @@ class TrainingLoop {
     for (const model::BlockWeights& block : run_.state.policy.stored().blocks)
       finite = finite && std::isfinite(block.flat.sum(at::kFloat).item<float>());
     if (shard::max_over(*mesh().all, finite ? 0 : 1, mesh().device) == 0) return;
-    throw train::TrainingFailure(
-        fmt::format("after {} ({}) the weights of the policy are NaN or infinite. It has diverged and was not "
-                    "saved{}. Try a lower lr",
-                    plural(run_.run_state.examples, "example"), updates_so_far(), last_good()));
+    throw train::TrainingFailure(fmt::format(
+        "after {} ({}) the weights of the policy are NaN or infinite. It has diverged and was not "
+        "saved{}. Try a lower lr",
+        plural(run_.run_state.examples, "example"), updates_so_far(), last_good()));
   }
 
   std::string updates_so_far() const { return plural(run_.run_state.updates, "update"); }
