@@ -168,7 +168,7 @@ void describe(CLI::App& command, CacheArguments& arguments) {
                       "dpo cache --older-than 30d           # what was not used for 30 days",
                       "dpo cache --older-than 30d --remove  # removes it",
                       "dpo cache local_dirs=[/scratch]      # the caches of runs with this local_dirs"},
-                     "FILE arguments choose single files. A run computes again what it does not find. Files "
+                     "FILE arguments choose single files. A run computes again what it does not find.\nFiles "
                      "that a run is using are "
                      "left. See docs/data.md."});
   const auto older = command

@@ -1,5 +1,6 @@
 // One input is a file of a run folder, with its name in the first line; the other files are valid. A report
 // and the views of dpo serve are made of whatever is there, and none of it becomes a script.
+#include "report/followed_run.h"
 #include "report/run_report.h"
 
 #include <algorithm>
@@ -100,7 +101,9 @@ void make_views(const std::filesystem::path& folder) {
   const auto print = [](const json& view) {
     return view.dump(-1, ' ', false, json::error_handler_t::replace);
   };
-  print(serve::run_view({folder, "run"}));
+  dpo::report::FollowedRun followed(folder);
+  followed.read();
+  print(serve::run_view({folder, "run"}, followed));
   for (const char* order : {"worst", "changed"})
     print(serve::examples_view(folder, {.filter = "a", .order = order}));
   print(serve::samples_view(folder, {.step = 32, .filter = "a"}));

@@ -78,7 +78,7 @@ bool try_scores(std::string_view input) {
 const std::string kSum(64, 'a');
 const std::string kProgress[] = {
     text_of(RunState{}),
-    text_of(RunState{3, 24, -1.5, 48, 0.25, "loss/eval", 8, 16, {{"model", "m"}, {"seed", "0"}}}),
+    text_of(RunState{3, 24, -1.5, 48, 0.25, {"loss/eval", "set"}, 8, 16, {{"model", "m"}, {"seed", "0"}}}),
 };
 const std::string kMarkers[] = {
     text_of(Marker{}),
