@@ -19,15 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Changes when files are read differently: tokens that an earlier version has made are then not used.
-constexpr int kRowsVersion = 2;
-
 // Everything that the tokens depend on.
 std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
                    const std::optional<ChatTokenizer>& chat) {
-  std::string parts = fmt::format("rows {} format {} split {} eos {} on_error {}\n", kRowsVersion,
-                                  static_cast<int>(source.format), static_cast<int>(source.split),
-                                  end_of_text(tokenizer), name_of(config.data.on_error));
+  std::string parts =
+      fmt::format("format {} split {} eos {} on_error {}\n", static_cast<int>(source.format),
+                  static_cast<int>(source.split), end_of_text(tokenizer), name_of(config.data.on_error));
   parts += "tokenizer " + tokenizer.fingerprint() + "\n";
   if (chat) parts += chat->key();
   if (const auto limit = config.data.limits.find(source.name); limit != config.data.limits.end())
