@@ -129,7 +129,9 @@ RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
   } else {
     metrics_.emplace(file, std::string());
   }
-  if (!metrics_->is_written()) throw UserError(fmt::format("cannot write {}", file.string()));
+  if (!metrics_->is_written())
+    throw UserError(fmt::format(
+        "cannot write {}: the disk is full, or it is a link or belongs to another user", file.string()));
   log_.emplace(path_ / "log.txt");
 }
 

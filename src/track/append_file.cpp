@@ -34,7 +34,7 @@ AppendFile::AppendFile(std::filesystem::path path, std::string contents)
 
 AppendFile::AppendFile(std::filesystem::path path, std::uint64_t size)
     : path_(std::move(path)), written_(size), is_new_(false) {
-  open_existing();
+  try_to_open();
 }
 
 AppendFile::~AppendFile() {
@@ -43,9 +43,17 @@ AppendFile::~AppendFile() {
 
 bool AppendFile::append(std::string_view record) {
   unwritten_ += record;
-  if (descriptor_ < 0) is_new_ ? create() : open_existing();
+  if (descriptor_ < 0) try_to_open();
   if (descriptor_ >= 0 && !is_written()) write_on();
   return is_written();
+}
+
+void AppendFile::try_to_open() {
+  try {
+    is_new_ ? create() : open_existing();
+  } catch (const UserError&) {
+    // A link, say. As on a full disk, is_written() is false.
+  }
 }
 
 void AppendFile::create() {
@@ -62,7 +70,7 @@ void AppendFile::create() {
 }
 
 void AppendFile::open_existing() {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  descriptor_ = open_to_write(path_, O_WRONLY, Owner::anyone);
   if (descriptor_ < 0 || ::ftruncate(descriptor_, static_cast<off_t>(written_)) == 0) return;
   ::close(std::exchange(descriptor_, -1));
 }

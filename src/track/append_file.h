@@ -28,6 +28,7 @@ class AppendFile {
   bool is_written() const { return descriptor_ >= 0 && unwritten_.empty(); }
 
  private:
+  void try_to_open();
   void create();
   void open_existing();
   void write_on();

@@ -265,6 +265,16 @@ TEST(AppendFile, ContinuesAfterTheBytesThatAreKept) {
   EXPECT_FALSE(absent.append("kept until it can be written"));
 }
 
+TEST(AppendFile, DoesNotCutTheFileBehindALink) {
+  const TempFolder folder;
+  folder.write("other", "of somebody else");
+  std::filesystem::create_symlink(folder.path() / "other", folder.path() / "file");
+  AppendFile file(folder.path() / "file", std::uint64_t{2});
+  EXPECT_FALSE(file.is_written());
+  EXPECT_FALSE(file.append("more"));
+  EXPECT_EQ(folder.read("other"), "of somebody else");
+}
+
 // The rows of a long run stay in the file: only those at and after the checkpoint are written again.
 TEST(Trackers, AResumedRunReadsOnlyTheEndOfItsHistory) {
   const TempFolder folder;
